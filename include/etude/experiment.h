@@ -48,6 +48,8 @@ typedef struct et_task_context {
     bool reader;                       /* write nothing below model_dir: another process owns it */
     bool evaluates;  /* if there is validation data, training data need not be opened */
     int data_shards; /* batches of an update, see et_task_context_batch; 0: 1 */
+    void *foreign;   /* of the kind's et_foreign_class, open: the model of another program that
+                        init_checkpoint names; NULL: open it if it is one */
     et_comm *comm;   /* ranks that open the task together, for evaluations that share more than
                         batches; NULL: only this process */
 } et_task_context;
@@ -69,6 +71,16 @@ typedef struct et_experiment_row {
     const char *settings; /* on top of the defaults: "{task: {...}, trainer: {...}}", or
                              "trainer.train_steps=500,..." as for --set; NULL: none */
 } et_experiment_row;
+
+/* Models of another program that --init names, such as a folder of transformers. */
+typedef struct et_foreign_class {
+    const char *experiment; /* of a run that fine-tunes one */
+    bool (*is)(const char *path);
+    /* Reads and checks all of it, once. settings: those of a run that fine-tunes it, as params.yaml
+     * has them; borrowed until close. */
+    int (*open)(void **out, const char *path, const char **settings, et_error *error);
+    void (*close)(void *foreign);
+} et_foreign_class;
 
 /* A relation between settings, such as "task.train_data.min <= task.train_data.max" (settings.h).
  * Checked when all settings are known. */
@@ -152,10 +164,7 @@ typedef struct et_task_kind {
      * Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
-    /* Reads a model of another program that --init names, such as a folder of transformers, and
-     * prints the settings of a run that fine-tunes it, as params.yaml has them, in arena.
-     * *settings NULL: path is no such model. inherit and open get the same path. NULL: none. */
-    int (*foreign)(const char *path, et_arena *arena, const char **settings, et_error *error);
+    const et_foreign_class *foreign;        /* NULL: --init takes no models of other programs */
     const struct et_service_class *service; /* the service for `serve` (service.h); NULL: none */
     const char *batch; /* setting of the size of a training batch, for `train --memory`:
                           "task.train_data.batch_size"; NULL: --memory is refused */

@@ -17,6 +17,7 @@ rev <s.en >s.de
 letters 8 3 >v.en
 rev <v.en >v.de
 "$make" . || fail "no folder"
+printf '{"source_lang": "en", "target_lang": "de"}' >hf/tokenizer_config.json
 
 # await_checkpoint PROCESS FILE: waits until the process has saved the file, or has ended.
 await_checkpoint() {
@@ -39,6 +40,33 @@ for run in direct twice; do
 done
 cmp -s direct.log twice.log || fail "two ways, two results"
 cmp -s direct.out twice.out || fail "two ways, two translations"
+grep -q 'source_punctuation: en$' direct/params.yaml || fail "the punctuation of the source"
+
+# Punctuation is normalized by the languages of the folder, or by those that are named.
+# shellcheck disable=SC2086
+says 0 '^punctuation  normalized as Moses does: source en, target de$' train said --init hf $data --steps 1
+# shellcheck disable=SC2086
+says 0 '^punctuation  normalized as Moses does: source fr$' train other --init hf $data --steps 1 \
+    --set task.vocabulary.source_punctuation=fr,task.vocabulary.target_punctuation=
+says 0 'punctuation is normalized as Moses does for en and de' import hf --output languages
+mv hf/tokenizer_config.json .
+# shellcheck disable=SC2086
+says 0 '^punctuation  not normalized; --normalize-punctuation' train none --init hf $data --steps 1
+says 0 'hf does not name its languages; --languages en,de' import hf --output nameless
+says 2 'expected the codes of two languages' import hf --output nameless --languages english
+says 0 'as Moses does for es and it' import hf --output named --languages es,it
+grep -q 'target_punctuation: it$' named/params.yaml || fail "--languages"
+mv tokenizer_config.json hf/
+
+# Every file of the folder is opened once; config.json and the weights are looked at before.
+if command -v strace >/dev/null; then
+    # shellcheck disable=SC2086
+    strace -f -e trace=openat -o opened "$etude" train once --init hf $data --steps 1 >out 2>&1
+    for name in vocab.json source.spm target.spm tokenizer_config.json; do
+        [ "$(grep -c "hf/$name" opened)" = 1 ] || fail "$name is read $(grep -c "hf/$name" opened) times"
+    done
+    [ "$(grep -c hf/model.safetensors opened)" = 2 ] || fail "the weights are read again"
+fi
 
 # What was chosen is said, and each of it can be set. Early stopping needs a validation, and label
 # smoothing is the model's.

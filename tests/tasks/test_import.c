@@ -203,6 +203,16 @@ static int export_folder(void **state, const char *precision, et_error *failure)
     return status;
 }
 
+/* is NULL: there is none. */
+static void check_text(const et_value *dict, const char *name, const char *is)
+{
+    const et_value *v = et_value_get(dict, name);
+    if (is)
+        assert_string_equal(v ? v->string : "none", is);
+    else
+        assert_null(v);
+}
+
 /* The tensors that came in, and no others, to the bit. */
 static void check_tensors(const char *path, const char *type)
 {
@@ -364,6 +374,76 @@ static const float *values_of(et_params *params, const char *name)
     return et_params_values(params) + et_params_offset(params, et_params_find(params, name));
 }
 
+static int initialize(et_params *params, const char *path, const char *pattern, et_error *failure)
+{
+    et_import *from;
+    assert_ok(et_import_open(&from, path, error));
+    int status = et_import_initialize(from, params, pattern, failure);
+    et_import_close(from);
+    return status;
+}
+
+/* An open model needs its folder no more; after its weights were used, they are opened again. */
+static void test_import__opens_once(void **state)
+{
+    static const char *const names[] = { "config.json", "generation_config.json",
+                                         "vocab.json",  "source.spm",
+                                         "target.spm",  "model.safetensors" };
+    et_import *from;
+    const char *settings;
+    char path[800];
+    write_folder(state);
+    snprintf(path, sizeof path, "%s/hf//", (const char *)*state);
+    assert_ok(et_import_open(&from, path, error));
+    assert_true(et_import_is_of(from, path));
+    path[strlen(path) - 2] = 0;
+    assert_true(et_import_is_of(from, path));
+    assert_false(et_import_is_of(from, "hf"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        remove(folder(state, names[i]));
+    assert_ok(et_import_print_settings(from, &settings, error));
+    assert_non_null(strstr(settings, "experiment: translation/base"));
+    et_params *params = make_params(TOKENS);
+    assert_ok(et_import_initialize(from, params, NULL, error));
+    assert_true(values_of(params, "embedding/table")[0] == value_of("model.shared.weight", 0));
+    assert_fails(et_import_initialize(from, params, NULL, error), ET_ENOTFOUND, "config.json");
+    write_folder(state);
+    assert_ok(et_import_initialize(from, params, NULL, error));
+    et_params_free(params);
+    et_import_close(from);
+}
+
+/* Languages of the folder are rules for punctuation, and go out again. */
+static void test_import__languages(void **state)
+{
+    static const char *const rows[][3] = {
+        { "{\"source_lang\": \"en\", \"target_lang\": \"de\"}", "en", "de" },
+        { "{\"source_lang\": \"ROMANCE\", \"target_lang\": \"zh_Hans\"}", "mul", "zh_Hans" },
+        { "{\"source_lang\": 3, \"target_lang\": \"\"}", NULL, NULL },
+        { NULL, NULL, NULL },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        et_import *from;
+        write_folder(state);
+        if (rows[i][0])
+            put_text(state, "tokenizer_config.json", rows[i][0]);
+        assert_ok(et_import_open(&from, in(state, "hf"), error));
+        const et_value *made = et_value_get(et_import_settings(from), "vocabulary");
+        check_text(made, "source_punctuation", rows[i][1]);
+        check_text(made, "target_punctuation", rows[i][2]);
+        et_import_close(from);
+        assert_ok(import(state, error));
+        assert_ok(export_folder(state, NULL, error));
+        et_arena arena = ET_ARENA_INIT;
+        et_value *out;
+        assert_ok(
+            et_json_read(&out, &arena, exported(state, "tokenizer_config.json"), 1 << 20, error));
+        check_text(out, "source_lang", rows[i][1]);
+        check_text(out, "target_lang", rows[i][2]);
+        et_arena_release(&arena);
+    }
+}
+
 /* The folder alone gives the weights, all or those of a pattern. */
 static void test_import__initializes(void **state)
 {
@@ -372,7 +452,7 @@ static void test_import__initializes(void **state)
     snprintf(path, sizeof path, "%s/hf", (const char *)*state);
     for (int i = 0; i < 2; i++) {
         et_params *params = make_params(TOKENS);
-        assert_ok(et_import_initialize(params, path, i ? "^encoder/" : NULL, error));
+        assert_ok(initialize(params, path, i ? "^encoder/" : NULL, error));
         const float *gain = values_of(params, "encoder/layer_0/self_attention/norm/scale");
         const float *table = values_of(params, "embedding/table");
         for (int k = 0; k < WIDTH; k++) {
@@ -383,11 +463,11 @@ static void test_import__initializes(void **state)
         et_params_free(params);
     }
     et_params *params = make_params(TOKENS + 1);
-    assert_fails(et_import_initialize(params, path, NULL, error), ET_ECONFIG,
+    assert_fails(initialize(params, path, NULL, error), ET_ECONFIG,
                  "embedding/table is [30, 16] in the folder, but [31, 16] here");
     assert_true(values_of(params, "encoder/layer_0/self_attention/norm/scale")[0] == 7);
-    assert_ok(et_import_initialize(params, path, "norm", error));
-    assert_fails(et_import_initialize(params, path, "none", error), ET_ECONFIG,
+    assert_ok(initialize(params, path, "norm", error));
+    assert_fails(initialize(params, path, "none", error), ET_ECONFIG,
                  "init_pattern matches no parameter");
     et_params_free(params);
 }
@@ -558,6 +638,8 @@ int main(void)
         cmocka_unit_test(test_import__torch),
         cmocka_unit_test(test_import__tokens),
         cmocka_unit_test(test_import__initializes),
+        cmocka_unit_test(test_import__opens_once),
+        cmocka_unit_test(test_import__languages),
         cmocka_unit_test(test_import__untied),
         cmocka_unit_test(test_import__forced_end),
         cmocka_unit_test(test_import__goes_out_again),

@@ -415,6 +415,7 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
                      .asked_at = -2 };
     et_initial none;
     int status = et_train_configure(&f.experiment, &none, args, call->program, arena, error);
+    et_initial_close(&none);
     if (!status)
         status = et_ranks_open(&f.comm, &f.experiment.runtime, error);
     if (!status)

@@ -237,6 +237,7 @@ static int follow(following *w, et_error *error)
     bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
     et_initial none;
     int status = et_train_assemble(&w->experiment, &none, w->args, w->program, w->arena, error);
+    et_initial_close(&none);
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)

@@ -101,16 +101,15 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         status = find_in(initial, arena, error);
     } else if (whole) {
         initial->run = initial->checkpoint = initial->from;
+    } else if ((initial->class = et_experiment_find_foreign(program, initial->from)) != NULL) {
+        initial->run = initial->checkpoint = initial->from;
+        status = initial->class->open(&initial->foreign, initial->from, &initial->foreign_settings,
+                                      error);
     } else if (et_directory_exists(initial->from) &&
                strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
-        status =
-            et_experiment_find_foreign(&initial->foreign, program, initial->from, arena, error);
-        if (initial->foreign)
-            initial->run = initial->checkpoint = initial->from;
-        else if (!status)
-            status = et_fail(error, ET_ENOTFOUND,
-                             "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
-                             initial->from);
+        status = et_fail(error, ET_ENOTFOUND,
+                         "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
+                         initial->from);
     } else {
         initial->run = run_above(initial->from, arena);
         initial->checkpoint = initial->from;
@@ -124,8 +123,8 @@ static int open_model(const et_initial *initial, et_experiment *experiment,
                       const et_program *program, et_arena *arena, et_error *error)
 {
     return initial->foreign
-               ? et_experiment_open_text(experiment, program, initial->foreign, initial->run, arena,
-                                         error)
+               ? et_experiment_open_text(experiment, program, initial->foreign_settings,
+                                         initial->run, arena, error)
                : et_experiment_open_run(experiment, program, initial->run, arena, error);
 }
 
@@ -202,4 +201,11 @@ int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena 
     return initial->run && kind->inherit
                ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
                : ET_OK;
+}
+
+void et_initial_close(et_initial *initial)
+{
+    if (initial->foreign)
+        initial->class->close(initial->foreign);
+    initial->foreign = NULL;
 }

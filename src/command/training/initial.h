@@ -6,6 +6,7 @@
  *     et_initial_apply(&initial, &experiment, &arena, &error);       before the user's settings
  *     et_initial_inherit(&initial, &experiment, &arena, &error);     after the user's settings
  *     et_initial_hand_over(&initial, task);                          when the task is open
+ *     et_initial_close(&initial);                                    after the task
  *
  * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
  * weights too, but a run without a checkpoint then starts with them only if --init is given again.
@@ -25,9 +26,11 @@ typedef struct et_initial {
     const char *run;   /* the run or export that it is of, a directory or one file, or the model of
                           another program; NULL: none */
     const char *taken; /* files of the run that are used, for people; NULL: none */
-    const char *foreign; /* settings, if run is a model of another program */
-    bool settings;       /* this run begins with the run's settings */
-    bool unset;          /* the kind has no setting for the checkpoint */
+    const et_foreign_class *class; /* if run is a model of another program; NULL: none */
+    void *foreign;                 /* this model, open */
+    const char *foreign_settings;
+    bool settings; /* this run begins with the run's settings */
+    bool unset;    /* the kind has no setting for the checkpoint */
 } et_initial;
 
 /* ET_ENOTFOUND: no such file, or a run without a checkpoint. */
@@ -44,5 +47,6 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
                        et_error *error);
 void et_initial_hand_over(const et_initial *initial, et_task *task);
+void et_initial_close(et_initial *initial);
 
 #endif

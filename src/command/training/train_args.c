@@ -197,12 +197,11 @@ static const char *experiment_of(const et_train_args *args, const et_call *call,
     if (name)
         return name;
     et_experiment from;
-    const char *foreign;
+    const et_foreign_class *foreign =
+        args->init ? et_experiment_find_foreign(call->program, args->init) : NULL;
+    if (foreign)
+        return foreign->experiment;
     if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
-        return from.name;
-    if (args->init &&
-        !et_experiment_find_foreign(&foreign, call->program, args->init, arena, NULL) && foreign &&
-        !et_experiment_open_text(&from, call->program, foreign, args->init, arena, NULL))
         return from.name;
     return et_option_settings_experiment(&args->settings, call->program);
 }
@@ -318,7 +317,11 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
         status = et_option_settings_apply(&args->settings, experiment, arena, error);
     for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
-    return status ? status : et_initial_inherit(initial, experiment, arena, error);
+    if (!status)
+        status = et_initial_inherit(initial, experiment, arena, error);
+    if (status)
+        et_initial_close(initial);
+    return status;
 }
 
 int et_train_settle(et_experiment *experiment, et_error *error)
@@ -335,5 +338,10 @@ int et_train_configure(et_experiment *experiment, et_initial *initial, const et_
                        const et_program *program, et_arena *arena, et_error *error)
 {
     int status = et_train_assemble(experiment, initial, args, program, arena, error);
-    return status ? status : et_train_settle(experiment, error);
+    if (status)
+        return status;
+    status = et_train_settle(experiment, error);
+    if (status)
+        et_initial_close(initial);
+    return status;
 }

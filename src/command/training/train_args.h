@@ -57,7 +57,7 @@ bool et_train_finds_run(const et_train_args *args);
 bool et_train_finds_weights(const et_train_args *args);
 
 /* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
- * come to. */
+ * come to; close it (initial.h), which after a failure does nothing. */
 int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                       const et_program *program, et_arena *arena, et_error *error);
 /* Checks all settings together, because one may depend on another, and locks them. */

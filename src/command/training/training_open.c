@@ -395,6 +395,7 @@ static int open_model(et_training *t, const char *directory, et_error *error)
                                     .listener = t,
                                     .tell = tell,
                                     .stop = &et_stop_requested,
+                                    .foreign = t->initial.foreign,
                                     .comm = t->comm };
     ET_STAGES_RUN(status, stages, t, error);
     return status;
@@ -564,6 +565,7 @@ void et_training_close(et_training *t)
 {
     et_cluster_trainer_close(t->cluster);
     close_model(t);
+    et_initial_close(&t->initial);
     et_device_close(t->device);
     et_profiling_release(&t->profiling);
     et_show_log_on(t->call->program, NULL);

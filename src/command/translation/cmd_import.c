@@ -6,17 +6,21 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/translation/translation_commands.h"
+#include "data/text/sentences.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/translation/import/import.h"
 
 typedef struct import_args {
-    const char *output, *folder;
+    const char *output, *languages, *folder;
 } import_args;
 
 static const et_option options[] = {
     ET_OPTION_TEXT(import_args, output, "output", "PATH",
                    "directory to make, or file to write, NAME" ET_SAFETENSORS_SUFFIX,
                    .missing = "the directory or file to write"),
+    ET_OPTION_TEXT(import_args, languages, "languages", "SOURCE,TARGET",
+                   "languages whose punctuation is normalized, if the folder does not name them: "
+                   "en,de"),
     ET_OPTION_WORD(import_args, folder, "FOLDER", "folder"), ET_OPTION_END
 };
 
@@ -28,6 +32,39 @@ const et_usage et_usage_import = {
     "target.spm, as a folder or as NAME.zip.",
     "opus-mt-en-de/ --output runs/en-de"
 };
+
+static int name_languages(et_import *from, const char *given, et_error *error)
+{
+    char source[ET_LANGUAGE_MAX], target[ET_LANGUAGE_MAX];
+    if (!given)
+        return ET_OK;
+    return et_language_read_pair(given, source, target)
+               ? et_import_name_languages(from, source, target, error)
+               : et_fail(error, ET_EUSAGE,
+                         "--languages %s: expected the codes of two languages, such as en,de",
+                         given);
+}
+
+static const char *language_of(const et_import *from, const char *path)
+{
+    const et_value *v = et_value_path(et_import_settings(from), path);
+    return v && v->kind == ET_VALUE_STRING ? v->string : NULL;
+}
+
+static void say(const import_args *args, const et_import *from)
+{
+    const char *source = language_of(from, "vocabulary.source_punctuation");
+    const char *target = language_of(from, "vocabulary.target_punctuation");
+    et_print(stderr, "imported %s: %s\n", args->folder, args->output);
+    if (source)
+        et_print(stderr, "punctuation is normalized as Moses does for %s%s%s\n", source,
+                 target ? " and " : "", target ? target : "");
+    else
+        et_print(stderr,
+                 "punctuation is not normalized, because %s does not name its languages; "
+                 "--languages en,de names them\n",
+                 args->folder);
+}
 
 int et_cmd_import(const et_call *call, et_error *error)
 {
@@ -44,9 +81,11 @@ int et_cmd_import(const et_call *call, et_error *error)
         status = et_import_open(&from, args->folder, error);
     if (status)
         return status;
-    status = et_import_write(from, args->output, error);
-    et_import_close(from);
+    status = name_languages(from, args->languages, error);
     if (!status)
-        et_print(stderr, "imported %s: %s\n", args->folder, args->output);
+        status = et_import_write(from, args->output, error);
+    if (!status)
+        say(args, from);
+    et_import_close(from);
     return status;
 }

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
-#include "data/text/sentences.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
 
@@ -31,15 +30,10 @@ struct et_libre {
 
 int et_libre_languages_open(et_libre_languages *l, const char *given, et_error *error)
 {
-    const char *comma = given ? strchr(given, ',') : NULL;
     *l = (et_libre_languages){ .sentences = NULL };
     if (!given)
         return ET_OK;
-    if (comma && comma - given < (long)sizeof l->source && strlen(comma + 1) < sizeof l->target) {
-        memcpy(l->source, given, (size_t)(comma - given));
-        strcpy(l->target, comma + 1);
-    }
-    if (!et_language_is_code(l->source) || !et_language_is_code(l->target))
+    if (!et_language_read_pair(given, l->source, l->target))
         return et_fail(error, ET_EUSAGE,
                        "--languages %s: expected the codes of two languages, such as en,de", given);
     et_error missing = ET_ERROR_INIT;

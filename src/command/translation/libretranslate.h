@@ -15,12 +15,12 @@
 #include <etude/hypotheses.h>
 #include <etude/service.h>
 
-struct et_sentences;
+#include "data/text/sentences.h"
 
 /* What the server knows about languages. */
 typedef struct et_libre_languages {
-    char source[36], target[36];    /* codes; "": not known */
-    struct et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
+    char source[ET_LANGUAGE_MAX], target[ET_LANGUAGE_MAX]; /* codes; "": not known */
+    et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
 } et_libre_languages;
 
 /* given: "en,de"; NULL: not known. ET_EUSAGE: not two codes. Without ICU a warning says what is

@@ -67,12 +67,29 @@ static int inherit_folder(et_translation_options *options, const char *folder, e
     return ET_OK;
 }
 
-static int foreign(const char *path, et_arena *arena, const char **settings, et_error *error)
+static int open_foreign(void **out, const char *path, const char **settings, et_error *error)
 {
-    *settings = NULL;
-    return et_import_is_folder(path) ? et_import_print_settings(settings, path, arena, error)
-                                     : ET_OK;
+    et_import *from;
+    int status = et_import_open(&from, path, error);
+    if (!status)
+        status = et_import_print_settings(from, settings, error);
+    if (status)
+        et_import_close(from);
+    *out = status ? NULL : from;
+    return status;
 }
+
+static void close_foreign(void *foreign)
+{
+    et_import_close(foreign);
+}
+
+static const et_foreign_class foreign_class = {
+    .experiment = ET_TRANSLATION_BASE,
+    .is = et_import_is_folder,
+    .open = open_foreign,
+    .close = close_foreign,
+};
 
 static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error)
@@ -134,6 +151,20 @@ static void describe_vocabularies(const et_translation_task *task)
     }
 }
 
+static void describe_punctuation(const et_translation_task *task)
+{
+    const et_translation_vocabulary *v = &task->options.vocabulary;
+    const bool source = is_named(v->source_punctuation), target = is_named(v->target_punctuation);
+    if (source || target)
+        et_task_tell(&task->context, "punctuation  normalized as Moses does:%s%s%s%s%s",
+                     source ? " source " : "", source ? v->source_punctuation : "",
+                     source && target ? "," : "", target ? " target " : "",
+                     target ? v->target_punctuation : "");
+    else if (task->context.foreign)
+        et_task_tell(&task->context, "punctuation  not normalized; --normalize-punctuation en de "
+                                     "does, as for models of OPUS-MT");
+}
+
 static void describe(et_task *self)
 {
     const et_translation_task *task = (const et_translation_task *)(const void *)self;
@@ -141,6 +172,7 @@ static void describe(et_task *self)
     describe_data(task);
     et_translation_describe_validation(task, false);
     describe_vocabularies(task);
+    describe_punctuation(task);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)
         et_task_tell(&task->context,
@@ -260,7 +292,7 @@ const et_task_kind et_translation_kind = {
     .check_metric = et_translation_check_metric,
     .adopt = adopt,
     .inherit = inherit,
-    .foreign = foreign,
+    .foreign = &foreign_class,
     .reads = reads,
     .describe = describe,
     .identify = et_translation_identify,

@@ -31,4 +31,10 @@ bool et_sentences_next(et_sentences *sentences, size_t *end);
 /* Whether text is a code of a language as above: "en", "pt-BR", "zh-Hans". */
 bool et_language_is_code(const char *text);
 
+#define ET_LANGUAGE_MAX 36 /* bytes of a code in a pair, with its 0 */
+
+/* Reads two codes, "en,de". false: text is something else; both are empty. */
+bool et_language_read_pair(const char *text, char source[ET_LANGUAGE_MAX],
+                           char target[ET_LANGUAGE_MAX]);
+
 #endif

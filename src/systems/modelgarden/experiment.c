@@ -525,15 +525,14 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
     return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
-int et_experiment_find_foreign(const char **settings, const et_program *program, const char *path,
-                               et_arena *arena, et_error *error)
+const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path)
 {
-    int status = ET_OK;
-    *settings = NULL;
-    for (int i = 0; i < program->count && !status && !*settings; i++)
-        if (program->kinds[i]->foreign)
-            status = program->kinds[i]->foreign(path, arena, settings, error);
-    return status;
+    for (int i = 0; i < program->count; i++) {
+        const et_foreign_class *class = program->kinds[i]->foreign;
+        if (class && class->is(path))
+            return class;
+    }
+    return NULL;
 }
 
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,

@@ -119,10 +119,8 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
-/* Settings of a run that fine-tunes a model of another program, as a text; one of the kinds reads
- * the model. NULL: path is no such model. */
-int et_experiment_find_foreign(const char **settings, const et_program *program, const char *path,
-                               et_arena *arena, et_error *error);
+/* The class of a model of another program, which one of the kinds reads; NULL: path is none. */
+const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path);
 
 /* Reads settings from a text that write has written. path: for messages. */
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,

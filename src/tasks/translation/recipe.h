@@ -8,6 +8,7 @@
 #include "systems/modelgarden/recipe.h"
 
 #define ET_TRANSLATION_AUTO "translation/auto"
+#define ET_TRANSLATION_BASE "translation/base"
 
 extern const et_recipe et_translation_recipe;
 

@@ -15,7 +15,6 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "data/text/punctuation.h"
-#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
 
@@ -172,7 +171,16 @@ static int read_folder(const opening *o, char **bytes, size_t *length, et_error 
                        "%s: %s has a vocabulary for each language; set task.vocabulary.shared to "
                        "false, and the paths of task.vocabulary.source and target",
                        o->role->path, o->given);
-    return et_import_read_vocabulary(o->given, o->role->of[ET_SIDE_TARGET], bytes, length, error);
+    et_import *from;
+    int status = et_translation_foreign(o->task, o->given, &from, error);
+    if (status)
+        return status;
+    const char *model = et_import_vocabulary(from, o->role->of[ET_SIDE_TARGET], length);
+    *bytes = et_alloc(*length + 1, 1);
+    if (!*bytes)
+        return et_alloc_failed(error, *length, "a vocabulary");
+    memcpy(*bytes, model, *length);
+    return ET_OK;
 }
 
 /* A model's file, an export that has one for this role, or a folder of another program. */

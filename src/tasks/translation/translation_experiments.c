@@ -73,7 +73,7 @@ const et_experiment_row et_translation_experiments[] = {
     { ET_TRANSLATION_AUTO, "settings by the number of pairs and the steps or time there are",
       AUTO },
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
-    { "translation/base", "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
+    { ET_TRANSLATION_BASE, "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
     { "wmt_transformer/large", "6+6 layers, width 1,024, feed-forward 4,096, 16 heads, pre-norm",
       WMT("1024", "16", "4096", "0.0625") },
     { "wmt_transformer/base", "the same, width 512, feed-forward 2,048, 8 heads",

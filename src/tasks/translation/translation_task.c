@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
-#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* The et_task is the first member; only files that include translation_task_private.h see more. */
@@ -77,9 +76,11 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
-    return self->init_checkpoint && et_import_is_folder(self->init_checkpoint)
-               ? et_import_initialize(params, self->init_checkpoint, self->init_pattern, error)
-               : et_task_defaults.initialize(self, params, error);
+    et_import *from;
+    if (!self->init_checkpoint || !et_import_is_folder(self->init_checkpoint))
+        return et_task_defaults.initialize(self, params, error);
+    int status = et_translation_foreign(downcast(self), self->init_checkpoint, &from, error);
+    return status ? status : et_import_initialize(from, params, self->init_pattern, error);
 }
 
 static const char *const main_metrics[] = { ET_TRANSLATION_BLEU, ET_LOGGED_VALIDATION_LOSS, NULL };
@@ -162,6 +163,7 @@ void et_translation_task_close(et_task *task)
     for (int i = 0; i < ET_SIDES; i++)
         et_free(self->vocabulary_paths[i]);
     et_free(self->suppressed);
+    et_import_close(self->foreign);
     et_free(self);
 }
 

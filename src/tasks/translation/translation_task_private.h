@@ -7,6 +7,7 @@
 #include "data/text/pairs.h"
 #include "engine/exec/device.h"
 #include "tasks/translation/decoding/decoder.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/input.h"
 #include "tasks/translation/translation_task.h"
 
@@ -50,7 +51,13 @@ typedef struct et_translation_task {
     et_translation_input training;
     et_validation validation;
     et_other_inputs *others; /* a list; they are closed with the task, as sources borrow them */
+    et_import *foreign;      /* of another program, opened last; NULL: none, or the context's */
 } et_translation_task;
+
+/* translation_foreign.c: the model of another program in a folder: the context's, or it is opened.
+ * Borrowed until the next call. */
+int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
+                           et_error *error);
 
 /* translation_setup.c: in order. The first finds the files; the second is setup_vocabulary.c's. */
 int et_translation_open_files(et_translation_task *task, et_error *error);

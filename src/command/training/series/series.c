@@ -72,8 +72,11 @@ bool et_series_wanted(const et_call *call, const et_train_args *args)
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     et_initial initial;
+    if (args->init && et_experiment_find_foreign(call->program, args->init))
+        return false;
     int status = et_train_assemble(&experiment, &initial, args, call->program, &arena, NULL);
     const bool wanted = !status && et_series_of(&experiment);
+    et_initial_close(&initial);
     et_arena_release(&arena);
     return wanted;
 }
@@ -506,8 +509,10 @@ static int begin(series *s, et_error *error)
     if (!status)
         status = et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena,
                                     error);
-    if (!status)
+    if (!status) {
+        et_initial_close(&initial);
         s->class = et_series_of(&s->experiment);
+    }
     if (!status && s->args->dry_run)
         return try_out(s, error);
     const bool complete =

@@ -155,6 +155,8 @@ static int check_candidate(const et_series_settings *s, const et_series_candidat
     int status = et_series_settings_args(s, &args, candidate, 0, &arena, error);
     if (!status)
         status = et_train_configure(&experiment, &initial, &args, s->program, &arena, error);
+    if (!status)
+        et_initial_close(&initial);
     et_arena_release(&arena);
     return status ? et_fail_while(error, status, "candidate %s", candidate->name) : ET_OK;
 }

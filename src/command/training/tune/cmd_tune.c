@@ -238,8 +238,11 @@ static int configure(et_experiment *experiment, const tuning *t, const words *w,
     line.looking = true;
     if (!status)
         status = et_command_line_parse(&line, error);
-    return status ? status
-                  : et_train_configure(experiment, &initial, &args, call.program, arena, error);
+    if (!status) {
+        status = et_train_configure(experiment, &initial, &args, call.program, arena, error);
+        et_initial_close(&initial);
+    }
+    return status;
 }
 
 /* The kind of task and the length of a run, by the settings without searched values. */

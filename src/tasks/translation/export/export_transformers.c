@@ -131,6 +131,13 @@ static bool shares_table(const et_translator *t)
     return et_transformers_shares_table(&model);
 }
 
+/* MarianTokenizer.normalize normalizes punctuation by it. */
+static void set_language(et_value *dict, const char *field, const char *language)
+{
+    if (language && *language)
+        et_value_set_string(dict, field, language);
+}
+
 static void set_tokenizer(et_value *dict, const et_translator *t)
 {
     const et_vocabulary *v = t->sides.target;
@@ -141,6 +148,10 @@ static void set_tokenizer(et_value *dict, const et_translator *t)
     et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
     et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
     et_value_set_int(dict, "model_max_length", ET_TRANSFORMERS_POSITIONS);
+    const et_translation_vocabulary *punctuation =
+        &((const et_translation_options *)t->experiment.task)->vocabulary;
+    set_language(dict, "source_lang", punctuation->source_punctuation);
+    set_language(dict, "target_lang", punctuation->target_punctuation);
 }
 
 static int write_values(const et_transformers_folder *of, int which, const char *path,

@@ -18,9 +18,8 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
 
-/* The experiment whose settings stay where the folder says nothing, and those that a trained model
- * needs besides the recipe's. */
-static const char experiment_name[] = "translation/base";
+/* What a trained model needs besides the settings of its experiment, of the recipe and of the
+ * folder. */
 static const char data_settings[] =
     "{task: {train_data: {global_batch_size: 4096, max_seq_length: 128}, validation_data: "
     "{max_seq_length: 128}}, runtime: {mixed_precision_dtype: float32}}";
@@ -37,11 +36,24 @@ static int read_transformers(et_import *from, et_error *error)
     return status ? status : et_import_look_at_tables(from, error);
 }
 
-static int read_folder(et_import *from, const char *folder, et_error *error)
+/* Without slashes at its end. */
+static size_t length_of(const char *folder)
 {
     size_t length = strlen(folder);
     while (length > 1 && folder[length - 1] == '/')
         length--;
+    return length;
+}
+
+bool et_import_is_of(const et_import *from, const char *folder)
+{
+    const size_t length = length_of(folder);
+    return strlen(from->folder) == length && !memcmp(from->folder, folder, length);
+}
+
+static int read_folder(et_import *from, const char *folder, et_error *error)
+{
+    const size_t length = length_of(folder);
     from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
     if (!from->folder)
         return et_alloc_failed(error, length, "a path");
@@ -86,6 +98,15 @@ void et_import_close(et_import *from)
     et_free(from);
 }
 
+int et_import_name_languages(et_import *from, const char *source, const char *target,
+                             et_error *error)
+{
+    et_value *vocabulary = et_value_get(from->settings, "vocabulary");
+    et_value_set_string(vocabulary, "source_punctuation", source);
+    et_value_set_string(vocabulary, "target_punctuation", target);
+    return et_value_failed(from->settings) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+}
+
 const et_value *et_import_settings(const et_import *from)
 {
     return from->settings;
@@ -119,7 +140,7 @@ static int set_settings(made *m, const et_import *from, et_error *error)
     et_strbuf_append(&text, "{\"task\": ");
     et_json_print(&text, from->settings, 0);
     et_strbuf_append_char(&text, '}');
-    int status = et_experiment_begin(&m->experiment, &et_translation_program, experiment_name,
+    int status = et_experiment_begin(&m->experiment, &et_translation_program, ET_TRANSLATION_BASE,
                                      &m->arena, error);
     if (!status && text.failed)
         status = et_alloc_failed(error, text.length, "settings");
@@ -216,38 +237,15 @@ int et_import_write(et_import *from, const char *output, et_error *error)
     return status;
 }
 
-/* ---- parts of it ---- */
-
-int et_import_print_settings(const char **text, const char *folder, et_arena *arena,
-                             et_error *error)
+int et_import_print_settings(et_import *from, const char **text, et_error *error)
 {
-    et_import *from;
     made m = MADE_INIT;
     *text = NULL;
-    int status = et_import_open(&from, folder, error);
-    if (status)
-        return status;
-    status = make(&m, from, error);
-    if (!status && !(*text = et_arena_strdup(arena, et_strbuf_text(&m.settings))))
+    int status = make(&m, from, error);
+    if (!status && !(*text = et_arena_strdup(&from->arena, et_strbuf_text(&m.settings))))
         status = et_alloc_failed(error, m.settings.length, "settings");
     release(&m);
-    et_import_close(from);
     return status;
-}
-
-int et_import_read_vocabulary(const char *folder, int side, char **bytes, size_t *length,
-                              et_error *error)
-{
-    et_import *from;
-    int status = et_import_open(&from, folder, error);
-    *bytes = NULL;
-    if (status)
-        return status;
-    *bytes = from->vocabulary[side];
-    *length = from->vocabulary_length[side];
-    from->vocabulary[side] = NULL;
-    et_import_close(from);
-    return ET_OK;
 }
 
 /* ---- weights of a run ---- */
@@ -311,21 +309,39 @@ static int initialize(et_params *params, et_import *from, const et_patterns *wan
     return status;
 }
 
-int et_import_initialize(et_params *params, const char *folder, const char *pattern,
-                         et_error *error)
+/* Mapped weights would count as memory of the whole training. */
+static void close_weights(et_import *from)
+{
+    et_weights_file_close(from->weights);
+    et_zip_close(from->zip);
+    from->weights = NULL;
+    from->zip = NULL;
+}
+
+static int open_and_initialize(et_params *params, const char *folder, const et_patterns *wanted,
+                               et_error *error)
+{
+    et_import *from;
+    int status = et_import_open(&from, folder, error);
+    if (status)
+        return status;
+    status = initialize(params, from, wanted, error);
+    et_import_close(from);
+    return status;
+}
+
+int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error)
 {
     et_patterns *wanted = NULL;
-    et_import *from;
     int status = pattern && *pattern
                      ? et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error)
                      : ET_OK;
     if (!status)
-        status = et_import_open(&from, folder, error);
-    if (!status) {
-        status = initialize(params, from, wanted, error);
-        et_import_close(from);
-    }
+        status = from->weights ? initialize(params, from, wanted, error)
+                               : open_and_initialize(params, from->folder, wanted, error);
+    close_weights(from);
     et_patterns_free(wanted);
-    return status ? et_fail_while(error, status, "initializing with the weights of %s", folder)
-                  : ET_OK;
+    return status
+               ? et_fail_while(error, status, "initializing with the weights of %s", from->folder)
+               : ET_OK;
 }

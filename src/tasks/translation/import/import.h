@@ -36,6 +36,14 @@ bool et_import_is_folder(const char *path);
 int et_import_open(et_import **out, const char *folder, et_error *error);
 void et_import_close(et_import *from); /* NULL allowed */
 
+/* Whether it was opened with this path. */
+bool et_import_is_of(const et_import *from, const char *folder);
+
+/* Gives the codes of the two languages, by which punctuation is normalized, in place of those of
+ * the folder. */
+int et_import_name_languages(et_import *from, const char *source, const char *target,
+                             et_error *error);
+
 /* The model's settings, a tree for `task` (YAML's words). Borrowed until close. */
 const et_value *et_import_settings(const et_import *from);
 
@@ -46,21 +54,13 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
  * name ends in ".safetensors". */
 int et_import_write(et_import *from, const char *output, et_error *error);
 
-/* ---- in one call, by the folder ---- */
-
-/* Prints the settings of a run that fine-tunes the model, as params.yaml has them, in arena, after
- * all of the folder was read and checked. */
-int et_import_print_settings(const char **text, const char *folder, et_arena *arena,
-                             et_error *error);
-
-/* A side's vocabulary; the bytes are the caller's (et_free). */
-int et_import_read_vocabulary(const char *folder, int side, char **bytes, size_t *length,
-                              et_error *error);
+/* Reads and checks the weights too, and prints the settings of a run that fine-tunes the model, as
+ * params.yaml has them. *text: borrowed until close. */
+int et_import_print_settings(et_import *from, const char **text, et_error *error);
 
 /* Initializes parameters as et_checkpoint_initialize does: those whose names contain a match of
  * pattern, a regular expression, or all (NULL). ET_ECONFIG: the model has no parameter of such a
- * name and shape. */
-int et_import_initialize(et_params *params, const char *folder, const char *pattern,
-                         et_error *error);
+ * name and shape. Then the weights are closed; another call opens the folder again. */
+int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error);
 
 #endif

@@ -87,16 +87,19 @@ static int check_pointer(const char *path, const char *bytes, size_t length, et_
                    path, length);
 }
 
+static int missing_member(const char *path, et_error *error)
+{
+    return et_fail(error, ET_ENOTFOUND, "%s: the archive has no such file", path);
+}
+
 int et_import_check_file(et_import *from, const char *name, et_error *error)
 {
     const char *path = et_import_path(from, name);
     et_mapping mapping;
     if (!path)
         return et_alloc_failed(error, strlen(name), "a path");
-    if (from->zip && find_member(from, name) < 0)
-        return et_fail(error, ET_ENOTFOUND, "%s: the archive has no such file", path);
     if (from->zip)
-        return ET_OK;
+        return find_member(from, name) < 0 ? missing_member(path, error) : ET_OK;
     int status = et_mapping_open(&mapping, path, error);
     if (status)
         return status;
@@ -106,11 +109,13 @@ int et_import_check_file(et_import *from, const char *name, et_error *error)
 }
 
 /* No more than the archive says is unpacked, and no more than `most`. */
-static int read_member(et_import *from, const char *name, size_t most, char **bytes, size_t *length,
-                       et_error *error)
+static int read_member(et_import *from, const char *name, const char *path, size_t most,
+                       char **bytes, size_t *length, et_error *error)
 {
     const int64_t member = find_member(from, name);
     uint64_t size = 0;
+    if (member < 0)
+        return missing_member(path, error);
     int status = et_zip_length(from->zip, member, &size, error);
     if (!status && size > most)
         status = et_fail(error, ET_EFORMAT, "%s: %s has %llu bytes, more than such a file has",
@@ -133,11 +138,11 @@ int et_import_read_file(et_import *from, const char *name, size_t most, char **b
 {
     const char *path = et_import_path(from, name);
     *bytes = NULL;
-    int status = et_import_check_file(from, name, error);
-    if (status)
-        return status;
-    status = from->zip ? read_member(from, name, most, bytes, length, error)
-                       : et_file_read(bytes, length, path, most, error);
+    int status = !path       ? et_alloc_failed(error, strlen(name), "a path")
+                 : from->zip ? read_member(from, name, path, most, bytes, length, error)
+                             : et_file_read(bytes, length, path, most, error);
+    if (!status)
+        status = check_pointer(path, *bytes, *length, error);
     if (!status)
         return ET_OK;
     et_free(*bytes);

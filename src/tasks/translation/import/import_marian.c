@@ -313,9 +313,15 @@ static int read_npz(et_import *from, const char *name, et_value *model, et_error
 
 /* ---- tokens ---- */
 
-static int read_tokens(et_import *from, int side, const char *name, et_error *error)
+/* Releases with one list name it twice. */
+static int read_tokens(et_import *from, int side, const char *const names[], et_error *error)
 {
+    const char *name = names[side];
     et_value *tokens = NULL;
+    if (side && !strcmp(name, names[0]) && from->facts.tokens[side] == from->facts.tokens[0]) {
+        from->tokens[side] = from->tokens[0];
+        return ET_OK;
+    }
     int status = et_import_read_yaml(from, name, &tokens, error);
     if (status)
         return status;
@@ -389,6 +395,6 @@ int et_import_read_marian(et_import *from, et_error *error)
     if (!status)
         status = read_npz(from, weights, model, error);
     for (int side = 0; side < ET_SIDES && !status; side++)
-        status = read_tokens(from, side, names[side], error);
+        status = read_tokens(from, side, names, error);
     return status ? status : read_symbols(from, &c, model, error);
 }

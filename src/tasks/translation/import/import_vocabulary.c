@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/values/value.h"
+#include "data/text/sentences.h"
 #include "data/text/vocabulary/renumber.h"
 
 static const char *const models[ET_SIDES] = { ET_TRANSFORMERS_SOURCE_MODEL,
@@ -28,8 +29,20 @@ static void read_symbol(const et_value *config, const char *key, const char **sy
         *symbol = v->string;
 }
 
+/* Such models were trained on text with normalized punctuation. A group of languages, "ROMANCE",
+ * has the general rules; as a code it is mul. */
+static void set_punctuation(const et_value *config, const char *key, et_value *vocabulary,
+                            const char *setting)
+{
+    const et_value *v = et_value_get(config, key);
+    if (v && v->kind == ET_VALUE_STRING && *v->string)
+        et_value_set_string(vocabulary, setting,
+                            et_language_is_code(v->string) ? v->string : "mul");
+}
+
 /* *separate: the target has a list of its own. */
-static int read_tokenizer(et_import *from, symbols *s, bool *separate, et_error *error)
+static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, bool *separate,
+                          et_error *error)
 {
     et_value *config = NULL;
     *s = (symbols){ "</s>", "<unk>", "<pad>" };
@@ -43,6 +56,8 @@ static int read_tokenizer(et_import *from, symbols *s, bool *separate, et_error 
     read_symbol(config, "eos_token", &s->eos);
     read_symbol(config, "unk_token", &s->unk);
     read_symbol(config, "pad_token", &s->pad);
+    set_punctuation(config, "source_lang", vocabulary, "source_punctuation");
+    set_punctuation(config, "target_lang", vocabulary, "target_punctuation");
     return status;
 }
 
@@ -83,12 +98,11 @@ static int find_symbol(const et_value *json, const char *symbol, int64_t expecte
 static int read_list(et_import *from, int side, const char *name, const symbols *s,
                      et_vocabulary_list *list, et_error *error)
 {
-    et_value *read = NULL;
     const et_import_facts *facts = &from->facts;
     const char *path = et_import_path(from, name);
-    int status = from->marian ? ET_OK : et_import_read_json(from, name, &read, error);
-    const et_value *json = from->marian ? from->tokens[side] : read;
-    if (!status && (int64_t)json->count != facts->tokens[side])
+    const et_value *json = from->tokens[side];
+    int status = ET_OK;
+    if ((int64_t)json->count != facts->tokens[side])
         status = et_fail(error, ET_EFORMAT, "%s has %zu tokens, but config.json says %lld (%s)",
                          path, json->count, (long long)facts->tokens[side],
                          side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size");
@@ -155,18 +169,20 @@ int et_import_read_vocabularies(et_import *from, et_error *error)
     et_vocabulary_list lists[ET_SIDES];
     symbols s;
     bool separate = false;
-    int status = read_tokenizer(from, &s, &separate, error);
+    et_value *vocabulary = et_value_set_dict(from->settings, "vocabulary");
+    et_value_set_bool(vocabulary, "shared", false);
+    int status = read_tokenizer(from, vocabulary, &s, &separate, error);
     for (int side = 0; side < ET_SIDES && !status; side++) {
         const bool own = side == ET_SIDE_TARGET && separate;
-        status = read_list(from, side,
-                           own ? ET_TRANSFORMERS_TARGET_VOCABULARY : ET_TRANSFORMERS_VOCABULARY, &s,
-                           &lists[side], error);
+        const char *name = own ? ET_TRANSFORMERS_TARGET_VOCABULARY : ET_TRANSFORMERS_VOCABULARY;
+        if (!from->marian && side == ET_SIDE_TARGET && !own)
+            from->tokens[side] = from->tokens[ET_SIDE_SOURCE];
+        else if (!from->marian)
+            status = et_import_read_json(from, name, &from->tokens[side], error);
+        if (!status)
+            status = read_list(from, side, name, &s, &lists[side], error);
         if (!status)
             status = make_vocabulary(from, side, &lists[side], error);
     }
-    if (!status)
-        status = name_suppressed(from, &lists[ET_SIDE_TARGET], error);
-    et_value *vocabulary = et_value_set_dict(from->settings, "vocabulary");
-    et_value_set_bool(vocabulary, "shared", false);
-    return status;
+    return status ? status : name_suppressed(from, &lists[ET_SIDE_TARGET], error);
 }
