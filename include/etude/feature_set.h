@@ -118,10 +118,13 @@ typedef struct et_feature_choice {
     et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:
                               none */
     const char *target;    /* field; NULL: none */
-    bool classes;          /* the numbers of an integer target are classes */
-    const char *id;        /* field that is only copied to predictions, as a key; NULL: none */
-    const char *groups;    /* field that only says which rows are a group: ignored; NULL: none */
-    const char *weight;    /* field, the rows' weights: the feature "W"; NULL: none */
+    const char *const *more_targets; /* [more_target_count]: fields that are targets as well; all
+                                        are numbers, or all have two classes each */
+    int more_target_count;
+    bool classes;       /* the numbers of an integer target are classes */
+    const char *id;     /* field that is only copied to predictions, as a key; NULL: none */
+    const char *groups; /* field that only says which rows are a group: ignored; NULL: none */
+    const char *weight; /* field, the rows' weights: the feature "W"; NULL: none */
 } et_feature_choice;
 /* ET_ECONFIG: no such target, id or weight, one column for two of them, a target that cannot be
  * learned, or all columns are ignored. ET_EDATA: the target's values are too small to square;

@@ -33,7 +33,7 @@ typedef struct options {
     int64_t counted;
     const char *pattern;
     et_structs parts; /* of rate */
-    et_strings weights;
+    et_strings weights, names;
 } options;
 
 static const char *const types[] = { "constant", "cosine", NULL };
@@ -69,6 +69,7 @@ static const et_field members[] = {
     ET_FIELD_STRING(options, pattern, NULL, "lines of the file", .with = "path=*"),
     ET_FIELD_STRUCTS(options, parts, rate, &rate_table, "parts"),
     ET_FIELD_STRINGS(options, weights, "weights", .pairs = true),
+    ET_FIELD_STRINGS(options, names, "names", .single = true),
     ET_FIELD_END,
 };
 static const et_fields table = { "options", members };
@@ -253,6 +254,13 @@ static void test_fields_said__other_forms(void **state)
     et_value *kept = et_fields_effective(&table, &w.options, &w.arena);
     assert_non_null(kept);
     assert_null(et_value_path(kept, "rate.peak"));
+    assert_int_equal(et_value_get(kept, "names")->kind, ET_VALUE_NULL);
+    set(&w, "names", "one");
+    kept = et_fields_effective(&table, &w.options, &w.arena);
+    assert_string_equal(et_value_get(kept, "names")->string, "one");
+    set(&w, "names", "[one, two]");
+    kept = et_fields_effective(&table, &w.options, &w.arena);
+    assert_string_equal(et_value_get(kept, "names")->first->next->string, "two");
     check(&w, NULL);
 }
 

@@ -121,6 +121,13 @@ static void test_analyze__keys(void **state)
     must_analyze(&analysis, write_text(*state, "keys.csv", text.data),
                  &(et_analyze_options){ .target = "name" });
     assert_int_equal(et_metadata_find(analysis.metadata, "name")->entry_count, 200);
+    assert_string_equal(et_value_get(analysis.report, "target")->string, "name");
+    et_analysis_release(&analysis);
+    must_analyze(&analysis, write_text(*state, "keys.csv", text.data),
+                 &(et_analyze_options){ .target = "x",
+                                        .more_targets = { (const char *const[]){ "name" }, 1 } });
+    assert_int_equal(et_metadata_find(analysis.metadata, "name")->entry_count, 200);
+    assert_string_equal(et_value_get(analysis.report, "target")->first->next->string, "name");
     et_analysis_release(&analysis);
     et_strbuf_release(&text);
     et_strbuf_release(&suspicious);

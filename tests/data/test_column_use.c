@@ -126,7 +126,7 @@ static const struct {
 static void test_column_use__infer(void **state)
 {
     (void)state;
-    const et_feature_choice choice = et_column_choice("y");
+    const et_feature_choice choice = et_column_choice("y", NULL);
     for (size_t i = 0; i < COUNT(columns); i++) {
         et_strbuf text = ET_STRBUF_INIT;
         et_schema_field field = columns[i].field;

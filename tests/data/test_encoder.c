@@ -330,9 +330,49 @@ static void test_encoder__targets(void **state)
           { [L] = "6" },
           .ids = { 3 },
           .width = 1 },
+        /* Several of two classes: 1 is yes. */
+        { "{name: F, type: target, fields: 'y, u, k', transform: {classes: true}}",
+          { [Y] = ">50K", [U] = "a", [K] = "6" },
+          { 1, 0, 1 },
+          .width = 3 },
+        { "{name: F, type: target, fields: 'k, y', transform: {classes: true}}",
+          { [Y] = NULL, [K] = "4" },
+          { 0, NAN },
+          .width = 2 },
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         check_row(&cases[i]);
+}
+
+/* Yes is a word for it, or the larger number, wherever it stands among the entries. */
+static void test_encoder__labels(void **state)
+{
+    (void)state;
+    static const char *const fields = "fields: [{name: x, type: real}, {name: a, type: discrete}, "
+                                      "{name: b, type: discrete}, {name: c, type: discrete}]";
+    static const char *const entries = "{\"a\": {\"entries\": [\"Yes\", \"No\"]}, \"b\": "
+                                       "{\"entries\": [\"10\", \"9\"]}, \"c\": {\"entries\": "
+                                       "[\"left\", \"right\"]}}";
+    static const char *const labels[] = { "No", "Yes", "9", "10", "left", "right" };
+    static const char *const rows[2] = { "Yes", "10" };
+    et_encoder *encoder;
+    assert_ok(encoder_parse(&encoder, fields, entries,
+                            "features: [{name: x}, {name: Y, type: target, fields: [a, b, c]}]",
+                            error));
+    const et_encoded_field *field = et_encoder_field(encoder, et_encoder_target(encoder));
+    assert_int_equal(field->kind, ET_ENCODED_LABELS);
+    assert_int_equal(field->width, 3);
+    assert_string_equal(field->column[2], "c");
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(field->label[i], labels[i]);
+    float x, y[3];
+    const et_cell cells[] = { cell_of("1"), cell_of(rows[0]), cell_of(rows[1]), cell_of("left") };
+    assert_ok(et_encoder_row(encoder, cells, (void *[]){ &x, y }, NULL, error));
+    assert_true(y[0] == 1 && y[1] == 1 && y[2] == 0);
+    const et_cell wrong[] = { cell_of("1"), cell_of("maybe"), cell_of("9"), cell_of("left") };
+    assert_fails(et_encoder_row(encoder, wrong, (void *[]){ &x, y }, NULL, error), ET_EDATA,
+                 "the label \"maybe\" is not one of the 2");
+    et_encoder_free(encoder);
 }
 
 /* Layout, labels, names of columns, keys, and which fields are read. */
@@ -724,15 +764,15 @@ static void test_encoder__robust(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder__numbers),   cmocka_unit_test(test_encoder__quantile),
-        cmocka_unit_test(test_encoder__columns),   cmocka_unit_test(test_encoder__ids),
-        cmocka_unit_test(test_encoder__dates),     cmocka_unit_test(test_encoder__targets),
-        cmocka_unit_test(test_encoder__layout),    cmocka_unit_test(test_encoder__without_target),
-        cmocka_unit_test(test_encoder__fractions), cmocka_unit_test(test_encoder__values),
-        cmocka_unit_test(test_encoder__bad_rows),  cmocka_unit_test(test_encoder__fingerprint),
-        cmocka_unit_test(test_encoder__locale),    cmocka_unit_test(test_encoder__normal_quantile),
-        cmocka_unit_test(test_encoder__mutated),   cmocka_unit_test(test_encoder__memory),
-        cmocka_unit_test(test_encoder__robust),
+        cmocka_unit_test(test_encoder__numbers),         cmocka_unit_test(test_encoder__quantile),
+        cmocka_unit_test(test_encoder__columns),         cmocka_unit_test(test_encoder__ids),
+        cmocka_unit_test(test_encoder__dates),           cmocka_unit_test(test_encoder__targets),
+        cmocka_unit_test(test_encoder__labels),          cmocka_unit_test(test_encoder__layout),
+        cmocka_unit_test(test_encoder__without_target),  cmocka_unit_test(test_encoder__fractions),
+        cmocka_unit_test(test_encoder__values),          cmocka_unit_test(test_encoder__bad_rows),
+        cmocka_unit_test(test_encoder__fingerprint),     cmocka_unit_test(test_encoder__locale),
+        cmocka_unit_test(test_encoder__normal_quantile), cmocka_unit_test(test_encoder__mutated),
+        cmocka_unit_test(test_encoder__memory),          cmocka_unit_test(test_encoder__robust),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

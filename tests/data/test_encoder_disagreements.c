@@ -34,7 +34,11 @@ static void test_encoder_disagreements__disagreements(void **state)
         { "{name: l, type: one-hot}", "the metadata has no entries of l, which one-hot needs" },
         { "{name: l, type: quantile}", "the metadata has no quantiles of l" },
         { "{name: Y, type: target, fields: [y, t]}",
-          "a target has one field with one value: write a target for each field" },
+          "t has 3 classes, and several targets have two classes each or are numbers: train a run "
+          "for each target" },
+        { "{name: Y, type: target, fields: [x, y]}",
+          "x is a number and y has classes: name targets of one kind" },
+        { "{name: Y, type: target, fields: [u, u, z]}", "the schema has no field z" },
         { "{name: Y, type: target, fields: x, transform: {classes: true}}",
           "x is real; classes must be texts or integers" },
         { "{name: X, type: concat, features: [{name: x}, {name: t, type: embed}]}",

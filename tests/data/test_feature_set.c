@@ -389,6 +389,9 @@ static void describe(et_strbuf *out, const et_feature_spec *spec)
     et_strbuf_append(out, ")");
 }
 
+static const char *const beside[] = { "y" };
+static const char *const misspelt[] = { "emty" };
+
 static void test_feature_set__infer(void **state)
 {
     (void)state;
@@ -411,6 +414,10 @@ static void test_feature_set__infer(void **state)
         { { .numeric = ET_TRANSFORM_SCALE, .target = "sex" },
           "X(age:scale age:missing fare:scale flat2:missing when:date when:missing days:date "
           "days:missing bare:scale) ids(cabin:embed shop:embed/2 one2:embed free:hash y:embed) "
+          "Y:target " },
+        { { .target = "sex", .more_targets = beside, .more_target_count = 1 },
+          "X(age:standardize age:missing fare:standardize flat2:missing when:date when:missing "
+          "days:date days:missing bare:scale) ids(cabin:embed shop:embed/2 one2:embed free:hash) "
           "Y:target " },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -439,6 +446,15 @@ static void test_feature_set__infer_errors(void **state)
           ET_ECONFIG,
           "the table has no column sexx for the target. Nearest: sex. Columns: id, age," },
         { { .target = "empty" }, ET_ECONFIG, "the target empty has no value in any row" },
+        { { .target = "y", .more_targets = beside, .more_target_count = 1 },
+          ET_ECONFIG,
+          "the column y is named as a target twice" },
+        { { .target = "sex", .more_targets = beside, .more_target_count = 1, .id = "y" },
+          ET_ECONFIG,
+          "the column y is both the target and the ID" },
+        { { .target = "y", .more_targets = misspelt, .more_target_count = 1 },
+          ET_ECONFIG,
+          "the table has no column emty for the target. Nearest: empty" },
         { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
         { { .numeric = ET_TRANSFORM_EMBED },
           ET_ECONFIG,

@@ -78,7 +78,7 @@ void et_field_default(const et_field *field, et_strbuf *out)
         break;
     case ET_FIELD_KIND_STRINGS:
     case ET_FIELD_KIND_STRUCTS:
-        et_strbuf_append(out, "[]");
+        et_strbuf_append(out, field->single ? "null" : "[]");
         break;
     case ET_FIELD_KIND_INT:
         et_strbuf_printf(out, "%.0f", field->default_number);

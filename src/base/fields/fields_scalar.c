@@ -582,8 +582,12 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         et_assert(*(const int *)member >= 0);
         et_value_set_string(dict, field->name, field->choices[*(const int *)member]);
         break;
-    /* Always as a list, a single one too. */
+    /* As a list, also of one, unless the row says otherwise. */
     case ET_FIELD_KIND_STRINGS: {
+        if (field->single && strings->count < 2) {
+            et_value_set_string(dict, field->name, strings->count ? *strings->items : NULL);
+            break;
+        }
         et_value *list = et_value_set_list(dict, field->name);
         for (size_t i = 0; i < strings->count; i++)
             et_value_add_string(list, strings->items[i]);

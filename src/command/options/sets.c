@@ -8,6 +8,7 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
+#include "command/options/name_list.h"
 
 /* Letters of the name of a part. */
 #define PART_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -78,6 +79,23 @@ static const char *word_at(const et_option_words *words, int time, int at)
 static const char *last_word(const et_option_words *words)
 {
     return words ? word_at(words, words->times - 1, 0) : NULL;
+}
+
+/* The names in the words of every use. */
+static int name_items(et_value **out, const et_option_words *words, const char *option,
+                      et_arena *arena, et_error *error)
+{
+    et_strings given = { NULL, 0 }, names;
+    const char **items = et_arena_array(arena, (size_t)words->times, sizeof *items);
+    for (int time = 0; items && time < words->times; time++)
+        items[given.count++] = word_at(words, time, 0);
+    given.items = items;
+    *out = et_value_list(arena);
+    int status = items && *out ? et_name_list_read(&names, option, &given, arena, error)
+                               : et_alloc_failed(error, 0, "settings");
+    for (size_t i = 0; !status && i < names.count; i++)
+        et_value_add_string(*out, names.items[i]);
+    return !status && et_value_failed(*out) ? et_alloc_failed(error, 0, "settings") : status;
 }
 
 /* The words of every use, as a list; a single word as a scalar. */
@@ -351,6 +369,16 @@ static int apply_items(const et_option *row, const et_option_words *words,
 
 /* ---- all ---- */
 
+static int apply_names(const et_option *row, const et_option_words *words, const char *name,
+                       et_experiment *experiment, et_arena *arena, et_error *error)
+{
+    et_value *names;
+    int status = name_items(&names, words, name, arena, error);
+    return status ? status
+                  : et_experiment_assign(experiment, name, row->sets->settings[0], names, arena,
+                                         error);
+}
+
 static int apply(const et_option *row, const et_option_words *words,
                  const et_option_settings *settings, et_experiment *experiment, et_arena *arena,
                  et_error *error)
@@ -379,6 +407,8 @@ static int apply(const et_option *row, const et_option_words *words,
                        row->sets->pairs ? "; the name of a file of pairs ends in .tsv" : "");
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
     int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && row->sets->names)
+        return apply_names(row, words, name, experiment, arena, error);
     if (!status && row->sets->pairs)
         status = apply_form(row, name, alone ? pairs : NULL, experiment, arena, error);
     if (alone)

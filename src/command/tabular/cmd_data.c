@@ -17,6 +17,7 @@
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "command/command.h"
+#include "command/options/name_list.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
@@ -33,7 +34,7 @@
 typedef struct data_options {
     et_strings words; /* "analyze", then files */
     const char *delimiter, *comment, *schema, *output;
-    et_strings missing;
+    et_strings missing, targets;
     int64_t entries, quantiles;
     int header; /* its place among headers */
     bool force, dry_run, json, quiet;
@@ -45,7 +46,7 @@ typedef struct data_options {
 static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(data_options, options.target, "target", "NAME", "the column to predict"),
+    ET_OPTION_LIST(data_options, targets, "target", "NAME,...", "the columns to predict"),
     ET_OPTION_TEXT(data_options, delimiter, "delimiter", "C",
                    "delimiter: , ; | or tab (default: detected)"),
     ET_OPTION_CHOICE(data_options, header, "header", "auto|yes|no", headers,
@@ -229,10 +230,10 @@ static void show(void *payload, uint64_t done, uint64_t all)
 }
 
 /* What training makes of the columns. */
-static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *target,
+static int append_uses(et_strbuf *out, const et_analysis *analysis, const et_analyze_options *how,
                        et_error *error)
 {
-    const et_feature_choice choice = et_column_choice(target);
+    const et_feature_choice choice = et_column_choice(how->target, &how->more_targets);
     const int count = et_schema_count(analysis->schema);
     et_column_use *uses = et_alloc((size_t)count, sizeof *uses);
     if (!uses)
@@ -249,7 +250,8 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const char *
     return status;
 }
 
-static int print(const et_analysis *analysis, bool json, const char *target, et_error *error)
+static int print(const et_analysis *analysis, bool json, const et_analyze_options *how,
+                 et_error *error)
 {
     int status = ET_OK;
     et_strbuf out = ET_STRBUF_INIT;
@@ -259,7 +261,7 @@ static int print(const et_analysis *analysis, bool json, const char *target, et_
         et_print_results(stdout, et_strbuf_text(&out), out.length);
     } else {
         et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
-        status = append_uses(&out, analysis, target, error);
+        status = append_uses(&out, analysis, how, error);
         et_print_text(stdout, et_strbuf_text(&out));
     }
     et_strbuf_release(&out);
@@ -306,7 +308,19 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
-static int run(const data_options *args, const et_call *call, et_error *error)
+/* The names live in arena. */
+static int name_targets(data_options *args, et_arena *arena, et_error *error)
+{
+    et_strings names;
+    int status = et_name_list_read(&names, "--target", &args->targets, arena, error);
+    if (status || !names.count)
+        return status;
+    args->options.target = names.items[0];
+    args->options.more_targets = (et_strings){ names.items + 1, names.count - 1 };
+    return ET_OK;
+}
+
+static int run(data_options *args, const et_call *call, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strings given = { args->words.items + 1, args->words.count - 1 }, paths;
@@ -314,13 +328,15 @@ static int run(const data_options *args, const et_call *call, et_error *error)
     result r = { { NULL }, { NULL }, NULL };
     int status = name_input(&given, &arena, error);
     if (!status)
+        status = name_targets(args, &arena, error);
+    if (!status)
         status = et_paths_match(&paths, &given, NULL, &arena, error);
     if (!status)
         status = open_result(&r, args, call, &paths, error);
     if (!status)
         status = analyze(args, &paths, &analysis, error);
     if (!status) {
-        status = print(&analysis, args->json, args->options.target, error);
+        status = print(&analysis, args->json, &args->options, error);
         if (!status)
             status = write_result(&r, &analysis, args, error);
         et_analysis_release(&analysis);

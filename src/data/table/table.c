@@ -128,8 +128,8 @@ static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
         self->parts[i] = (part){ .offset = self->row_size,
                                  .size = (size_t)et_shape_count(layout->field[i].item) *
                                          et_dtype_size(layout->field[i].dtype),
-                                 .numbers = kind == ET_ENCODED_VALUES,
-                                 .target = kind == ET_ENCODED_VALUES || kind == ET_ENCODED_CLASS };
+                                 .numbers = kind != ET_ENCODED_CLASS,
+                                 .target = et_encoded_is_target(kind) };
         self->row_size += self->parts[i].size;
     }
     self->row_size += sizeof(uint32_t);

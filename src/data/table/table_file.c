@@ -158,6 +158,9 @@ static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
         case ET_ENCODED_CLASS:
             sound = id >= -1 && id < f->classes;
             break;
+        case ET_ENCODED_LABELS:
+            sound = isnan(number) || number == 0 || number == 1;
+            break;
         case ET_ENCODED_VALUES:
             sound = !isinf(number);
             break;

@@ -575,7 +575,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     const et_analyze_options o = defaults_of(options);
     et_table_stats stats = { .paths = paths, .options = &o };
     et_arena arena = ET_ARENA_INIT;
-    int target, status = check_options(&o, paths, error);
+    int status = check_options(&o, paths, error);
     *out = (et_analysis){ .arena = ET_ARENA_INIT };
     if (status)
         return status;
@@ -583,7 +583,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     et_csv *first = NULL;
     status = open_head(&stats, &first, &arena, error);
     if (!status)
-        status = et_table_head_target(&target, &stats.head, &o, *paths->items, error);
+        status = et_table_head_check_targets(&stats.head, &o, *paths->items, error);
     if (!status)
         status = read_table(&stats, first, &arena, error);
     else

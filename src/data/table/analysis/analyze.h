@@ -37,7 +37,8 @@ typedef enum et_analyze_header {
 } et_analyze_header;
 
 typedef struct et_analyze_options {
-    const char *target; /* NULL: none */
+    const char *target;      /* NULL: none */
+    et_strings more_targets; /* beside it */
     et_analyze_header header;
     int classes;             /* that integers of a target may be, at most; 0: 20, -1: none */
     const et_schema *schema; /* what columns are; NULL: it is inferred */

@@ -461,17 +461,12 @@ const char *et_table_head_field(const et_table_head *head, const et_analyze_opti
     return options->schema ? et_schema_at(options->schema, field)->name : head->name[field];
 }
 
-int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
-                         const char *path, et_error *error)
+static int check_target(const et_table_head *head, const et_analyze_options *options,
+                        const char *target, const char *path, et_error *error)
 {
-    *out = -1;
-    if (!options->target)
-        return ET_OK;
     for (int i = 0; i < head->fields; i++)
-        if (!strcmp(et_table_head_field(head, options, i), options->target)) {
-            *out = i;
+        if (!strcmp(et_table_head_field(head, options, i), target))
             return ET_OK;
-        }
     const char **names = et_alloc_zero((size_t)head->fields + 1, sizeof *names);
     et_strbuf list = ET_STRBUF_INIT;
     for (int i = 0; names && i < head->fields; i++) {
@@ -479,12 +474,22 @@ int et_table_head_target(int *out, const et_table_head *head, const et_analyze_o
         if (i < NAMES_SAID)
             et_strbuf_printf(&list, "%s%.60s", i ? ", " : "", names[i]);
     }
-    int status = et_fail(
-        error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s", path,
-        options->target, names ? et_nearest_hint(options->target, names, "").text : "",
-        head->columns, head->header ? "" : " and no header", et_strbuf_text(&list),
-        head->fields > NAMES_SAID ? ", ..." : "");
+    int status =
+        et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s",
+                path, target, names ? et_nearest_hint(target, names, "").text : "", head->columns,
+                head->header ? "" : " and no header", et_strbuf_text(&list),
+                head->fields > NAMES_SAID ? ", ..." : "");
     et_strbuf_release(&list);
     et_free(names);
+    return status;
+}
+
+int et_table_head_check_targets(const et_table_head *head, const et_analyze_options *options,
+                                const char *path, et_error *error)
+{
+    int status =
+        options->target ? check_target(head, options, options->target, path, error) : ET_OK;
+    for (size_t i = 0; i < options->more_targets.count && !status; i++)
+        status = check_target(head, options, options->more_targets.items[i], path, error);
     return status;
 }

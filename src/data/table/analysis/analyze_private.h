@@ -99,9 +99,9 @@ int et_table_read_jsonl(et_table_stats *stats, et_error *error);
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
 
-/* The target's field; -1: no target. ET_EDATA: the named target does not exist. */
-int et_table_head_target(int *out, const et_table_head *head, const et_analyze_options *options,
-                         const char *path, et_error *error);
+/* ET_EDATA: a named target does not exist. */
+int et_table_head_check_targets(const et_table_head *head, const et_analyze_options *options,
+                                const char *path, et_error *error);
 const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
                                 int field);
 

@@ -83,14 +83,15 @@ static bool is_classes(const et_table_column *c)
     return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
 
-static int open_column(et_table_column *c, const et_table_stats *table, int field, int target,
-                       et_error *error)
+static int open_column(et_table_column *c, const et_table_stats *table, int field,
+                       const et_feature_choice *choice, et_error *error)
 {
     et_column_stats *s = &table->field[field];
     *c = (et_table_column){ .table = table,
                             .stats = s,
                             .name = et_table_head_field(&table->head, table->options, field),
-                            .target = field == target,
+                            .target = et_column_is_target(
+                                choice, et_table_head_field(&table->head, table->options, field)),
                             .values = et_column_stats_values(s),
                             .numbers = et_column_stats_numbers(s),
                             .distinct = et_column_stats_distinct(s) };
@@ -294,6 +295,19 @@ static void report_unmatched(const et_table_stats *table, et_value *list)
             et_value_add_string(list, missing[i]);
 }
 
+/* One as a text, several as a list. */
+static void report_targets(const et_analyze_options *options, et_value *report)
+{
+    if (!options->more_targets.count) {
+        et_value_set_string(report, "target", options->target);
+        return;
+    }
+    et_value *list = et_value_set_list(report, "target");
+    et_value_add_string(list, options->target);
+    for (size_t i = 0; i < options->more_targets.count; i++)
+        et_value_add_string(list, options->more_targets.items[i]);
+}
+
 static et_value *report_table(const et_table_stats *table, et_arena *arena)
 {
     et_value *report = et_value_dict(arena);
@@ -305,22 +319,23 @@ static et_value *report_table(const et_table_stats *table, et_arena *arena)
     et_value_set_int(report, "rows", table->rows);
     et_value_set_string(report, "delimiter", delimiter);
     et_value_set_bool(report, "header", table->head.header);
-    et_value_set_string(report, "target", table->options->target);
+    report_targets(table->options, report);
     report_unmatched(table, et_value_set_list(report, "missing_unmatched"));
     return report;
 }
 
 static int report_columns(const et_table_stats *table, et_analysis *out, et_schema_field *fields,
-                          et_column_metadata *metadata, int target, et_error *error)
+                          et_column_metadata *metadata, et_error *error)
 {
     et_value *columns = et_value_set_list(out->report, "columns");
     et_value *suspicious = et_value_set_list(out->report, "suspicious");
     const et_schema *given = table->options->schema;
-    const et_feature_choice choice = et_column_choice(table->options->target);
+    const et_feature_choice choice =
+        et_column_choice(table->options->target, &table->options->more_targets);
     int status = ET_OK;
     for (int i = 0; i < table->head.fields && !status; i++) {
         et_table_column c;
-        status = open_column(&c, table, i, target, error);
+        status = open_column(&c, table, i, &choice, error);
         if (status)
             break;
         /* That no value had a fraction is no promise that none will have one. */
@@ -362,13 +377,13 @@ int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_erro
     et_arena *arena = &out->arena;
     et_schema_field *fields = et_arena_array(arena, count, sizeof *fields);
     et_column_metadata *metadata = et_arena_array(arena, count, sizeof *metadata);
-    int target, status = et_table_head_target(&target, &table->head, table->options,
-                                              *table->paths->items, error);
+    int status =
+        et_table_head_check_targets(&table->head, table->options, *table->paths->items, error);
     out->report = report_table(table, arena);
     if (!status && (!fields || !metadata))
         status = et_alloc_failed(error, count * sizeof *metadata, "metadata");
     if (!status)
-        status = report_columns(table, out, fields, metadata, target, error);
+        status = report_columns(table, out, fields, metadata, error);
     if (!status && (arena->failed || et_value_failed(out->report)))
         status = et_alloc_failed(error, count * sizeof *metadata, "a report");
     if (!status)

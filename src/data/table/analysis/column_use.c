@@ -50,7 +50,7 @@
 #define LINES_MAX 40
 /* Names of a line for several columns; characters of a name. */
 #define NAMES_SHOWN 6
-#define NAME_MAX    28
+#define NAME_SHOWN  28
 
 static bool has(const et_column_use *use, et_transform type)
 {
@@ -188,18 +188,28 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_MISSING);
 }
 
-et_feature_choice et_column_choice(const char *target)
+bool et_column_is_target(const et_feature_choice *choice, const char *field)
+{
+    bool found = choice->target && !strcmp(field, choice->target);
+    for (int i = 0; i < choice->more_target_count; i++)
+        found |= !strcmp(field, choice->more_targets[i]);
+    return found;
+}
+
+et_feature_choice et_column_choice(const char *target, const et_strings *more_targets)
 {
     return (et_feature_choice){ .numeric = ET_TRANSFORM_STANDARDIZE,
                                 .discrete = ET_TRANSFORM_EMBED,
-                                .target = target };
+                                .target = target,
+                                .more_targets = more_targets ? more_targets->items : NULL,
+                                .more_target_count = more_targets ? (int)more_targets->count : 0 };
 }
 
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *m,
                                   const et_feature_choice *choice)
 {
     et_column_use use = { .format = et_number_format_of(field) };
-    if (choice->target && !strcmp(field->name, choice->target))
+    if (et_column_is_target(choice, field->name))
         add(&use, ET_TRANSFORM_TARGET);
     else if (choice->id && !strcmp(field->name, choice->id))
         add(&use, ET_TRANSFORM_KEY);
@@ -337,10 +347,10 @@ void et_column_use_print(et_strbuf *out, const et_column_use *use,
 
 /* ---- all columns ---- */
 
-/* What fits into NAME_MAX columns. */
+/* What fits into NAME_SHOWN columns. */
 static int name_bytes(const char *name)
 {
-    return (int)et_utf8_fitting(name, NAME_MAX);
+    return (int)et_utf8_fitting(name, NAME_SHOWN);
 }
 
 static void add_row(et_grid *grid, const et_column_use *use, const et_schema_field *field,

@@ -11,6 +11,7 @@
 #define ETUDE_DATA_TABLE_ANALYSIS_COLUMN_USE_H
 
 #include <etude/feature_set.h>
+#include <etude/fields.h>
 
 #include "base/text/strbuf.h"
 #include "data/table/rows/notation.h"
@@ -41,8 +42,10 @@ int64_t et_column_distinct(const et_column_metadata *metadata);
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);
 
-/* The default: numbers standardized, texts embedded. */
-et_feature_choice et_column_choice(const char *target);
+/* Whether a field is one of the targets. */
+bool et_column_is_target(const et_feature_choice *choice, const char *field);
+/* The default: numbers standardized, texts embedded. more_targets: borrowed; NULL: none. */
+et_feature_choice et_column_choice(const char *target, const et_strings *more_targets);
 /* Without a features file. choice: numeric and discrete must be set. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
                                   const et_feature_choice *choice);

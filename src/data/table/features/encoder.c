@@ -391,20 +391,64 @@ static int join_columns(building *b, et_encoded_field *f, size_t first)
     return ET_OK;
 }
 
-/* One class, or numbers side by side. */
+/* Targets of two classes side by side. */
+static void finish_labels(building *b, et_encoded_field *f, size_t first)
+{
+    et_encoder *self = b->self;
+    const size_t count = self->step_count - first;
+    const char **labels = et_arena_array(&self->arena, 2 * count, sizeof *labels);
+    f->kind = ET_ENCODED_LABELS;
+    for (size_t i = 0; labels && i < count; i++) {
+        const et_fitted *one = &self->steps[first + i].fitted;
+        for (int k = 0; k < 2; k++)
+            labels[2 * i + (size_t)k] = one->beside ? one->column[k] : "";
+    }
+    f->label = labels;
+}
+
+/* The name of the field that a step reads. */
+static const char *field_of(const et_encoder *self, size_t number)
+{
+    return self->inputs[self->steps[number].fitted.input[0]].field->name;
+}
+
+/* Columns of a step are its labels. */
+static int name_labels(building *b, et_encoded_field *f, size_t first)
+{
+    const char **names = et_arena_array(&b->self->arena, (size_t)f->width, sizeof *names);
+    for (int64_t i = 0; names && i < f->width; i++)
+        names[i] = field_of(b->self, first + (size_t)i);
+    f->column = names;
+    return names ? ET_OK : no_memory(b);
+}
+
+/* A class, numbers side by side, or several targets of two classes. */
 static void finish_target(building *b, et_encoded_field *f, size_t first)
 {
     const et_encoder *self = b->self;
-    bool classes = false;
-    for (size_t i = first; i < self->step_count; i++)
-        classes |= self->steps[i].fitted.cardinality > 0;
+    const size_t count = self->step_count - first;
+    size_t classes = 0, number = first, class = first;
+    for (size_t i = first; i < self->step_count; i++) {
+        const bool is_class = self->steps[i].fitted.cardinality > 0;
+        classes += is_class;
+        *(is_class ? &class : &number) = i;
+    }
     f->kind = classes ? ET_ENCODED_CLASS : ET_ENCODED_VALUES;
-    if (classes && self->step_count - first > 1)
-        problem(b, b->top, "a target has one field with one value: write a target for each field");
-    if (!classes || self->step_count == first)
+    if (!classes)
         return;
-    f->classes = (int)self->steps[first].fitted.cardinality;
-    f->label = self->steps[first].fitted.column;
+    if (classes < count)
+        problem(b, b->top,
+                "%s is a number and %s has classes: name targets of one kind, or train a run for "
+                "each",
+                field_of(self, number), field_of(self, class));
+    else if (count > 1 && b->top->field_count < (int)count)
+        problem(b, b->top, "a target of classes has one value: write a field for each");
+    else if (count > 1)
+        finish_labels(b, f, first);
+    else {
+        f->classes = (int)self->steps[first].fitted.cardinality;
+        f->label = self->steps[first].fitted.column;
+    }
 }
 
 /* One number. */
@@ -467,6 +511,8 @@ static int add_feature(building *b, const et_feature_spec *spec)
     status = join_columns(b, f, first);
     if (!status && f->kind == ET_ENCODED_CLASS) /* columns of a step are its labels */
         f->column = &self->inputs[self->steps[first].fitted.input[0]].field->name;
+    if (!status && f->kind == ET_ENCODED_LABELS)
+        status = name_labels(b, f, first);
     return status || !b->exact || f->kind != ET_ENCODED_VALUES
                ? status
                : add_written(b, spec, first, self->step_count);
@@ -802,8 +848,7 @@ const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index)
 int et_encoder_target(const et_encoder *encoder)
 {
     for (int i = 0; i < encoder->field_count; i++)
-        if (encoder->fields[i].kind == ET_ENCODED_CLASS ||
-            encoder->fields[i].kind == ET_ENCODED_VALUES)
+        if (et_encoded_is_target(encoder->fields[i].kind))
             return i;
     return -1;
 }

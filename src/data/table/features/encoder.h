@@ -8,8 +8,9 @@
  *
  * Each top-level feature is a field of the layout with its name: numbers side by side (ET_F32
  * [width]), ids (ET_I32 [width], also those of words), a target (ET_I32 scalar: a class; ET_F32
- * [targets]: numbers), or a weight (ET_F32 scalar). Features of type key are no fields. An encoder
- * does not change after it is made; any number of threads may encode. */
+ * [targets]: numbers, or of several targets of two classes 0 and 1), or a weight (ET_F32 scalar).
+ * Features of type key are no fields. An encoder does not change after it is made; any number of
+ * threads may encode. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 #define ETUDE_DATA_TABLE_FEATURES_ENCODER_H
 
@@ -23,6 +24,7 @@ typedef enum et_encoded_kind {
     ET_ENCODED_IDS,
     ET_ENCODED_WORDS,   /* ids of one text, below cardinality[0], or -1 */
     ET_ENCODED_CLASS,   /* the target is one of classes */
+    ET_ENCODED_LABELS,  /* targets of two classes each: 1 of yes, 0 of no, NaN: missing */
     ET_ENCODED_VALUES,  /* the target is numbers */
     ET_ENCODED_WRITTEN, /* the same numbers as the file has them, of an exact encoder */
     ET_ENCODED_WEIGHT,  /* the weight of a row, at least 0 */
@@ -38,7 +40,7 @@ typedef struct et_encoded_field {
                                  * cross, which accept any value, the id of a missing one */
     const char *const *column;  /* [width], description of each column, for messages and tables */
     int classes;                /* CLASS */
-    const char *const *label;   /* CLASS: [classes] */
+    const char *const *label;   /* CLASS: [classes]; LABELS: [2 width], no and yes of each */
 } et_encoded_field;
 
 /* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
@@ -53,6 +55,11 @@ typedef struct et_reading {
                                     * them missing; NULL: the reading itself is the value */
     size_t count;
 } et_reading;
+
+static inline bool et_encoded_is_target(et_encoded_kind kind)
+{
+    return kind == ET_ENCODED_CLASS || kind == ET_ENCODED_LABELS || kind == ET_ENCODED_VALUES;
+}
 
 typedef struct et_encoder et_encoder;
 

@@ -139,9 +139,8 @@ static bool underflow(const et_column_metadata *m)
     return range > 0 && !m->has_moments && range * range < DBL_MIN;
 }
 
-static int check_target(const choosing *c)
+static int check_target(const choosing *c, const char *name)
 {
-    const char *name = c->choice.target;
     const et_schema_field *f = et_schema_find(c->schema, name);
     if (!f)
         return no_such_column(c, name, "target");
@@ -171,6 +170,36 @@ static int check_target(const choosing *c)
     return ET_OK;
 }
 
+/* The target and all more of them, in the arena. */
+static const char *const *targets_of(choosing *c, int *count)
+{
+    const et_feature_choice *choice = &c->choice;
+    const char **all =
+        et_arena_array(&c->arena, (size_t)choice->more_target_count + 1, sizeof *all);
+    *count = 0;
+    for (int i = -1; all && i < choice->more_target_count; i++)
+        all[(*count)++] = i < 0 ? choice->target : choice->more_targets[i];
+    return all;
+}
+
+static int check_targets(choosing *c)
+{
+    int count, status = ET_OK;
+    const char *const *all = targets_of(c, &count);
+    if (!all)
+        return et_alloc_failed(c->error, sizeof *all, "targets");
+    for (int i = 0; i < count && !status; i++) {
+        for (int k = 0; k < i && !status; k++)
+            if (!strcmp(all[i], all[k]))
+                status =
+                    et_fail(c->error, ET_ECONFIG,
+                            "the column %.60s is named as a target twice: name it once", all[i]);
+        if (!status)
+            status = check_target(c, all[i]);
+    }
+    return status;
+}
+
 /* ---- the weight ---- */
 
 static int check_weight(const choosing *c)
@@ -180,7 +209,7 @@ static int check_weight(const choosing *c)
     if (!f)
         return no_such_column(c, name, "weight");
     const et_column_metadata *m = et_metadata_find(c->metadata, name);
-    if (c->choice.target && !strcmp(name, c->choice.target))
+    if (et_column_is_target(&c->choice, name))
         return et_fail(c->error, ET_ECONFIG, "%s is both target and weight: name two columns",
                        name);
     if (!et_schema_numeric(f))
@@ -262,11 +291,15 @@ static int make(et_feature_set **out, choosing *c)
                                             .type = ET_TRANSFORM_KEY,
                                             .fields = &c->choice.id,
                                             .field_count = 1 };
-    if (c->choice.target)
+    int targets = 0;
+    const char *const *all = c->choice.target ? targets_of(c, &targets) : NULL;
+    if (c->choice.target && !all)
+        return et_alloc_failed(c->error, sizeof *all, "targets");
+    if (targets)
         specs[count++] = (et_feature_spec){ .name = "Y",
                                             .type = ET_TRANSFORM_TARGET,
-                                            .fields = &c->choice.target,
-                                            .field_count = 1,
+                                            .fields = all,
+                                            .field_count = targets,
                                             .classes = c->choice.classes };
     if (c->choice.weight)
         specs[count++] = (et_feature_spec){
@@ -281,7 +314,7 @@ static int check_id(const choosing *c)
     const et_schema_field *field = et_schema_find(c->schema, id);
     if (!field)
         return no_such_column(c, id, "ID");
-    if (c->choice.target && !strcmp(id, c->choice.target))
+    if (et_column_is_target(&c->choice, id))
         return et_fail(c->error, ET_ECONFIG,
                        "the column %.60s is both the target and the ID: name another ID", id);
     if (field->length != 1)
@@ -293,7 +326,7 @@ static int check_id(const choosing *c)
 static int check_choice(choosing *c)
 {
     et_feature_choice *choice = &c->choice;
-    const et_feature_choice usual = et_column_choice(NULL);
+    const et_feature_choice usual = et_column_choice(NULL, NULL);
     if (choice->numeric == ET_TRANSFORM_IDENTITY)
         choice->numeric = usual.numeric;
     if (choice->discrete == ET_TRANSFORM_IDENTITY)
@@ -317,7 +350,7 @@ static int check_choice(choosing *c)
                        et_transform_name(choice->discrete));
     int status = choice->id ? check_id(c) : ET_OK;
     if (!status && choice->target)
-        status = check_target(c);
+        status = check_targets(c);
     return !status && choice->weight ? check_weight(c) : status;
 }
 
@@ -329,9 +362,12 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         .schema = schema, .metadata = metadata, .choice = choice ? *choice : usual, .error = error
     };
     size_t count = (size_t)et_schema_count(schema);
+    c.arena = (et_arena)ET_ARENA_INIT;
     int status = check_choice(&c);
-    if (status)
+    if (status) {
+        et_arena_release(&c.arena);
         return status;
+    }
     c.numbers = et_arena_array(&c.arena, 2 * count, sizeof *c.numbers);
     c.ids = et_arena_array(&c.arena, count, sizeof *c.ids);
     c.texts = et_arena_array(&c.arena, count + 6, sizeof *c.texts);

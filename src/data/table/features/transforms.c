@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "data/table/features/label_yes.h"
 #include "data/table/features/words.h"
 
 /* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
@@ -551,11 +552,31 @@ static void fit_values(et_fitted *fitted, const et_fitting *with)
     fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
 }
 
+/* One of several targets: its labels are no and yes. */
+static void fit_beside(et_fitted *fitted, const et_fitting *with)
+{
+    if (fitted->cardinality != 2) {
+        et_fitting_problem(with,
+                           "%s has %d classes, and several targets have two classes each or are "
+                           "numbers: train a run for each target, or make numbers of its classes",
+                           with->field->name, (int)fitted->cardinality);
+        return;
+    }
+    fitted->beside = true;
+    fitted->yes = !et_label_is_yes(fitted->column[0], fitted->column[1]);
+    const char **names = et_arena_array(with->arena, 2, sizeof *names);
+    for (int i = 0; names && i < 2; i++)
+        names[i] = fitted->column[i == fitted->yes];
+    fitted->column = names;
+}
+
 static void fit_target(et_fitted *fitted, const et_fitting *with)
 {
-    if (with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes)
+    if (with->field->type == ET_SCHEMA_DISCRETE || with->spec->classes) {
         fit_classes(fitted, with);
-    else
+        if (with->spec->field_count > 1 && fitted->column)
+            fit_beside(fitted, with);
+    } else
         fit_values(fitted, with);
     fitted->missing = NAN;
 }
@@ -578,11 +599,14 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
         return value->missing ? (memcpy(to, &(float){ NAN }, sizeof(float)), ET_OK)
                               : apply_line(f, value, to, error);
     if (value->missing)
-        return put_id(to, -1);
+        return f->beside ? (memcpy(to, &(float){ NAN }, sizeof(float)), ET_OK) : put_id(to, -1);
     double index = f->labels ? label_of(f, value) : value->number - f->offset;
     if (!(index >= 0 && index < (double)f->cardinality && index == floor(index)))
         return unknown_label(f, value, error);
-    return put_id(to, (int64_t)index);
+    if (!f->beside)
+        return put_id(to, (int64_t)index);
+    memcpy(to, &(float){ (int)index == f->yes }, sizeof(float));
+    return ET_OK;
 }
 
 /* ---- weight ---- */

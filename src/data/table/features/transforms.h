@@ -56,6 +56,8 @@ typedef struct et_fitted {
     const double *point;                /* [points]: boundaries, quantiles */
     int points;
     const et_dictionary *labels; /* NULL: numbers from offset on are classes */
+    bool beside;                 /* a target of two classes beside others: 1 of yes, 0 of no */
+    int yes;                     /* the class that is yes: 0 or 1 */
     unsigned parts;              /* of a date, a bit each */
     et_date_order order;         /* the same */
 } et_fitted;

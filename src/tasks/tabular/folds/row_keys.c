@@ -95,7 +95,8 @@ static bool has_target(const reading *r)
         memcpy(&class, value, sizeof class);
         if (field->kind == ET_ENCODED_CLASS && class < 0)
             return false;
-        for (int64_t i = 0; field->kind == ET_ENCODED_VALUES && i < field->width; i++)
+        const bool numbers = et_encoded_is_target(field->kind) && field->kind != ET_ENCODED_CLASS;
+        for (int64_t i = 0; numbers && i < field->width; i++)
             if (isnan(value[i]))
                 return false;
     }
