@@ -2,7 +2,9 @@
  * Without --listen only this machine can connect. With --listen a token is required; it is read
  * from a file, or made and shown once.
  *
- *     static const et_option options[] = { ET_WEB_OPTIONS(own_options, web, PORT), ET_OPTION_END };
+ *     static const et_option options[] = { ET_WEB_PORT(own_options, web.port, PORT),
+ *                                          ET_OPTION_GROUP(own_options, web, et_web_options),
+ *                                          ET_OPTION_END };
  *     ...
  *     et_web_open(&web, &args, &error);       the port is ours; web.listener and web.guard are used
  *     et_web_tell(&web, "predict", &error);
