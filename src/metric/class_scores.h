@@ -8,7 +8,7 @@
 int et_scores_check_weight(const double *weight, int64_t row, et_error *error);
 
 /* The prediction y of a row with probabilities p [classes], by threshold, costs or neither. */
-int64_t et_class_choose(const et_class_predictions *predictions, const float *p);
+int64_t et_class_choose(const et_class_predictions *given, const float *p);
 
 /* Sets prefix and name of each value, as many as there are names. */
 int et_scores_log(const char *const *names, const double *values, const char *prefix,

@@ -59,6 +59,6 @@ int et_cluster_connect(et_wire **out, const et_cluster_options *options,
 
 et_cluster_position et_cluster_position_of(const et_source *source, bool own);
 /* ET_EDATA: not a position of this source's data. Count 0: the position does not change. */
-int et_cluster_seek(et_source *source, const et_cluster_position *position, et_error *error);
+int et_cluster_seek(et_source *source, const et_cluster_position *at, et_error *error);
 
 #endif

@@ -608,21 +608,21 @@ static void tell_ended(et_master *c, double now)
             stop_worker(c, &c->worker[i].question, c->worker[i].nonce);
 }
 
-void et_master_tick(et_master *c, double now)
+void et_master_tick(et_master *master, double now)
 {
-    sane(c);
-    if (c->phase == ET_MASTER_ENDED)
-        tell_ended(c, now);
-    if (c->phase == ET_MASTER_FAILED || c->phase == ET_MASTER_ENDED)
+    sane(master);
+    if (master->phase == ET_MASTER_ENDED)
+        tell_ended(master, now);
+    if (master->phase == ET_MASTER_FAILED || master->phase == ET_MASTER_ENDED)
         return;
-    look_at_servers(c, now);
-    if (c->phase != ET_MASTER_WORKS)
+    look_at_servers(master, now);
+    if (master->phase != ET_MASTER_WORKS)
         return;
-    take_back(c, now);
-    if (!c->left)
-        ask_next(c, now);
-    if (c->phase == ET_MASTER_WORKS)
-        give_tickets(c, now);
+    take_back(master, now);
+    if (!master->left)
+        ask_next(master, now);
+    if (master->phase == ET_MASTER_WORKS)
+        give_tickets(master, now);
 }
 
 void et_master_read(et_master *master)

@@ -40,43 +40,43 @@ struct et_sessions {
 };
 
 /* The open descriptors, between calls. */
-static void sane(const et_sessions *v)
+static void sane(const et_sessions *s)
 {
-    et_assert(v->end >= 0 && v->end <= v->count);
-    et_assert(v->setup.keyed_most > 0 && v->setup.most > 0 && v->setup.all >= v->setup.most);
-    et_assert(v->shut >= 0);
-    et_assert(v->end == v->count || !v->session[v->end].open);
+    et_assert(s->end >= 0 && s->end <= s->count);
+    et_assert(s->setup.keyed_most > 0 && s->setup.most > 0 && s->setup.all >= s->setup.most);
+    et_assert(s->shut >= 0);
+    et_assert(s->end == s->count || !s->session[s->end].open);
 }
 
 int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error *error)
 {
     struct rlimit limit;
-    et_sessions *v = et_alloc_zero(1, sizeof *v);
-    *out = v;
-    if (!v)
-        return et_alloc_failed(error, sizeof *v, "connections");
+    et_sessions *s = et_alloc_zero(1, sizeof *s);
+    *out = s;
+    if (!s)
+        return et_alloc_failed(error, sizeof *s, "connections");
     bool known = !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < DESCRIPTORS_MAX;
-    v->setup = *setup;
-    v->count = known ? (int)limit.rlim_cur : DESCRIPTORS_MAX;
-    v->session = et_alloc_zero((size_t)v->count, sizeof *v->session);
+    s->setup = *setup;
+    s->count = known ? (int)limit.rlim_cur : DESCRIPTORS_MAX;
+    s->session = et_alloc_zero((size_t)s->count, sizeof *s->session);
     for (int role = 0; role < ET_JOB_ROLES; role++)
-        v->showed[role] = -1;
-    return v->session
+        s->showed[role] = -1;
+    return s->session
                ? ET_OK
-               : et_alloc_failed(error, (size_t)v->count * sizeof *v->session, "connections");
+               : et_alloc_failed(error, (size_t)s->count * sizeof *s->session, "connections");
 }
 
-void et_sessions_close(et_sessions *v)
+void et_sessions_close(et_sessions *s)
 {
-    if (!v)
+    if (!s)
         return;
-    if (v->shut > 0)
+    if (s->shut > 0)
         et_log(ET_LOG_WARNING,
                "%s: %lld connection%s closed: with a key of this cluster, but beyond what its "
                "tasks need",
-               v->setup.address, (long long)v->shut, v->shut == 1 ? " was" : "s were");
-    et_free(v->session);
-    et_free(v);
+               s->setup.address, (long long)s->shut, s->shut == 1 ? " was" : "s were");
+    et_free(s->session);
+    et_free(s);
 }
 
 /* With this option, closing the descriptor leaves nothing of the connection in the kernel (RST). */
@@ -89,59 +89,59 @@ static void end(int descriptor)
 
 /* ---- arrivals and departures ---- */
 
-void et_sessions_came(et_sessions *v, int descriptor, double now)
+void et_sessions_came(et_sessions *s, int descriptor, double now)
 {
-    sane(v);
+    sane(s);
     if (descriptor < 0)
         return;
-    if (descriptor >= v->count) {
+    if (descriptor >= s->count) {
         end(descriptor);
         return;
     }
-    session *one = &v->session[descriptor];
+    session *one = &s->session[descriptor];
     one->open = true;
     one->since = now;
     one->held = 0;
     one->before = one->taken;
     one->wrong = NULL;
     one->role = 0;
-    v->end = descriptor < v->end ? v->end : descriptor + 1;
+    s->end = descriptor < s->end ? s->end : descriptor + 1;
 }
 
-void et_sessions_left(et_sessions *v, int descriptor)
+void et_sessions_left(et_sessions *s, int descriptor)
 {
-    sane(v);
-    if (descriptor >= 0 && descriptor < v->count)
-        v->session[descriptor].open = false;
-    while (v->end > 0 && !v->session[v->end - 1].open)
-        v->end--;
+    sane(s);
+    if (descriptor >= 0 && descriptor < s->count)
+        s->session[descriptor].open = false;
+    while (s->end > 0 && !s->session[s->end - 1].open)
+        s->end--;
 }
 
-void et_sessions_showed(et_sessions *v, et_job_role role, double now)
+void et_sessions_showed(et_sessions *s, et_job_role role, double now)
 {
-    v->showed[role] = now;
+    s->showed[role] = now;
 }
 
-void et_sessions_took(et_sessions *v, int descriptor, et_job_role role, size_t bytes)
+void et_sessions_took(et_sessions *s, int descriptor, et_job_role role, size_t bytes)
 {
-    if (descriptor < 0 || descriptor >= v->count)
+    if (descriptor < 0 || descriptor >= s->count)
         return;
-    v->session[descriptor].taken += (int64_t)bytes;
-    v->session[descriptor].role = (int)role + 1;
+    s->session[descriptor].taken += (int64_t)bytes;
+    s->session[descriptor].role = (int)role + 1;
 }
 
-void et_sessions_refuse(et_sessions *v, int descriptor, const char *why)
+void et_sessions_refuse(et_sessions *s, int descriptor, const char *why)
 {
-    if (descriptor >= 0 && descriptor < v->count)
-        v->session[descriptor].wrong = why;
+    if (descriptor >= 0 && descriptor < s->count)
+        s->session[descriptor].wrong = why;
 }
 
 /* ---- shutting connections ---- */
 
 /* Bytes that have left the kernel and that the task has not taken. */
-static int64_t held_by(const et_sessions *v, int descriptor)
+static int64_t held_by(const et_sessions *s, int descriptor)
 {
-    const session *one = &v->session[descriptor];
+    const session *one = &s->session[descriptor];
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     int waiting = 0;
@@ -149,18 +149,18 @@ static int64_t held_by(const et_sessions *v, int descriptor)
         return 0;
     int64_t held = (int64_t)info.tcpi_bytes_received - (one->taken - one->before);
     /* The kernel's waiting bytes are requested only if they matter. */
-    return held <= v->setup.most || ioctl(descriptor, FIONREAD, &waiting) ? held : held - waiting;
+    return held <= s->setup.most || ioctl(descriptor, FIONREAD, &waiting) ? held : held - waiting;
 }
 
 /* The roles whose key the session may have shown: a set. */
-static unsigned roles_of(const et_sessions *v, const session *one)
+static unsigned roles_of(const et_sessions *s, const session *one)
 {
     unsigned roles = 0;
     int known = one->role;
     if (known)
         return 1u << (known - 1);
     for (int role = 0; role < ET_JOB_ROLES; role++)
-        roles |= v->showed[role] >= one->since ? 1u << role : 0;
+        roles |= s->showed[role] >= one->since ? 1u << role : 0;
     return roles;
 }
 
@@ -187,18 +187,18 @@ static void name_peer(char *text, size_t space, int descriptor)
     snprintf(text, space, strchr(four, ':') ? "[%s]:%s" : "%s:%s", four, port);
 }
 
-static void shut(et_sessions *v, int descriptor, const char *why)
+static void shut(et_sessions *s, int descriptor, const char *why)
 {
-    session *one = &v->session[descriptor];
-    unsigned roles = roles_of(v, one);
+    session *one = &s->session[descriptor];
+    unsigned roles = roles_of(s, one);
     char peer[100], names[100];
-    v->shut++;
-    if (!v->named[roles]) {
+    s->shut++;
+    if (!s->named[roles]) {
         name_peer(peer, sizeof peer, descriptor);
         name_roles(names, sizeof names, roles);
         et_log(ET_LOG_WARNING, "%s: %s, with the key of role %s, %s: Etude closed the connection",
-               v->setup.address, peer, names, why);
-        v->named[roles] = true;
+               s->setup.address, peer, names, why);
+        s->named[roles] = true;
     }
     one->open = false;
     end(descriptor);
@@ -206,16 +206,16 @@ static void shut(et_sessions *v, int descriptor, const char *why)
 
 /* Judges one connection by its own fault, if any. If the connection has shown no key, it holds at
  * most one frame, so its size is not checked. */
-static void look_at(et_sessions *v, int descriptor, double now)
+static void look_at(et_sessions *s, int descriptor, double now)
 {
-    session *one = &v->session[descriptor];
+    session *one = &s->session[descriptor];
     const char *wrong = one->wrong;
-    one->held = roles_of(v, one) ? held_by(v, descriptor) : 0;
+    one->held = roles_of(s, one) ? held_by(s, descriptor) : 0;
     if (wrong) {
-        shut(v, descriptor, wrong);
-    } else if (one->held > v->setup.most) {
+        shut(s, descriptor, wrong);
+    } else if (one->held > s->setup.most) {
         if ((double)one->held > TRICKLE * (now - one->since)) {
-            shut(v, descriptor, "sent more at once than all its messages may have");
+            shut(s, descriptor, "sent more at once than all its messages may have");
         } else {
             one->open = false;
             end(descriptor);
@@ -224,47 +224,47 @@ static void look_at(et_sessions *v, int descriptor, double now)
 }
 
 /* The youngest connection that holds at least this much and is at least this old; -1: none. */
-static int youngest(const et_sessions *v, int64_t held, double until)
+static int youngest(const et_sessions *s, int64_t held, double until)
 {
     int found = -1;
-    for (int i = 0; i < v->end; i++) {
-        const session *one = &v->session[i];
+    for (int i = 0; i < s->end; i++) {
+        const session *one = &s->session[i];
         if (one->open && one->held >= held && one->since <= until &&
-            (found < 0 || one->since > v->session[found].since))
+            (found < 0 || one->since > s->session[found].since))
             found = i;
     }
     return found;
 }
 
-static void add_up(const et_sessions *v, double until, int64_t *held, int *stay, int *open)
+static void add_up(const et_sessions *s, double until, int64_t *held, int *stay, int *open)
 {
     *held = *stay = *open = 0;
-    for (int i = 0; i < v->end; i++)
-        if (v->session[i].open) {
-            *held += v->session[i].held;
-            *stay += v->session[i].since <= until;
+    for (int i = 0; i < s->end; i++)
+        if (s->session[i].open) {
+            *held += s->session[i].held;
+            *stay += s->session[i].since <= until;
             ++*open;
         }
 }
 
-void et_sessions_look(et_sessions *v, double now)
+void et_sessions_look(et_sessions *s, double now)
 {
-    sane(v);
+    sane(s);
     int64_t held;
     int stay, open;
-    double until = now - v->setup.handshake;
-    for (int i = 0; i < v->end; i++)
-        if (v->session[i].open)
-            look_at(v, i, now);
-    add_up(v, until, &held, &stay, &open);
-    while (held > v->setup.all) {
+    double until = now - s->setup.handshake;
+    for (int i = 0; i < s->end; i++)
+        if (s->session[i].open)
+            look_at(s, i, now);
+    add_up(s, until, &held, &stay, &open);
+    while (held > s->setup.all) {
         et_assert(open > 0);
-        int one = youngest(v, held / open, now);
-        held -= v->session[one].held;
-        stay -= v->session[one].since <= until;
+        int one = youngest(s, held / open, now);
+        held -= s->session[one].held;
+        stay -= s->session[one].since <= until;
         open--;
-        shut(v, one, "and others sent more at once than the messages of all tasks may have");
+        shut(s, one, "and others sent more at once than the messages of all tasks may have");
     }
-    for (; stay > v->setup.keyed_most; stay--)
-        shut(v, youngest(v, INT64_MIN, until), "has more connections than all tasks together");
+    for (; stay > s->setup.keyed_most; stay--)
+        shut(s, youngest(s, INT64_MIN, until), "has more connections than all tasks together");
 }

@@ -32,22 +32,22 @@ typedef struct et_sessions_setup {
 
 int et_sessions_open(et_sessions **out, const et_sessions_setup *setup, et_error *error);
 /* Logs how many were shut. */
-void et_sessions_close(et_sessions *sessions); /* NULL allowed */
+void et_sessions_close(et_sessions *s); /* NULL allowed */
 
 /* ---- for the thread that learns of connections; now: seconds, as in the others */
 
-void et_sessions_came(et_sessions *sessions, int descriptor, double now);
-void et_sessions_left(et_sessions *sessions, int descriptor);
+void et_sessions_came(et_sessions *s, int descriptor, double now);
+void et_sessions_left(et_sessions *s, int descriptor);
 /* A connection has shown a role's key. */
-void et_sessions_showed(et_sessions *sessions, et_job_role role, double now);
+void et_sessions_showed(et_sessions *s, et_job_role role, double now);
 /* Looks at all of them and shuts whom it has to. */
-void et_sessions_look(et_sessions *sessions, double now);
+void et_sessions_look(et_sessions *s, double now);
 
 /* ---- any thread */
 
 /* The transport has taken bytes of a connection, as they were sent. */
-void et_sessions_took(et_sessions *sessions, int descriptor, et_job_role role, size_t bytes);
+void et_sessions_took(et_sessions *s, int descriptor, et_job_role role, size_t bytes);
 /* It has sent something that no task sends (why: static): shut when next checked. */
-void et_sessions_refuse(et_sessions *sessions, int descriptor, const char *why);
+void et_sessions_refuse(et_sessions *s, int descriptor, const char *why);
 
 #endif

@@ -321,6 +321,7 @@ static int make_tuple(machine *m, et_error *error)
     const size_t mark = find_mark(m);
     if (mark == m->stack.count)
         return damaged(m, "a mark is missing", error);
+    et_assert(m->stack.items);
     memmove(&m->stack.items[mark], &m->stack.items[mark + 1],
             (m->stack.count - mark - 1) * sizeof *m->stack.items);
     m->stack.count--;

@@ -246,6 +246,7 @@ static int find_output(et_model *m, et_error *error)
                        "output %s is not a row of floats for each sample; the first et_output is "
                        "the prediction",
                        name);
+    et_assert(rows > 0);
     m->width = et_shape_count(output.shape) / rows;
     return ET_OK;
 }
@@ -321,6 +322,7 @@ int et_model_take_weights(et_model *m, const char *path, et_artifact_weights *we
         status = et_artifact_load(weights, error);
     et_free(weights->checkpoint);
     et_artifact_close(&artifact);
+    weights->artifact = NULL;
     return status;
 }
 

@@ -33,7 +33,7 @@ et_trainer *et_learner_trainer(et_learner *learner);
 et_evaluator *et_learner_evaluator(et_learner *learner); /* NULL: no data for it */
 
 /* The task trainer, for what trains one task alone; ET_ECONFIG: there are several. */
-int et_learner_single(et_learner *learner, et_task_trainer **trainer, et_error *error);
+int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *error);
 
 /* Of training, or without it of validation; of several tasks the first's. */
 const et_layout *et_learner_layout(const et_learner *learner);

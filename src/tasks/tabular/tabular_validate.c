@@ -145,6 +145,7 @@ static batch_values values_of(const et_tabular_task *task, const et_batch *batch
 
 static double predicted_at(const batch_values *v, int64_t at)
 {
+    et_assert(v->width > 0);
     const et_target_unit unit = et_encoder_unit(v->task->encoder, at % v->width);
     return unit.offset + unit.scale * (double)v->output[at];
 }

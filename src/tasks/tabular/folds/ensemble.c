@@ -16,6 +16,7 @@
 #include <etude/class_scores.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -197,7 +198,7 @@ static int plan(selection *s, const char *experiment, et_error *error)
     s->run.candidate = all;
     s->scored = et_arena_array(&s->arena, CANDIDATES, sizeof *s->scored);
     s->share = et_arena_array(&s->arena, CANDIDATES, sizeof *s->share);
-    for (int i = 0; i < s->run.count && s->scored && s->share; i++) {
+    for (int i = 0; all && i < s->run.count && s->scored && s->share; i++) {
         trained *training =
             et_arena_array(&s->arena, (size_t)all[i].count, sizeof *s->scored->training);
         for (int k = 0; training && k < all[i].count; k++)
@@ -395,6 +396,7 @@ static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int
 {
     const et_tabular_seen *seen = &task->seen;
     const size_t width = (size_t)s->width;
+    et_assert(s->class ? one->output != NULL : one->value != NULL);
     if (task->target.classes != s->task->target.classes || seen->width != s->width)
         return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
                        task->context.model_dir);

@@ -335,6 +335,7 @@ static int predict(et_explain *e, const change *c, et_error *error)
     worker workers[THREADS_MAX];
     const int threads = omp_get_max_threads();
     int status = ET_OK;
+    et_assert(e->predictors > 0 && e->predictors <= THREADS_MAX);
     for (int i = 0; i < e->predictors; i++)
         workers[i] = (worker){ .e = e, .change = c, .number = i };
     for (int i = 1; i < e->predictors && !status; i++) {

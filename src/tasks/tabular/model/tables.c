@@ -2,7 +2,6 @@
  * temporary one, which is gone as soon as the task is open, so that one code infers and reads them.
  */
 #include "tasks/tabular/model/tables.h"
-#include "tasks/tabular/folds/ensemble.h"
 
 #include <string.h>
 
