@@ -44,9 +44,10 @@ static const et_option options[] = {
                    "show the settings of this experiment"),
     ET_OPTION_FLAG(listing, all, "all",
                    "also show groups that are not selected, and settings without effect"),
-    ET_OPTION_FLAG(listing, yaml, "yaml", "as a file for `train --config`"),
+    ET_OPTION_FLAG(listing, yaml, "yaml", "print the settings as a file for `train --config`"),
     ET_OPTION_JSON(listing, json),
-    ET_OPTION_FLAG(listing, markdown, "markdown", "all settings of all experiments, as Markdown"),
+    ET_OPTION_FLAG(listing, markdown, "markdown",
+                   "print all settings of all experiments as Markdown"),
     ET_OPTION_REST(listing, words, "[EXPERIMENT] [WORD]..."),
     ET_OPTION_END
 };

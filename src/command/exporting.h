@@ -46,8 +46,8 @@ typedef struct et_exporting_args {
 
 /* The command's description for help. doing: "predicting"; command: "`predict`". */
 #define ET_EXPORTING_ABOUT(doing, command)                                                         \
-    "Writes what " doing " needs: to one file if --output ends in " ET_SAFETENSORS_SUFFIX          \
-    ", else\nto a directory. Both can be named as RUN in " command "."
+    "Writes a model for " doing ": to one file if --output ends in " ET_SAFETENSORS_SUFFIX         \
+    ", else\nto a directory. " command " accepts both as RUN."
 #define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
 /* What the kind wrote. Free checkpoint with et_free. */

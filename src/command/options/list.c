@@ -20,7 +20,8 @@ const et_option et_option_general[] = {
     ET_OPTION_SETS("epochs", "N", "number of passes over the data, instead of --steps",
                    .settings = { "trainer.train_epochs" }),
     ET_OPTION_SETS("metric", "NAME",
-                   "validation value that chooses the best checkpoint: auc or validation_auc",
+                   "validation value that chooses the best checkpoint, such as auc or "
+                   "validation_auc (the same)",
                    .settings = { "trainer.best_checkpoint_eval_metric" }),
     ET_OPTION_SETS("lr", "RATE", "peak learning rate",
                    .settings = { "trainer.optimizer_config.learning_rate.peak" }),

@@ -55,8 +55,8 @@ typedef struct table {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(table, metric, "metric", "NAME",
-                   "value whose best is shown (default: the value that each run chooses its best "
-                   "checkpoint by)"),
+                   "value whose best is shown (default: the value that chooses the run's best "
+                   "checkpoint)"),
     ET_OPTION_TEXT(table, sort, "sort", "run|state|step|best|time|parameters|METRIC|SETTING",
                    "order of the rows; a metric by its best value, such as auc or validation_auc"),
     ET_OPTION_JSON(table, json),

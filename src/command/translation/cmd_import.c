@@ -26,10 +26,10 @@ static const et_option options[] = {
 
 const et_usage et_usage_import = {
     options, sizeof(import_args),
-    "Makes a run of a model of OPUS-MT, in one of its two forms: a folder of transformers with\n"
-    "config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
-    "pytorch_model.bin; or a release of Marian with decoder.yml, *.npz, *vocab.yml, source.spm,\n"
-    "target.spm, as a folder or as NAME.zip.",
+    "Makes a run from a published model of OPUS-MT. The model is a folder of transformers\n"
+    "(config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
+    "pytorch_model.bin), or a release of Marian (decoder.yml, *.npz, *vocab.yml, source.spm,\n"
+    "target.spm) as a folder or as NAME.zip.",
     "opus-mt-en-de/ --output runs/en-de"
 };
 

@@ -75,12 +75,12 @@ static const et_option options[] = {
         translate_options, work.output, "output", "FILE",
         "file for the translations, written when all are done (default: standard output)"),
     ET_OPTION_CHOICE(translate_options, format, "format", NULL, et_document_formats,
-                     "format of the input, whose markup, placeholders, URLs and numbers stay "
-                     "(default: lines, where nothing does)"),
+                     "format of the input; all but lines (the default) keep markup, "
+                     "placeholders, URLs and numbers"),
     ET_OPTION_FLAG(translate_options, split, "split",
                    "cut lines into sentences, translate each, and join them again"),
     ET_OPTION_TEXT(translate_options, language, "language", "CODE",
-                   "language of the input, whose abbreviations end no sentence for --split: en"),
+                   "language of the input, such as en: --split knows its abbreviations"),
     ET_OPTION_CHOICE(translate_options, replace, "invalid", NULL, invalid,
                      "what to do with bytes that are not UTF-8: stop (default) or replace"),
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
@@ -90,9 +90,8 @@ static const et_option options[] = {
                     "print the N best translations of each line", .alias = "nbest",
                     .field.default_number = 1),
     ET_OPTION_FLAG(translate_options, scores, "scores", "also print log-probability and score"),
-    ET_OPTION_FLAG(
-        translate_options, alignments, "alignments",
-        "also print from which source word each word comes (by the decoder's attention): 0-0 1-2"),
+    ET_OPTION_FLAG(translate_options, alignments, "alignments",
+                   "also print the source word of each word, by the decoder's attention: 0-0 1-2"),
     ET_OPTION_TEXT(translate_options, attention, "attention", "FILE",
                    "draw the attention of one line and its translation as SVG"),
     ET_OPTION_COUNT(translate_options, alignment_layer, "alignment-layer", "N", 0,

@@ -225,7 +225,7 @@ static const et_command commands[] = {
     ET_COMMAND("augment", et_cmd_augment, "make training data by back-translation",
                &et_usage_augment),
     ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
-    ET_COMMAND("import", et_cmd_import, "make a run of a model of transformers (OPUS-MT)",
+    ET_COMMAND("import", et_cmd_import, "make a run from a published model (OPUS-MT)",
                &et_usage_import),
     ET_COMMAND("score", et_cmd_score, "print BLEU and chrF of lines from standard input",
                &et_usage_score),

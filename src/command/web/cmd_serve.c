@@ -43,19 +43,20 @@ static const et_option options[] = {
     ET_OPTION_GROUP(serve_options, web, et_web_options),
     ET_OPTION_PROCESSORS,
     ET_OPTION_COUNT(serve_options, batch, "batch", "N", 1, 65536,
-                    "most lines or rows in a request and in a computed batch (default: 1024)",
+                    "maximal number of lines or rows in a request and in a computed batch "
+                    "(default: 1024)",
                     .field.default_number = BATCH),
     ET_OPTION_COUNT(serve_options, queue, "queue", "N", 1, ET_OPTION_COUNT_MAX,
-                    "most lines or rows that wait; further requests get 503 (default: 4096, or "
-                    "--batch if larger)"),
+                    "maximal number of lines or rows that wait; further requests get 503 "
+                    "(default: 4096, or --batch if larger)"),
     ET_OPTION_TIME(serve_options, deadline, "deadline", "TIME",
                    "a request that takes longer gets 504 (default: 10s)",
                    .field.default_number = DEADLINE),
     ET_OPTION_TEXT(serve_options, service.languages, "languages", "SOURCE,TARGET",
                    "codes of the languages of the model's input and output: en,de"),
     ET_OPTION_LIST(serve_options, origins, "cors", "ORIGIN",
-                   "let pages of this origin ask, as https://example.org; *: all pages; may be "
-                   "given again"),
+                   "answer pages of this origin, such as https://example.org; *: of all "
+                   "origins; may be given again"),
     ET_OPTION_ENSEMBLE_WEIGHTS(serve_options, ensemble.weights),
     ET_OPTION_CHECKPOINT(serve_options, service.checkpoint),
     ET_OPTION_PRECISION(serve_options, service.precision),

@@ -70,8 +70,8 @@
     "checkpoint_interval: 5000, validation_interval: 5000, max_to_keep: 1}}"
 
 const et_experiment_row et_translation_experiments[] = {
-    { ET_TRANSLATION_AUTO, "settings by the number of pairs and the steps or time there are",
-      AUTO },
+    { ET_TRANSLATION_AUTO,
+      "settings chosen from the number of pairs and the steps or the time limit", AUTO },
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
     { ET_TRANSLATION_BASE, "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
     { "wmt_transformer/large", "6+6 layers, width 1,024, feed-forward 4,096, 16 heads, pre-norm",
