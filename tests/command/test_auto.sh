@@ -101,10 +101,22 @@ says 0 . export prices --format onnx --output prices.onnx
 says 0 '^linear  *keeps its own values of task.model.mlp.dropout$' train mine --experiment \
     tabular/auto --target kind --data t.csv --epochs 1 --dropout 0.3
 grep -q 'dropout: 0.3' mine/members/mlp_1/params.yaml || fail 'a setting is not passed on'
-try 2 'cannot be used with several trainings' refused --init whole
+one='works with one model, but tabular/auto trains several: name one, for example --experiment tabular/mlp$'
+for option in '--profile p.json' '--mode eval' '--mode continuous_eval' '--mode train' '--distributed'; do
+    # shellcheck disable=SC2086
+    try 3 "^etude: ${option%% *} $one" refused $option
+    [ "$(wc -l <out)" = 1 ] || fail "$option: more than a line"
+done
+says 3 "^etude: launch $one" launch -n 2 -- "$etude" train refused --experiment tabular/auto --target kind \
+    --data t.csv
+try 2 '^etude: --init whole: this run is made of several models; name one of the runs in whole/members$' \
+    refused --init whole
+try 3 "^etude: --init $one" refused --init whole/members/mlp_1
+says 0 '^initial .*of whole/members/mlp_1' train started --init whole/members/mlp_1 --data t.csv --target kind \
+    --steps 2
 try 3 'task.held_out is 0; name validation data or folds' refused --set task.held_out=0
 try 3 'has no effect' refused --set task.model.tabm.members=4
-says 3 'trains several models one after another, which only .etude train. without ranks does' tune tabular/auto refused --data t.csv \
+says 3 "^etude: tune $one" tune tabular/auto refused --data t.csv \
     --target kind --trials 2 --search lr=1e-4..1e-2:log
 [ ! -e refused ] || fail 'a start that fails leaves files'
 says 3 'whole belongs to a run with' train whole --experiment tabular/mlp --target kind --data t.csv

@@ -146,5 +146,5 @@ says 3 'g.csv:[0-9]*: column colour is not a date' train refused --experiment ta
 sed '7s/,w[0-9]*,/,,/' g.csv >hole.csv
 says 3 'hole.csv:7: column who has no value' train refused --experiment tabular/mlp \
     --target kind --data hole.csv --steps 3 --group who
-says 2 'cannot be used with several trainings' train refused --experiment tabular/mlp \
-    --target kind --data g.csv --steps 3 --folds 3 --init whole
+says 3 '^etude: --init works with one model, .*fold: leave --folds out$' train refused --experiment tabular/mlp \
+    --target kind --data g.csv --steps 3 --folds 3 --init second

@@ -16,8 +16,8 @@ void score_pairs_add(score_pairs *pairs, const char *hypothesis, const char *ref
 /* Adds what FILE has: HYPOTHESIS TAB REFERENCE on each line. */
 void score_pairs_read(score_pairs *pairs, const char *path);
 
-/* Adds made-up pairs for TER, equal for every run: sentences of 0 to 170 words with many equal ones,
- * and hypotheses that are those sentences with blocks moved and words changed. */
+/* Adds made-up pairs for TER, equal for every run: sentences of 0 to 170 words with many equal
+ * ones, and hypotheses that are those sentences with blocks moved and words changed. */
 void score_pairs_move(score_pairs *pairs, size_t count);
 
 void score_pairs_write(const score_pairs *pairs, const char *path);

@@ -13,6 +13,8 @@ int et_cmd_train(const et_call *call, et_error *error)
     int status = et_train_args_settle(args, call, error);
     if (status)
         return status;
+    if (et_series_wanted(call, args))
+        return et_series_train(call, args, error);
     switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
@@ -20,7 +22,6 @@ int et_cmd_train(const et_call *call, et_error *error)
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
         return et_finetune(call, args, error);
     default:
-        return et_series_wanted(call, args) ? et_series_train(call, args, error)
-                                            : et_roles_train(call, args, error);
+        return et_roles_train(call, args, error);
     }
 }

@@ -221,7 +221,7 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     int status =
         et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
     if (!status)
-        status = et_series_check_none(&t->experiment, error);
+        status = et_series_check_none(&t->experiment, "this training", error);
     if (!status && !t->comm)
         status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
     if (!status)

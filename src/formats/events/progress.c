@@ -355,7 +355,11 @@ static bool is_passed_over(const et_progress *progress, const et_progress_state 
 ET_APART void take_state(et_progress *progress, const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
+    const bool first = !progress->started;
     keep_state(progress, state);
+    /* What is short, as one of several trainings may be, has no plain line. */
+    if (first && progress->mute && progress->mode == ET_PROGRESS_PLAIN)
+        progress->drawn_time = progress->state.time;
     const double interval =
         progress->mode == ET_PROGRESS_BAR ? REDRAW_INTERVAL : progress->plain_interval;
     const bool end = state->step == state->steps;

@@ -6,14 +6,18 @@ const et_series *et_series_of(const et_experiment *experiment)
     return series && series->wanted(experiment->name, experiment->task) ? series : NULL;
 }
 
-int et_series_check_none(const et_experiment *experiment, et_error *error)
+int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error)
 {
-    return et_series_of(experiment)
-               ? et_fail(
-                     error, ET_ECONFIG,
-                     "%s with these settings trains several models one after another, which only "
-                     "`etude train` without ranks does; name the experiment of one model "
-                     "(`etude list`), and leave out folds",
-                     experiment->name)
-               : ET_OK;
+    const et_series *class = et_series_of(experiment);
+    if (!class)
+        return ET_OK;
+    const char *other = class->candidate(experiment->name, 1);
+    return other ? et_fail(error, ET_ECONFIG,
+                           "%s works with one model, but %s trains several: name one, for example "
+                           "--experiment %s",
+                           what, experiment->name, other)
+                 : et_fail(error, ET_ECONFIG,
+                           "%s works with one model, but these settings of %s train one for each "
+                           "fold: leave --folds out",
+                           what, experiment->name);
 }

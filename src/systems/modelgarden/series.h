@@ -95,7 +95,7 @@ typedef struct et_series {
 /* That the settings of an experiment ask for; NULL: they ask for one training. */
 const et_series *et_series_of(const et_experiment *experiment);
 
-/* ET_ECONFIG: they ask for a series, where only one training is possible. */
-int et_series_check_none(const et_experiment *experiment, et_error *error);
+/* ET_ECONFIG: they ask for a series, but what, such as "--init", works with one training. */
+int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error);
 
 #endif

@@ -75,7 +75,7 @@ static int read_settings(et_task_opened *o, et_error *error)
 static int find_run(et_task_opened *o, et_error *error)
 {
     const char *directory = o->context.model_dir;
-    int status = et_series_check_none(&o->experiment, error);
+    int status = et_series_check_none(&o->experiment, "et_task_open", error);
     if (status)
         return status;
     if (!et_file_exists_in(directory, ET_RUN_SETTINGS))

@@ -82,21 +82,24 @@ bool et_series_wanted(const et_call *call, const et_train_args *args)
 }
 
 /* What is about one process or one run. */
-static int check_args(const et_train_args *args, et_error *error)
+static int check_args(const series *s, et_error *error)
 {
-    const char *option = args->init                       ? "--init"
-                         : args->profiling.path           ? "--profile"
-                         : args->distributed              ? "--distributed"
-                         : args->keys                     ? "--keys"
-                         : getenv(ET_JOB_CONFIG_VARIABLE) ? ET_JOB_CONFIG_VARIABLE
-                         : et_comm_by_launch()            ? "launch"
-                         : et_comm_by_mpi()               ? "mpirun"
-                                                          : NULL;
-    return option ? et_fail(error, ET_EUSAGE,
-                            "%s cannot be used with several trainings (folds, or tabular/auto); "
-                            "name an experiment, and leave out --folds",
-                            option)
-                  : ET_OK;
+    const et_train_args *args = s->args;
+    const char *option = args->mode != ET_MODE_TRAIN_AND_EVAL ? "--mode"
+                         : args->init                         ? "--init"
+                         : args->profiling.path               ? "--profile"
+                         : args->distributed                  ? "--distributed"
+                         : args->keys                         ? "--keys"
+                         : getenv(ET_JOB_CONFIG_VARIABLE)     ? ET_JOB_CONFIG_VARIABLE
+                         : et_comm_by_launch()                ? "launch"
+                         : et_comm_by_mpi()                   ? "mpirun"
+                                                              : NULL;
+    if (args->init && et_file_exists_in(args->init, ET_SERIES_FOLDER))
+        return et_fail(error, ET_EUSAGE,
+                       "--init %s: this run is made of several models; name one of the runs in "
+                       "%s/" ET_SERIES_FOLDER,
+                       args->init, args->init);
+    return option ? et_series_check_none(&s->experiment, option, error) : ET_OK;
 }
 
 /* ---- opening ---- */
@@ -505,14 +508,14 @@ static int leave_complete(series *s, et_error *error)
 static int begin(series *s, et_error *error)
 {
     et_initial initial;
-    int status = check_args(s->args, error);
-    if (!status)
-        status = et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena,
-                                    error);
+    int status =
+        et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena, error);
     if (!status) {
         et_initial_close(&initial);
-        s->class = et_series_of(&s->experiment);
+        status = check_args(s, error);
     }
+    if (!status)
+        s->class = et_series_of(&s->experiment);
     if (!status && s->args->dry_run)
         return try_out(s, error);
     const bool complete =

@@ -259,7 +259,7 @@ static int look_at_settings(tuning *t, et_error *error)
     if (!status)
         status = configure(&experiment, t, &w, &arena, error);
     if (!status)
-        status = et_series_check_none(&experiment, error);
+        status = et_series_check_none(&experiment, "tune", error);
     if (!status) {
         t->kind = experiment.kind;
         t->length = experiment.trainer.train_steps;
