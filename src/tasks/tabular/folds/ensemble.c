@@ -36,6 +36,9 @@
 #define FEW_ROWS  2000
 #define FEW_FOLDS 5
 
+/* A pass of a small table takes less time than a checkpoint, which waits for the disk. */
+#define SELDOM "checkpoint_interval: 25ep"
+
 /* In order of training. Costs are those of Adult and California housing, as multiples of the MLP's.
  * Of the two features of numbers each reads one. RealMLP is best before its 64th pass there. Its
  * smoothed labels are better for accuracy alone, but its probabilities are averaged here. Batches
@@ -44,12 +47,12 @@ static const struct {
     const char *experiment;
     double cost;
     const char *ignores;
-    const char *defaults, *small, *classes; /* in YAML: of the run; of its task, for a small table
-                                               and for classes. "": none */
+    const char *trainer, *small, *classes; /* in YAML: of the trainer; of the task, for a small
+                                              table and for classes. "": none */
 } candidates[] = {
     { "tabular/linear", 0.4, "X_robust", "", "", "" },
     { "tabular/mlp", 1, "X_robust", "", "", "" },
-    { "tabular/realmlp", 2, "X", "trainer: {train_steps: 64ep}, ", "train_data: {batch_size: 32}, ",
+    { "tabular/realmlp", 2, "X", "train_steps: 64ep", "train_data: {batch_size: 32}, ",
       "label_smoothing: 0" },
     { "tabular/tabm", 8, "X_robust", "", "", "" },
 };
@@ -154,8 +157,9 @@ static const char *defaults_of(selection *s, int which)
 {
     const bool small = s->task->table->count <= FEW_ROWS, classes = s->task->target.classes;
     return s->is_auto && which >= 0
-               ? et_arena_printf(&s->arena, "{%stask: {%s%s}}", candidates[which].defaults,
-                                 small ? candidates[which].small : "",
+               ? et_arena_printf(&s->arena, "{trainer: {%s%s%s}, task: {%s%s}}",
+                                 candidates[which].trainer, *candidates[which].trainer ? ", " : "",
+                                 small ? SELDOM : "", small ? candidates[which].small : "",
                                  classes ? candidates[which].classes : "")
                : NULL;
 }
