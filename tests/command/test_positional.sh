@@ -58,7 +58,7 @@ says 3 'gone.csv' train many3 --experiment tabular/mlp --data t.csv gone.csv --t
 # ---- pairs in one file; what it takes the place of is given up.
 says 0 '^done' train pairs --experiment translation/tiny --data pairs.tsv --valid pairs.tsv --steps 1
 grep -q 'tsv_path: \[pairs.tsv\]' pairs/params.yaml
-says 2 'data: takes two words (SOURCE TARGET), but found 1; the name of a file of pairs ends in .tsv' \
+says 2 'data: takes two words (SOURCE TARGET), but found 1; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN' \
     train no --experiment translation/tiny --data a.en
 
 # ---- without --experiment and RUN.

@@ -402,9 +402,12 @@ static int apply(const et_option *row, const et_option_words *words,
     const char *pairs = row->sets->pairs && found == 1 ? word_at(words, last, 0) : NULL;
     const bool alone = pairs && is_of_pairs(pairs);
     if (!list && wanted && wanted != found && !alone)
-        return et_fail(error, ET_EUSAGE, "--%s: takes %s (%s), but found %d%s", row->field.name,
-                       wanted == 2 ? "two words" : "one word", row->value, found,
-                       row->sets->pairs ? "; the name of a file of pairs ends in .tsv" : "");
+        return et_fail(
+            error, ET_EUSAGE, "--%s: takes %s (%s), but found %d%s", row->field.name,
+            wanted == 2 ? "two words" : "one word", row->value, found,
+            row->sets->pairs
+                ? "; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN"
+                : "");
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
     int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
     if (!status && row->sets->names)
