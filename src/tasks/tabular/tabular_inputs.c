@@ -147,6 +147,7 @@ void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et
     if (!inputs->numbers && !inputs->ids && !inputs->text_count)
         inputs->numbers =
             et_graph_poison(graph, "all features are targets: there are no input columns");
+    inputs->exact = inputs->numbers;
     if (inputs->numbers)
         inputs->numbers =
             et_copy(inputs->numbers, et_graph_act(graph), et_node_shape(inputs->numbers));
@@ -182,7 +183,8 @@ static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t
 /* Cosines of a value that is farther off say nothing, and of one far enough are NaN. */
 #define PERIODIC_MOST 64
 
-/* cos(2 pi f x + p), [rows, numbers * frequencies] */
+/* cos(2 pi f x + p), float32 [rows, numbers * frequencies]: a bfloat16 would be off by a good part
+ * of a turn. */
 static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
                         const et_tabular_columns *columns, et_init phase)
 {
@@ -190,7 +192,7 @@ static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
     const int64_t each = columns->frequencies;
     const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
     const et_shape all = et_shape_1(numbers * each);
-    et_node *x = et_clamp(inputs->numbers, -PERIODIC_MOST, PERIODIC_MOST);
+    et_node *x = et_clamp(inputs->exact, -PERIODIC_MOST, PERIODIC_MOST);
     x = et_reshape(x, et_shape_2(rows * numbers, 1));
     x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
     x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
@@ -204,9 +206,10 @@ static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
 {
     const et_init zeros = { ET_INIT_ZEROS, 0 };
     const et_shape all = et_shape_1(inputs->number_count * (1 + columns->frequencies));
-    et_node *parts[2] = { inputs->numbers, cosines(scope, inputs, columns, zeros) };
+    et_node *parts[2] = { inputs->exact, cosines(scope, inputs, columns, zeros) };
     et_node *x = et_mul(et_concatenate_columns(parts, 2), et_param(scope, "weight", all, zeros));
-    return et_add(x, et_param(scope, "bias", all, zeros));
+    x = et_add(x, et_param(scope, "bias", all, zeros));
+    return et_copy(x, et_node_dtype(inputs->numbers), et_node_shape(x));
 }
 
 /* [rows, numbers * (periodic_width - 1)] */

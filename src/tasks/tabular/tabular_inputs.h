@@ -11,6 +11,7 @@
 typedef struct et_tabular_inputs {
     int64_t rows;     /* of a batch */
     et_node *numbers; /* [rows, number_count] act; NULL: none */
+    et_node *exact;   /* the same in float32 */
     int64_t number_count;
     et_node *ids; /* int32 [rows, id_count]; NULL: none */
     int id_count;

@@ -892,14 +892,19 @@ static void open_pack(fixture *f, char text[2][8], const char *only[2])
     assert_ok(et_params_new(&f->params, error));
 }
 
+static void run_pack_with(fixture *f, const et_pass_options *options)
+{
+    assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
+                           options, error));
+    assert_ok(et_params_materialize(f->params, options->bfloat16, error));
+    draw(f->params);
+    assert_ok(et_pass_run(f->pass, f->batch, 1, 0, error));
+}
+
 static void run_pack(fixture *f, bool training)
 {
     const et_pass_options options = { .training = training };
-    assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
-                           &options, error));
-    assert_ok(et_params_materialize(f->params, false, error));
-    draw(f->params);
-    assert_ok(et_pass_run(f->pass, f->batch, 1, 0, error));
+    run_pack_with(f, &options);
 }
 
 /* Scores are the mean of the best members' probabilities by their shares; the loss of validation is
@@ -936,6 +941,43 @@ static void test_models__pack(void **state)
             assert_true(fabs(mean[c] - (double)scores[row * OUTPUTS + c]) < 1e-5);
     }
     assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
+    close_model(&f);
+}
+
+static void make_frequencies_high(et_params *params)
+{
+    et_params_begin_change(params);
+    for (int i = 0; i < et_params_count(params); i++)
+        if (strstr(et_params_name(params, i), "frequency"))
+            for (int64_t k = 0; k < et_shape_count(et_params_shape(params, i)); k++)
+                et_params_values(params)[et_params_offset(params, i) + k] *= 100;
+    et_params_changed(params, true);
+}
+
+/* Cosines of many turns are those of the numbers, not of numbers rounded to bfloat16. */
+static void test_models__pack_in_bfloat16(void **state)
+{
+    (void)state;
+    const et_pass_options options = { .bfloat16 = true };
+    fixture f = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double off = 0;
+    open_pack(&f, text, only);
+    run_pack_with(&f, &options);
+    make_frequencies_high(f.params);
+    assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+    const float *members = et_pass_output(f.pass, "members").data;
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 4; i++) {
+            double y[OUTPUTS], p[OUTPUTS];
+            pack_member(&f, i < 2 ? "" : "best/", i % 2, row, y);
+            softmax_of(y, 0, p);
+            for (int c = 0; c < OUTPUTS; c++)
+                off = fmax(off, fabs(p[c] - (double)*members++));
+        }
+    if (!(off < 0.02))
+        fail_msg("%g off", off);
     close_model(&f);
 }
 
@@ -987,6 +1029,7 @@ int main(void)
         cmocka_unit_test(test_models__label_smoothing),
         cmocka_unit_test(test_models__tabm),
         cmocka_unit_test(test_models__pack),
+        cmocka_unit_test(test_models__pack_in_bfloat16),
         cmocka_unit_test(test_models__pack_members_are_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
