@@ -117,6 +117,8 @@ static int compute(worker *w, et_error *error)
     bool finite = !status;
     if (status && status != ET_EDIVERGED)
         return status;
+    if (finite)
+        et_params_clear_held(t->params, sum.gradient);
     for (int s = 0; finite && s < w->plan.servers; s++)
         et_placement_gather(&w->plan.placement, t->params, s, sum.gradient, w->gradient[s]);
     finite = finite && is_finite(w);

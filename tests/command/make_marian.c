@@ -1,4 +1,5 @@
-/* make_marian FOLDER: writes FOLDER/hf, a small MarianMT model of transformers. */
+/* make_marian FOLDER [marian]: writes FOLDER/hf, a small MarianMT model of transformers; marian:
+ * one that Marian can have, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +14,11 @@
 int main(int argc, char **argv)
 {
     void *state = argv[1];
-    if (argc != 2)
+    if (argc < 2 || argc > 3)
         return 2;
-    write_folder(&state);
+    if (argc == 3)
+        write_fitting_folder(&state);
+    else
+        write_folder(&state);
     return 0;
 }

@@ -151,6 +151,29 @@ mv hf away
 says 0 'resum' train direct --init hf/ $data --steps 8 --accept-changes
 mv away hf
 
+# A model of Marian begins a target with zeros, and goes on to do so while it is fine-tuned: it goes
+# out as Marian's and comes in again as it was.
+"$make" . marian
+says 0 imported import hf --output fitting
+grep -q 'zero_start: true$' fitting/params.yaml || fail "no zero_start"
+says 0 'exported' export fitting --format marian --output release
+for ranks in '' 'launch -n 2 --'; do
+    rm -rf fitted out.marian again
+    # shellcheck disable=SC2086
+    says 0 '^done ' $ranks train fitted --init release $data --steps 20 \
+        --set runtime.data_shards=2
+    says 0 'exported' export fitted --format marian --output out.marian
+    ! cmp -s release/model.npz out.marian/model.npz || fail "nothing was trained"
+    says 0 'imported' import out.marian --output again
+    for run in fitted again; do
+        "$etude" translate $run --scores <v.en >$run.out 2>err || fail "translate $run: $(cat err)"
+    done
+    cmp -s fitted.out again.out || fail "another model in Marian's files"
+done
+"$make" .
+says 0 imported import hf --output plain-start
+! grep -q 'zero_start: true$' plain-start/params.yaml || fail "zero_start of a row that is not"
+
 # Vocabularies by name; an experiment gives settings, and the folder the weights.
 # shellcheck disable=SC2086
 says 3 'task.vocabulary.shared is true' train a --init hf $data --set task.vocabulary.shared=true

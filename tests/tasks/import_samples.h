@@ -41,22 +41,4 @@ static inline int import(void **state, et_error *error)
     return status;
 }
 
-/* Tables of both stacks, 20 rows each; other: those that transformers does not make. */
-static inline void add_positions(bool other)
-{
-    static const char *const stacks[] = { "encoder", "decoder" };
-    for (int i = 0; i < 2; i++) {
-        char name[80];
-        snprintf(name, sizeof name, "model.%s.embed_positions", stacks[i]);
-        add_weight(name, ".weight", 20, WIDTH);
-        for (int k = 0; k < 20 * WIDTH; k++) {
-            const int j = k % (WIDTH / 2), cosine = k % WIDTH >= WIDTH / 2;
-            const double by = other ? WIDTH / 2 - 1 : WIDTH / 2;
-            const double angle = k / WIDTH * pow(10000, -j / by);
-            values[value_count - 20 * WIDTH + (size_t)k] =
-                (float)(cosine ? cos(angle) : sin(angle));
-        }
-    }
-}
-
 #endif

@@ -4,6 +4,7 @@
 #ifndef ETUDE_TESTS_TASKS_MARIAN_FOLDER_H
 #define ETUDE_TESTS_TASKS_MARIAN_FOLDER_H
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "formats/torch_samples.h"
@@ -232,6 +233,35 @@ static inline void write_folder(void **state)
     remove(folder(state, "pytorch_model.bin"));
     remove(folder(state, "target_vocab.json"));
     remove(folder(state, "tokenizer_config.json"));
+    write_safetensors(folder(state, "model.safetensors"), "F32");
+}
+
+/* Tables of both stacks, 20 rows each; other: those that transformers does not make. */
+static inline void add_positions(bool other)
+{
+    static const char *const stacks[] = { "encoder", "decoder" };
+    for (int i = 0; i < 2; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "model.%s.embed_positions", stacks[i]);
+        add_weight(name, ".weight", 20, WIDTH);
+        for (int k = 0; k < 20 * WIDTH; k++) {
+            const int j = k % (WIDTH / 2), cosine = k % WIDTH >= WIDTH / 2;
+            const double by = other ? WIDTH / 2 - 1 : WIDTH / 2;
+            const double angle = k / WIDTH * pow(10000, -j / by);
+            values[value_count - 20 * WIDTH + (size_t)k] =
+                (float)(cosine ? cos(angle) : sin(angle));
+        }
+    }
+}
+
+/* A model that Marian can have: the token that begins a target is zeros, sinusoids are Marian's. */
+static inline void write_fitting_folder(void **state)
+{
+    write_folder(state);
+    for (int i = 0; i < WIDTH; i++)
+        values[weights[1].at + (size_t)(PAD * WIDTH + i)] = 0;
+    values[weights[0].at + PAD] = 0;
+    add_positions(true);
     write_safetensors(folder(state, "model.safetensors"), "F32");
 }
 

@@ -50,15 +50,9 @@ static int import_from(void **state, const char *path, et_error *failure)
     return status;
 }
 
-/* A model that Marian can have: the token that begins a target is zeros, sinusoids are Marian's. */
 static void write_fitting(void **state)
 {
-    write_folder(state);
-    for (int i = 0; i < WIDTH; i++)
-        values[weights[1].at + (size_t)(PAD * WIDTH + i)] = 0;
-    values[weights[0].at + PAD] = 0;
-    add_positions(true);
-    write_safetensors(folder(state, "model.safetensors"), "F32");
+    write_fitting_folder(state);
     assert_ok(import(state, error));
 }
 

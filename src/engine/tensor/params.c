@@ -45,6 +45,7 @@ typedef struct param {
     et_init init;   /* how et_init_draw fills it */
     bool trained;   /* else a variable */
     int64_t offset; /* in the flat arrays; of a variable, before they are made: among variables */
+    int64_t held;   /* 1 + the row of zeros that stays; 0: none */
 } param;
 
 struct et_params {
@@ -218,7 +219,7 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
     /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
     int64_t size = et_shape_count(shape);
     int64_t *part = trained ? &params->trained_size : &params->variable_size;
-    *item = (param){ copy, shape, init, trained, *part };
+    *item = (param){ copy, shape, init, trained, *part, 0 };
     params->elements += size;
     *part += et_flat_up(size);
     *index = params->count++;
@@ -465,4 +466,23 @@ void et_params_use(et_params *params, float *values)
     params->in_use = values ? values : params->values;
     params->version++;
     refresh(params);
+}
+
+void et_params_hold_zeros(et_params *params, int index, int64_t row)
+{
+    param *p = &whole(params)->items[index];
+    et_assert(p->shape.rank == 2 && row >= 0 && row < p->shape.size[0]);
+    p->held = row + 1;
+}
+
+void et_params_clear_held(const et_params *params, float *gradients)
+{
+    const et_params *store = whole(params);
+    for (int i = 0; i < store->count; i++) {
+        const param *p = &store->items[i];
+        const int64_t width = p->held ? p->shape.size[1] : 0;
+        if (p->held && p->trained)
+            memset(gradients + p->offset + (p->held - 1) * width, 0,
+                   (size_t)width * sizeof *gradients);
+    }
 }

@@ -19,6 +19,12 @@ int et_params_in_order(const et_params *params, int nth);
 /* The bfloat16 copy of the values, [et_params_flat_size]; NULL: not kept. */
 et_bf16 *et_params_shadow(et_params *params);
 
+/* Row `row` of a matrix that is trained is zeros and stays so: updates clear its gradient, so that
+ * no rule moves it. */
+void et_params_hold_zeros(et_params *params, int index, int64_t row);
+/* Clears the gradients of these rows. gradients: [et_params_trained_size]. */
+void et_params_clear_held(const et_params *params, float *gradients);
+
 /* A reader of values that others may want to change: wait returns once it has finished with them.
  * Owned by the reader, the first member of its own struct; no other use of next. */
 typedef struct et_params_reader {

@@ -9,9 +9,12 @@
  * With r_drop, training computes h twice, with two samples of dropout, and the loss is
  * et_r_drop_loss; with sampled_vocabulary it is et_sampled_loss; with output_bias, the bias is
  * added to logits. */
+#include <stdio.h>
+
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "engine/tensor/params.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* h for the graph's batches, by the scope's draw of dropout. */
@@ -21,6 +24,19 @@ static et_node *decoded(et_scope *scope, const et_transformer *model)
     et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
     return et_transformer_train(scope, model, capacity[ET_PAIR_SOURCE], capacity[ET_PAIR_TARGET],
                                 capacity[ET_PAIR_SEGMENTS]);
+}
+
+int et_translation_start_row(const et_translation_task *task, const et_params *params, int64_t *row)
+{
+    char name[80];
+    const et_transformer model =
+        et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
+                                   et_vocabulary_size(task->sides.target), 2);
+    snprintf(name, sizeof name, "%s/table", model.target.scope);
+    *row = et_vocabulary_start(task->sides.target);
+    const int index = et_params_find(params, name);
+    et_assert(index >= 0);
+    return index;
 }
 
 /* For training and validation: the same model, other shapes. max_positions: the longest
@@ -37,6 +53,11 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
     if (model.output_bias)
         et_nodes_put(outputs, "bias", et_transformer_output_bias(scope, &model));
+    if (task->options.model.zero_start) {
+        int64_t row;
+        const int table = et_translation_start_row(task, task->context.params, &row);
+        et_params_hold_zeros(task->context.params, table, row);
+    }
 }
 
 int64_t et_translation_sampled(const et_translation_task *task)

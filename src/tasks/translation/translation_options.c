@@ -81,6 +81,10 @@ static const et_field model_fields[] = {
     ET_FIELD_BOOL(et_translation_model, output_bias, false,
                   "add a bias to the logit of each token; training keeps its initial values",
                   .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(et_translation_model, zero_start, false,
+                  "the embedding of the token that begins a target is zeros and is not trained, as "
+                  "in Marian",
+                  .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */

@@ -44,6 +44,7 @@ typedef struct et_translation_model {
     bool scale_embeddings;   /* by sqrt(width) */
     int sinusoids;           /* ET_SINUSOIDS_* */
     bool output_bias;        /* added to logits, not trained */
+    bool zero_start;         /* the start token's embedding is zeros, not trained */
     double dropout_rate;
     bool padded_decode;           /* decode_max_length must be given */
     int64_t decode_max_length;    /* 0: from the source length */

@@ -7,6 +7,8 @@
  *            (translation_validate.c) */
 #include "tasks/translation/translation_task.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/stages.h"
@@ -74,13 +76,31 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
     return false;
 }
 
+static void clear_start(const et_translation_task *task, et_params *params)
+{
+    int64_t row;
+    const int table = et_translation_start_row(task, params, &row);
+    const int64_t width = et_params_shape(params, table).size[1];
+    et_params_begin_change(params);
+    memset(et_params_values(params) + et_params_offset(params, table) + row * width, 0,
+           (size_t)width * sizeof(float));
+    et_params_changed(params, true);
+}
+
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
-    et_import *from;
+    et_translation_task *task = downcast(self);
+    et_import *from = NULL;
+    int status = ET_OK;
     if (!self->init_checkpoint || !et_import_is_folder(self->init_checkpoint))
-        return et_task_defaults.initialize(self, params, error);
-    int status = et_translation_foreign(downcast(self), self->init_checkpoint, &from, error);
-    return status ? status : et_import_initialize(from, params, self->init_pattern, error);
+        status = et_task_defaults.initialize(self, params, error);
+    else
+        status = et_translation_foreign(task, self->init_checkpoint, &from, error);
+    if (!status && from)
+        status = et_import_initialize(from, params, self->init_pattern, error);
+    if (!status && task->options.model.zero_start)
+        clear_start(task, params);
+    return status;
 }
 
 static const char *const main_metrics[] = { ET_TRANSLATION_BLEU, ET_LOGGED_VALIDATION_LOSS, NULL };

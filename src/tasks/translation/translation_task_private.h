@@ -54,6 +54,11 @@ typedef struct et_translation_task {
     et_import *foreign;      /* of another program, opened last; NULL: none, or the context's */
 } et_translation_task;
 
+/* model.c: the parameter with the target's embeddings, and the row of the token that begins a
+ * target. */
+int et_translation_start_row(const et_translation_task *task, const et_params *params,
+                             int64_t *row);
+
 /* translation_foreign.c: the model of another program in a folder: the context's, or it is opened.
  * Borrowed until the next call. */
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,

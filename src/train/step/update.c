@@ -2,6 +2,7 @@
 
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
+#include "engine/tensor/params.h"
 
 /* What the pass does not derive by has the gradient of some other pass. */
 static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
@@ -31,6 +32,7 @@ int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error
 int et_update_apply(et_optimizer *optimizer, const et_reduced *sum, double scale, et_update *update,
                     et_error *error)
 {
+    et_params_clear_held(et_optimizer_params(optimizer), sum->gradient);
     *update = et_optimizer_apply(optimizer, sum->gradient, et_mean_of(1, sum->divisor * scale));
     return et_optimizer_settled(optimizer, error);
 }

@@ -366,14 +366,37 @@ static void test_params__out_of_memory(void **state)
     }
 }
 
+/* A row of zeros has no gradient. */
+static void test_params__held_zeros(void **state)
+{
+    (void)state;
+    et_params *params = make();
+    declare(params, "a", et_shape_1(3));
+    const int table = declare(params, "b", et_shape_2(3, 7));
+    assert_int_equal(et_params_materialize(params, false, NULL), ET_OK);
+    float *gradients = et_params_gradients(params);
+    for (int held = 0; held < 2; held++) {
+        for (int64_t i = 0; i < et_params_trained_size(params); i++)
+            gradients[i] = 1;
+        if (held)
+            et_params_hold_zeros(params, table, 1);
+        et_params_clear_held(params, gradients);
+        for (int64_t i = 0; i < et_params_trained_size(params); i++) {
+            const int64_t at = i - et_params_offset(params, table) - 7;
+            assert_true(gradients[i] == (held && at >= 0 && at < 7 ? 0 : 1));
+        }
+    }
+    et_params_free(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_params__flat),          cmocka_unit_test(test_params__shared),
-        cmocka_unit_test(test_params__refuses),       cmocka_unit_test(test_params__no_index),
-        cmocka_unit_test(test_params__other_values),  cmocka_unit_test(test_params__variables),
-        cmocka_unit_test(test_params__views),         cmocka_unit_test(test_params__readers),
-        cmocka_unit_test(test_params__out_of_memory),
+        cmocka_unit_test(test_params__flat),         cmocka_unit_test(test_params__shared),
+        cmocka_unit_test(test_params__refuses),      cmocka_unit_test(test_params__no_index),
+        cmocka_unit_test(test_params__other_values), cmocka_unit_test(test_params__variables),
+        cmocka_unit_test(test_params__views),        cmocka_unit_test(test_params__readers),
+        cmocka_unit_test(test_params__held_zeros),   cmocka_unit_test(test_params__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

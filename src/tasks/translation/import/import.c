@@ -1,6 +1,7 @@
 /* config -> vocabularies -> a model with these settings -> weights -> an export. */
 #include "tasks/translation/import/import.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,6 +14,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
+#include "tasks/translation/interchange/tensor_map.h"
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -134,6 +136,20 @@ typedef struct made {
         .arena = ET_ARENA_INIT, .settings = ET_STRBUF_INIT                                         \
     }
 
+static bool begins_with_zeros(et_params *params, const et_transformer *model, int64_t start)
+{
+    char name[ET_MAPPED_NAME_MAX];
+    snprintf(name, sizeof name, "%s/table", model->target.scope);
+    const int table = et_params_find(params, name);
+    et_assert(table >= 0);
+    const int64_t width = et_params_shape(params, table).size[1];
+    const float *row = et_params_values(params) + et_params_offset(params, table) + start * width;
+    for (int64_t k = 0; k < width; k++)
+        if (row[k] != 0)
+            return false;
+    return true;
+}
+
 static int set_settings(made *m, const et_import *from, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -152,6 +168,16 @@ static int set_settings(made *m, const et_import *from, et_error *error)
     if (!status)
         status = et_experiment_set(&m->experiment, et_strbuf_text(&text), &m->arena, error);
     et_strbuf_release(&text);
+    return status;
+}
+
+/* A model of Marian begins a target with zeros, and must do so when it goes out again. */
+static int print_settings(made *m, const et_import *from, const et_transformer *model,
+                          et_error *error)
+{
+    int status = ET_OK;
+    if (begins_with_zeros(m->params, model, from->facts.pad))
+        status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);
     return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
 }
 
@@ -198,8 +224,9 @@ static int make(made *m, et_import *from, et_error *error)
     status = declare(m, &model, error);
     if (status)
         return status;
-    return from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
-                        : et_import_read_tensors(from, m->params, &model, error);
+    status = from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
+                          : et_import_read_tensors(from, m->params, &model, error);
+    return status ? status : print_settings(m, from, &model, error);
 }
 
 static int write_made(made *m, const et_import *from, const char *output, et_error *error)
