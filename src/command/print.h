@@ -27,7 +27,10 @@ int et_write_results(const char *bytes, size_t length, et_error *error);
  * One object on standard output, with full numbers. The keys are stable; new keys may be added.
  *
  *     evaluate       {"checkpoint": PATH, "step": N, "values": {NAME: NUMBER, ...}}
- *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}
+ *     score          {"values": {...}, "signatures": {NAME: TEXT, ...}}; of several outputs, or
+ * with
+ *                    --significance: {"signatures": {...}, "outputs": [{"output": PATH, "values":
+ *                    {...}, "means": {...}, "intervals": {...}, "p_values": {...}}, ...]}
  *     list           {"experiments": [{"name": ..., "help": ...}, ...]}
  *     list NAME      {"experiment": NAME, "settings": [{"name": PATH, "value": ..., "help": TEXT,
  *                    "range": TEXT}, ...]}

@@ -86,8 +86,8 @@ void et_score_clear(et_score *score)
     score->line = 0;
 }
 
-static int count_pair(et_score *score, et_score_counts *counts, int64_t line,
-                      const char *hypothesis, const char *reference, et_error *error)
+int et_score_count(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
+                   const char *reference, et_error *error)
 {
     int status = check_pair(hypothesis, reference, line, error);
     return status ? status : score->class->count(score, counts, line, hypothesis, reference, error);
@@ -98,7 +98,7 @@ static int count_pair(et_score *score, et_score_counts *counts, int64_t line,
 int et_score_add(et_score *score, const char *hypothesis, const char *reference, et_error *error)
 {
     et_score_counts counts;
-    int status = count_pair(score, &counts, score->line + 1, hypothesis, reference, error);
+    int status = et_score_count(score, &counts, score->line + 1, hypothesis, reference, error);
     if (!status)
         status = et_score_merge(score, &counts, error);
     score->line += !status;
@@ -115,6 +115,19 @@ int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t h
     for (size_t i = 0; !status && i < reference_count; i++)
         status = et_score_add(score, hypotheses[i], references[i], error);
     return status;
+}
+
+void et_score_sum(const et_score *score, et_score_counts *sum, const et_score_counts *counts)
+{
+    int64_t *to = (int64_t *)(void *)sum;
+    const int64_t *from = (const int64_t *)(const void *)counts;
+    for (size_t i = 0; i < score->class->size / sizeof *to; i++)
+        to[i] += from[i];
+}
+
+void et_score_compute(const et_score *score, et_score_result *result, const et_score_counts *counts)
+{
+    score->class->compute(score, result, counts);
 }
 
 /* Integers only, so the order of merging changes no bit. */
@@ -138,7 +151,7 @@ int et_score_sentence(et_score *score, et_score_result *result, const char *hypo
                       const char *reference, et_error *error)
 {
     et_score_counts counts;
-    int status = count_pair(score, &counts, 1, hypothesis, reference, error);
+    int status = et_score_count(score, &counts, 1, hypothesis, reference, error);
     if (!status)
         score->class->compute(score, result, &counts);
     return status;

@@ -44,6 +44,17 @@ struct et_score {
 int et_score_new(et_score **out, const et_score_class *class, const et_bleu_options *options,
                  et_error *error);
 
+/* The counts of one pair, of which nothing is kept. line: for messages. */
+int et_score_count(et_score *score, et_score_counts *counts, int64_t line, const char *hypothesis,
+                   const char *reference, et_error *error);
+
+/* Adds counts of valid pairs, which must not overflow. */
+void et_score_sum(const et_score *score, et_score_counts *sum, const et_score_counts *counts);
+
+/* The score of such counts. */
+void et_score_compute(const et_score *score, et_score_result *result,
+                      const et_score_counts *counts);
+
 /* ET_EDATA, with both counts, unless there are as many hypotheses as references and some. */
 int et_score_check_counts(size_t hypotheses, size_t references, et_error *error);
 

@@ -27,7 +27,7 @@ typedef struct pair {
     int trials;
 } pair;
 
-/* A block and the place in front of which it goes. */
+/* A block and the target in front of which it goes. */
 typedef struct move {
     size_t start, length, to;
     int32_t gain;
@@ -186,24 +186,24 @@ static size_t make_move(const pair *p, const move *m)
     uint32_t *to = e->moved.items;
     const size_t end = m->start + m->length, inside = m->to >= m->start && m->to <= end;
     /* Within the block it goes so many words on. */
-    size_t place = inside ? m->to + m->length : m->to;
-    place = place < p->words ? place : p->words;
-    const size_t low = place < m->start ? place : m->start;
+    size_t target = inside ? m->to + m->length : m->to;
+    target = target < p->words ? target : p->words;
+    const size_t low = target < m->start ? target : m->start;
     memcpy(to, from, low * sizeof *to);
     to += low;
-    if (place < m->start) {
+    if (target < m->start) {
         memcpy(to, from + m->start, m->length * sizeof *to);
-        memcpy(to + m->length, from + place, (m->start - place) * sizeof *to);
-        memcpy(to + m->length + m->start - place, from + end, (p->words - end) * sizeof *to);
+        memcpy(to + m->length, from + target, (m->start - target) * sizeof *to);
+        memcpy(to + m->length + m->start - target, from + end, (p->words - end) * sizeof *to);
     } else {
-        memcpy(to, from + end, (place - end) * sizeof *to);
-        memcpy(to + place - end, from + m->start, m->length * sizeof *to);
-        memcpy(to + place - end + m->length, from + place, (p->words - place) * sizeof *to);
+        memcpy(to, from + end, (target - end) * sizeof *to);
+        memcpy(to + target - end, from + m->start, m->length * sizeof *to);
+        memcpy(to + target - end + m->length, from + target, (p->words - target) * sizeof *to);
     }
     return low;
 }
 
-/* Larger gain, longer block, earlier block, earlier place. */
+/* Larger gain, longer block, earlier block, earlier target. */
 static bool is_better(const move *a, const move *b)
 {
     if (a->gain != b->gain)
@@ -228,14 +228,14 @@ static bool is_worth_trying(const pair *p, const move *m, size_t at)
 
 /* Tries the places for a block that the reference has at `at`: before it, and after each of its
  * words. */
-static void try_places(pair *p, move m, size_t at, int32_t now, move *best)
+static void try_targets(pair *p, move m, size_t at, int32_t now, move *best)
 {
     const et_shift_edits *e = p->e;
     for (size_t k = 0; k <= m.length; k++) {
-        const size_t place = at + k ? (size_t)(e->align[at + k - 1] + 1) : 0;
-        if (k && place == m.to)
+        const size_t target = at + k ? (size_t)(e->align[at + k - 1] + 1) : 0;
+        if (k && target == m.to)
             continue;
-        m.to = place;
+        m.to = target;
         const size_t from = make_move(p, &m);
         m.gain = now - try_moved(p, from);
         p->trials++;
@@ -254,7 +254,7 @@ static void try_blocks(pair *p, size_t start, size_t at, int32_t now, move *best
          length++) {
         const move m = { .start = start, .length = length };
         if (is_worth_trying(p, &m, at))
-            try_places(p, m, at, now, best);
+            try_targets(p, m, at, now, best);
     }
 }
 

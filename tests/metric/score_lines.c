@@ -9,6 +9,7 @@
 
 #include <etude/score.h>
 
+#include "metric/bootstrap.h"
 #include "metric/score.h"
 #include "metric/score_lines.h"
 
@@ -134,6 +135,86 @@ char *score_edits(const score_pairs *pairs)
         fprintf(out, "%d %d\n", (int)counts->edits, (int)counts->ref_len);
     }
     et_score_free(ter);
+    fclose(out);
+    return text;
+}
+
+/* The last word is missing from every third line of the second output, and every seventh line of
+ * the third is the reference. */
+void score_outputs_make(score_outputs *outputs, const score_pairs *pairs)
+{
+    for (size_t o = 0; o < SCORE_OUTPUTS; o++) {
+        outputs->lines[o] = malloc(pairs->count * sizeof(char *));
+        assert_non_null(outputs->lines[o]);
+        for (size_t i = 0; i < pairs->count; i++) {
+            char *line =
+                strdup(o == 1 && i % 41 == 7 ? pairs->references[i] : pairs->hypotheses[i]);
+            assert_non_null(line);
+            char *last = strrchr(line, ' ');
+            if (last && ((o == 1 && i % 5 == 0) || (o == 2 && i % 50 == 0)))
+                *last = 0;
+            outputs->lines[o][i] = line;
+        }
+    }
+}
+
+void score_outputs_write(const score_outputs *outputs, const score_pairs *pairs, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < pairs->count; i++)
+        fprintf(file, "%s\t%s\t%s\t%s\n", pairs->references[i], outputs->lines[0][i],
+                outputs->lines[1][i], outputs->lines[2][i]);
+    assert_int_equal(fclose(file), 0);
+}
+
+void score_outputs_free(score_outputs *outputs, const score_pairs *pairs)
+{
+    for (size_t o = 0; o < SCORE_OUTPUTS; o++) {
+        for (size_t i = 0; i < pairs->count; i++)
+            free(outputs->lines[o][i]);
+        free(outputs->lines[o]);
+    }
+}
+
+/* score: freed here. */
+static void put_bootstrap(FILE *out, et_score *score, const char *name,
+                          const score_outputs *outputs, const score_pairs *pairs)
+{
+    const et_bootstrap bootstrap = { .samples = 1000, .seed = 12345 };
+    et_bootstrap_result results[SCORE_OUTPUTS];
+    et_score_counts *counts[SCORE_OUTPUTS];
+    for (size_t o = 0; o < SCORE_OUTPUTS; o++) {
+        counts[o] = malloc(pairs->count * sizeof *counts[o]);
+        assert_non_null(counts[o]);
+        for (size_t i = 0; i < pairs->count; i++)
+            assert_int_equal(et_score_count(score, &counts[o][i], 1, outputs->lines[o][i],
+                                            pairs->references[i], NULL),
+                             0);
+    }
+    assert_int_equal(
+        et_bootstrap_run(&bootstrap, score, counts, SCORE_OUTPUTS, pairs->count, results, NULL), 0);
+    for (size_t o = 0; o < SCORE_OUTPUTS; o++) {
+        fprintf(out, "%s %zu %.3f %.3f %.3f %.6f\n", name, o, results[o].real.score,
+                results[o].mean, results[o].interval, results[o].p_value);
+        free(counts[o]);
+    }
+    et_score_free(score);
+}
+
+char *score_bootstrap(const score_outputs *outputs, const score_pairs *pairs)
+{
+    et_score *score;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    assert_int_equal(et_bleu_new(&score, NULL, NULL), 0);
+    put_bootstrap(out, score, "BLEU", outputs, pairs);
+    assert_int_equal(et_chrf_new(&score, NULL, NULL), 0);
+    put_bootstrap(out, score, "chrF2", outputs, pairs);
+    assert_int_equal(et_ter_new(&score, NULL, NULL), 0);
+    put_bootstrap(out, score, "TER", outputs, pairs);
     fclose(out);
     return text;
 }

@@ -26,6 +26,21 @@ void score_pairs_write(const score_pairs *pairs, const char *path);
  * free(). */
 char *score_edits(const score_pairs *pairs);
 
+/* Three outputs for each pair's reference: the hypothesis, and two that differ a little from it; as
+ * many lines as pairs. */
+enum { SCORE_OUTPUTS = 3 };
+
+typedef struct score_outputs {
+    char **lines[SCORE_OUTPUTS];
+} score_outputs;
+
+void score_outputs_make(score_outputs *outputs, const score_pairs *pairs);
+void score_outputs_write(const score_outputs *outputs, const score_pairs *pairs, const char *path);
+void score_outputs_free(score_outputs *outputs, const score_pairs *pairs);
+
+/* What score_lines.py --bootstrap prints of them. Free with free(). */
+char *score_bootstrap(const score_outputs *outputs, const score_pairs *pairs);
+
 void score_pairs_free(score_pairs *pairs);
 
 /* All lines: scores of the corpus in every setting and width, then of the first sentences.

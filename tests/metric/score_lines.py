@@ -2,6 +2,9 @@
 
     score_lines.py PAIRS.tsv [SENTENCES]     HYPOTHESIS TAB REFERENCE on each line
     score_lines.py --edits PAIRS.tsv         edits and reference words of TER, pair by pair
+    score_lines.py --bootstrap OUTPUTS.tsv   score, mean, interval and p-value of each OUTPUT,
+                                             REFERENCE TAB OUTPUT TAB OUTPUT... on each line
+    score_lines.py --draws                   draws of numpy, for several seeds and bounds
     score_lines.py --unicode                 what Python knows of code points
 
 The version in the signature reads "version:-", since each scorer puts its own there."""
@@ -28,6 +31,29 @@ def edits(path):
     for hypothesis, reference in read_pairs(path):
         score = TER().sentence_score(hypothesis, [reference])
         print("%d %d" % (score.num_edits, score.ref_length))
+
+
+def bootstrap(path):
+    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.significance import PairedTest
+
+    columns = list(zip(*read_pairs(path)))
+    systems = [(str(i), list(column)) for i, column in enumerate(columns[1:])]
+    metrics = {"BLEU": BLEU(), "chrF2": CHRF(), "TER": TER()}
+    test = PairedTest(systems, metrics, [list(columns[0])], test_type="bs", n_samples=1000)
+    for name, results in test()[1].items():
+        for i, r in enumerate(results if name in metrics else []):
+            p = 1 if r.p_value is None else r.p_value
+            print("%s %d %.3f %.3f %.3f %.6f" % (name, i, r.score, r.mean, r.ci, p))
+
+
+def draws():
+    import numpy
+
+    for seed in (0, 1, 12345, 2**32 - 1, 2**32, 2**64 - 1):
+        for bound in (1, 2, 7, 1000, 2**31 + 1, 3 * 10**9, 2**32):
+            draw = numpy.random.default_rng(seed).choice(bound, size=9)
+            print(seed, bound, *draw)
 
 
 def scores(path, sentences):
@@ -76,5 +102,9 @@ if sys.argv[1] == "--unicode":
     code_points()
 elif sys.argv[1] == "--edits":
     edits(sys.argv[2])
+elif sys.argv[1] == "--bootstrap":
+    bootstrap(sys.argv[2])
+elif sys.argv[1] == "--draws":
+    draws()
 else:
     scores(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)

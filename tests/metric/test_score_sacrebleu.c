@@ -185,6 +185,27 @@ static void test_score__moved_pairs(void **state)
     score_pairs_free(&pairs);
 }
 
+static void test_score__bootstrap(void **state)
+{
+    (void)state;
+    need_python();
+    score_pairs pairs = { 0 };
+    score_outputs outputs;
+    char command[16384];
+    score_pairs_move(&pairs, 300);
+    score_outputs_make(&outputs, &pairs);
+    score_outputs_write(&outputs, &pairs, "outputs.tsv");
+    snprintf(command, sizeof(command), "'%s' '%s' --bootstrap outputs.tsv", python,
+             HERE "score_lines.py");
+    char *theirs = output(command), *ours = score_bootstrap(&outputs, &pairs);
+    assert_lines_equal(ours, theirs);
+    free(ours);
+    free(theirs);
+    unlink("outputs.tsv");
+    score_outputs_free(&outputs, &pairs);
+    score_pairs_free(&pairs);
+}
+
 /* How many final sigmas a text of a few codes has once it is lower-cased. */
 static int final_sigmas(const uint32_t *text, size_t count)
 {
@@ -239,9 +260,8 @@ static void test_unicode__as_python(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_score__real_pairs),
-        cmocka_unit_test(test_score__made_up_pairs),
-        cmocka_unit_test(test_score__moved_pairs),
+        cmocka_unit_test(test_score__real_pairs),  cmocka_unit_test(test_score__made_up_pairs),
+        cmocka_unit_test(test_score__moved_pairs), cmocka_unit_test(test_score__bootstrap),
         cmocka_unit_test(test_unicode__as_python),
     };
     return cmocka_run_group_tests(tests, find_python, NULL);

@@ -59,10 +59,7 @@ static const et_option options[] = {
     ET_OPTION_GROUP(evaluate_options, work, et_translating_search_options),
     ET_OPTION_PRECISION(evaluate_options, work.options.precision),
     ET_OPTION_LIVE_WEIGHTS(evaluate_options, work.options.live_weights),
-    ET_OPTION_CHOICE(evaluate_options, score.tokenize, "tokenize", NULL, et_score_tokens,
-                     "tokenization of BLEU; none: for text that is already tokenized",
-                     .field.default_number = -1),
-    ET_OPTION_FLAG(evaluate_options, score.lowercase, "lowercase", "ignore case"),
+    ET_OPTION_GROUP(evaluate_options, score, et_scores_options),
     ET_OPTION_SET(evaluate_options, set,
                   "without --source: settings that override those of the run; may be given again"),
     ET_OPTION_GROUP(evaluate_options, work.profiling, et_profiling_options),
@@ -150,7 +147,12 @@ static int check(const evaluate_options *args, const et_program *program, et_err
         return missing("--source",
                        "a file to translate, which --output, --precision and --profile need",
                        error);
-    return ET_OK;
+    if (!args->source && (args->score.metrics.count || args->score.case_sensitive))
+        return missing("--source",
+                       "a file to translate, which --metrics and "
+                       "--ter-case-sensitive need",
+                       error);
+    return et_scores_check(&args->score, error);
 }
 
 /* The counts that the progress bar shows. */

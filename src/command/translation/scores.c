@@ -1,6 +1,6 @@
 /* Prints scores as sacrebleu does (Post 2018, "A call for clarity in reporting BLEU scores"): the
- * value with its parts, and the signature, which gives the rules. Two lines, BLEU and chrF2, and on
- * request a third: Model Garden's uncased BLEU, which has no signature and so gets a name.
+ * value with its parts, and the signature, which gives the rules. A line for each metric; on
+ * request one more, Model Garden's uncased BLEU, which has no signature and so gets a name.
  *
  * The scores check both lists of lines for UTF-8; the caller has compared the numbers of lines. */
 #include "command/translation/scores.h"
@@ -11,87 +11,351 @@
 #include <etude/score.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
+#include "base/text/format.h"
+#include "base/values/value.h"
+#include "command/options/name_list.h"
+#include "command/options/options.h"
 #include "command/print.h"
+#include "formats/grid.h"
+#include "metric/bootstrap.h"
 #include "metric/score.h"
 #include "tasks/translation/translation_options.h"
-
-/* Where a score is printed: a line, or its value and signature. */
-typedef struct target {
-    int width;
-    et_value *values, *signatures; /* NULL: lines */
-} target;
-
-static void put(const target *to, const char *name, double score, const char *signature)
-{
-    et_value_set_float(to->values, name, score);
-    et_value_set_string(to->signatures, name, signature);
-}
-
-/* A score of the lines, which goes with it. signature: NULL: the score's own. */
-static int print_score(et_score *score, const char *name, const char *signature,
-                       const char *const *hypotheses, const char *const *references, size_t count,
-                       const target *to, et_error *error)
-{
-    et_assert(count > 0);
-    et_score_result result = { .score = 0 };
-    char text[ET_SCORE_TEXT_MAX], own[ET_SCORE_TEXT_MAX];
-    int status = et_score_add_corpus(score, hypotheses, count, references, count, error);
-    if (!status)
-        status = et_score_value(score, &result, error);
-    if (!signature)
-        signature = et_score_signature(score, own);
-    if (!status && to->values)
-        put(to, name, result.score, signature);
-    else if (!status) /* sacrebleu's format puts the signature between "BLEU" and the number */
-        et_print(stdout, "%s\n", et_score_print(score, &result, to->width, signature, text));
-    et_score_free(score);
-    return status;
-}
-
-/* Model Garden's rules are fixed, and its score has no signature: it gets a name. */
-static int print_garden(const char *const *hypotheses, const char *const *references, size_t count,
-                        const target *to, et_error *error)
-{
-    et_bleu_options options = ET_BLEU_OPTIONS_MODEL_GARDEN;
-    et_score *score;
-    int status = et_bleu_new(&score, &options, error);
-    return status ? status
-                  : print_score(score, ET_TRANSLATION_GARDEN_BLEU, "model-garden-uncased",
-                                hypotheses, references, count, to, error);
-}
 
 /* ORDER et_bleu_tokens. */
 const char *const et_score_tokens[] = { "13a", "none", "char", NULL };
 
-/* Model Garden's tokenization is fixed, so --tokenize and --lowercase do not change its line. */
-int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
-                    const et_score_options *options, et_value *results, et_error *error)
+const et_option et_scores_options[] = {
+    ET_OPTION_LIST(et_score_options, metrics, "metrics", "bleu|chrf|ter,...",
+                   "scores to compute (default: bleu,chrf)"),
+    ET_OPTION_CHOICE(et_score_options, tokenize, "tokenize", NULL, et_score_tokens,
+                     "tokenization of BLEU; none: for text that is already tokenized",
+                     .field.default_number = -1),
+    ET_OPTION_FLAG(et_score_options, lowercase, "lowercase", "ignore case (TER always does)"),
+    ET_OPTION_FLAG(et_score_options, case_sensitive, "ter-case-sensitive",
+                   "let TER distinguish case"),
+    ET_OPTION_END,
+};
+
+enum { METRICS_MAX = 4, SIGNATURE_MAX = ET_SCORE_TEXT_MAX + 64 };
+
+/* title: of a column. */
+typedef struct metric {
+    const char *name, *title;
+    et_score *score; /* owned */
+    char signature[SIGNATURE_MAX];
+} metric;
+
+typedef struct metrics {
+    metric items[METRICS_MAX];
+    int count;
+} metrics;
+
+/* ---- metrics ---- */
+
+static void close_metrics(metrics *m)
 {
-    /* Options change sacrebleu's defaults; chrF2 only has a choice of case. */
+    for (int i = 0; i < m->count; i++)
+        et_score_free(m->items[i].score);
+    m->count = 0;
+}
+
+static int new_bleu(et_score **out, const et_score_options *options, et_error *error)
+{
     et_bleu_options bleu = ET_BLEU_OPTIONS_INIT;
-    et_chrf_options chrf = { .lowercase = options->lowercase };
-    target to = { .width = options->width };
     if (options->tokenize >= 0)
         bleu.tokens = (et_bleu_tokens)options->tokenize;
     bleu.lowercase = options->lowercase;
-    if (results) {
-        to.values = et_value_set_dict(results, "values");
-        to.signatures = et_value_set_dict(results, "signatures");
-    }
-    if (results && !to.signatures)
-        return et_alloc_failed(error, 0, "scores");
-    et_score *score;
-    int status = et_bleu_new(&score, &bleu, error);
-    if (!status)
-        status = print_score(score, ET_TRANSLATION_BLEU, NULL, hypotheses, references, count, &to,
-                             error);
-    if (!status)
-        status = et_chrf_new(&score, &chrf, error);
-    if (!status)
-        status = print_score(score, ET_TRANSLATION_CHRF, NULL, hypotheses, references, count, &to,
-                             error);
+    return et_bleu_new(out, &bleu, error);
+}
+
+static int new_chrf(et_score **out, const et_score_options *options, et_error *error)
+{
+    return et_chrf_new(out, &(et_chrf_options){ .lowercase = options->lowercase }, error);
+}
+
+static int new_ter(et_score **out, const et_score_options *options, et_error *error)
+{
+    return et_ter_new(out, &(et_ter_options){ .case_sensitive = options->case_sensitive }, error);
+}
+
+/* Model Garden's rules are fixed: options do not change its score. */
+static int new_garden(et_score **out, const et_score_options *options, et_error *error)
+{
+    const et_bleu_options garden = ET_BLEU_OPTIONS_MODEL_GARDEN;
+    (void)options;
+    return et_bleu_new(out, &garden, error);
+}
+
+/* given: in --metrics. signature NULL: the score's own. */
+static const struct kind {
+    const char *given, *name, *title, *signature;
+    int (*make)(et_score **out, const et_score_options *options, et_error *error);
+} kinds[] = {
+    { "bleu", ET_TRANSLATION_BLEU, "BLEU", NULL, new_bleu },
+    { "chrf", ET_TRANSLATION_CHRF, "chrF2", NULL, new_chrf },
+    { "ter", "ter_score", "TER", NULL, new_ter },
+    { NULL, ET_TRANSLATION_GARDEN_BLEU, "Model Garden", "model-garden-uncased", new_garden },
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int add_metric(metrics *m, const struct kind *kind, const et_score_options *options,
+                      et_error *error)
+{
+    et_assert(m->count < METRICS_MAX);
+    metric *to = &m->items[m->count];
+    char own[ET_SCORE_TEXT_MAX];
+    int status = kind->make(&to->score, options, error);
+    if (status)
+        return status;
+    m->count++;
+    to->name = kind->name;
+    to->title = kind->title;
+    const char *signature = kind->signature ? kind->signature : et_score_signature(to->score, own);
+    const char *rest = strchr(signature, '|');
+    if (options->significance && rest) /* where sacrebleu puts it */
+        snprintf(to->signature, sizeof to->signature, "%.*s|bs:%lld|seed:%lld%s",
+                 (int)(rest - signature), signature, (long long)options->samples,
+                 (long long)options->seed, rest);
+    else
+        snprintf(to->signature, sizeof to->signature, "%s", signature);
+    return ET_OK;
+}
+
+static int add_named(metrics *m, const char *name, const et_score_options *options, et_error *error)
+{
+    for (int k = 0; k < KINDS; k++)
+        if (kinds[k].given && !strcmp(kinds[k].given, name))
+            return add_metric(m, &kinds[k], options, error);
+    return et_fail(error, ET_EUSAGE, "--metrics %s: choose bleu, chrf and ter, with commas", name);
+}
+
+static int open_metrics(metrics *m, const et_score_options *options, et_error *error)
+{
+    static const char *const usual[] = { "bleu", "chrf" };
+    et_arena arena = ET_ARENA_INIT;
+    et_strings names = { usual, 2 };
+    int status = ET_OK;
+    m->count = 0;
+    if (options->metrics.count)
+        status = et_name_list_read(&names, "--metrics", &options->metrics, &arena, error);
+    for (size_t i = 0; i < names.count && !status; i++)
+        status = add_named(m, names.items[i], options, error);
     if (!status && options->model_garden)
-        status = print_garden(hypotheses, references, count, &to, error);
+        status = add_metric(m, &kinds[KINDS - 1], options, error);
+    et_arena_release(&arena);
+    if (status)
+        close_metrics(m);
+    return status;
+}
+
+int et_scores_check(const et_score_options *options, et_error *error)
+{
+    metrics all;
+    int status = open_metrics(&all, options, error);
+    close_metrics(&all);
+    return status;
+}
+
+/* ---- one output ---- */
+
+int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
+                    const et_score_options *options, et_value *results, et_error *error)
+{
+    metrics all;
+    et_value *values = results ? et_value_set_dict(results, "values") : NULL;
+    et_value *signatures = results ? et_value_set_dict(results, "signatures") : NULL;
+    et_assert(count > 0);
+    if (results && !signatures)
+        return et_alloc_failed(error, 0, "scores");
+    int status = open_metrics(&all, options, error);
+    for (int i = 0; i < all.count && !status; i++) {
+        const metric *m = &all.items[i];
+        et_score_result result;
+        char text[ET_SCORE_TEXT_MAX];
+        status = et_score_add_corpus(m->score, hypotheses, count, references, count, error);
+        if (!status)
+            status = et_score_value(m->score, &result, error);
+        if (!status && values) {
+            et_value_set_float(values, m->name, result.score);
+            et_value_set_string(signatures, m->name, m->signature);
+        } else if (!status) { /* sacrebleu has the signature between "BLEU" and the number */
+            et_print(stdout, "%s\n",
+                     et_score_print(m->score, &result, options->width, m->signature, text));
+        }
+    }
+    close_metrics(&all);
+    return status;
+}
+
+/* ---- several outputs ---- */
+
+/* counts: [outputs][lines] of the metric in hand; results: [metrics, outputs]. */
+typedef struct comparison {
+    const et_scored_output *outputs;
+    int count;
+    const char *const *references;
+    size_t lines;
+    const et_score_options *options;
+    et_score_counts **counts;
+    et_bootstrap_result *results;
+} comparison;
+
+static int allocate(comparison *c, et_error *error)
+{
+    const size_t outputs = (size_t)c->count;
+    c->results = et_alloc_zero(METRICS_MAX * outputs, sizeof *c->results);
+    c->counts = et_alloc_zero(outputs, sizeof *c->counts);
+    bool ok = c->results && c->counts;
+    for (size_t o = 0; o < outputs && ok; o++)
+        ok = (c->counts[o] = et_alloc(c->lines, sizeof **c->counts)) != NULL;
+    return ok ? ET_OK
+              : et_alloc_failed(error, outputs * c->lines * sizeof **c->counts, "scores of lines");
+}
+
+static void release(comparison *c)
+{
+    for (int o = 0; c->counts && o < c->count; o++)
+        et_free(c->counts[o]);
+    et_free(c->counts);
+    et_free(c->results);
+}
+
+static int compute(comparison *c, const metric *m, et_bootstrap_result *results, et_error *error)
+{
+    const et_bootstrap bootstrap = { c->options->samples, (uint64_t)c->options->seed };
+    int status = ET_OK;
+    for (int o = 0; o < c->count && !status; o++) {
+        et_score_counts sum = { .bleu = { 0 } };
+        for (size_t i = 0; i < c->lines && !status; i++) {
+            status = et_score_count(m->score, &c->counts[o][i], (int64_t)i + 1,
+                                    c->outputs[o].lines[i], c->references[i], error);
+            if (!status)
+                et_score_sum(m->score, &sum, &c->counts[o][i]);
+        }
+        if (status)
+            return et_fail_while(error, status, "%s", c->outputs[o].name);
+        et_score_compute(m->score, &results[o].real, &sum);
+    }
+    return c->options->significance ? et_bootstrap_run(&bootstrap, m->score, c->counts, c->count,
+                                                       c->lines, results, error)
+                                    : ET_OK;
+}
+
+static void add_number(et_grid *grid, double value, int width)
+{
+    et_grid_add(grid, et_format_fixed(value, width).text);
+}
+
+/* A row for each output, a column for each metric. */
+static int print_scores(const comparison *c, const metrics *all, et_error *error)
+{
+    et_grid grid = { .columns = (size_t)all->count + 1, .left = 1 };
+    et_grid_add(&grid, "output");
+    for (int i = 0; i < all->count; i++)
+        et_grid_add(&grid, all->items[i].title);
+    for (int o = 0; o < c->count; o++) {
+        et_grid_add(&grid, c->outputs[o].name);
+        for (int i = 0; i < all->count; i++)
+            add_number(&grid, c->results[i * c->count + o].real.score, c->options->width);
+    }
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    for (int i = 0; i < all->count; i++)
+        et_print(stdout, "%s%s|%s\n", i ? "" : "\n", all->items[i].title, all->items[i].signature);
+    return status;
+}
+
+/* A table for each metric. */
+static int print_significance(const comparison *c, const metric *m,
+                              const et_bootstrap_result *results, et_error *error)
+{
+    const int width = c->options->width;
+    et_grid grid = { .columns = c->count > 1 ? 5 : 4, .left = 1 };
+    static const char *const head[] = { "output", "score", "mean", "+-", "p" };
+    for (size_t i = 0; i < grid.columns; i++)
+        et_grid_add(&grid, head[i]);
+    for (int o = 0; o < c->count; o++) {
+        et_grid_add(&grid, c->outputs[o].name);
+        add_number(&grid, results[o].real.score, width);
+        add_number(&grid, results[o].mean, width);
+        add_number(&grid, results[o].interval, width);
+        if (o)
+            add_number(&grid, results[o].p_value, 4);
+        else if (c->count > 1)
+            et_grid_add(&grid, NULL);
+    }
+    et_print(stdout, "%s|%s\n", m->title, m->signature);
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    et_print(stdout, "\n");
+    return status;
+}
+
+static int print_all(const comparison *c, const metrics *all, et_error *error)
+{
+    if (!c->options->significance)
+        return print_scores(c, all, error);
+    int status = ET_OK;
+    for (int i = 0; i < all->count && !status; i++)
+        status = print_significance(c, &all->items[i], c->results + i * c->count, error);
+    if (!status)
+        et_print_lines(stdout,
+                       "+-: 95 %% of %s resamples are within this distance of the middle%s%s\n",
+                       et_format_count(c->options->samples).text,
+                       c->count > 1 ? "; p: probability of such a difference by chance, from " : "",
+                       c->count > 1 ? c->outputs[0].name : "");
+    return status;
+}
+
+static void set_all(const comparison *c, const metrics *all, et_value *results)
+{
+    et_value *signatures = et_value_set_dict(results, "signatures");
+    et_value *outputs = et_value_set_list(results, "outputs");
+    for (int i = 0; i < all->count; i++)
+        et_value_set_string(signatures, all->items[i].name, all->items[i].signature);
+    for (int o = 0; o < c->count; o++) {
+        et_value *output = et_value_add_dict(outputs);
+        et_value_set_string(output, "output", c->outputs[o].name);
+        et_value *values = et_value_set_dict(output, "values"), *means = NULL, *intervals = NULL;
+        et_value *p_values = NULL;
+        if (c->options->significance) {
+            means = et_value_set_dict(output, "means");
+            intervals = et_value_set_dict(output, "intervals");
+            p_values = o ? et_value_set_dict(output, "p_values") : NULL;
+        }
+        for (int i = 0; i < all->count; i++) {
+            const et_bootstrap_result *r = &c->results[i * c->count + o];
+            const char *name = all->items[i].name;
+            et_value_set_float(values, name, r->real.score);
+            if (means) {
+                et_value_set_float(means, name, r->mean);
+                et_value_set_float(intervals, name, r->interval);
+            }
+            if (p_values)
+                et_value_set_float(p_values, name, r->p_value);
+        }
+    }
+}
+
+int et_scores_compare(const et_scored_output *outputs, int output_count,
+                      const char *const *references, size_t count, const et_score_options *options,
+                      et_value *results, et_error *error)
+{
+    comparison c = { outputs, output_count, references, count, options, NULL, NULL };
+    metrics all;
+    int status = open_metrics(&all, options, error);
+    if (!status)
+        status = allocate(&c, error);
+    for (int i = 0; i < all.count && !status; i++)
+        status = compute(&c, &all.items[i], c.results + i * output_count, error);
+    if (!status && results)
+        set_all(&c, &all, results);
+    else if (!status)
+        status = print_all(&c, &all, error);
+    close_metrics(&all);
+    release(&c);
     return status;
 }

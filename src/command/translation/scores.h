@@ -1,26 +1,53 @@
-/* Scores of hypotheses and references, printed as by sacrebleu: for `score` and `evaluate`. */
+/* Scores of hypotheses and references, printed as by sacrebleu: for `score` and `evaluate`. Several
+ * outputs for the same references are compared in a table. */
 #ifndef ETUDE_COMMAND_TRANSLATION_SCORES_H
 #define ETUDE_COMMAND_TRANSLATION_SCORES_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include <etude/fields.h>
+#include <etude/options.h>
 #include <etude/value.h>
 
-/* How scores are computed and printed: what --tokenize, --lowercase and --width say. */
+/* How scores are computed and printed. Zeros, but tokenize, are sacrebleu's defaults. */
 typedef struct et_score_options {
-    int tokenize; /* its place among et_score_tokens; -1: sacrebleu's default, 13a */
-    bool lowercase;
-    bool model_garden; /* also Model Garden's uncased BLEU */
-    int width;         /* decimals */
+    et_strings metrics;    /* of --metrics; none: BLEU and chrF2 */
+    int tokenize;          /* its number among et_score_tokens; -1: sacrebleu's default, 13a */
+    bool lowercase;        /* of BLEU and chrF2 */
+    bool case_sensitive;   /* of TER */
+    bool model_garden;     /* also Model Garden's uncased BLEU */
+    int width;             /* decimals */
+    bool significance;     /* resample */
+    int64_t samples, seed; /* of resampling */
 } et_score_options;
+
+/* Rows of a table of options: metrics, tokenize, lowercase and case_sensitive. */
+extern const et_option et_scores_options[];
 
 /* What --tokenize may be: sacrebleu's names, ended by NULL. */
 extern const char *const et_score_tokens[];
+
+/* ET_EUSAGE: an unknown metric. */
+int et_scores_check(const et_score_options *options, et_error *error);
+
+/* The output of a program, as many lines as the references. */
+typedef struct et_scored_output {
+    const char *name;
+    const char *const *lines;
+} et_scored_output;
 
 /* Prints to standard output; or, of results (a dict), adds "values" with the names that validation
  * has for them, and "signatures". ET_EDATA: text is not UTF-8. */
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_value *results, et_error *error);
+
+/* The same of several outputs, the first of which the others are compared with. Of results:
+ * "signatures", and "outputs", a list of dicts "output", "values" and, with significance, "means",
+ * "intervals" and "p_values". */
+int et_scores_compare(const et_scored_output *outputs, int output_count,
+                      const char *const *references, size_t count, const et_score_options *options,
+                      et_value *results, et_error *error);
 
 #endif

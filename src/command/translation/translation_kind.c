@@ -227,8 +227,7 @@ static const et_command commands[] = {
     ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
     ET_COMMAND("import", et_cmd_import, "make a run from a published model (OPUS-MT)",
                &et_usage_import),
-    ET_COMMAND("score", et_cmd_score, "print BLEU and chrF of lines from standard input",
-               &et_usage_score),
+    ET_COMMAND("score", et_cmd_score, "print BLEU, chrF and TER of translations", &et_usage_score),
     ET_COMMAND_END,
 };
 
