@@ -68,6 +68,22 @@ missed=$(sed -n 's/^yes  *[0-9]*  *\([0-9]*\)$/\1/p' got)
 awk -v missed="$missed" -v wrong="$wanted" '$1 == "cost" { d = $4 - (4 * missed + wrong) / 300; ok = d * d < 1e-10 }
     END { exit !ok }' got || fail "cost per row: $(cat got)"
 
+# predict decides as evaluate counts; scores stay as they are.
+decided() { # EXPECTED-CONFUSION OPTION VALUE
+    "$etude" predict run --input new.csv --keep kind --output-format csv "$2" "$3" >decided ||
+        fail "predict $2"
+    awk -F, 'NR > 1 { n[$1 " " $2]++ } END {
+        print "yes", n["yes yes"] + 0, n["yes no"] + 0; print "no", n["no yes"] + 0, n["no no"] + 0 }' decided >counted
+    sed -n 's/^\(no\|yes\)  *\([0-9]*\)  *\([0-9]*\)$/\1 \2 \3/p' "$1" | sort -r >counts
+    cmp counts counted || fail "predict $2 $3: $(cat counts counted)"
+    cut -d, -f1,3- decided >scores
+    cut -d, -f1,3- predicted | cmp - scores || fail "predict $2 changes scores"
+}
+decided out --threshold 0.2
+decided got --costs yes:no=4
+OMP_NUM_THREADS=3 "$etude" predict run --input new.csv --costs yes:no=4 --batch-size 7 >several
+"$etude" predict run --input new.csv --costs yes:no=4 | cmp - several || fail 'threads decide otherwise'
+
 # JSON has all of it.
 "$etude" evaluate run new.csv -q --json >got.json
 grep -q '"positive": "yes"' got.json && grep -q '"labels": *\[' got.json && grep -q '"support"' got.json &&
@@ -93,8 +109,12 @@ says 0 "^done " train many --data many.csv --target kind --steps 40
 "$etude" evaluate many many.csv -q >out
 grep -q '^most frequent mistakes:' out && grep -q 'more kinds of mistakes; --json has the whole matrix' out || fail "many: $(cat out)"
 says 2 '--threshold is for two classes, but kind has 20' evaluate many many.csv --threshold 0.5
+says 2 '--threshold is for two classes, but kind has 20' predict many --input many.csv --threshold 0.5
+says 0 '"label": "c29"' predict many --input many.csv --costs "$(for i in $(seq 10 28); do printf 'c29:c%d=1000,' $i; done | sed 's/,$//')"
 
 # Mistakes.
+says 2 'not both' predict run --input new.csv --threshold 0.5 --costs yes:no=3
+says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' predict run --input new.csv --costs yes:maybe=3
 says 2 'not both' evaluate run new.csv --threshold 0.5 --costs yes:no=3
 says 2 '--costs yes:maybe=3: write CLASS:PREDICTION=COST' evaluate run new.csv --costs yes:maybe=3
 says 2 '--costs yes:no=-1: give a finite cost' evaluate run new.csv --costs yes:no=-1

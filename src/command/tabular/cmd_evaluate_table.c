@@ -2,35 +2,28 @@
  * each class and charts. A threshold or costs choose the predictions that are scored.
  *
  *   evaluation -> rows of each set, as they were scored -> class_tables -> text, JSON, pictures */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/name_list.h"
 #include "command/options/options.h"
 #include "command/print.h"
+#include "command/tabular/decision.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
 #include "tasks/tabular/tabular_kind.h"
 
 typedef struct evaluate_options {
     et_evaluate_args general;
-    double threshold;
-    et_strings costs;
+    et_decision_args decision;
     bool charts;
     const char *roc, *calibration;
 } evaluate_options;
 
 static const et_option options[] = {
     ET_OPTION_GROUP(evaluate_options, general, et_evaluate_options),
-    ET_OPTION_REAL(evaluate_options, threshold, "threshold", "T", 1e-9, 1,
-                   "of two classes, predict the positive one if its probability is at least T"),
-    ET_OPTION_LIST(evaluate_options, costs, "costs", "CLASS:PREDICTION=COST,...",
-                   "costs of errors (others: 1); predict the class with the least expected cost"),
+    ET_OPTION_GROUP(evaluate_options, decision, et_decision_options),
     ET_OPTION_FLAG(evaluate_options, charts, "charts", "also draw ROC and calibration"),
     ET_OPTION_TEXT(evaluate_options, roc, "roc", "FILE", "picture of ROC, FILE.svg or FILE.png"),
     ET_OPTION_TEXT(evaluate_options, calibration, "calibration", "FILE",
@@ -47,8 +40,7 @@ const et_usage et_usage_evaluate_table = {
 
 typedef struct evaluating {
     const evaluate_options *args;
-    et_arena arena; /* of names of costs */
-    double *costs;  /* [classes, classes], owned; NULL: none */
+    et_decision decision;
     et_table_scores scores;
 } evaluating;
 
@@ -57,74 +49,11 @@ static const et_encoded_field *target_of(const et_tabular_task *task)
     return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
 }
 
-/* ---- costs ---- */
-
-static int find_label(const et_encoded_field *target, const char *text, size_t length)
-{
-    for (int i = 0; i < target->classes; i++)
-        if (strlen(target->label[i]) == length && !memcmp(target->label[i], text, length))
-            return i;
-    return -1;
-}
-
-static int unknown_pair(const et_encoded_field *target, const char *text, et_error *error)
-{
-    return et_fail(error, ET_EUSAGE,
-                   "--costs %s: write CLASS:PREDICTION=COST, such as %.40s:%.40s=5", text,
-                   target->label[0], target->label[1]);
-}
-
-/* Labels may have colons: the first one that has a label on both sides separates them. */
-static int find_pair(const et_encoded_field *target, const char *text, size_t length, int pair[2])
-{
-    for (const char *at = text; at < text + length; at++) {
-        if (*at != ':')
-            continue;
-        pair[0] = find_label(target, text, (size_t)(at - text));
-        pair[1] = find_label(target, at + 1, (size_t)(text + length - at - 1));
-        if (pair[0] >= 0 && pair[1] >= 0)
-            return true;
-    }
-    return false;
-}
-
-static int read_cost(evaluating *e, const et_encoded_field *target, const char *text,
-                     et_error *error)
-{
-    const char *equals = strrchr(text, '=');
-    char *end = NULL;
-    int pair[2];
-    const double cost = equals ? strtod(equals + 1, &end) : 0;
-    if (!equals || end == equals + 1 || *end ||
-        !find_pair(target, text, (size_t)(equals - text), pair))
-        return unknown_pair(target, text, error);
-    if (!(cost >= 0 && isfinite(cost)))
-        return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
-    e->costs[pair[0] * target->classes + pair[1]] = cost;
-    return ET_OK;
-}
-
-static int read_costs(evaluating *e, const et_encoded_field *target, et_error *error)
-{
-    const size_t classes = (size_t)target->classes;
-    et_strings items;
-    int status = et_name_list_read(&items, "--costs", &e->args->costs, &e->arena, error);
-    e->costs = status ? NULL : et_alloc_zero(classes * classes, sizeof *e->costs);
-    if (!status && !e->costs)
-        status = et_alloc_failed(error, classes * classes * sizeof *e->costs, "costs");
-    for (size_t i = 0; i < classes * classes && !status; i++)
-        e->costs[i] = i / classes != i % classes;
-    for (size_t i = 0; i < items.count && !status; i++)
-        status = read_cost(e, target, items.items[i], error);
-    return status;
-}
-
 /* ---- hooks ---- */
 
 static bool wants_classes(const evaluate_options *args)
 {
-    return args->threshold > 0 || args->costs.count || args->charts || args->roc ||
-           args->calibration;
+    return args->charts || args->roc || args->calibration;
 }
 
 static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
@@ -132,21 +61,20 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
     evaluating *e = payload;
     const evaluate_options *args = e->args;
     const et_tabular_task *task = et_table_task_of(evaluation);
-    const int64_t classes = task->target.classes;
-    if (!classes && wants_classes(args))
+    const et_encoded_field *target = target_of(task);
+    const et_decision_classes classes = { target->column[0], target->label,
+                                          (int)task->target.classes };
+    int status = et_decision_open(&e->decision, &args->decision, &classes, error);
+    if (status)
+        return status;
+    if (!classes.count && wants_classes(args))
         return et_fail(error, ET_EUSAGE,
-                       "the target %s is a number: --threshold, --costs, --charts, --roc and "
-                       "--calibration are for classes",
-                       target_of(task)->column[0]);
-    if (!classes)
-        return ET_OK;
-    if (args->threshold > 0 && classes != 2)
-        return et_fail(error, ET_EUSAGE,
-                       "--threshold is for two classes, but %s has %lld; give --costs",
-                       target_of(task)->column[0], (long long)classes);
-    int status = args->costs.count ? read_costs(e, target_of(task), error) : ET_OK;
-    et_table_scores_attach(&e->scores, evaluation, args->threshold, e->costs);
-    return status;
+                       "the target %s is a number: --charts, --roc and --calibration are for "
+                       "classes",
+                       classes.target);
+    et_table_scores_attach(&e->scores, evaluation, e->decision.how.threshold,
+                           e->decision.how.costs);
+    return ET_OK;
 }
 
 static int check_pictures(void *payload, et_outputs *outputs, et_error *error)
@@ -252,8 +180,6 @@ static int print(void *payload, const et_evaluation *evaluation, const et_value 
 
 static int check(const evaluate_options *args, et_error *error)
 {
-    if (args->threshold > 0 && args->costs.count)
-        return et_fail(error, ET_EUSAGE, "give --threshold or --costs, not both");
     if (args->charts && args->general.json)
         return et_fail(error, ET_EUSAGE,
                        "--charts: not possible with --json; write pictures with --roc and "
@@ -272,7 +198,6 @@ int et_cmd_evaluate_table(const et_call *call, et_error *error)
     if (!status)
         status = et_evaluate_own_data(call, &e.args->general, &more, error);
     et_table_scores_release(&e.scores);
-    et_free(e.costs);
-    et_arena_release(&e.arena);
+    et_decision_release(&e.decision);
     return status;
 }

@@ -22,6 +22,7 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
+#include "command/tabular/decision.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
 #include "data/table/features/unseen.h"
@@ -36,6 +37,7 @@ typedef struct predict_options {
     et_arena arena; /* of form.keep */
     const char *delimiter;
     int64_t batch_size;
+    et_decision_args decision;
     et_prediction_form form;
     bool quiet; /* no messages except warnings */
     et_predictor_options options;
@@ -70,6 +72,7 @@ static const et_option options[] = {
                     .field.default_number = ET_PREDICTOR_BATCH),
     ET_OPTION_LIST(predict_options, keep, "keep", "COLUMN,...",
                    "columns of the rows that each prediction also has; may be given again"),
+    ET_OPTION_GROUP(predict_options, decision, et_decision_options),
     ET_OPTION_CHOICE(predict_options, skip, "invalid", NULL, invalid,
                      "what to do with an invalid row (default: stop)"),
     ET_OPTION_FLAG(predict_options, form.full, "full",
@@ -144,6 +147,7 @@ typedef struct pool {
     const predict_options *args;
     et_row_reader *reader;
     et_prediction_lines lines;
+    et_decision decision;
     et_predictor *predictor[THREADS_MAX];
     pthread_t thread[THREADS_MAX];
     int predictors, threads; /* threads: in addition to this one; 0: none */
@@ -375,12 +379,27 @@ static int open_work(pool *all, et_error *error)
     return status;
 }
 
+static int open_lines(pool *all, et_error *error)
+{
+    const et_predictor *p = all->predictor[0];
+    const et_encoder *encoder = p->model->encoder;
+    const int target = et_encoder_target(encoder);
+    const et_decision_classes classes = { target < 0 ? ""
+                                                     : et_encoder_field(encoder, target)->column[0],
+                                          p->labels, p->classes };
+    et_prediction_form form = all->args->form;
+    int status = et_decision_open(&all->decision, &all->args->decision, &classes, error);
+    if (et_decision_is_given(&all->args->decision))
+        form.decision = &all->decision.how;
+    return status ? status : et_prediction_lines_open(&all->lines, p, &form, error);
+}
+
 static int open_all(pool *all, et_error *error)
 {
     const predict_options *args = all->args;
     int status = open_predictors(all, error);
     if (!status)
-        status = et_prediction_lines_open(&all->lines, all->predictor[0], &args->form, error);
+        status = open_lines(all, error);
     if (!status)
         status = open_work(all, error);
     et_row_reader_options rows = args->rows;
@@ -404,6 +423,7 @@ static void close_all(pool *all)
     et_free(all->found);
     et_unseen_release(&all->unseen);
     et_prediction_lines_release(&all->lines);
+    et_decision_release(&all->decision);
     while (all->predictors)
         et_predictor_close(all->predictor[--all->predictors]);
     pthread_cond_destroy(&all->ready);

@@ -128,7 +128,8 @@ float *et_tabular_variable(et_params *params, const char *name);
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
 
 /* tabular_validate.c */
-/* The positive one of two classes, for precision, recall and f1: 0 or 1. */
+/* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
+int et_tabular_positive(const char *const *label, int classes);
 int et_tabular_asked_for(const et_tabular_task *task);
 /* The rows that were scored last, of classes; arrays are the task's. */
 et_class_predictions et_tabular_scored_classes(const et_tabular_task *task);

@@ -351,11 +351,16 @@ static bool is_asked_for(const char *label, const char *other)
     return false;
 }
 
+int et_tabular_positive(const char *const *label, int classes)
+{
+    return classes != 2 || !is_asked_for(label[0], label[1]);
+}
+
 int et_tabular_asked_for(const et_tabular_task *task)
 {
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    return field->classes != 2 || !is_asked_for(field->label[0], field->label[1]);
+    return et_tabular_positive(field->label, field->classes);
 }
 
 /* Of rows of one class of two there are no pairs to rank, no row that precision could be wrong by

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/values/json.h"
 #include "data/table/features/schema.h"
+#include "metric/class_scores.h"
 
 enum { LABEL = -1, KEY = -2, NUMBER = -3, KEPT = -4 }; /* KEPT - i: kept column i */
 
@@ -424,6 +425,13 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
         et_strbuf_append_char(out, named ? '}' : ']');
 }
 
+static int label_of(const et_prediction_lines *lines, const et_predictor *p, int64_t at)
+{
+    const float *scores = et_predictor_values(p, p->scores, at);
+    return lines->form.decision ? (int)et_class_choose(lines->form.decision, scores)
+                                : et_predictor_choose(p, scores);
+}
+
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                              const et_prediction_row *row, et_strbuf *out)
 {
@@ -433,8 +441,7 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
         if (output >= 0)
             append_values(lines, p, output, at, out);
         else if (output == LABEL)
-            et_strbuf_append(
-                out, lines->label[et_predictor_choose(p, et_predictor_values(p, p->scores, at))]);
+            et_strbuf_append(out, lines->label[label_of(lines, p, at)]);
         else if (output == KEY)
             append_key(lines, out, row->key);
         else if (output == NUMBER)

@@ -17,6 +17,8 @@
 #define ETUDE_TASKS_TABULAR_MODEL_PREDICTION_LINES_H
 
 #include "base/text/strbuf.h"
+#include <etude/class_scores.h>
+
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
 typedef struct et_prediction_form {
@@ -26,6 +28,8 @@ typedef struct et_prediction_form {
     bool lists;   /* in JSON, scores are a list in the order of the labels, as TensorFX prints them;
                      else an object with labels as keys */
     et_strings keep; /* columns of the rows that lines begin with, each once; borrowed */
+    const et_class_predictions *decision; /* its classes, first, threshold and costs choose the
+                                             label; NULL: the most likely one; borrowed */
 } et_prediction_form;
 
 /* Values of a row that its line has. */

@@ -1,0 +1,43 @@
+/* What class is predicted from probabilities: --threshold and --costs of `evaluate` and `predict`.
+ *
+ *     static const et_option options[] = { ET_OPTION_GROUP(args, decision, et_decision_options),
+ * ... et_decision decision; et_decision_open(&decision, &args->decision, &classes, &error);
+ *     ... decision.how.threshold, decision.how.costs ...
+ *     et_decision_release(&decision);                      also after a failure
+ */
+#ifndef ETUDE_COMMAND_TABULAR_DECISION_H
+#define ETUDE_COMMAND_TABULAR_DECISION_H
+
+#include <etude/class_scores.h>
+
+#include "base/arena.h"
+#include "command/options/options.h"
+
+typedef struct et_decision_args {
+    double threshold; /* 0: none */
+    et_strings costs;
+} et_decision_args;
+
+extern const et_option et_decision_options[];
+
+/* The target of a model. */
+typedef struct et_decision_classes {
+    const char *target;       /* its name, for messages */
+    const char *const *label; /* [count] */
+    int count;                /* 0: the target is numbers */
+} et_decision_classes;
+
+typedef struct et_decision {
+    et_class_predictions how; /* only classes, first, threshold and costs are set */
+    et_arena arena;
+    double *costs; /* how's; owned */
+} et_decision;
+
+bool et_decision_is_given(const et_decision_args *args);
+
+/* ET_EUSAGE: an option is not possible for these classes, or has another form. */
+int et_decision_open(et_decision *decision, const et_decision_args *args,
+                     const et_decision_classes *classes, et_error *error);
+void et_decision_release(et_decision *decision);
+
+#endif
