@@ -3,7 +3,7 @@
  *
  *   x      columns side by side, each times a learned factor
  *   layer  drop(f(x W / sqrt(inputs) + b)), W standard normal (the neural tangent parametrization)
- *   f      selu for classes, mish for values
+ *   f      selu for classes, mish for values; parametric: x + a (f(x) - x), a learned for each unit
  *
  * Rates of parameters, label smoothing and schedules are settings of the experiment. Biases begin
  * at 0; the paper initializes them from the data. */
@@ -25,6 +25,17 @@ static et_node *scaled(et_scope *scope, et_node *x)
     return et_mul(x, et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 }));
 }
 
+static et_node *activated(et_scope *layer, et_node *x, const et_tabular_realmlp *model,
+                          et_activation activation)
+{
+    et_node *y = et_activate(x, activation);
+    if (!model->parametric_activation)
+        return y;
+    et_node *share =
+        et_param(layer, "activation", et_shape_1(model->width), (et_init){ ET_INIT_ONES, 0 });
+    return et_add(x, et_mul(et_sub(y, x), share));
+}
+
 et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *model,
                                   const et_tabular_inputs *inputs, int64_t outputs)
 {
@@ -34,7 +45,7 @@ et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *mod
     x = scaled(et_in(scope, "input"), x);
     for (int i = 0; i < model->num_layers; i++) {
         et_scope *layer = et_at(scope, "layer", i);
-        x = et_activate(et_dense_with(layer, x, model->width, &tangent), activation);
+        x = activated(layer, et_dense_with(layer, x, model->width, &tangent), model, activation);
         x = et_dropout(layer, x, (float)model->dropout);
     }
     return et_dense_with(et_in(scope, "logits"), x, outputs, &tangent);

@@ -34,7 +34,7 @@
     "gradient_clip_norm: 0, exclude_from_weight_decay: [bias]}}, "                                 \
     "learning_rate: {type: cosine_log, cosine_log: {peak_learning_rate: 0.1}}, "                   \
     "parameter_groups: [{pattern: input/scale, learning_rate_multiplier: 6}, "                     \
-    "{pattern: 'periodic|bias', learning_rate_multiplier: 0.1}], "                                 \
+    "{pattern: 'periodic|bias|activation', learning_rate_multiplier: 0.1}], "                      \
     "regularization: {type: flat_cosine}}"
 
 /* A member's rates and decay are its own; the rate here is a factor on them. No clip, whose norm
@@ -75,7 +75,8 @@ const et_experiment_row et_tabular_experiments[] = {
       "3 layers of 256, periodic numbers (Holzmueller et al. 2024, without biases from data)",
       EXPERIMENT(
           "model: {type: realmlp, realmlp: {columns: {numbers: periodic, frequency_scale: 1, "
-          "one_hot_levels: 8, embedding_width: 8}}}, features: {numeric: robust}",
+          "one_hot_levels: 8, embedding_width: 8}, parametric_activation: true}}, "
+          "features: {numeric: robust}",
           REALMLP ", " PASSES("256", "0")) },
     { "tabular/tabm", "32 networks that share 2 layers of 128 (Gorishniy et al. 2025)",
       EXPERIMENT("model: {type: tabm, tabm: {columns: {bins: 16}}}",

@@ -116,6 +116,9 @@ static const et_field realmlp_fields[] = {
     ET_FIELD_INT(et_tabular_realmlp, width, 256, 1, WIDTH_MAX, "units of each layer"),
     ET_FIELD_CHOICE(et_tabular_realmlp, activation, ET_TABULAR_ACTIVATION_AUTO, realmlp_activations,
                     "activation of each layer; auto: selu for classes, mish for numbers"),
+    ET_FIELD_BOOL(et_tabular_realmlp, parametric_activation, false,
+                  "learn for each unit how much of the activation is used: x + a (f(x) - x), where "
+                  "a begins at 1"),
     ET_FIELD_FLOAT(et_tabular_realmlp, dropout, 0.15, 0, 0.99, "dropout after each layer",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_END

@@ -67,6 +67,7 @@ typedef struct et_tabular_realmlp {
     et_tabular_columns columns;
     int64_t num_layers, width;
     int activation; /* ET_TABULAR_ACTIVATION_AUTO, ... */
+    bool parametric_activation;
     double dropout;
 } et_tabular_realmlp;
 

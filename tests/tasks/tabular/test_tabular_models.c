@@ -663,9 +663,19 @@ static void selu(double *x, int count)
         x[i] = 1.0507009873554805 * (x[i] > 0 ? x[i] : 1.6732632423543772 * expm1(x[i]));
 }
 
-static void test_models__realmlp(void **state)
+/* x + a (f(x) - x), of the layer's learned a. */
+static void parametric(const fixture *f, const char *scope, double *x)
 {
-    (void)state;
+    double y[WIDTH];
+    const float *share = part(f, scope, "activation", WIDTH);
+    memcpy(y, x, sizeof y);
+    selu(y, WIDTH);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] += (double)share[i] * (y[i] - x[i]);
+}
+
+static void check_realmlp(bool learned)
+{
     fixture f = { .encoder = NULL };
     open_model(&f, ET_TABULAR_REALMLP);
     et_tabular_realmlp *m = &f.options.model.realmlp;
@@ -676,6 +686,7 @@ static void test_models__realmlp(void **state)
     m->columns.periodic_width = PERIODIC;
     m->columns.one_hot_levels = 2;
     m->columns.embedding_width = 6;
+    m->parametric_activation = learned;
     run_model(&f);
     for (int row = 0; row < ROWS; row++) {
         double x[WIDTH_MAX], h[WIDTH], g[WIDTH], y[OUTPUTS];
@@ -684,13 +695,25 @@ static void test_models__realmlp(void **state)
         for (int i = 0; i < count; i++)
             x[i] *= (double)scale[i];
         tangent_dense(&f, "layer_0/", x, count, h, WIDTH);
-        selu(h, WIDTH);
+        learned ? parametric(&f, "layer_0/", h) : selu(h, WIDTH);
         tangent_dense(&f, "layer_1/", h, WIDTH, g, WIDTH);
-        selu(g, WIDTH);
+        learned ? parametric(&f, "layer_1/", g) : selu(g, WIDTH);
         tangent_dense(&f, "logits/", g, WIDTH, y, OUTPUTS);
         compare(&f, row, y);
     }
     close_model(&f);
+}
+
+static void test_models__realmlp(void **state)
+{
+    (void)state;
+    check_realmlp(false);
+}
+
+static void test_models__realmlp_parametric(void **state)
+{
+    (void)state;
+    check_realmlp(true);
 }
 
 /* Only classes of realmlp are smoothed without being asked. */
@@ -1026,6 +1049,7 @@ int main(void)
         cmocka_unit_test(test_models__refused),
         cmocka_unit_test(test_models__targets),
         cmocka_unit_test(test_models__realmlp),
+        cmocka_unit_test(test_models__realmlp_parametric),
         cmocka_unit_test(test_models__label_smoothing),
         cmocka_unit_test(test_models__tabm),
         cmocka_unit_test(test_models__pack),
