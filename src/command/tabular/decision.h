@@ -1,8 +1,8 @@
 /* What class is predicted from probabilities: --threshold and --costs of `evaluate` and `predict`.
  *
- *     static const et_option options[] = { ET_OPTION_GROUP(args, decision, et_decision_options),
- * ... et_decision decision; et_decision_open(&decision, &args->decision, &classes, &error);
- *     ... decision.how.threshold, decision.how.costs ...
+ *     et_decision decision;
+ *     et_decision_open(&decision, &args->decision, &classes, &error);
+ *     form.decision = &decision.how;
  *     et_decision_release(&decision);                      also after a failure
  */
 #ifndef ETUDE_COMMAND_TABULAR_DECISION_H
