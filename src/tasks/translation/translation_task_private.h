@@ -104,11 +104,11 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
 /* model.c: for the graph's batches, "decoded" and "table"; the loss of these, or of "logits".
- * labels NULL: the batch's. max_positions: the longest sentence. */
+ * own: labels; NULL: the batch's. max_positions: the longest sentence. */
 void et_translation_build_model(const et_translation_task *task, et_scope *scope,
                                 int64_t max_positions, et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
-                                 const et_nodes *labels, const et_nodes *outputs);
+                                 const et_nodes *own, const et_nodes *outputs);
 /* Tokens in the softmax of an update: the target's vocabulary if none are drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "train/checkpoint/value_bytes.h"
@@ -83,6 +84,7 @@ static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error
     if (!status && !read)
         status = et_alloc_failed(error, count, "tensors of the state");
     status = tell_read(state, read, comm, status, error);
+    et_assert(status || read);
     if (!status && params && et_comm_rank(comm) != 0)
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++) {

@@ -69,7 +69,7 @@ int et_search_step(et_search *search, int *over);
 
 /* Frees the place of a finished sentence. *beam, with its results, is borrowed until others
  * enter. */
-et_decoder_sentence *et_search_leave(et_search *search, int seat, const et_beam **beam);
+et_decoder_sentence *et_search_leave(et_search *search, int p, const et_beam **beam);
 
 /* Frees the places of sentences that have ended, between two steps; how many they are. */
 int et_search_drop_ended(et_search *search);

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
 
@@ -167,6 +168,7 @@ static const char *const raw[] = { "script", "style", "textarea", NULL };
 
 static bool is_among(const char *const *list, const token *t)
 {
+    et_assert(t->name);
     for (; *list; list++)
         if (strlen(*list) == t->name_length && !strncasecmp(*list, t->name, t->name_length))
             return true;
@@ -186,6 +188,7 @@ static bool is_kept_by_attribute(const et_document *d, const token *t)
 
 static bool is_same_name(const token *a, const token *b)
 {
+    et_assert(a->name && b->name);
     return a->name_length == b->name_length && !strncasecmp(a->name, b->name, a->name_length);
 }
 

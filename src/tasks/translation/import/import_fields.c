@@ -1,5 +1,6 @@
 #include "tasks/translation/import/import_fields.h"
 
+#include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -8,6 +9,7 @@
 int et_import_refuse(const et_import_config *c, const et_value *value, const char *why,
                      et_error *error)
 {
+    et_assert(value);
     et_strbuf text = ET_STRBUF_INIT;
     et_json_print(&text, value, 0);
     int status = et_fail(error, ET_ECONFIG, "%s: %s is %.100s, %s", c->name, value->key,

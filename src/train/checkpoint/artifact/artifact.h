@@ -134,7 +134,7 @@ typedef struct et_artifact_weights {
 
 /* A best checkpoint that cannot be used is named in a warning, and the newest is loaded.
  * ET_ENOTFOUND: a run without checkpoints. ET_ECONFIG: a checkpoint of one file is named. */
-int et_artifact_load(et_artifact_weights *weights, et_error *error);
+int et_artifact_load(et_artifact_weights *load, et_error *error);
 
 /* What its weights say of themselves: those of an export, else of the run's newest checkpoint.
  * Lives in arena. No checkpoint and no identity are no error. Of several models of a run, the dict
