@@ -74,9 +74,12 @@ enum { SIDE_MAX = 800, BUCKETS_MAX = 2 * SIDE_MAX + 1 };
 static int make_limits(double limits[BUCKETS_MAX])
 {
     double side[SIDE_MAX];
+    double limit = 1e-12;
     int count = 0;
-    for (double limit = 1e-12; limit < 1e20; limit *= 1.1)
+    while (limit < 1e20) {
         side[count++] = limit;
+        limit *= 1.1;
+    }
     side[count++] = DBL_MAX;
     for (int i = 0; i < count; i++) {
         limits[i] = -side[count - 1 - i];

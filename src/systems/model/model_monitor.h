@@ -24,9 +24,9 @@ typedef struct et_model_monitor {
     et_progress *progress; /* NULL: quiet */
 } et_model_monitor;
 
-int et_model_monitor_open(et_model_monitor *monitor, const et_fit *fit, et_error *error);
-void et_model_monitor_close(et_model_monitor *monitor);
+int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *error);
+void et_model_monitor_close(et_model_monitor *w);
 
-et_observer et_model_monitor_observer(et_model_monitor *monitor);
+et_observer et_model_monitor_observer(et_model_monitor *w);
 
 #endif

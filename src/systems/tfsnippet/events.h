@@ -11,8 +11,8 @@ void et_event_hub_free(et_event_hub *hub); /* NULL allowed; not while it fires *
 
 /* Calls the handlers in the order of adding, or in reverse. The first failure is returned, and
  * later handlers are not called. */
-int et_event_hub_fire(et_event_hub *hub, const char *event, const void *what, et_error *error);
-int et_event_hub_reverse_fire(et_event_hub *hub, const char *event, const void *what,
+int et_event_hub_fire(et_event_hub *hub, const char *name, const void *what, et_error *error);
+int et_event_hub_reverse_fire(et_event_hub *hub, const char *name, const void *what,
                               et_error *error);
 
 #endif
