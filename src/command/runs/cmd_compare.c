@@ -16,6 +16,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
+#include "command/runs/comparing.h"
 #include "command/runs/histories.h"
 #include "command/runs/run_settings.h"
 #include "command/runs/run_size.h"
@@ -25,8 +26,7 @@
 #define RUNS_MAX 16
 
 typedef struct comparison {
-    et_strings words;
-    bool json, all; /* all: settings and values that are the same, too */
+    const et_compare_args *args;
     et_histories runs;
     et_run_settings settings;
     const char **metrics; /* [metric_count] names of all series, in the order of the runs; owned */
@@ -36,13 +36,14 @@ typedef struct comparison {
     bool brief;        /* names without the part before the last dot, if that is unambiguous */
 } comparison;
 
-static const et_option options[] = {
-    ET_OPTION_FLAG(comparison, all, "all", "show settings that are equal, too"),
-    ET_OPTION_JSON(comparison, json), ET_OPTION_REST(comparison, words, "RUN RUN..."), ET_OPTION_END
+const et_option et_compare_options[] = {
+    ET_OPTION_FLAG(et_compare_args, all, "all", "show settings that are equal, too"),
+    ET_OPTION_JSON(et_compare_args, json), ET_OPTION_REST(et_compare_args, words, "RUN RUN..."),
+    ET_OPTION_END
 };
 
 const et_usage et_usage_compare = {
-    options, sizeof(comparison),
+    et_compare_options, sizeof(et_compare_args),
     "Compares runs: settings that differ, last and best values, speed.", "runs/a runs/b"
 };
 
@@ -183,10 +184,10 @@ static void add_settings(et_grid *grid, const comparison *c)
     const et_run_settings *s = &c->settings;
     bool any = false;
     for (size_t i = 0; i < s->count; i++) {
-        if (!s->differs[i] && !c->all)
+        if (!s->differs[i] && !c->args->all)
             continue;
         if (!any)
-            add_head(grid, c->all ? "settings" : "settings that differ");
+            add_head(grid, c->args->all ? "settings" : "settings that differ");
         any = true;
         et_grid_addf(grid, "  %s", c->brief ? et_run_settings_head(s, i) : s->names[i]);
         for (size_t k = c->first; k < c->end; k++) {
@@ -241,7 +242,7 @@ static void add_metrics(et_grid *grid, const comparison *c, bool times)
     bool any = false;
     for (size_t i = 0; i < c->metric_count; i++) {
         const char *name = c->metrics[i];
-        if (is_time(name) != times || (!c->all && (is_counter(name) || is_repeated(c, name))))
+        if (is_time(name) != times || (!c->args->all && (is_counter(name) || is_repeated(c, name))))
             continue;
         if (!any)
             add_head(grid, times ? "speed: median" : "last value (best at its step)");
@@ -313,7 +314,7 @@ static void add_json_run(et_value *list, const et_history *h)
 static void add_json_settings(const comparison *c, et_value *settings)
 {
     for (size_t i = 0; i < c->settings.count; i++) {
-        if (!c->settings.differs[i] && !c->all)
+        if (!c->settings.differs[i] && !c->args->all)
             continue;
         et_value *list = et_value_set_list(settings, c->settings.names[i]);
         for (size_t k = 0; k < c->runs.count; k++)
@@ -371,9 +372,10 @@ static int check_runs(const comparison *c, et_error *error)
     return ET_OK;
 }
 
-static int compare(comparison *c, et_error *error)
+int et_compare_runs(const et_compare_args *args, et_error *error)
 {
-    int status = et_histories_open(&c->runs, &c->words, error);
+    comparison all = { .args = args }, *c = &all;
+    int status = et_histories_open(&c->runs, &args->words, error);
     if (!status)
         status = check_runs(c, error);
     if (!status)
@@ -381,7 +383,7 @@ static int compare(comparison *c, et_error *error)
     if (!status)
         status = list_metrics(c, error);
     if (!status)
-        status = c->json ? print_json(c, error) : print_text(c, error);
+        status = args->json ? print_json(c, error) : print_text(c, error);
     et_free(c->metrics);
     et_map_release(&c->index);
     et_run_settings_close(&c->settings);
@@ -391,5 +393,5 @@ static int compare(comparison *c, et_error *error)
 
 int et_cmd_compare(const et_call *call, et_error *error)
 {
-    return compare(call->options, error);
+    return et_compare_runs(call->options, error);
 }

@@ -18,9 +18,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/files/file.h"
-#include "base/flag.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/options.h"
@@ -29,16 +27,14 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/translation/lines.h"
+#include "command/translation/parallel_args.h"
 #include "command/translation/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
-#include "engine/comm/together.h"
 
 typedef struct evaluate_options {
     et_translating work;
-    const char *source, *reference; /* as given; NULL: not given */
-    et_option_words data;           /* both, or one file of pairs, which becomes source */
-    bool pairs;                     /* --data names one file of pairs */
+    et_parallel_args text;
     et_score_options score;
     et_strings set;
     bool json;
@@ -48,11 +44,7 @@ typedef struct evaluate_options {
 static const et_option options[] = {
     ET_OPTION_MODEL_DIR(evaluate_options, work.model_dir),
     ET_OPTION_TASK(evaluate_options, work.task),
-    ET_OPTION_ROW(evaluate_options, data, et_option_words, STRING, FILES, "data", "SOURCE TARGET",
-                  "text to evaluate on, one file per language, or one file of pairs, PAIRS.tsv "
-                  "(default: the run's validation data)"),
-    ET_OPTION_TEXT(evaluate_options, source, "source", "FILE", "lines to translate, plain or .gz"),
-    ET_OPTION_TEXT(evaluate_options, reference, "reference", "FILE", "their translations"),
+    ET_OPTION_GROUP(evaluate_options, text, et_parallel_options),
     ET_OPTION_TEXT(evaluate_options, work.output, "output", "FILE",
                    "file for the translations (default: not written)"),
     ET_OPTION_CHECKPOINT(evaluate_options, work.options.checkpoint),
@@ -67,8 +59,8 @@ static const et_option options[] = {
     ET_OPTION_QUIET(evaluate_options, work.quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_RUN(evaluate_options, work.model_dir),
-    ET_OPTION_WORD(evaluate_options, source, "[SOURCE]", "source file"),
-    ET_OPTION_WORD(evaluate_options, reference, "[TARGET]", "file of translations"),
+    ET_OPTION_WORD(evaluate_options, text.source, "[SOURCE]", "source file"),
+    ET_OPTION_WORD(evaluate_options, text.reference, "[TARGET]", "file of translations"),
     ET_OPTION_END
 };
 
@@ -78,30 +70,6 @@ const et_usage et_usage_evaluate_translation = {
     "BLEU.",
     "runs/a test.en test.de"
 };
-
-/* "PAIRS.tsv", "PAIRS.tsv.gz" */
-static bool is_of_pairs(const char *path)
-{
-    return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
-}
-
-/* Takes the files of --data, one of pairs or two, as if they followed RUN. */
-static int take_data(evaluate_options *args, et_error *error)
-{
-    const et_option_words *data = &args->data;
-    if (data->times && (args->source || args->reference))
-        return et_fail(error, ET_EUSAGE,
-                       "evaluate: --data and %s name the files twice; use one of them",
-                       args->source ? args->source : args->reference);
-    if (data->times) {
-        const int last = data->times - 1;
-        char *const *items = data->given[last].items;
-        args->source = items[0];
-        args->reference = data->given[last].count > 1 ? items[1] : NULL;
-    }
-    args->pairs = !args->reference && is_of_pairs(args->source);
-    return ET_OK;
-}
 
 /* The messages for a missing option say what the option is for. */
 static int missing(const char *option, const char *what, et_error *error)
@@ -114,8 +82,8 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
-    et_outputs_read(&outputs, args->source);
-    et_outputs_read(&outputs, args->reference);
+    et_outputs_read(&outputs, args->text.source);
+    et_outputs_read(&outputs, args->text.reference);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
         status = et_outputs_check(&outputs, "--output", args->work.output, error);
@@ -128,69 +96,29 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
 /* In the order in which help shows them. */
 static int check(const evaluate_options *args, const et_program *program, et_error *error)
 {
+    const et_parallel_args *text = &args->text;
     const char *run = args->work.model_dir;
-    if (args->source && !args->reference && !args->pairs && run && !et_file_exists(run))
+    if (text->source && !text->reference && !text->pairs && run && !et_file_exists(run))
         return et_fail(error, ET_ENOTFOUND,
                        "%s: no such directory; name a directory that `%s train` wrote", run,
                        program->name);
-    if (args->source && !args->reference && !args->pairs)
-        return missing("--reference",
-                       "the translations in a second file, or both in one file of pairs, PAIRS.tsv",
-                       error);
-    if (args->source && args->set.count)
+    int status = et_parallel_check(text, "evaluate", error);
+    if (status)
+        return status;
+    if (text->source && args->set.count)
         return et_fail(error, ET_EUSAGE,
                        "evaluate: --set: only without --source, for the run's own data");
-    if (!args->source && args->reference)
-        return missing("--source", "the lines to translate", error);
-    if (!args->source &&
+    if (!args->text.source &&
         (args->work.output || args->work.options.precision || args->work.profiling.path))
         return missing("--source",
                        "a file to translate, which --output, --precision and --profile need",
                        error);
-    if (!args->source && (args->score.metrics.count || args->score.case_sensitive))
+    if (!args->text.source && (args->score.metrics.count || args->score.case_sensitive))
         return missing("--source",
                        "a file to translate, which --metrics and "
                        "--ter-case-sensitive need",
                        error);
     return et_scores_check(&args->score, error);
-}
-
-/* The counts that the progress bar shows. */
-typedef struct counter {
-    et_progress *progress;
-    double start;
-} counter;
-
-/* Signals are watched only with a profile to write; else they end the process as they always do. */
-static bool tell_progress(void *payload, size_t done, size_t count)
-{
-    const counter *lines = payload;
-    et_assert(done <= count);
-    et_lines_show(lines->progress, done, count, lines->start);
-    return et_flag_is_set(&et_stop_requested);
-}
-
-typedef struct translation {
-    et_translating *work;
-    const et_lines *sources;
-    char **results; /* [sources.count], each owned by the caller when it succeeds */
-} translation;
-
-static int translate_lines(void *self, et_error *error)
-{
-    const translation *t = self;
-    et_translating *work = t->work;
-    /* Plain lines where standard error is no terminal. */
-    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
-    if (status)
-        return status;
-    counter lines = { work->progress, et_clock_monotonic() };
-    et_translator_set_progress(work->translator, tell_progress, &lines);
-    status = et_translator_translate(work->translator, (const char *const *)t->sources->items,
-                                     t->sources->count, t->results, error);
-    et_translator_set_progress(work->translator, NULL, NULL);
-    et_progress_finish(work->progress, false);
-    return status;
 }
 
 /* The checkpoint is named on standard output, above the scores that it got. */
@@ -199,8 +127,7 @@ static int translate(evaluate_options *args, const et_lines *sources, char **res
 {
     et_assert(sources->count > 0);
     et_translating *work = &args->work;
-    translation t = { work, sources, results };
-    int status = et_together_run(work->options.comm, translate_lines, &t, error);
+    int status = et_translating_lines(work, sources, results, error);
     const et_translator *translator = work->translator;
     if (!status && args->results) {
         et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
@@ -258,13 +185,8 @@ static int evaluate_files(evaluate_options *args, et_error *error)
     args->results = args->json ? et_value_dict(&arena) : NULL;
     int status = args->json && !args->results ? et_alloc_failed(error, 0, "scores") : ET_OK;
     if (!status)
-        status = et_lines_read_file(&sources, args->source, args->work.options.comm, error);
-    if (!status && args->pairs)
-        status = et_lines_split_pairs(&sources, &references, args->source, error);
-    if (!status && !args->pairs)
-        status = et_lines_read_file(&references, args->reference, args->work.options.comm, error);
-    if (!status)
-        status = et_lines_check_pairs(&sources, args->source, &references, args->reference, error);
+        status =
+            et_parallel_read(&args->text, &sources, &references, args->work.options.comm, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
     if (!status && args->json && !args->work.helps)
@@ -327,10 +249,10 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     args->score.model_garden = true;
     args->score.width = 2;
     et_translating_take_options(&args->work);
-    int status = take_data(args, error);
+    int status = et_parallel_take(&args->text, "evaluate", error);
     if (!status)
         status = check(args, call->program, error);
-    if (!status && !args->source)
+    if (!status && !args->text.source)
         return evaluate_own(args, call, error);
     return status ? status : evaluate_together(args, call, error);
 }

@@ -1,7 +1,14 @@
 #include "command/translation/translating.h"
 
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/flag.h"
 #include "command/command.h"
 #include "command/training/processes/ranks.h"
+#include "command/translation/lines.h"
+#include "engine/comm/together.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_device.h"
 
@@ -128,6 +135,50 @@ int et_translating_open(et_translating *work, int fd, et_error *error)
     if (!status)
         status = et_progress_open(&work->progress, &options, error);
     return status ? status : open_profile(work, fd >= 0, error);
+}
+
+/* The counts that the progress bar shows. */
+typedef struct counter {
+    et_progress *progress;
+    double start;
+} counter;
+
+/* Signals are watched only with a profile to write; else they end the process as they always do. */
+static bool tell_progress(void *payload, size_t done, size_t count)
+{
+    const counter *lines = payload;
+    et_assert(done <= count);
+    et_lines_show(lines->progress, done, count, lines->start);
+    return et_flag_is_set(&et_stop_requested);
+}
+
+typedef struct translation {
+    et_translating *work;
+    const et_lines *sources;
+    char **results;
+} translation;
+
+static int translate_lines(void *self, et_error *error)
+{
+    const translation *t = self;
+    et_translating *work = t->work;
+    int status = et_translating_open(work, work->quiet ? -1 : STDERR_FILENO, error);
+    if (status)
+        return status;
+    counter lines = { work->progress, et_clock_monotonic() };
+    et_translator_set_progress(work->translator, tell_progress, &lines);
+    status = et_translator_translate(work->translator, (const char *const *)t->sources->items,
+                                     t->sources->count, t->results, error);
+    et_translator_set_progress(work->translator, NULL, NULL);
+    et_progress_finish(work->progress, false);
+    return status;
+}
+
+int et_translating_lines(et_translating *work, const et_lines *sources, char **results,
+                         et_error *error)
+{
+    translation t = { work, sources, results };
+    return et_together_run(work->options.comm, translate_lines, &t, error);
 }
 
 /* The profile is written while the device that it measures is open. */

@@ -60,6 +60,13 @@ int et_translating_join(et_translating *work, et_error *error);
  * from now on, and end a read that waits for input, because the profile must be written. */
 int et_translating_open(et_translating *work, int fd, et_error *error);
 
+/* Opens the translator and translates the lines with it, on all ranks. results: [sources->count],
+ * each the caller's on success. Shows the bar, or plain lines where standard error is no terminal.
+ */
+struct et_lines;
+int et_translating_lines(et_translating *work, const struct et_lines *sources, char **results,
+                         et_error *error);
+
 /* Also if it was not opened. status: of the work; returned if it failed, else the status of the
  * profile. */
 int et_translating_close(et_translating *work, int status, et_error *error);

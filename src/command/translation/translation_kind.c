@@ -224,6 +224,8 @@ static const et_command commands[] = {
                &et_usage_translate),
     ET_COMMAND("augment", et_cmd_augment, "make training data by back-translation",
                &et_usage_augment),
+    ET_COMMAND("compare", et_cmd_compare_translation, "compare runs, or their translations",
+               &et_usage_compare_translation),
     ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
     ET_COMMAND("import", et_cmd_import, "make a run from a published model (OPUS-MT)",
                &et_usage_import),
