@@ -32,9 +32,9 @@ const et_option et_scores_options[] = {
     ET_OPTION_CHOICE(et_score_options, tokenize, "tokenize", NULL, et_score_tokens,
                      "tokenization of BLEU; none: for text that is already tokenized",
                      .field.default_number = -1),
-    ET_OPTION_FLAG(et_score_options, lowercase, "lowercase", "ignore case (TER always does)"),
+    ET_OPTION_FLAG(et_score_options, lowercase, "lowercase", "ignore case in BLEU and chrF2"),
     ET_OPTION_FLAG(et_score_options, case_sensitive, "ter-case-sensitive",
-                   "let TER distinguish case"),
+                   "distinguish case in TER, which ignores it otherwise"),
     ET_OPTION_END,
 };
 

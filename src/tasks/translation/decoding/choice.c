@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/philox.h"
+#include "engine/kernel/kernels.h"
 
 bool et_choice_reads_logits(const et_choice_options *options)
 {
@@ -43,10 +44,10 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
     choice->order = et_alloc(count, sizeof *choice->order);
     const size_t models = options->model_count > 1 ? (size_t)options->model_count : 0;
     if (models)
-        choice->each = et_alloc(models * count, sizeof *choice->each);
+        choice->each = et_alloc((models + 1) * count, sizeof *choice->each);
     int status = choice->log_p && choice->order && (choice->each || !models)
                      ? ET_OK
-                     : et_alloc_failed(error, (2 + models) * count * sizeof(float), "a choice");
+                     : et_alloc_failed(error, (3 + models) * count * sizeof(float), "a choice");
     if (!status && options->first)
         status = allow_first(choice, error);
     if (status)
@@ -111,23 +112,56 @@ static void suppress(const et_choice *choice, float *row)
         row[choice->options.never[i]] = -INFINITY;
 }
 
+/* sum = w e^(log_p - most), or what is added to sum. */
+static void add_weighted(const et_choice *choice, float *sum, const float *log_p, float weight,
+                         bool first)
+{
+    const et_ew_program program = {
+        .inputs = first ? 2 : 3,
+        .steps = first ? 3 : 4,
+        .outputs = 1,
+        .input_dtype = { ET_F32, ET_F32, ET_F32 },
+        .step = { { .op = ET_EW_SUB, .a = 0, .b = 1, .to = 3 },
+                  { .op = ET_EW_EXP, .a = 3, .to = 3 },
+                  { .op = ET_EW_SCALE, .a = 3, .to = 3, .x = weight },
+                  { .op = ET_EW_ADD, .a = 3, .b = 2, .to = 3 } },
+        .output = { 3 },
+        .output_dtype = { ET_F32 },
+    };
+    const void *const in[] = { log_p, choice->log_p, sum };
+    void *const out[] = { sum };
+    et_kernels_best()->elementwise(&program, out, in, 1, choice->vocabulary, (et_random){ 0 });
+}
+
 /* log of the sum over models of w p. The largest of the terms is taken out, as in log_softmax, so a
- * tiny probability has a logarithm, too, and equal models give their own log p, bit by bit, if the
- * weights add up to 1. */
+ * tiny probability has a logarithm, too, and equal models give their own log p. A token that none
+ * of the models generates becomes a NaN. */
 static void average(et_choice *choice)
 {
-    const int models = choice->options.model_count;
-    const double *weights = choice->options.weights;
-    for (int64_t i = 0; i < choice->vocabulary; i++) {
-        const float *log_p = choice->each + i;
-        float most = log_p[0];
-        double sum = 0;
-        for (int m = 1; m < models; m++)
-            most = fmaxf(most, log_p[m * choice->vocabulary]);
-        for (int m = 0; m < models && most > -INFINITY; m++)
-            sum += weights[m] * (double)expf(log_p[m * choice->vocabulary] - most);
-        choice->log_p[i] = most > -INFINITY ? most + (float)log(sum) : most;
-    }
+    static const et_ew_program finish = {
+        .inputs = 2,
+        .steps = 2,
+        .outputs = 1,
+        .input_dtype = { ET_F32, ET_F32 },
+        .step = { { .op = ET_EW_LOG, .a = 0, .to = 2 },
+                  { .op = ET_EW_ADD, .a = 2, .b = 1, .to = 2 } },
+        .output = { 2 },
+        .output_dtype = { ET_F32 },
+    };
+    const int64_t count = choice->vocabulary, models = choice->options.model_count;
+    float *most = choice->log_p, *sum = choice->each + models * count;
+    memcpy(most, choice->each, (size_t)count * sizeof *most);
+    for (int64_t m = 1; m < models; m++)
+        for (int64_t i = 0; i < count; i++) {
+            const float other = choice->each[m * count + i];
+            most[i] = most[i] > other ? most[i] : other;
+        }
+    for (int64_t m = 0; m < models; m++)
+        add_weighted(choice, sum, choice->each + m * count, (float)choice->options.weights[m],
+                     m == 0);
+    const void *const in[] = { sum, most };
+    void *const out[] = { most };
+    et_kernels_best()->elementwise(&finish, out, in, 1, count, (et_random){ 0 });
 }
 
 /* Each model gives its probabilities to the tokens that can be generated. */
@@ -139,7 +173,8 @@ static bool read_models(et_choice *choice, const float *const *logits)
         float *row = choice->each + (size_t)m * count;
         memcpy(row, logits[m], count * sizeof *row);
         suppress(choice, row);
-        finite = log_softmax(row, choice->vocabulary) && finite;
+        et_kernels_best()->log_softmax(row, row, 1, choice->vocabulary, ET_F32);
+        finite = finite && !isnan(row[0]); /* one NaN makes the sum one, and so all */
     }
     average(choice);
     return finite;

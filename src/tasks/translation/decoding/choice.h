@@ -51,7 +51,7 @@ typedef struct et_choice {
     et_choice_options options;
     int64_t vocabulary;
     float *log_p;      /* [vocabulary] of the row that was read last; owned, as the next */
-    float *each;       /* [models, vocabulary] of an ensemble's models */
+    float *each;       /* [models + 1, vocabulary] of an ensemble's models, and their sum */
     int32_t *order;    /* [vocabulary] */
     uint64_t *allowed; /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
 } et_choice;

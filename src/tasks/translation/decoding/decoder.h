@@ -22,6 +22,8 @@ typedef struct et_decoder et_decoder;
 
 /* Name of a decoding step, one more token for all, in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
+/* Of the other models of an ensemble, in the same step. */
+#define ET_DECODER_OTHER_SPAN "decode others"
 
 /* A model. Borrowed; params are materialized. act is the type of activations and caches. int8:
  * weights and rows as bytes in products; act is float32. */

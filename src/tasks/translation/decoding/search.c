@@ -143,7 +143,8 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
     const int beam = search->options.beam.size, best = reads_logits(search) ? 0 : 2 * beam;
     for (int i = 0; i < search->count && !status; i++)
         status =
-            et_search_model_init(&search->models[i], &models[i], device, &search->size, beam, best,
+            et_search_model_init(&search->models[i], &models[i], device, &search->size,
+                                 i ? ET_DECODER_OTHER_SPAN : ET_DECODER_STEP_SPAN, beam, best,
                                  &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
     return status || best ? status : make_choice(search, error);
 }

@@ -148,8 +148,9 @@ static int make_decoder(et_search_model *model, et_params *params, et_device *de
 
 /* The sinusoids cover the longest source or target. */
 int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
-                         const et_search_size *size, int beam, int best, const et_search_rows *rows,
-                         const et_search_model *packed_by, et_error *error)
+                         const et_search_size *size, const char *span, int beam, int best,
+                         const et_search_rows *rows, const et_search_model *packed_by,
+                         et_error *error)
 {
     et_plan_options encode = ET_PLAN_OPTIONS_INIT, decode = ET_PLAN_OPTIONS_INIT;
     *model = (et_search_model){ .transformer = *of->transformer,
@@ -159,7 +160,7 @@ int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_
                                 .rows = (int64_t)size->seats * beam };
     model->transformer.max_positions = size->target > size->source ? size->target : size->source;
     encode.name = "encode";
-    decode.name = ET_DECODER_STEP_SPAN;
+    decode.name = span;
     encode.int8 = decode.int8 = of->int8;
     encode.packed_by = packed_by ? packed_by->encode : NULL;
     decode.packed_by = packed_by ? packed_by->decode : NULL;

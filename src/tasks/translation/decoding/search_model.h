@@ -39,11 +39,13 @@ typedef struct et_search_model {
     int32_t *cross_begin, *cross_length; /* [rows] inputs of a decoder step; one block, its own */
 } et_search_model;
 
-/* best: tokens whose log p a step gives for each row, best first; 0: all logits. packed_by: as in
- * et_search_new. On failure the model can be released. */
+/* span: the name of a step in a trace; static. best: tokens whose log p a step gives for each row,
+ * best first; 0: all logits. packed_by: as in et_search_new. On failure the model can be released.
+ */
 int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
-                         const et_search_size *size, int beam, int best, const et_search_rows *rows,
-                         const et_search_model *packed_by, et_error *error);
+                         const et_search_size *size, const char *span, int beam, int best,
+                         const et_search_rows *rows, const et_search_model *packed_by,
+                         et_error *error);
 void et_search_model_release(et_search_model *model); /* one of zeros, too */
 
 /* Packs weights that have changed. */
