@@ -73,6 +73,27 @@ et_named_run et_run_named(const et_call *call)
     return named;
 }
 
+static const et_task_kind *kind_of(const et_program *program, const char *run)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    const bool found = !et_experiment_open_run(&experiment, program, run, &arena, NULL);
+    const et_task_kind *kind = found ? experiment.kind : NULL;
+    et_arena_release(&arena);
+    return kind;
+}
+
+int et_runs_check_kinds(const et_program *program, const char *run, const char *other,
+                        et_error *error)
+{
+    const et_task_kind *kind = kind_of(program, run), *second = kind_of(program, other);
+    if (!kind || !second || kind == second)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s is a %s model, and %s a %s model: name models of one kind", run, kind->name,
+                   other, second->name);
+}
+
 const et_task_kind *et_kind_named(const et_call *call)
 {
     const char *name = given(call, "--experiment", NULL);

@@ -17,6 +17,11 @@ typedef struct et_named_run {
 
 et_named_run et_run_named(const et_call *call);
 
+/* ET_ECONFIG: both can be opened, and are models of different kinds. What cannot be opened is not
+ * judged. */
+int et_runs_check_kinds(const et_program *program, const char *run, const char *other,
+                        et_error *error);
+
 /* The kind of the experiment that the line names with --experiment; NULL: no existing experiment is
  * named. */
 const et_task_kind *et_kind_named(const et_call *call);

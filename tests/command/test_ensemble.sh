@@ -123,7 +123,11 @@ says 3 'step 40' translate a b b.en --checkpoint 40
 # Served, an ensemble answers as it translates.
 make_table
 "$etude" train table --data t.csv --target kind --steps 5 >out 2>&1 || fail "train table"
-says 2 'b: the models of this kind answer alone' serve table b --port 0
+says 3 'table is a tabular model, and b a translation model' serve table b --port 0
+says 3 'a is a translation model, and table a tabular model' serve a table --port 0
+says 3 'a is a translation model, and table a tabular model' translate a table b.en
+says 2 'table: the models of this kind answer alone' serve table table --port 0
+says 3 'a is a translation model, and table a tabular model' compare a table --translations --data b.en b.de
 says 2 'b.en is neither a run nor an export' serve a b b.en --port 0
 if command -v curl >/dev/null; then
     translate wanted a b --ensemble-weights 2,1

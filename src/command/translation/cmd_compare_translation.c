@@ -24,6 +24,7 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
+#include "command/named_run.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/runs/comparing.h"
@@ -371,7 +372,8 @@ static int compare(compare_options *args, et_error *error)
     return status;
 }
 
-static int check_translations(const compare_options *args, et_error *error)
+static int check_translations(const compare_options *args, const et_program *program,
+                              et_error *error)
 {
     const et_strings *words = &args->runs.words;
     if (words->count != SIDES)
@@ -379,6 +381,9 @@ static int check_translations(const compare_options *args, et_error *error)
                        "compare --translations: found %zu names; give two, each a run or a file of "
                        "translations",
                        words->count);
+    int status = et_runs_check_kinds(program, words->items[0], words->items[1], error);
+    if (status)
+        return status;
     if (args->runs.all)
         return et_fail(error, ET_EUSAGE, "compare: --all: not with --translations; use --lines N");
     if (args->text.source)
@@ -422,7 +427,8 @@ int et_cmd_compare_translation(const et_call *call, et_error *error)
     compare_options *args = call->options;
     int status = et_parallel_take(&args->text, "compare", error);
     if (!status)
-        status = args->translations ? check_translations(args, error) : check_runs(args, error);
+        status = args->translations ? check_translations(args, call->program, error)
+                                    : check_runs(args, error);
     if (status)
         return status;
     return args->translations ? compare(args, error) : et_compare_runs(&args->runs, error);

@@ -28,6 +28,7 @@
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "command/command.h"
+#include "command/named_run.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/training/processes/ranks.h"
@@ -430,6 +431,9 @@ int et_cmd_translate(const et_call *call, et_error *error)
                                         args->work.options.checkpoint, args->work.task.name, error);
     if (!status)
         status = check(args, error);
+    for (int i = 0; i < args->work.ensemble.count && !status && args->work.model_dir; i++)
+        status = et_runs_check_kinds(call->program, args->work.model_dir,
+                                     args->work.ensemble.others[i], error);
     if (!status)
         return translate_together(args, call, error);
     et_ensemble_words_release(&args->work.ensemble);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
+#include "command/named_run.h"
 #include "command/options/ensemble_words.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -206,6 +207,8 @@ int et_cmd_serve(const et_call *call, et_error *error)
     if (!status)
         status = et_ensemble_words_take(&args->others, &args->ensemble, NULL,
                                         args->service.checkpoint, args->task.name, error);
+    for (int i = 0; i < args->others.count && !status; i++)
+        status = et_runs_check_kinds(call->program, args->model_dir, args->others.others[i], error);
     args->service.others = args->others.others;
     args->service.other_count = args->others.count;
     args->service.weights = args->others.weights;
