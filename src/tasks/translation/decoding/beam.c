@@ -18,6 +18,7 @@
 #include "tasks/translation/decoding/beam.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,13 +27,7 @@
 /* Minus infinity that may be multiplied by 0. */
 #define NEVER (-1e7f)
 
-/* One of the best continuations: hypothesis `parent` of the current side, followed by token.
- * log_p is of the whole, parent and token together. */
-typedef struct candidate {
-    float log_p;
-    int parent;
-    int32_t token;
-} candidate;
+typedef et_beam_candidate candidate;
 
 /* A sentence of one token has 1; with alpha 0 all have, and scores are plain log p. Example:
  * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
@@ -47,13 +42,20 @@ int et_beam_init(et_beam *beam, const et_beam_options *options, int capacity, et
     *beam = (et_beam){ .options = *options, .capacity = capacity };
     size_t count = (size_t)3 * (size_t)options->size * (size_t)capacity;
     beam->ids = et_alloc(count, sizeof *beam->ids);
-    return beam->ids ? ET_OK : et_alloc_failed(error, count * sizeof *beam->ids, "a beam");
+    const size_t size = (size_t)options->size, offers = size * (2 * size + ET_PHRASES_MAX);
+    if (options->phrases)
+        beam->offers = et_alloc(offers, sizeof *beam->offers);
+    return beam->ids && (beam->offers || !options->phrases)
+               ? ET_OK
+               : et_alloc_failed(error, count * sizeof *beam->ids, "a beam");
 }
 
 void et_beam_release(et_beam *beam)
 {
     et_free(beam->ids);
+    et_free(beam->offers);
     beam->ids = NULL;
+    beam->offers = NULL;
 }
 
 /* Tokens of hypothesis i of a side. Both sides and the finished pool are one block, so the pool
@@ -79,6 +81,7 @@ void et_beam_begin(et_beam *beam, int max_length)
     beam->width = beam->options.size;
     beam->over = false;
     beam->finished_count = 0;
+    beam->phrases = NULL;
     beam->side = 0;
     for (int i = 0; i < beam->options.size; i++)
         beam->alive[i] = i ? NEVER : 0;
@@ -184,7 +187,7 @@ static bool is_settled(const et_beam *beam)
     if (beam->alive[0] <= NEVER)
         return true;
     const et_beam_options *o = &beam->options;
-    if (o->shrinks)
+    if (o->shrinks && !beam->phrases)
         return beam->width <= 0;
     if (beam->finished_count < (o->by_length ? o->size : wanted(beam)))
         return false;
@@ -269,6 +272,146 @@ void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int
     beam->living = lives;
     beam->length++;
     beam->over = lives == 0;
+}
+
+/* ---- phrases ---- */
+
+void et_beam_begin_phrases(et_beam *beam, int max_length, const et_phrases *phrases)
+{
+    et_assert(beam->offers);
+    et_beam_begin(beam, max_length);
+    beam->phrases = phrases;
+    beam->met[0] = (et_phrases_met){ 0 };
+    beam->offer_count = 0;
+}
+
+int et_beam_needs(const et_beam *beam, int i, int32_t *next)
+{
+    return et_phrases_next(beam->phrases, beam->met[i], alive_ids(beam, beam->side, i),
+                           beam->length, next);
+}
+
+/* With force_end, the last token of the greatest length is EOS in place of what is proposed. */
+void et_beam_propose(et_beam *beam, int i, float log_p, int32_t token)
+{
+    const int32_t *ids = alive_ids(beam, beam->side, i);
+    const bool last = beam->length + 1 >= beam->max_length,
+               forced = last && beam->options.force_end;
+    et_beam_offer *offer = &beam->offers[beam->offer_count];
+    if (forced && beam->offer_count && offer[-1].candidate.parent == i)
+        return;
+    offer->candidate =
+        (candidate){ beam->alive[i] + (forced ? 0 : log_p), i, forced ? beam->options.eos : token };
+    if (!(offer->candidate.log_p > NEVER))
+        return;
+    et_assert(beam->offer_count < beam->options.size * (2 * beam->options.size + ET_PHRASES_MAX));
+    offer->met =
+        et_phrases_follow(beam->phrases, beam->met[i], ids, beam->length, offer->candidate.token);
+    const bool ends = is_end(beam, offer->candidate.token);
+    beam->offer_count += forced || !ends || et_phrases_are_met(beam->phrases, offer->met);
+}
+
+/* A phrase that has begun counts by the tokens of the candidate, whose last one is written behind
+ * its hypothesis for a moment. */
+static void count_banks(et_beam *beam)
+{
+    for (int c = 0; c < beam->offer_count; c++) {
+        et_beam_offer *offer = &beam->offers[c];
+        int32_t *ids = alive_ids(beam, beam->side, offer->candidate.parent);
+        ids[beam->length] = offer->candidate.token;
+        offer->bank = et_phrases_tokens(beam->phrases, offer->met, ids, beam->length + 1);
+    }
+}
+
+/* The highest bank first, in it the likeliest; ties by hypothesis, then by token. */
+static int by_bank(const void *left, const void *right)
+{
+    const et_beam_offer *a = left, *b = right;
+    const candidate *one = &a->candidate, *other = &b->candidate;
+    if (a->bank != b->bank)
+        return a->bank > b->bank ? -1 : 1;
+    if (one->log_p != other->log_p)
+        return one->log_p > other->log_p ? -1 : 1;
+    if (one->parent != other->parent)
+        return one->parent < other->parent ? -1 : 1;
+    return one->token < other->token ? -1 : one->token > other->token;
+}
+
+/* Those that end leave the list; the best of those with all phrases are finished. If the greatest
+ * length leaves nothing else, the one with most of them is finished. Returns how many stay. */
+static int finish_offers(et_beam *beam)
+{
+    int kept = 0, all = 0;
+    if (!beam->offer_count)
+        return 0;
+    const et_beam_offer first = beam->offers[0];
+    for (int c = 0; c < beam->offer_count; c++) {
+        const et_beam_offer *offer = &beam->offers[c];
+        const bool met = et_phrases_are_met(beam->phrases, offer->met);
+        all += met;
+        if (!is_end(beam, offer->candidate.token))
+            beam->offers[kept++] = *offer;
+        else if (met && all <= 2 * beam->options.size)
+            finish(beam, &offer->candidate);
+    }
+    if (!kept && !beam->finished_count)
+        finish(beam, &first.candidate);
+    return kept;
+}
+
+/* Takes one of each bank in turn, from the highest to the lowest, until the beam is full: banks
+ * with few candidates leave their share to the others. Those that are taken get bank -1. */
+static int share_beam(et_beam *beam, int count, et_beam_offer *chosen)
+{
+    int taken = 0;
+    for (bool some = true; some && taken < beam->options.size;) {
+        int bank = -1;
+        some = false;
+        for (int c = 0; c < count && taken < beam->options.size; c++) {
+            et_beam_offer *offer = &beam->offers[c];
+            if (offer->bank < 0 || offer->bank == bank)
+                continue;
+            bank = offer->bank;
+            chosen[taken++] = *offer;
+            offer->bank = -1;
+            some = true;
+        }
+    }
+    return taken;
+}
+
+/* The likeliest first, since the first hypothesis decides about the end of the search. If the
+ * search ends here without results, those with most of the phrases. */
+static void sort_chosen(const et_beam *beam, et_beam_offer *chosen, int count)
+{
+    const bool unfinished = beam->length + 1 >= beam->max_length && !beam->finished_count;
+    for (int i = 0; i < count && !unfinished; i++)
+        chosen[i].bank = 0;
+    qsort(chosen, (size_t)count, sizeof *chosen, by_bank);
+}
+
+void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
+{
+    et_beam_offer chosen[ET_BEAM_SIZE_MAX];
+    et_assert(!beam->over);
+    count_banks(beam);
+    qsort(beam->offers, (size_t)beam->offer_count, sizeof *beam->offers, by_bank);
+    const int count = share_beam(beam, finish_offers(beam), chosen);
+    sort_chosen(beam, chosen, count);
+    for (int i = 0; i < count; i++) {
+        live_on(beam, &chosen[i].candidate, i);
+        parent[i] = chosen[i].candidate.parent;
+        next[i] = chosen[i].candidate.token;
+    }
+    for (int i = 0; i < count; i++) {
+        beam->alive[i] = chosen[i].candidate.log_p;
+        beam->met[i] = chosen[i].met;
+    }
+    beam->side = !beam->side;
+    beam->living = count;
+    beam->length++;
+    beam->offer_count = 0;
+    beam->over = !count || beam->length >= beam->max_length || is_settled(beam);
 }
 
 void et_beam_abandon(et_beam *beam)

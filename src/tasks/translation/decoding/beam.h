@@ -21,6 +21,13 @@
  * Equal scores are ordered by hypothesis, then by token, so results do not depend on batches. size
  * 1 is greedy search.
  *
+ * A sentence may have phrases that its translation must have. Then the hypotheses that have equally
+ * many tokens of phrases are a bank, and the beam is shared evenly among the banks (Post and Vilar
+ * 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
+ * Translation"). Each hypothesis is also continued by the next token of each phrase that it lacks.
+ * Only a hypothesis with all phrases may end. So after as many steps as the phrases have tokens, at
+ * the latest, a hypothesis has all of them.
+ *
  * If several results are requested, the search continues until as many have finished; the first
  * result stays the same. For samples (et_beam_extend), each hypothesis continues alone, and all are
  * results, best first. */
@@ -31,6 +38,8 @@
 #include <stdint.h>
 
 #include <etude/error.h>
+
+#include "tasks/translation/decoding/phrases.h"
 
 #define ET_BEAM_SIZE_MAX 64
 
@@ -46,7 +55,22 @@ typedef struct et_beam_options {
     int results;
     bool by_length, shrinks;
     bool force_end; /* the last token of the greatest length is EOS, at no cost */
+    bool phrases;   /* sentences may have some */
 } et_beam_options;
+
+/* A continuation: hypothesis `parent`, followed by token. log_p is of the whole. */
+typedef struct et_beam_candidate {
+    float log_p;
+    int parent;
+    int32_t token;
+} et_beam_candidate;
+
+/* The same with phrases. */
+typedef struct et_beam_offer {
+    et_beam_candidate candidate;
+    int bank; /* tokens of phrases that it has */
+    et_phrases_met met;
+} et_beam_offer;
 
 /* A result: its tokens without the final one, and their number with it. */
 typedef struct et_beam_hypothesis {
@@ -72,6 +96,10 @@ typedef struct et_beam {
     float finished_log_p[ET_BEAM_SIZE_MAX];
     int finished_length[ET_BEAM_SIZE_MAX];
     int finished_count;
+    const et_phrases *phrases;            /* of the sentence, or NULL; borrowed */
+    et_phrases_met met[ET_BEAM_SIZE_MAX]; /* of those alive */
+    et_beam_offer *offers;                /* of a step; owned; NULL without options.phrases */
+    int offer_count;
 } et_beam;
 
 /* ids are made for `capacity` tokens and serve sentence after sentence. ET_ENOMEM, or 0. */
@@ -87,6 +115,17 @@ void et_beam_begin(et_beam *beam, int max_length);
  * former parent[i], followed by next[i]. */
 void et_beam_advance(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                      int32_t *next);
+
+/* Starts a sentence with phrases, of a beam with options.phrases. */
+void et_beam_begin_phrases(et_beam *beam, int max_length, const et_phrases *phrases);
+
+/* A step of such a sentence, in place of et_beam_advance: for each of the `living` hypotheses its
+ * 2 size likeliest tokens and the tokens that its phrases need next are proposed, each once and in
+ * an order that depends on the sentence alone; then the beam chooses. et_beam_needs writes those
+ * tokens to next [ET_PHRASES_MAX] and returns their number. */
+int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next);
+void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token);
+void et_beam_choose(et_beam *beam, int *parent, int32_t *next);
 
 /* One step of `size` samples: each continues with its own token. log_p [living] and token [living]
  * are those of each living hypothesis; at the first step all `size` samples begin, from the empty

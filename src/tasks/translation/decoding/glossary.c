@@ -1,0 +1,454 @@
+/* Texts are cut into words, and words become numbers by a map: a term is a list of numbers. Terms
+ * are sorted by their first word, then longest first, so those that may begin at a word of a text
+ * are neighbours, and the first that fits is the longest. */
+#include "tasks/translation/decoding/glossary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/map.h"
+#include "base/text/unicode.h"
+#include "base/vector.h"
+#include "data/text/text.h"
+
+#define UNKNOWN (-1) /* the number of a word that no term has */
+
+typedef struct entry {
+    et_term term;
+    int64_t *words; /* [count] */
+    size_t count;
+    bool exact; /* found only as it is written */
+} entry;
+
+struct et_glossary {
+    et_arena arena; /* of terms and words */
+    char *path;
+    et_map words;   /* a word, as written or in lower case, to its number */
+    entry *entries; /* [count], sorted */
+    size_t count, room;
+    size_t *first, *last; /* [words] entries that begin with a word: first to before last */
+};
+
+/* ---- words ---- */
+
+typedef struct word {
+    const char *text; /* terminated, as `lower`; in the arena of the cutting */
+    const char *lower;
+} word;
+
+typedef struct cutting {
+    et_arena arena;
+    et_codes codes, lower; /* of one word */
+    word *words;           /* [count] */
+    size_t count, room;
+} cutting;
+
+static void release_cutting(cutting *c)
+{
+    et_codes_release(&c->codes);
+    et_codes_release(&c->lower);
+    et_free(c->words);
+    et_arena_release(&c->arena);
+}
+
+static char *copy(et_arena *arena, const char *text, size_t length)
+{
+    char *bytes = et_arena_alloc(arena, length + 1); /* zeroed */
+    return bytes ? memcpy(bytes, text, length) : NULL;
+}
+
+static bool is_in_word(uint32_t code)
+{
+    return code > 0x20 && code != 0x7f && !et_unicode_is_space(code) &&
+           !et_unicode_is_punctuation(code) && !et_unicode_is_symbol(code);
+}
+
+/* Scripts without spaces between words. */
+static bool is_alone(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {
+        { 0x0e00, 0x0eff }, { 0x1000, 0x109f }, { 0x1780, 0x17ff },   { 0x3040, 0x30ff },
+        { 0x3400, 0x9fff }, { 0xf900, 0xfaff }, { 0x20000, 0x3ffff },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
+bool et_glossary_continues(const char *text)
+{
+    uint32_t code;
+    if (!*text)
+        return false;
+    et_utf8_decode(text, strlen(text), &code);
+    return is_in_word(code) && !is_alone(code);
+}
+
+/* Bytes of the word that text begins with: letters and what belongs to them, or one other
+ * character. */
+static size_t word_length(const char *text, size_t length)
+{
+    uint32_t code;
+    size_t at = et_utf8_decode(text, length, &code);
+    if (!is_in_word(code) || is_alone(code))
+        return at;
+    while (at < length) {
+        const size_t more = et_utf8_decode(text + at, length - at, &code);
+        if (!is_in_word(code) || is_alone(code))
+            break;
+        at += more;
+    }
+    return at;
+}
+
+static int make_lower(cutting *c, const char *text, size_t length, const char **lower,
+                      et_error *error)
+{
+    int status = et_codes_decode(&c->codes, text, length, error);
+    if (!status)
+        status = et_codes_lower(&c->lower, &c->codes, error);
+    if (status)
+        return status;
+    char *bytes = et_arena_alloc(&c->arena, 4 * c->lower.count + 1), *end = bytes;
+    if (!bytes)
+        return et_alloc_failed(error, 4 * c->lower.count, "a word");
+    for (size_t i = 0; i < c->lower.count; i++)
+        end += et_utf8_encode(end, c->lower.items[i]);
+    *lower = bytes;
+    return ET_OK;
+}
+
+static int add_word(cutting *c, const char *text, size_t length, et_error *error)
+{
+    word *words = et_vector_grow(c->words, &c->room, c->count + 1, sizeof *words, 64);
+    if (!words)
+        return et_alloc_failed(error, (c->count + 1) * sizeof *words, "words");
+    c->words = words;
+    word *added = &words[c->count];
+    added->text = copy(&c->arena, text, length);
+    if (!added->text)
+        return et_alloc_failed(error, length, "a word");
+    c->count++;
+    return make_lower(c, text, length, &added->lower, error);
+}
+
+/* Words of a text in addition to those that are there. */
+static int cut(cutting *c, const char *text, size_t length, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t at = 0; at < length && !status;) {
+        uint32_t code;
+        const size_t space = et_utf8_decode(text + at, length - at, &code);
+        if (et_unicode_is_space(code) || code <= 0x20) {
+            at += space;
+            continue;
+        }
+        const size_t size = word_length(text + at, length - at);
+        status = add_word(c, text + at, size, error);
+        at += size;
+    }
+    return status;
+}
+
+/* ---- opening ---- */
+
+static int64_t number_of(const et_glossary *g, const char *text)
+{
+    int64_t number = UNKNOWN;
+    return et_map_get(&g->words, text, &number) ? number : UNKNOWN;
+}
+
+static int give_number(et_glossary *g, const char *text, int64_t *number, et_error *error)
+{
+    *number = number_of(g, text);
+    if (*number != UNKNOWN)
+        return ET_OK;
+    const char *key = et_arena_strdup(&g->arena, text);
+    *number = (int64_t)g->words.count;
+    return key && et_map_put(&g->words, key, *number)
+               ? ET_OK
+               : et_alloc_failed(error, strlen(text), "a word");
+}
+
+/* The words of a term, from those of its source. */
+static int take_words(et_glossary *g, entry *e, const cutting *c, et_error *error)
+{
+    int status = ET_OK;
+    e->count = c->count;
+    e->words = et_arena_array(&g->arena, c->count, sizeof *e->words);
+    if (!e->words)
+        return et_alloc_failed(error, c->count * sizeof *e->words, "a term");
+    for (size_t i = 0; i < c->count; i++)
+        e->exact |= strcmp(c->words[i].text, c->words[i].lower) != 0;
+    for (size_t i = 0; i < c->count && !status; i++)
+        status =
+            give_number(g, e->exact ? c->words[i].text : c->words[i].lower, &e->words[i], error);
+    return status;
+}
+
+static int add_entry(et_glossary *g, const et_term *term, et_error *error)
+{
+    cutting c = { .arena = ET_ARENA_INIT };
+    entry *entries = et_vector_grow(g->entries, &g->room, g->count + 1, sizeof *entries, 64);
+    if (!entries)
+        return et_alloc_failed(error, (g->count + 1) * sizeof *entries, "terms");
+    g->entries = entries;
+    entry *e = &entries[g->count++];
+    *e = (entry){ .term = *term };
+    int status = cut(&c, term->source, strlen(term->source), error);
+    if (!status && !c.count)
+        status = et_fail(error, ET_EDATA, "%s:%lld: the source term has no word", g->path,
+                         (long long)term->line);
+    if (!status)
+        status = take_words(g, e, &c, error);
+    release_cutting(&c);
+    return status;
+}
+
+static bool is_space_at(const char *text, size_t length)
+{
+    uint32_t code;
+    et_utf8_decode(text, length, &code);
+    return et_unicode_is_space(code);
+}
+
+/* Without white space around it, in the glossary's arena. */
+static int take_term(et_glossary *g, const et_text_line *line, const char *what, const char *text,
+                     size_t length, const char **out, et_error *error)
+{
+    while (length && is_space_at(text, length)) {
+        uint32_t code;
+        const size_t size = et_utf8_decode(text, length, &code);
+        text += size;
+        length -= size;
+    }
+    for (size_t at; length; length = at) {
+        at = length - 1;
+        while (at && ((unsigned char)text[at] & 0xc0) == 0x80)
+            at--;
+        if (!is_space_at(text + at, length - at))
+            break;
+    }
+    if (!length)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: the %s term is empty: write source term, TAB, target term",
+                       line->path, (long long)line->number, what);
+    if (length > ET_GLOSSARY_TERM_MAX)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: the %s term has %zu bytes; at most %d are allowed", line->path,
+                       (long long)line->number, what, length, ET_GLOSSARY_TERM_MAX);
+    *out = copy(&g->arena, text, length);
+    return *out ? ET_OK : et_alloc_failed(error, length, "a term");
+}
+
+static int add_line(et_glossary *g, const et_text_line *line, et_error *error)
+{
+    et_term term = { .line = line->number };
+    const char *end = line->text + line->length;
+    const char *tab = memchr(line->text, '\t', line->length);
+    if (!tab || memchr(tab + 1, '\t', (size_t)(end - tab - 1)))
+        return et_fail(error, ET_EDATA, "%s:%lld: %s TAB: write source term, TAB, target term",
+                       line->path, (long long)line->number, tab ? "more than one" : "no");
+    int status =
+        take_term(g, line, "source", line->text, (size_t)(tab - line->text), &term.source, error);
+    if (!status)
+        status =
+            take_term(g, line, "target", tab + 1, (size_t)(end - tab - 1), &term.target, error);
+    return status ? status : add_entry(g, &term, error);
+}
+
+/* By first word, then longest first, those as they are written before others, then by words and
+ * lines. */
+static int compare(const void *left, const void *right)
+{
+    const entry *a = left, *b = right;
+    if (a->words[0] != b->words[0])
+        return a->words[0] < b->words[0] ? -1 : 1;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    if (a->exact != b->exact)
+        return a->exact ? -1 : 1;
+    for (size_t i = 1; i < a->count; i++)
+        if (a->words[i] != b->words[i])
+            return a->words[i] < b->words[i] ? -1 : 1;
+    return a->term.line < b->term.line ? -1 : a->term.line > b->term.line;
+}
+
+static bool is_same(const entry *a, const entry *b)
+{
+    return a->count == b->count && a->exact == b->exact &&
+           !memcmp(a->words, b->words, a->count * sizeof *a->words);
+}
+
+static int check_doubles(const et_glossary *g, et_error *error)
+{
+    for (size_t i = 1; i < g->count; i++) {
+        const entry *a = &g->entries[i - 1], *b = &g->entries[i];
+        if (is_same(a, b) && strcmp(a->term.target, b->term.target))
+            return et_fail(error, ET_EDATA,
+                           "%s:%lld: line %lld has another target for \"%s\": \"%s\" and \"%s\"; "
+                           "keep one",
+                           g->path, (long long)b->term.line, (long long)a->term.line,
+                           b->term.source, a->term.target, b->term.target);
+    }
+    return ET_OK;
+}
+
+static int index_entries(et_glossary *g, et_error *error)
+{
+    qsort(g->entries, g->count, sizeof *g->entries, compare);
+    int status = check_doubles(g, error);
+    if (status)
+        return status;
+    g->first = et_arena_array(&g->arena, 2 * g->words.count, sizeof *g->first);
+    if (!g->first)
+        return et_alloc_failed(error, g->words.count * sizeof *g->first, "terms");
+    g->last = g->first + g->words.count;
+    for (size_t i = g->count; i-- > 0;) {
+        const int64_t number = g->entries[i].words[0];
+        g->first[number] = i;
+        if (!g->last[number])
+            g->last[number] = i + 1;
+    }
+    return ET_OK;
+}
+
+static bool is_blank(const et_text_line *line)
+{
+    for (size_t i = 0; i < line->length; i++)
+        if (line->text[i] != ' ')
+            return false;
+    return true;
+}
+
+static int read_file(et_glossary *g, et_error *error)
+{
+    const char *path = g->path;
+    const et_strings paths = { &path, 1 };
+    et_text *text;
+    et_text_line line;
+    int status = et_text_open(&text, &paths, error);
+    if (status)
+        return status;
+    while (!status && !(status = et_text_next(text, &line, error)) && line.text)
+        if (!is_blank(&line))
+            status = add_line(g, &line, error);
+    et_text_close(text);
+    if (!status && !g->count)
+        status =
+            et_fail(error, ET_EDATA, "%s: no terms: write source term, TAB, target term", path);
+    return status;
+}
+
+int et_glossary_open(et_glossary **out, const char *path, et_error *error)
+{
+    et_glossary *g = et_alloc_zero(1, sizeof *g);
+    *out = g;
+    if (!g)
+        return et_alloc_failed(error, sizeof *g, "a glossary");
+    g->path = et_strdup(path);
+    int status = g->path ? read_file(g, error) : et_alloc_failed(error, strlen(path), "a path");
+    if (!status)
+        status = index_entries(g, error);
+    if (status) {
+        et_glossary_close(g);
+        *out = NULL;
+    }
+    return status;
+}
+
+void et_glossary_close(et_glossary *g)
+{
+    if (!g)
+        return;
+    et_map_release(&g->words);
+    et_free(g->entries);
+    et_free(g->path);
+    et_arena_release(&g->arena);
+    et_free(g);
+}
+
+const char *et_glossary_path(const et_glossary *g)
+{
+    return g->path;
+}
+
+/* ---- searching ---- */
+
+static bool fits(const et_glossary *g, const entry *e, const word *words, size_t count)
+{
+    if (e->count > count)
+        return false;
+    for (size_t i = 0; i < e->count; i++)
+        if (number_of(g, e->exact ? words[i].text : words[i].lower) != e->words[i])
+            return false;
+    return true;
+}
+
+/* The longest of the terms that begin with a word of this number and fit. */
+static const entry *longest_of(const et_glossary *g, int64_t number, const word *words,
+                               size_t count)
+{
+    if (number == UNKNOWN)
+        return NULL;
+    for (size_t i = g->first[number]; i < g->last[number]; i++)
+        if (fits(g, &g->entries[i], words, count))
+            return &g->entries[i];
+    return NULL;
+}
+
+static const entry *find_at(const et_glossary *g, const word *words, size_t count)
+{
+    const entry *written = longest_of(g, number_of(g, words->text), words, count);
+    const entry *lower = longest_of(g, number_of(g, words->lower), words, count);
+    return !written || (lower && lower->count > written->count) ? lower : written;
+}
+
+static void add_found(const et_term *term, const et_term **found, size_t most, size_t *count)
+{
+    const size_t known = *count < most ? *count : most;
+    for (size_t i = 0; i < known; i++)
+        if (!strcmp(found[i]->target, term->target))
+            return;
+    if (*count < most)
+        found[*count] = term;
+    ++*count;
+}
+
+int et_glossary_find(const et_glossary *g, const char *text, size_t length, const et_term **found,
+                     size_t most, size_t *count, et_error *error)
+{
+    cutting c = { .arena = ET_ARENA_INIT };
+    int status = cut(&c, text, length, error);
+    *count = 0;
+    for (size_t at = 0; at < c.count && !status;) {
+        const entry *e = find_at(g, c.words + at, c.count - at);
+        if (e)
+            add_found(&e->term, found, most, count);
+        at += e ? e->count : 1;
+    }
+    release_cutting(&c);
+    return status;
+}
+
+int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *error)
+{
+    cutting c = { .arena = ET_ARENA_INIT };
+    int status = cut(&c, target, strlen(target), error);
+    const size_t wanted = c.count;
+    if (!status)
+        status = cut(&c, text, strlen(text), error);
+    *is = false;
+    for (size_t at = wanted; !status && at + wanted <= c.count && !*is; at++) {
+        size_t same = 0;
+        while (same < wanted && !strcmp(c.words[same].text, c.words[at + same].text))
+            same++;
+        *is = same == wanted;
+    }
+    release_cutting(&c);
+    return status;
+}
