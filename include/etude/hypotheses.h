@@ -38,8 +38,13 @@ typedef struct et_decoding_options {
     double noise;       /* add Gumbel noise times this number to the logits in each step, so that
                            beam search gives different results; scores include the noise; 0: none */
     uint64_t seed;      /* of samples and noise */
-    const char *const *ends;  /* more tokens that end a translation, as in the vocabulary;
-                                 "\xE2\x96\x81and" begins a word. Ended by NULL */
+    const char *const *ends; /* more tokens that end a translation, as in the vocabulary;
+                                "\xE2\x96\x81and" begins a word. Ended by NULL */
+    const char *terms; /* a file of terms that translations must have; a line for each: term of
+                          the source, TAB, term of the target. A line that has the source's term, as
+                          whole words, gets a translation with the target's. Terms without a
+                          capital letter are found in any case. With a beam of at least 8. NULL:
+                          none */
     const char *const *first; /* tokens, one of which must begin a translation; format as for ends.
                                  Their log-probabilities are those among all tokens */
 } et_decoding_options;

@@ -40,6 +40,8 @@ typedef struct et_service_options {
     int64_t items_max;      /* most items of a request, and of requests answered together */
     const char *languages;  /* "en,de": the codes of the model's input and output; NULL: unknown.
                                Only for classes with `languages` */
+    const char *terms;      /* a file of terms that answers must have (et_decoding_options.terms);
+                               NULL: none. Only for classes with `terms` */
     /* Runs or exports of more models, for one answer of all; only for classes with `ensembles`. */
     const char *const *others; /* [other_count] */
     int other_count;
@@ -98,6 +100,7 @@ struct et_service_class {
     const char *key; /* member of a body that may have the server's token, for clients without the
                         header Authorization; NULL: none */
     bool languages;  /* it uses et_service_options.languages */
+    bool terms;      /* it uses et_service_options.terms */
     bool ensembles;  /* it uses et_service_options.others */
     const et_service_path *paths; /* NULL: none */
 

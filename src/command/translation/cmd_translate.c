@@ -87,6 +87,8 @@ static const et_option options[] = {
     ET_OPTION_GROUP(translate_options, work, et_translating_search_options),
     ET_OPTION_ENSEMBLE_WEIGHTS(translate_options, ensemble.weights),
     ET_OPTION_GROUP(translate_options, work, et_translating_decoding_options),
+    ET_OPTION_TEXT(translate_options, work.decoding.terms, "terms", "FILE",
+                   "terms that translations keep: a line for each, source term, TAB, target term"),
     ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
                     "print the N best translations of each line", .alias = "nbest",
                     .field.default_number = 1),
@@ -166,6 +168,7 @@ static int check(const translate_options *args, et_error *error)
     const char *needless = args->results > 1                ? "--n-best"
                            : args->work.decoding.sampling   ? "sampling"
                            : args->work.decoding.noise != 0 ? "--noise"
+                           : args->work.decoding.terms      ? "--terms"
                            : args->work.beam_size           ? "--beam-size"
                            : args->work.max_length          ? "--max-length"
                                                             : NULL;
@@ -184,6 +187,7 @@ static int check_outputs(translate_options *args, const et_call *call, et_error 
     for (int i = 0; i < args->work.ensemble.count; i++)
         et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
     et_outputs_read(&outputs, args->score_targets);
+    et_outputs_read(&outputs, args->work.decoding.terms);
     int status = et_outputs_check_standard(&outputs, error);
     if (!status)
         status = et_outputs_check(&outputs, "--output", args->work.output, error);

@@ -9,6 +9,7 @@
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
 #include "data/text/sides.h"
+#include "tasks/translation/decoding/glossary.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 
@@ -68,6 +69,7 @@ static void close_service(et_service *self)
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
                         et_error *error)
 {
+    const et_decoding_options decoding = { .terms = options->terms };
     et_translator_options o = { .checkpoint = options->checkpoint,
                                 .precision = options->precision,
                                 .live_weights = options->live_weights,
@@ -81,6 +83,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!status)
         status =
             et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
+    o.decoding = &decoding;
     if (!status)
         status = et_translator_open(&all->usual, model_dir, &o, error);
     if (status) {
@@ -249,7 +252,9 @@ static int answer_detect(et_service *self, et_service_request *request, et_error
 static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
 {
     et_translator_close(v->translator);
-    *v = (variant){ .decoding = { .results = what->results },
+    const et_glossary *glossary = all->usual->glossary;
+    *v = (variant){ .decoding = { .results = what->results,
+                                  .terms = glossary ? et_glossary_path(glossary) : NULL },
                     .group = group_of(what->beam, what->results ? what->results : 1) };
     const et_translator_options options = { .beam_size = what->beam,
                                             .precision = all->usual->options.precision,
@@ -483,6 +488,7 @@ const et_service_class et_translation_service = {
     .types = types,
     .key = "api_key",
     .languages = true,
+    .terms = true,
     .ensembles = true,
     .paths = paths,
     .read = read_request,

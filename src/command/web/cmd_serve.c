@@ -55,6 +55,8 @@ static const et_option options[] = {
                    .field.default_number = DEADLINE),
     ET_OPTION_TEXT(serve_options, service.languages, "languages", "SOURCE,TARGET",
                    "codes of the languages of the model's input and output: en,de"),
+    ET_OPTION_TEXT(serve_options, service.terms, "terms", "FILE",
+                   "terms that answers keep: a line for each, source term, TAB, target term"),
     ET_OPTION_LIST(serve_options, origins, "cors", "ORIGIN",
                    "answer pages of this origin, such as https://example.org; *: of all "
                    "origins; may be given again"),
@@ -99,6 +101,7 @@ static int check_outputs(const serve_options *args, const et_call *call, et_erro
     et_outputs outputs = { .program = call->program };
     et_outputs_read(&outputs, args->service.checkpoint);
     et_outputs_read(&outputs, args->web.token_file);
+    et_outputs_read(&outputs, args->service.terms);
     int status = et_outputs_check_standard(&outputs, error);
     et_outputs_release(&outputs);
     return status;
@@ -119,6 +122,10 @@ static int find_service(const serve_options *args, const et_call *call,
     if (!status && args->service.languages && !(*class)->languages)
         status = et_fail(error, ET_EUSAGE,
                          "--languages: the model in %s has no languages; leave the option out",
+                         args->model_dir);
+    if (!status && args->service.terms && !(*class)->terms)
+        status = et_fail(error, ET_EUSAGE,
+                         "--terms: the model in %s has no terms; leave the option out",
                          args->model_dir);
     if (!status && args->service.other_count && !(*class)->ensembles)
         status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",

@@ -23,6 +23,9 @@ int et_translator_check_decoding(const et_decoding_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "alignments %d: give a layer from 1, -1 for the last layer, or 0 for none",
                        o->alignments);
+    if (o->terms && o->sampling)
+        return et_fail(error, ET_ECONFIG,
+                       "terms and sampling: only a search can keep terms; leave out sampling");
     if (filters && !o->sampling)
         return et_fail(error, ET_ECONFIG,
                        "top_k, top_p and temperature need sampling: set it as well");

@@ -69,6 +69,8 @@ typedef struct et_decoder_sentence {
     const et_decoder_source *others; /* [other_count] for the other models of an ensemble */
     int other_count;                 /* 0: all models read the same tokens */
     uint64_t number;                 /* chooses its random numbers */
+    const et_phrases *phrases;       /* that its translation must have, for a beam with them; NULL:
+                                        none */
     const int32_t *forced;           /* tokens of the given target, EOS last */
     int forced_length;
     const atomic_bool *ended; /* NULL, or true once the sentence is not wanted any more, which any

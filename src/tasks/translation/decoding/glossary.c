@@ -423,6 +423,7 @@ int et_glossary_find(const et_glossary *g, const char *text, size_t length, cons
                      size_t most, size_t *count, et_error *error)
 {
     cutting c = { .arena = ET_ARENA_INIT };
+    et_assert(g->count > 0 && g->first);
     int status = cut(&c, text, length, error);
     *count = 0;
     for (size_t at = 0; at < c.count && !status;) {

@@ -120,7 +120,7 @@ static int64_t vocabulary_of(const et_search *search)
 /* Whether a step gives all logits, not only the likeliest tokens. */
 static bool reads_logits(const et_search *search)
 {
-    return search->options.forced || search->count > 1 ||
+    return search->options.forced || search->options.beam.phrases || search->count > 1 ||
            search->models[0].transformer.output_bias ||
            et_choice_reads_logits(&search->options.choice);
 }
@@ -237,7 +237,10 @@ static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence
     at->parent[0] = 0;
     at->next[0] = search->options.start;
     et_assert(!search->options.forced || (sentence->forced && sentence->forced_length <= target));
-    et_beam_begin(&at->beam, search->options.forced ? sentence->forced_length : (int)target);
+    if (search->options.beam.phrases)
+        et_beam_begin_phrases(&at->beam, (int)target, sentence->phrases);
+    else
+        et_beam_begin(&at->beam, search->options.forced ? sentence->forced_length : (int)target);
     search->in_use++;
 }
 
@@ -358,6 +361,36 @@ static void advance_beam(et_search *search, seat *at)
     et_beam_advance(&at->beam, search->best, search->best_token, at->parent, at->next);
 }
 
+/* The likeliest tokens of the row that was read last, and those that hypothesis i needs. */
+static void propose(et_search *search, seat *at, int i)
+{
+    const int wide = 2 * search->options.beam.size;
+    int32_t needed[ET_PHRASES_MAX];
+    et_choice_best(&search->choice, wide, search->best, search->best_token);
+    for (int k = 0; k < wide; k++)
+        et_beam_propose(&at->beam, i, search->best[k], search->best_token[k]);
+    const int count = et_beam_needs(&at->beam, i, needed);
+    for (int n = 0; n < count; n++) {
+        int known = 0;
+        while (known < wide && search->best_token[known] != needed[n])
+            known++;
+        if (known == wide)
+            et_beam_propose(&at->beam, i, search->choice.log_p[needed[n]], needed[n]);
+    }
+}
+
+static void advance_phrases(et_search *search, seat *at)
+{
+    for (int i = 0; i < at->rows; i++) {
+        if (!read_row(search, at->row + i, choice_of(at, i))) {
+            et_beam_abandon(&at->beam);
+            return;
+        }
+        propose(search, at, i);
+    }
+    et_beam_choose(&at->beam, at->parent, at->next);
+}
+
 /* Samples, or a target that is given. At the first step all samples begin from one row, which is
  * read once. */
 static void extend(et_search *search, seat *at)
@@ -404,6 +437,8 @@ static void advance_seat(et_search *search, seat *at)
         advance_likeliest(search, at, log_p + from, token + from);
     } else if (alone) {
         extend(search, at);
+    } else if (search->options.beam.phrases) {
+        advance_phrases(search, at);
     } else {
         advance_beam(search, at);
     }

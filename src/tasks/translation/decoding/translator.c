@@ -173,7 +173,8 @@ static int make_decoder(et_translator *t, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "%d results per line: more than the beam size, %d; raise the beam size",
                        options.beam.results, beam);
-    return et_translator_make_decoder(&t->decoder, t, &options, error);
+    status = et_translator_make_decoder(&t->decoder, t, &options, error);
+    return status ? status : et_translator_open_terms(t, error);
 }
 
 /* Borrows settings, vocabulary and weights of another translator, which are only read from then on.
@@ -303,6 +304,7 @@ void et_translator_close(et_translator *t)
         return;
     et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
+    et_translator_close_terms(t);
     if (!t->borrows_device)
         et_device_close(t->device);
     if (!t->options.shares)
@@ -414,6 +416,8 @@ int et_translator_encode(const et_translator *t, const char *const *lines, size_
         status = et_translator_check_line(lines[i], t->first_line + i, error);
     for (size_t i = 0; i < count && !status; i++)
         status = encode_line(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+    for (size_t i = 0; i < count && !status && t->glossary; i++)
+        status = et_translator_find_terms(t, lines[i], &sentences[i], arena, error);
     for (size_t i = 0; i < count && !status && t->ended; i++)
         sentences[i].ended = t->ended[i];
     et_tokens_release(&tokens);
@@ -424,30 +428,57 @@ int et_translator_encode(const et_translator *t, const char *const *lines, size_
 static bool tell_progress(void *payload, int64_t done)
 {
     const et_translator *t = payload;
-    return t->progress(t->payload, t->empty_lines + (size_t)done, t->lines);
+    return t->progress(t->payload, t->done_lines + (size_t)done, t->lines);
 }
 
-/* Sentences without a word are not decoded. Those with words are moved together for the decoder and
- * put back from the end, each to its position. */
-int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
-                         et_arena *arena, et_error *error)
+static bool is_for(const et_decoder_sentence *sentence, bool terms)
+{
+    return sentence->length > 1 && (sentence->phrases != NULL) == terms;
+}
+
+/* Sentences without a word are not decoded. Those with words, and with or without terms, are moved
+ * together for their decoder and put back from the end, each to its position. */
+static int decode_some(et_translator *t, et_decoder_sentence *sentences, size_t count, bool terms,
+                       et_arena *arena, et_error *error)
 {
     et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     if (!some)
         return et_alloc_failed(error, count * sizeof *some, "sentences");
-    et_assert(sentences || count == 0);
     int64_t words = 0;
     for (size_t i = 0; i < count; i++)
-        if (sentences[i].length > 1)
+        if (is_for(&sentences[i], terms))
             some[words++] = sentences[i];
-    t->empty_lines = count - (size_t)words;
-    int status = et_decoder_run_on_ranks(t->decoder, t->options.comm, some, words, arena,
-                                         t->progress ? tell_progress : NULL, t, error);
+    const size_t decoded = (size_t)words;
+    int status =
+        et_decoder_run_on_ranks(terms ? t->terms_decoder : t->decoder, t->options.comm, some, words,
+                                arena, t->progress ? tell_progress : NULL, t, error);
     /* From the end: words counts down to the position of each. */
     for (size_t i = count; i-- > 0 && !status;)
-        if (sentences[i].length > 1)
+        if (is_for(&sentences[i], terms))
             sentences[i] = some[--words];
+    t->done_lines += decoded;
     return status;
+}
+
+int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                         et_arena *arena, et_error *error)
+{
+    bool plain = false, terms = false;
+    et_assert(sentences || count == 0);
+    t->done_lines = 0;
+    for (size_t i = 0; i < count; i++) {
+        plain |= is_for(&sentences[i], false);
+        terms |= is_for(&sentences[i], true);
+        t->done_lines += sentences[i].length <= 1;
+    }
+    int status = ET_OK;
+    if (plain || !terms)
+        status = decode_some(t, sentences, count, false, arena, error);
+    if (!status && terms)
+        status = et_translator_make_terms_decoder(t, error);
+    if (!status && terms)
+        status = decode_some(t, sentences, count, true, arena, error);
+    return status || !terms ? status : et_translator_check_terms(t, sentences, count, error);
 }
 
 /* results: each is a separate text, owned by the caller. */

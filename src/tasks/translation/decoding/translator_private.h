@@ -38,6 +38,10 @@ struct et_translator {
     et_device *device;
     bool borrows_device; /* belongs to the translator whose weights it shares */
     et_decoder *decoder;
+    et_decoder *terms_decoder;           /* for lines with terms; NULL: there was none yet */
+    struct et_glossary *glossary;        /* NULL: none */
+    bool borrows_glossary;               /* belongs to the translator whose weights it shares */
+    const bool *continues;               /* of phrases.h; in arena */
     et_aligner *aligner;                 /* NULL: alignments are not asked for */
     char *checkpoint;                    /* path of the file in use; owned */
     int64_t step;                        /* of the checkpoint */
@@ -48,7 +52,7 @@ struct et_translator {
                                             sentence; an ended line has an empty result. NULL:
                                             no line ends. Borrowed */
     size_t first_line;                   /* the number of a call's first in messages */
-    size_t lines, empty_lines;           /* of the call in progress; empty: without a token */
+    size_t lines, done_lines;            /* of the call in progress; done: before its search */
 };
 
 /* translator_model.c. Reads settings, vocabularies and weights from artifact, which is not needed
@@ -64,6 +68,18 @@ et_transformer et_translator_transformer(const et_translator *t);
 int et_translator_check_others(const et_translator_options *options, et_error *error);
 int et_translator_join_others(et_translator *t, et_error *error);
 int et_translator_join_suppressed(et_translator *t, et_error *error);
+
+/* translator_terms.c. Opens the glossary, if there is one; closes it and its decoder. */
+int et_translator_open_terms(et_translator *t, et_error *error);
+void et_translator_close_terms(et_translator *t);
+/* The terms of a line become phrases of its sentence, in arena. */
+int et_translator_find_terms(const et_translator *t, const char *line,
+                             et_decoder_sentence *sentence, et_arena *arena, et_error *error);
+/* Makes the decoder for them, once. */
+int et_translator_make_terms_decoder(et_translator *t, et_error *error);
+/* Warns of terms that translations do not have. */
+int et_translator_check_terms(const et_translator *t, const et_decoder_sentence *sentences,
+                              size_t count, et_error *error);
 
 /* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
