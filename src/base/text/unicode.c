@@ -279,6 +279,16 @@ int et_codes_lower(et_codes *out, const et_codes *in, et_error *error)
     return 0;
 }
 
+uint32_t et_unicode_upper(uint32_t code)
+{
+    return (uint32_t)utf8proc_toupper((utf8proc_int32_t)code);
+}
+
+uint32_t et_unicode_lower(uint32_t code)
+{
+    return (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
+}
+
 /* Ready for use again, as after ET_CODES_INIT. */
 void et_codes_release(et_codes *codes)
 {

@@ -58,6 +58,10 @@ void et_codes_release(et_codes *codes);
 /* As str.isspace(): what str.split() splits at. */
 bool et_unicode_is_space(uint32_t code);
 
+/* The simple mappings, of one code to one. */
+uint32_t et_unicode_upper(uint32_t code);
+uint32_t et_unicode_lower(uint32_t code);
+
 bool et_unicode_is_punctuation(uint32_t code); /* categories P* */
 bool et_unicode_is_symbol(uint32_t code);      /* categories S* */
 bool et_unicode_is_digit(uint32_t code);       /* category Nd: \d of Python */

@@ -134,6 +134,26 @@ static void describe_data(const et_translation_task *task)
     }
 }
 
+/* "augment      case 0.1, placeholders 0.1: 1,914 of the pairs are changed copies". Copies follow
+ * their pairs. */
+static void describe_copies(const et_translation_task *task)
+{
+    const et_translation_input *input = &task->training;
+    et_strbuf kinds = ET_STRBUF_INIT;
+    int64_t copies = 0;
+    for (size_t i = 0; i < input->count; i++) {
+        const et_encoded *encoded = input->texts[i].encoded;
+        for (int64_t k = 1; k < encoded->pairs; k++)
+            copies += encoded->lines[k] == encoded->lines[k - 1];
+    }
+    if (input->count)
+        et_augment_print(&input->texts[0].paths.augment, &kinds);
+    if (kinds.length)
+        et_task_tell(&task->context, "augment      %s: %s of the pairs are changed copies",
+                     et_strbuf_text(&kinds), et_format_count(copies).text);
+    et_strbuf_release(&kinds);
+}
+
 /* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time is
  * shown only if the vocabulary was trained now. */
 static void describe_vocabularies(const et_translation_task *task)
@@ -170,6 +190,7 @@ static void describe(et_task *self)
     const et_translation_task *task = (const et_translation_task *)(const void *)self;
     const et_translation_model *model = &task->options.model;
     describe_data(task);
+    describe_copies(task);
     et_translation_describe_validation(task, false);
     describe_vocabularies(task);
     describe_punctuation(task);
@@ -255,6 +276,9 @@ static const et_option options[] = {
         .settings = { "task.validation_data.source_path", "task.validation_data.target_path" },
         .pairs = "task.validation_data.tsv_path", .parts = "task.validation_data.sets",
         .named = true),
+    ET_OPTION_SETS("augment", "WAY:RATE,WAY",
+                   "train on changed copies of some pairs, too: case, placeholders",
+                   .settings = { "task.train_data.augment" }),
     ET_OPTION_SETS("batch-size", "N", "tokens per batch, on each side",
                    .settings = { "task.train_data.global_batch_size" }),
     ET_OPTION_SETS("dropout", "RATE", "fraction of units dropped in training",

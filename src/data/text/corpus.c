@@ -34,8 +34,11 @@ struct et_corpus {
     size_t tag_length;
     char *tagged; /* [tagged_size] a source with its tag; owned */
     size_t tagged_size;
-    et_corpus_pair pair; /* what next_line gives in halves */
-    bool target_is_due;  /* next_line gave the source of pair, its target comes next */
+    et_corpus_pair original; /* the pair that was read last, without a tag */
+    int kind;                /* of the next copy of it */
+    et_strbuf copies[2];     /* a copy: source and target */
+    et_corpus_pair pair;     /* what next_line gives in halves */
+    bool target_is_due;      /* next_line gave the source of pair, its target comes next */
 };
 
 /* ---- which files ---- */
@@ -151,6 +154,8 @@ void et_corpus_close(et_corpus *corpus)
         et_free(corpus->lines[side]);
     }
     et_free(corpus->tagged);
+    et_strbuf_release(&corpus->copies[0]);
+    et_strbuf_release(&corpus->copies[1]);
     et_record_list_close(&corpus->records);
     et_arena_release(&corpus->arena);
     et_free(corpus);
@@ -383,23 +388,52 @@ static int put_tag(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 
 /* ---- the next pair ---- */
 
-/* index counts pairs that were read, whether training uses them or not. */
-int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+/* A copy of the pair that was read last, whose text is still valid; a source NULL: no more. */
+static int next_copy(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
-    *pair = (et_corpus_pair){ 0 };
+    const et_corpus_pair *original = &corpus->original;
+    const char *const texts[2] = { original->source, original->target };
+    const size_t lengths[2] = { original->source_length, original->target_length };
+    bool made = false;
+    int status = ET_OK;
+    while (original->source && !made && !status && corpus->kind < ET_AUGMENT_KINDS)
+        status = et_augment_make(&corpus->paths->augment, corpus->kind++, original->index, texts,
+                                 lengths, corpus->copies, &made, error);
+    if (!status && made)
+        *pair = (et_corpus_pair){ et_strbuf_text(&corpus->copies[0]),
+                                  et_strbuf_text(&corpus->copies[1]), corpus->copies[0].length,
+                                  corpus->copies[1].length, original->index };
+    return status;
+}
+
+static int next_original(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
     int status = corpus->records.paths.count ? next_of_records(corpus, pair, error)
                  : corpus->single            ? next_of_tsv(corpus, pair, error)
                                              : next_of_two(corpus, pair, error);
-    if (!status && corpus->tag_length && pair->source && pair->source_length)
-        status = put_tag(corpus, pair, error);
     if (status)
         return status;
     pair->index = corpus->pairs;
+    corpus->original = *pair;
+    corpus->kind = 0;
     if (pair->source)
         corpus->pairs++;
     else if (corpus->pairs == 0)
         return no_lines(corpus, error);
     return ET_OK;
+}
+
+/* index counts pairs that were read, whether training uses them or not. */
+int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    *pair = (et_corpus_pair){ 0 };
+    int status =
+        et_augment_is_used(&corpus->paths->augment) ? next_copy(corpus, pair, error) : ET_OK;
+    if (!status && !pair->source)
+        status = next_original(corpus, pair, error);
+    if (!status && corpus->tag_length && pair->source && pair->source_length)
+        status = put_tag(corpus, pair, error);
+    return status;
 }
 
 /* The target's text is still valid when it is due: nothing was read in between. */

@@ -15,6 +15,7 @@
 #ifndef ETUDE_DATA_TEXT_CORPUS_H
 #define ETUDE_DATA_TEXT_CORPUS_H
 
+#include "data/text/augment.h"
 #include "data/text/text.h"
 
 /* Either source and target, or tsv, or records. All must outlive the corpus. */
@@ -24,8 +25,9 @@ typedef struct et_corpus_paths {
     et_strings tsv;     /* setting tsv_path */
     et_strings records; /* setting input_path: TFRecord files, plain or GZIP */
     const char *source_feature, *target_feature; /* of records: settings src_lang, tgt_lang */
-    const char *tag; /* before each source that is not empty, with a space; NULL or "": none */
-    bool tag_column; /* a tsv has three columns: such a tag, source, target */
+    const char *tag;    /* before each source that is not empty, with a space; NULL or "": none */
+    bool tag_column;    /* a tsv has three columns: such a tag, source, target */
+    et_augment augment; /* changed copies, each after its pair and with its index */
 } et_corpus_paths;
 
 typedef struct et_corpus et_corpus;

@@ -1,4 +1,4 @@
-/* Opening an encoded corpus, by the cheapest possible way:
+/* Opening an encoded corpus, by the cheapest possible kind:
  *
  *   1. cache and note    no file was written since both were checked: only the header is read
  *   2. cache             the text is read for its key, the file is checked completely and mapped
@@ -59,8 +59,10 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
 
 /* Facts besides text that the result depends on: vocabulary, filter, and ET_ENCODED_VERSION, which
  * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
- * a separate target vocabulary, rules for punctuation and tags are added only if they are used, so
- * that other keys stay valid. */
+ * a separate target vocabulary, rules for punctuation, tags and copies are added only if they are
+ * used, so that other keys stay valid. */
+#define AUGMENT_VERSION 1 /* raise when copies change */
+
 static uint64_t facts_of(et_sides sides, const et_encoded_options *options,
                          const et_corpus_paths *paths)
 {
@@ -83,7 +85,10 @@ static uint64_t facts_of(et_sides sides, const et_encoded_options *options,
     const bool tagged = paths->tag && *paths->tag;
     const uint64_t tags[3] = { plain, tagged ? et_checksum(paths->tag, strlen(paths->tag)) : 0,
                                paths->tag_column };
-    return tagged || paths->tag_column ? et_checksum(tags, sizeof tags) : plain;
+    const uint64_t key = tagged || paths->tag_column ? et_checksum(tags, sizeof tags) : plain;
+    uint64_t copies[2 + ET_AUGMENT_KINDS] = { key, AUGMENT_VERSION };
+    memcpy(&copies[2], paths->augment.rates, sizeof paths->augment.rates);
+    return et_augment_is_used(&paths->augment) ? et_checksum(copies, sizeof copies) : key;
 }
 
 /* Called only if there are records, so that the keys of texts stay valid. Names are hashed with

@@ -257,6 +257,15 @@ static int check_others(const char *name, const et_translation_data *data, bool 
             error, ET_ECONFIG,
             "task.%s.%s: sub-words are only sampled in training: set it in task.train_data", name,
             data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha");
+    et_augment augment;
+    int status = et_augment_parse(&augment, data->augment, error);
+    if (status)
+        return et_fail_while(error, status, "task.%s.augment", name);
+    if (!training && et_augment_is_used(&augment))
+        return et_fail(error, ET_ECONFIG,
+                       "task.%s.augment: only training has changed copies: set it in "
+                       "task.train_data",
+                       name);
     if (!training && (data->deduplicate || data->max_length_ratio > 0))
         return et_fail(error, ET_ECONFIG,
                        "task.%s.%s: validation always scores all pairs, so that scores stay "
@@ -343,6 +352,8 @@ int et_translation_input_open(et_translation_input *input, const char *name,
         input->texts[i].weight = part.weight;
         input->texts[i].name = data->sets.count ? part.name : NULL;
         status = match_part(&input->texts[i].paths, own_name, &part, &input->arena, error);
+        if (!status)
+            status = et_augment_parse(&input->texts[i].paths.augment, data->augment, error);
     }
     if (status)
         et_arena_release(&input->arena);

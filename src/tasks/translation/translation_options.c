@@ -209,6 +209,9 @@ static const et_field data_fields[] = {
     ET_FIELD_CHOICE(et_translation_data, batching, ET_BATCHING_PACKED, batchings,
                     "packed: as many pairs as fit; bucketed: pairs of similar length, as in Model "
                     "Garden without static_batch"),
+    ET_FIELD_STRING(et_translation_data, augment, "",
+                    "changed copies of pairs in training, each with a rate: case:0.1 (capitals, "
+                    "title case, lower case), placeholders:0.1 ({name}, %s, URLs, numbers)"),
     ET_FIELD_FLOAT(et_translation_data, bpe_dropout, 0, 0, 0.99,
                    "BPE dropout in training: probability to skip a merge, so a sentence has other "
                    "tokens in each pass"),

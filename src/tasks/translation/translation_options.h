@@ -100,6 +100,7 @@ typedef struct et_translation_data {
     int64_t shuffle_pool; /* sentence pairs sorted by length at a time */
     bool static_batch;    /* batches of so many pairs, whatever their lengths */
     int batching;         /* ET_BATCHING_* */
+    const char *augment;  /* data/text/augment.h */
     double bpe_dropout;   /* rate of skipped merges (data/text/vocabulary/subwords.h); 0: none */
     double unigram_alpha; /* power of probabilities that draws are by, likewise; 0: none */
     int64_t seed;         /* of the order and of sampled tokens; -1: the run's */
