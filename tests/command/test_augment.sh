@@ -94,6 +94,27 @@ head -60 a.de >own.de
 train forth --data own.en own.de --data once.en once.de --weights 1,1 --tags ',<BT>' --steps 20
 grep -q '^data 2 of 2  weight 1: 1,199 pairs' out || fail "the pairs are no training data"
 
+# A compressed text; two processes; several ranks.
+gzip -c own.de >packed.de.gz
+says 0 '^written      packed.en, packed.de$' augment back --data packed.de.gz --output packed.en --max-ratio 0
+cmp -s packed.de own.de || fail "originals of a compressed text"
+for _ in 1 2 3 4 5 6 7 8; do
+    cat mono.de
+done >many.de
+"$etude" augment back --data many.de --output v.en --beam-size 8 --threads 1 >first 2>&1 &
+pid=$!
+for _ in $(seq 2000); do
+    [ ! -s v.en.part ] || break
+    sleep 0.01
+done
+kill -STOP $pid
+says 1 'v.en.part: another process writes the same output; wait' augment back --data many.de \
+    --output v.en --beam-size 8 --threads 1
+kill -CONT $pid
+wait $pid || fail "the first of two processes: $(cat first)"
+says 2 'augment' launch -n 2 -- "$etude" augment back --data own.de --output x.en
+[ ! -e x.en ] || fail "ranks wrote it"
+
 # Bad input: nothing is written.
 says 2 'augment: --data is missing' augment back --output x.en
 says 2 'augment: --output is missing' augment back --data mono.de

@@ -26,6 +26,7 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
+#include "command/training/processes/ranks.h"
 #include "command/translation/augment_journal.h"
 #include "command/translation/lines.h"
 #include "command/translation/translating.h"
@@ -103,8 +104,8 @@ static const char *ending_of(const char *path, size_t *length)
 {
     const char *base = et_path_base(path);
     size_t end = strlen(base) - (et_path_ends(base, ".gz") ? 3 : 0), dot = end;
-    while (dot && base[dot] != '.')
-        dot--;
+    while (dot && base[--dot] != '.')
+        continue;
     *length = dot ? end - dot : 0;
     return base + dot;
 }
@@ -506,7 +507,10 @@ int et_cmd_augment(const et_call *call, et_error *error)
     et_arena arena = ET_ARENA_INIT;
     et_translating_take_options(&a.args->work);
     et_translating_take_decoding(&a.args->work);
-    int status = et_translating_check_decoding(&a.args->work, error);
+    int status = et_ranks_refuse(
+        call, "split the data into several files, and run one command for each", error);
+    if (!status)
+        status = et_translating_check_decoding(&a.args->work, error);
     if (!status)
         status = name_outputs(&a, &arena, error);
     if (!status)
