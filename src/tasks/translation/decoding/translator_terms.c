@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/unicode.h"
 #include "data/text/sides.h"
 #include "tasks/translation/decoding/glossary.h"
 #include "tasks/translation/decoding/search.h"
@@ -19,6 +20,7 @@
 /* The first member is what the sentence has. */
 typedef struct line_terms {
     et_phrases phrases;
+    const char *line;                     /* borrowed through the call */
     const et_term *terms[ET_PHRASES_MAX]; /* [count] */
     et_phrase items[ET_PHRASES_MAX];      /* [phrases.count] of the terms that can be met */
     int count;
@@ -142,6 +144,7 @@ int et_translator_find_terms(const et_translator *t, const char *line,
     if (!own)
         return et_alloc_failed(error, sizeof *own, "terms");
     memcpy(own->terms, found, count * sizeof *found);
+    own->line = line;
     own->count = (int)count;
     sentence->phrases = &own->phrases;
     return add_phrases(t, own, sentence, arena, error);
@@ -160,6 +163,19 @@ int et_translator_make_terms_decoder(et_translator *t, et_error *error)
                             : et_translator_make_decoder(&t->terms_decoder, t, &options, error);
 }
 
+/* With the begin of the line, since a text is cut into sentences before they are counted. */
+static void warn(const et_translator *t, const et_decoder_sentence *sentence, const line_terms *own,
+                 const et_term *term)
+{
+    const size_t shown = et_utf8_fitting(own->line, 40);
+    et_log(ET_LOG_WARNING,
+           "line %llu, \"%.*s%s\": the translation does not have \"%s\" (%s:%lld): the vocabulary "
+           "cannot write it, or the translation would be too long",
+           (unsigned long long)sentence->number, (int)shown, own->line,
+           own->line[shown] ? "..." : "", term->target, et_glossary_path(t->glossary),
+           (long long)term->line);
+}
+
 static int check_line(const et_translator *t, const et_decoder_sentence *sentence, et_strbuf *text,
                       et_error *error)
 {
@@ -174,11 +190,7 @@ static int check_line(const et_translator *t, const et_decoder_sentence *sentenc
         bool is;
         status = et_glossary_is_in(own->terms[i]->target, et_strbuf_text(text), &is, error);
         if (!status && !is)
-            et_log(ET_LOG_WARNING,
-                   "line %llu: the translation does not have \"%s\" (%s:%lld): the vocabulary "
-                   "cannot write it, or the translation would be too long",
-                   (unsigned long long)sentence->number, own->terms[i]->target,
-                   et_glossary_path(t->glossary), (long long)own->terms[i]->line);
+            warn(t, sentence, own, own->terms[i]);
     }
     return status;
 }
