@@ -124,9 +124,9 @@ static int find_service(const serve_options *args, const et_call *call,
                          "--languages: the model in %s has no languages; leave the option out",
                          args->model_dir);
     if (!status && args->service.terms && !(*class)->terms)
-        status = et_fail(error, ET_EUSAGE,
-                         "--terms: the model in %s has no terms; leave the option out",
-                         args->model_dir);
+        status =
+            et_fail(error, ET_EUSAGE, "--terms: the model in %s has no terms; leave the option out",
+                    args->model_dir);
     if (!status && args->service.other_count && !(*class)->ensembles)
         status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
                          args->service.others[0]);
