@@ -50,7 +50,8 @@ ET_API void et_predictor_close(et_predictor *predictor); /* NULL allowed */
 
 /* The prediction of a row. Borrowed from the predictions; all NULL and 0 for a row that failed. */
 typedef struct et_prediction {
-    const char *label;          /* the most likely label; NULL: the model predicts numbers */
+    const char *label;          /* the most likely label; NULL: the model predicts numbers, or has
+                                   several targets */
     int label_index;            /* position among the labels; -1: none */
     const char *key;            /* value of the row's key feature; NULL: the model has no key */
     const float *const *output; /* [outputs]: values of each output, rounded to
@@ -89,15 +90,20 @@ ET_API const double *et_predictions_values(const et_predictions *predictions, si
 ET_API void et_predictions_free(et_predictions *predictions); /* NULL allowed */
 
 typedef struct et_table_output {
-    const char *name; /* "scores": probabilities of the labels; "values" */
+    const char *name; /* "scores": probabilities of the labels, or of several targets with two
+                         classes each; "values": numbers; "quantiles" */
     int64_t width;    /* values for each row */
+    const char *const *value;  /* [width]: the label, the target or the level ("0.1") of each value;
+                                  NULL: values have no names */
+    const char *const *choice; /* [2 width]: of several targets with two classes each the labels of
+                                  no and yes; a value above 1/2 is yes. NULL: of other outputs */
 } et_table_output;
 
 typedef struct et_table_facts {
     const et_table_output *output; /* [outputs], sorted by name */
     int outputs;
     const char *const *label; /* [labels] */
-    int labels;               /* 0: the model predicts numbers */
+    int labels;               /* 0: the model predicts numbers, or has several targets */
     const et_schema *schema;
     const char *checkpoint; /* path of the checkpoint in use */
     int64_t step;           /* of this checkpoint */

@@ -25,8 +25,9 @@
 
 typedef struct et_table et_table;
 
-/* path: a file, plain or gzip, or a pattern with * or ?. target: the column to predict. settings:
- * as after --set of the command, "task.delimiter=;,task.held_out=0.2"; NULL: the defaults (15 % of
+/* path: a file, plain or gzip, or a pattern with * or ?. target: the column to predict; NULL: the
+ * settings name several, "task.target=[rain, wind]". settings: as after --set of the command,
+ * "task.delimiter=;,task.held_out=0.2,task.quantile_levels=[0.1, 0.9]"; NULL: the defaults (15 % of
  * the rows are held out). ET_ENOTFOUND: no such file. ET_EDATA: no such column,
  * or a wrong row. ET_ECONFIG: a wrong setting. Rows are in memory. */
 ET_API int et_table_open(et_table **out, const char *path, const char *target, const char *settings,
@@ -48,8 +49,8 @@ ET_API int et_model_for_table(et_model **out, et_table *table, const char *name,
 ET_API int et_model_open_saved(et_model **out, const char *path, et_error *error);
 
 /* Prints a line of JSON for each row of a CSV file, as `etude predict`: the label and the scores of
- * the classes, or the value. Columns by their names; the target may be missing. path NULL: standard
- * input. ET_EUSAGE: the model is not of a table, or neither trained nor loaded. */
+ * the classes, the values or the quantiles. Columns by their names; the target may be missing. path
+ * NULL: standard input. ET_EUSAGE: the model is not of a table, or neither trained nor loaded. */
 ET_API int et_model_predict_csv(et_model *model, const char *path, FILE *to, et_error *error);
 
 #endif

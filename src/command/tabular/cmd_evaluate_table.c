@@ -69,9 +69,9 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
         return status;
     if (!classes.count && wants_classes(args))
         return et_fail(error, ET_EUSAGE,
-                       "the target %s is a number: --charts, --roc and --calibration are for "
-                       "classes",
-                       classes.target);
+                       "the target %s is %s: --charts, --roc and --calibration are for the classes "
+                       "of one target",
+                       classes.target, task->target.labels ? "one of several" : "a number");
     et_table_scores_attach(&e->scores, evaluation, e->decision.how.threshold,
                            e->decision.how.costs);
     return ET_OK;

@@ -135,8 +135,8 @@ static void add_data(reporting *r, const et_tabular_task *task)
                             et_format_count(first->count + first->missing).text);
     et_report_page_fact(page, "columns", "%s",
                         et_format_count(et_schema_count(task->texts.schema)).text);
-    if (o->target)
-        et_report_page_fact(page, "target", "%s", o->target);
+    for (size_t i = 0; i < o->target.count; i++)
+        et_report_page_fact(page, "target", "%s", o->target.items[i]);
     if (o->id)
         et_report_page_fact(page, "ID", "%s", o->id);
 }

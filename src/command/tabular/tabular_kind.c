@@ -138,13 +138,20 @@ static void describe_target(const et_tabular_task *task)
 {
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_tabular_target *target = &task->target;
+    const int64_t width = target->classes ? 1 : field->width;
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_append(&text, "target       ");
-    for (int64_t i = 0; i < (task->target.values ? field->width : 1) && i < 8; i++)
+    for (int64_t i = 0; i < width && i < 8; i++)
         et_strbuf_printf(&text, "%s%s", i ? ", " : "", field->column[i]);
-    et_strbuf_append(&text, task->target.values && field->width > 8 ? ", ...: " : ": ");
-    if (task->target.values)
-        et_strbuf_printf(&text, "%s", task->target.values > 1 ? "numbers" : "a number");
+    et_strbuf_append(&text, width > 8 ? ", ...: " : ": ");
+    if (target->quantiles)
+        et_strbuf_printf(&text, "%s of a number",
+                         et_format_many(target->quantiles, "quantile").text);
+    else if (target->values)
+        et_strbuf_printf(&text, "%s", width > 1 ? "numbers" : "a number");
+    else if (target->labels)
+        et_strbuf_append(&text, "two classes each");
     else
         et_strbuf_printf(&text, "%s classes", et_format_count(field->classes).text);
     for (int i = 0; i < field->classes && i < 8; i++) {
@@ -249,7 +256,10 @@ static const et_option options[] = {
                    .settings = { "task.groups" }),
     ET_OPTION_SETS("time", "COLUMN", "validate on rows that are later than those of training",
                    .settings = { "task.time" }),
-    ET_OPTION_SETS("target", "NAME", "column to predict", .settings = { "task.target" }),
+    ET_OPTION_SETS("target", "NAME,...", "columns to predict", .settings = { "task.target" },
+                   .names = true),
+    ET_OPTION_SETS("quantiles", "P,...", "predict these quantiles of a number (0.1,0.5,0.9)",
+                   .settings = { "task.quantile_levels" }, .names = true),
     ET_OPTION_SETS("id", "NAME", "column that identifies a row: not learned, copied to predictions",
                    .settings = { "task.id" }),
     ET_OPTION_SETS("weight", "NAME", "column with the weight of each row in loss and scores",

@@ -15,6 +15,7 @@
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/target_unit.h"
+#include "tasks/tabular/targets/target_scores.h"
 #include "train/checkpoint/identity.h"
 
 /* Of integers, whose labels are kept one by one. */
@@ -196,6 +197,11 @@ static int read_known(et_tabular_task *task, et_error *error)
 static int most_classes(const et_tabular_options *options)
 {
     const int type = options->target_type, loss = options->loss;
+    if (options->quantile_levels.count)
+        return -1;
+    if (options->target.count > 1 && type == ET_TABULAR_TARGET_AUTO &&
+        (loss == ET_TABULAR_LOSS_AUTO || loss == ET_TABULAR_LOSS_BINARY))
+        return 2;
     if (type == ET_TABULAR_TARGET_CLASS ||
         (type == ET_TABULAR_TARGET_AUTO && loss && loss <= ET_TABULAR_LOSS_BINARY))
         return CLASSES_MAX;
@@ -204,9 +210,8 @@ static int most_classes(const et_tabular_options *options)
 
 /* The same of a target whose schema says that it is an integer: without a word two are a yes and a
  * no, and more are numbers. */
-static bool are_classes(const et_tabular_task *task)
+static bool is_class(const et_tabular_task *task, const char *name)
 {
-    const char *name = task->options.target;
     const et_schema_field *field = et_schema_find(task->texts.schema, name);
     const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
     const int most = most_classes(&task->options);
@@ -214,10 +219,24 @@ static bool are_classes(const et_tabular_task *task)
            target->max - target->min < (most ? (double)most : 2);
 }
 
-/* Texts are no numbers and fractions no classes, whatever the settings call them. */
-static int check_type(const et_tabular_task *task, et_error *error)
+/* Whether all integers among the targets are. */
+static bool are_classes(const et_tabular_task *task)
 {
-    const char *name = task->options.target;
+    const et_strings *targets = &task->options.target;
+    bool all = true, any = false;
+    for (size_t i = 0; i < targets->count; i++) {
+        const et_schema_field *field = et_schema_find(task->texts.schema, targets->items[i]);
+        if (field && field->type == ET_SCHEMA_DISCRETE)
+            continue;
+        any = true;
+        all &= is_class(task, targets->items[i]);
+    }
+    return any && all;
+}
+
+/* Texts are no numbers and fractions no classes, whatever the settings call them. */
+static int check_type(const et_tabular_task *task, const char *name, et_error *error)
+{
     const et_schema_field *field = et_schema_find(task->texts.schema, name);
     const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
     if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
@@ -226,13 +245,23 @@ static int check_type(const et_tabular_task *task, et_error *error)
                        "task.target_type is class, but the target %s has fractions; write classes "
                        "as whole numbers or texts, or choose number",
                        name);
-    if (task->options.target_type != ET_TABULAR_TARGET_NUMBER || !field || !target ||
-        field->type != ET_SCHEMA_DISCRETE)
+    const bool number = task->options.target_type == ET_TABULAR_TARGET_NUMBER;
+    const bool quantiles = task->options.quantile_levels.count > 0;
+    if ((!number && !quantiles) || !field || !target || field->type != ET_SCHEMA_DISCRETE)
         return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "task.target_type is number, but the target %s has texts such as \"%.40s\"; "
-                   "choose class, or name another column",
-                   name, target->entry_count ? target->entries[0] : "");
+    return et_fail(error, ET_ECONFIG, "task.%s, but the target %s has texts such as \"%.40s\"; %s",
+                   number ? "target_type is number" : "quantile_levels are of a number", name,
+                   target->entry_count ? target->entries[0] : "",
+                   number ? "choose class, or name another column"
+                          : "leave this setting out, or name another column");
+}
+
+static int check_types(const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < task->options.target.count && !status; i++)
+        status = check_type(task, task->options.target.items[i], error);
+    return status;
 }
 
 #define REPORTED_MAX 8
@@ -285,14 +314,17 @@ static int analyze(et_tabular_task *task, et_error *error)
         [ET_TABULAR_HEADER_YES] = ET_ANALYZE_HEADER_THERE,
         [ET_TABULAR_HEADER_NO] = ET_ANALYZE_HEADER_ABSENT,
     };
-    et_analyze_options options = { .csv =
-                                       et_tabular_table_options(&task->options, task->missing).csv,
-                                   .header = headers[task->options.header],
-                                   .target = task->options.target,
-                                   .classes = most_classes(&task->options),
-                                   .entries = task->options.entries,
-                                   .quantiles = (int)task->options.quantiles,
-                                   .schema = task->texts.schema };
+    const et_feature_choice choice = et_tabular_choice(&task->options);
+    et_analyze_options options = {
+        .csv = et_tabular_table_options(&task->options, task->missing).csv,
+        .header = headers[task->options.header],
+        .target = choice.target,
+        .more_targets = { choice.more_targets, (size_t)choice.more_target_count },
+        .classes = most_classes(&task->options),
+        .entries = task->options.entries,
+        .quantiles = (int)task->options.quantiles,
+        .schema = task->texts.schema
+    };
     et_analysis analysis;
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
@@ -322,7 +354,7 @@ static int infer(et_tabular_task *task, et_error *error)
     if (!task->texts.schema || !task->texts.metadata)
         status = analyze(task, error);
     if (!status && choice.target && !task->texts.features)
-        status = check_type(task, error);
+        status = check_types(task, error);
     choice.classes = !status && choice.target && are_classes(task);
     if (!status && !task->texts.features)
         status = et_feature_set_infer(&task->texts.features, task->texts.schema,
@@ -344,10 +376,15 @@ static int save(et_tabular_task *task, int which, et_error *error)
 static int find_target(et_tabular_task *task, et_error *error)
 {
     const char *metric = task->context.best_metric;
+    const et_tabular_target *target = &task->target;
+    const char *const *names[3] = { NULL };
     int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+    names[0] = target->values ? et_value_score_names : et_class_score_names;
+    names[1] = target->quantiles ? et_tabular_quantile_score_names
+               : target->labels  ? et_tabular_label_score_names
+                                 : NULL;
     return status || !metric ? status
-                             : et_tabular_check_metric_of(&task->options, metric,
-                                                          task->target.classes > 0, error);
+                             : et_tabular_check_metric_of(&task->options, metric, names, error);
 }
 
 /* All three make an encoder before any of them gets the run's name. */

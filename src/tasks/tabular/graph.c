@@ -13,7 +13,8 @@ struct et_tabular_graph {
     const et_tabular_options *options;
     const et_encoder *encoder;
     et_tabular_target target;
-    bool *chosen; /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
+    et_strings levels; /* of quantiles, in arena */
+    bool *chosen;      /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
 };
 
 static bool is_ours(const char *name)
@@ -38,6 +39,22 @@ int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifac
                                                 error);
 }
 
+/* As short as they are read back. */
+static int name_levels(et_tabular_graph *graph, et_arena *arena, et_error *error)
+{
+    const size_t count = (size_t)graph->target.quantiles;
+    const char **names = et_arena_array(arena, count, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = et_arena_printf(arena, "%.15g", graph->target.level[i]);
+    graph->levels = (et_strings){ names, names ? count : 0 };
+    return arena->failed ? et_alloc_failed(error, count * sizeof *names, "names of levels") : ET_OK;
+}
+
+const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
+{
+    return &graph->levels;
+}
+
 int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
                           const char *directory, const et_encoder *encoder, et_arena *arena,
                           et_error *error)
@@ -48,7 +65,8 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
         return et_alloc_failed(error, sizeof *graph, "a model");
     *graph = (et_tabular_graph){ .options = experiment->task, .encoder = encoder };
     int status = et_tabular_target_of(&graph->target, graph->options, encoder, error);
-    return status ? et_fail_while(error, status, "%s", directory) : ET_OK;
+    return status ? et_fail_while(error, status, "%s", directory)
+                  : name_levels(graph, arena, error);
 }
 
 void et_tabular_graph_build(et_scope *scope, void *graph)

@@ -18,6 +18,9 @@ int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experimen
                           const char *directory, const et_encoder *encoder, et_arena *arena,
                           et_error *error);
 
+/* Names of the levels of quantiles, "0.1"; none: it has no quantiles. Borrowed. */
+const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph);
+
 /* An et_build_fn, whose payload is the graph. */
 void et_tabular_graph_build(et_scope *scope, void *graph);
 

@@ -2,9 +2,17 @@
  *
  *   classes   softmax: -sum_i t_i log softmax(z)_i, t smoothed; times the label's weight
  *             binary: z one number, p = sigmoid(z) that of class 1
+ *   labels    of several targets with two classes: z one number each, p = sigmoid(z) that of yes;
+ *             the mean over targets
  *   values    t is in the encoder's unit (et_encoder_unit). z is standardised: the loss is of z and
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
+ *   quantiles of levels p_1 < ... < p_K, in the same unit: that of the level next to 1/2 is
+ *             z + Phi^-1(p), and the one above it is higher by softplus(z + c), the one below
+ * lower; c makes it Phi^-1(p_k) - Phi^-1(p_(k-1)) where z is 0. So they never cross, in the loss as
+ * in predictions, and begin as those of a normal distribution. The loss is the mean over levels of
+ * max(p e, (p - 1) e), e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46,
+ * 1978)
  *
  * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
  * measured, is that of this mean: of values in the encoder's unit.
@@ -19,8 +27,11 @@
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
  * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
+#include <math.h>
+
 #include <etude/pass.h>
 
+#include "data/table/features/transforms.h"
 #include "engine/graph/build.h"
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/pack/pack.h"
@@ -52,10 +63,25 @@ static et_node *mean_of(et_node *y, int64_t members, int64_t width)
     return et_scale(sum, 1 / (float)members);
 }
 
+int64_t et_tabular_output_width(const et_tabular_target *target)
+{
+    return target->quantiles ? target->quantiles
+           : target->values  ? target->values
+           : target->labels  ? target->labels
+                             : target->classes;
+}
+
+const char *et_tabular_output_name(const et_tabular_target *target)
+{
+    return target->quantiles ? ET_TABULAR_QUANTILES
+           : target->values  ? ET_TABULAR_VALUES
+                             : ET_TABULAR_SCORES;
+}
+
 /* Numbers that a member gives for a row. */
 static int64_t width_of(const et_tabular_options *options, const et_tabular_target *target)
 {
-    return target->values ? target->values : binary(options) ? 1 : target->classes;
+    return target->classes && binary(options) ? 1 : et_tabular_output_width(target);
 }
 
 static int64_t members_of(const et_node *z, int64_t width)
@@ -64,15 +90,61 @@ static int64_t members_of(const et_node *z, int64_t width)
     return shape.rank == 2 ? shape.size[1] / width : 1;
 }
 
+/* ---- quantiles ---- */
+
+/* The level next to 1/2. */
+static int middle_of(const et_tabular_target *target)
+{
+    int middle = 0;
+    for (int k = 1; k < target->quantiles; k++)
+        if (fabs(target->level[k] - 0.5) < fabs(target->level[middle] - 0.5))
+            middle = k;
+    return middle;
+}
+
+/* softplus(z + c): the distance of levels k and k + 1, by a column of z. */
+static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int column)
+{
+    const double usual =
+        et_normal_quantile(target->level[k + 1]) - et_normal_quantile(target->level[k]);
+    return et_softplus(et_offset(et_slice_columns(z, column, 1), (float)log(expm1(usual))));
+}
+
+/* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
+static void split_quantiles(const et_tabular_target *target, et_node *z, et_node **level)
+{
+    const int count = target->quantiles, middle = middle_of(target);
+    const et_shape shape = et_node_shape(z);
+    const int64_t members = members_of(z, count);
+    if (members > 1)
+        z = et_reshape(z, et_shape_2(shape.size[0] * members, count));
+    level[middle] =
+        et_offset(et_slice_columns(z, middle, 1), (float)et_normal_quantile(target->level[middle]));
+    for (int k = middle + 1; k < count; k++)
+        level[k] = et_add(level[k - 1], gap_of(target, z, k - 1, k));
+    for (int k = middle - 1; k >= 0; k--)
+        level[k] = et_sub(level[k + 1], gap_of(target, z, k, k));
+}
+
+/* z [rows, members * levels] to quantiles of that shape. */
+static et_node *quantiles_of(const et_tabular_target *target, et_node *z)
+{
+    et_node *level[ET_TABULAR_QUANTILES_MAX];
+    split_quantiles(target, z, level);
+    return et_reshape(et_concatenate_columns(level, target->quantiles), et_node_shape(z));
+}
+
 /* Probabilities, or standardised values, of each member by its own z. */
 static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
                             et_node *z)
 {
     const int64_t width = width_of(options, target), members = members_of(z, width);
     const et_shape shape = et_node_shape(z);
+    if (target->quantiles)
+        return quantiles_of(target, z);
     if (target->values)
         return z;
-    if (binary(options))
+    if (target->labels || binary(options))
         return et_sigmoid(z);
     if (members == 1)
         return et_softmax(z);
@@ -80,16 +152,23 @@ static et_node *predictions(const et_tabular_options *options, const et_tabular_
     return et_reshape(y, shape);
 }
 
+/* A variable of targets, for all quantiles of one. */
+static et_node *of_target(et_scope *scope, const char *name, const et_tabular_target *target)
+{
+    et_node *all = vector(scope, name, target->values);
+    return target->quantiles ? et_reshape(all, et_shape_scalar()) : all;
+}
+
 /* Scores or values, of what the whole model predicts, [rows, width]. */
 static et_node *output_of(et_scope *scope, const et_tabular_options *options,
                           const et_tabular_target *target, et_node *y)
 {
     if (target->values) {
-        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
-        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+        et_node *mean = of_target(scope, ET_TABULAR_MEAN, target);
+        et_node *deviation = of_target(scope, ET_TABULAR_DEVIATION, target);
         return et_add(et_mul(y, deviation), mean);
     }
-    if (!binary(options))
+    if (target->labels || !binary(options))
         return y;
     et_node *both[] = { et_offset(et_scale(y, -1), 1), y };
     return et_concatenate_columns(both, 2);
@@ -97,7 +176,7 @@ static et_node *output_of(et_scope *scope, const et_tabular_options *options,
 
 static void put_output(et_scope *scope, const et_tabular_target *target, et_node *output)
 {
-    et_output(scope, target->values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES, output);
+    et_output(scope, et_tabular_output_name(target), output);
 }
 
 /* which: members of training that are not done, or of the ensemble that predicts. Validation has
@@ -161,6 +240,12 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
     }
     if (target->values)
         return *z = sum;
+    if (target->labels) {
+        et_node *no = et_offset(et_scale(sum, -1), 1);
+        *z = et_sub(et_ln(et_clamp(sum, LEAST_PROBABILITY, 1)),
+                    et_ln(et_clamp(no, LEAST_PROBABILITY, 1)));
+        return sum;
+    }
     et_node *logs = et_ln(et_clamp(sum, LEAST_PROBABILITY, 1));
     *z =
         binary(options) ? et_sub(et_slice_columns(logs, 1, 1), et_slice_columns(logs, 0, 1)) : logs;
@@ -301,7 +386,42 @@ static void binary_loss(et_scope *scope, const et_tabular_options *options, et_n
     put_loss(scope, weighted(rows, weights), of_rows, weighted(labelled, of_rows));
 }
 
+/* t: [rows, labels] of 0 and 1. */
+static void labels_loss(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *t, et_node *z)
+{
+    const float smoothing = (float)et_tabular_label_smoothing(options);
+    et_node *weights = row_weights(scope, target);
+    if (smoothing > 0)
+        t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
+    put_loss(scope, rows_of(scope, options, z, t, target->labels, binary_of), weights, weights);
+}
+
 /* ---- values ---- */
+
+/* t [rows, 1]; z: of an ensemble the quantiles. The mean over members and levels, [rows, 1]. */
+static et_node *pinball_of(const et_tabular_options *options, const et_tabular_target *target,
+                           et_node *t, et_node *z)
+{
+    et_node *level[ET_TABULAR_QUANTILES_MAX], *sum = NULL;
+    const int64_t members = members_of(z, target->quantiles);
+    if (!options->ensemble.count)
+        split_quantiles(target, z, level);
+    else
+        for (int k = 0; k < target->quantiles; k++)
+            level[k] = et_slice_columns(z, k, 1);
+    if (members > 1)
+        t = et_reshape(et_tabular_repeat(t, members), et_node_shape(*level));
+    for (int k = 0; k < target->quantiles; k++) {
+        et_node *above = et_sub(t, level[k]);
+        et_node *one =
+            et_add(et_scale(above, (float)(target->level[k] - 0.5)), et_scale(et_abs(above), 0.5f));
+        sum = sum ? et_add(sum, one) : one;
+    }
+    sum = et_scale(sum, 1 / (float)target->quantiles);
+    return members > 1 ? et_row_mean(et_reshape(sum, et_shape_2(et_node_shape(z).size[0], members)))
+                       : sum;
+}
 
 static et_node *value_of(et_node *z, et_node *t, const et_tabular_options *options)
 {
@@ -321,7 +441,9 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
         t = et_div(et_sub(t, mean), deviation);
     }
     et_node *weights = row_weights(scope, target);
-    put_loss(scope, rows_of(scope, options, z, t, target->values, value_of), weights, weights);
+    et_node *rows = target->quantiles ? pinball_of(options, target, t, z)
+                                      : rows_of(scope, options, z, t, target->values, value_of);
+    put_loss(scope, rows, weights, weights);
 }
 
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
@@ -329,6 +451,10 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
 {
     if (target->values) {
         values_loss(scope, options, target, labels, outputs);
+        return;
+    }
+    if (target->labels) {
+        labels_loss(scope, options, target, labels, outputs);
         return;
     }
     et_node *weights = label_weights(scope, options, target, labels);

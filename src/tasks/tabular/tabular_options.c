@@ -7,11 +7,13 @@
 
 #include <etude/class_scores.h>
 
+#include "base/numbers/decimal.h"
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
 #include "tasks/tabular/folds/folds.h"
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/targets/target_scores.h"
 #include "train/run/options.h"
 
 #define WIDTH_MAX 65536
@@ -293,9 +295,14 @@ static const et_field task_fields[] = {
                     "column of numbers or dates: rows for validation are later than all rows for "
                     "training",
                     .change = ET_CHANGE_FIXED),
-    ET_FIELD_STRING(et_tabular_options, target, NULL,
-                    "column to predict; null: the target in the features",
-                    .change = ET_CHANGE_MODEL),
+    ET_FIELD_STRINGS(et_tabular_options, target,
+                     "column to predict, or a list: all of numbers, or all of two classes; null: "
+                     "the target in the features",
+                     .change = ET_CHANGE_MODEL, .single = true),
+    ET_FIELD_STRINGS(et_tabular_options, quantile_levels,
+                     "levels of quantiles to predict in place of the number, such as [0.1, 0.5, "
+                     "0.9]: above 0, below 1, ascending",
+                     .change = ET_CHANGE_MODEL),
     ET_FIELD_STRING(et_tabular_options, id, NULL,
                     "column that identifies a row: no feature, copied to predictions; null: none",
                     .change = ET_CHANGE_MODEL, .with = "features_path=null"),
@@ -336,7 +343,8 @@ static const et_field task_fields[] = {
                     "transforms when no features file is given", .change = ET_CHANGE_MODEL,
                     .with = "features_path=null"),
     ET_FIELD_CHOICE(et_tabular_options, loss, ET_TABULAR_LOSS_AUTO, losses,
-                    "loss; auto: softmax for classes, squared for numbers",
+                    "loss; auto: softmax for classes, binary for several targets of two classes, "
+                    "squared for numbers, the pinball loss for quantiles",
                     .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(
         et_tabular_options, huber_delta, 1, 1e-6, 1e6,
@@ -383,10 +391,13 @@ et_transform et_tabular_also(const et_tabular_options *options)
 
 et_feature_choice et_tabular_choice(const et_tabular_options *options)
 {
+    const et_strings *target = &options->target;
     return (et_feature_choice){ .numeric = numeric_transforms[options->features.numeric],
                                 .discrete = discrete_transforms[options->features.discrete],
                                 .also = et_tabular_also(options),
-                                .target = options->target,
+                                .target = target->count ? target->items[0] : NULL,
+                                .more_targets = target->count ? target->items + 1 : NULL,
+                                .more_target_count = target->count ? (int)target->count - 1 : 0,
                                 .id = options->id,
                                 .groups = options->groups,
                                 .weight = options->weight };
@@ -408,6 +419,32 @@ int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const
             return et_fail(error, ET_ECONFIG, "%s: \"%s\" is not a width; give 1 to %d units", name,
                            list->items[i], WIDTH_MAX);
         widths[(*count)++] = width;
+    }
+    return ET_OK;
+}
+
+int et_tabular_levels(double level[ET_TABULAR_QUANTILES_MAX], int *count, const et_strings *list,
+                      et_error *error)
+{
+    *count = 0;
+    if (list->count > ET_TABULAR_QUANTILES_MAX)
+        return et_fail(error, ET_ECONFIG, "task.quantile_levels: %zu levels; give at most %d",
+                       list->count, ET_TABULAR_QUANTILES_MAX);
+    for (size_t i = 0; i < list->count; i++) {
+        char *end;
+        const char *text = list->items[i];
+        const double p = et_decimal_read(text, &end);
+        if (*end || end == text || !(p > 0 && p < 1))
+            return et_fail(error, ET_ECONFIG,
+                           "task.quantile_levels: \"%.40s\" is no level; give numbers above 0 and "
+                           "below 1, such as 0.1, 0.5, 0.9",
+                           text);
+        if (i && p <= level[i - 1])
+            return et_fail(error, ET_ECONFIG,
+                           "task.quantile_levels: %s comes after %s; write each level once, in "
+                           "ascending order",
+                           text, list->items[i - 1]);
+        level[(*count)++] = p;
     }
     return ET_OK;
 }
@@ -582,6 +619,30 @@ static int check_pack(const et_tabular_options *o, et_error *error)
                          "validation chooses the ensemble of a pack; set one of them");
 }
 
+static int check_targets(const et_tabular_options *o, et_error *error)
+{
+    const et_strings *target = &o->target;
+    double level[ET_TABULAR_QUANTILES_MAX];
+    int levels;
+    for (size_t i = 0; i < target->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(target->items[i], target->items[k]))
+                return et_fail(error, ET_ECONFIG, "task.target: %.60s is named twice; name it once",
+                               target->items[i]);
+    int status = et_tabular_levels(level, &levels, &o->quantile_levels, error);
+    if (!status && levels && target->count > 1)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.quantile_levels: quantiles are of one target, but task.target has "
+                         "%zu columns; train a run for each",
+                         target->count);
+    if (!status && levels && o->loss != ET_TABULAR_LOSS_AUTO)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.quantile_levels: quantiles are learned by the pinball loss, not by "
+                         "task.loss=%s; set task.loss=auto",
+                         losses[o->loss]);
+    return status;
+}
+
 int et_tabular_check(const void *settings, et_error *error)
 {
     const et_tabular_options *o = settings;
@@ -606,7 +667,9 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_mix(o, error);
     if (!status)
         status = check_sets(o, error);
-    if (!status && !(o->target && *o->target) && !o->features_path)
+    if (!status)
+        status = check_targets(o, error);
+    if (!status && !o->target.count && !o->features_path)
         status = et_fail(error, ET_ECONFIG,
                          "task.target is not set; name the column to predict, for example with "
                          "--target price (`etude data analyze FILE` lists the columns)");
@@ -628,7 +691,12 @@ static int check_metric(const et_tabular_options *o, const char *name,
         const char *below = et_logged_below(asked, sets[i].name);
         name = below ? below : name;
     }
-    if (o->validation_data.sets.count && name == asked)
+    const char *of_set = name;
+    for (size_t i = 0; i < o->target.count && o->target.count > 1; i++) {
+        const char *below = et_logged_below(of_set, o->target.items[i]);
+        name = below ? below : name;
+    }
+    if (o->validation_data.sets.count && of_set == asked)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s does not name a set; write "
                        "SET/METRIC, such as %s/%s",
@@ -662,13 +730,17 @@ static int check_metric(const et_tabular_options *o, const char *name,
 /* Those of classes and those of numbers: which of both there are the data say. */
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error)
 {
-    const char *const *lists[] = { et_class_score_names, et_value_score_names, NULL };
-    return check_metric(settings, name, lists, error);
+    const et_tabular_options *o = settings;
+    const char *const *lists[4] = { et_class_score_names, et_value_score_names };
+    if (o->quantile_levels.count)
+        lists[2] = et_tabular_quantile_score_names;
+    else if (o->target.count != 1)
+        lists[2] = et_tabular_label_score_names;
+    return check_metric(o, name, lists, error);
 }
 
-int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
-                               et_error *error)
+int et_tabular_check_metric_of(const et_tabular_options *options, const char *name,
+                               const char *const *const *names, et_error *error)
 {
-    const char *const *lists[] = { classes ? et_class_score_names : et_value_score_names, NULL };
-    return check_metric(options, name, lists, error);
+    return check_metric(options, name, names, error);
 }

@@ -123,7 +123,8 @@ typedef struct et_tabular_member {
 
 #define ET_TABULAR_MEMBERS_MAX 1024
 
-/* ET_TABULAR_LOSS_AUTO: softmax of classes, squared of numbers. */
+/* ET_TABULAR_LOSS_AUTO: softmax of classes, binary of several targets with two classes each,
+ * squared of numbers, pinball of quantiles. */
 enum {
     ET_TABULAR_LOSS_AUTO,
     ET_TABULAR_LOSS_SOFTMAX,
@@ -134,7 +135,7 @@ enum {
 };
 
 /* ET_TABULAR_TARGET_AUTO: texts are classes, and integers of two values in a row; other numbers are
- * numbers. */
+ * numbers. Of several targets no more than two integers are classes. */
 enum { ET_TABULAR_TARGET_AUTO, ET_TABULAR_TARGET_CLASS, ET_TABULAR_TARGET_NUMBER };
 
 enum {
@@ -175,6 +176,9 @@ typedef struct et_tabular_features {
     int also;              /* the same as numeric, plus 1; 0: none */
 } et_tabular_features;
 
+/* Levels of quantiles. */
+#define ET_TABULAR_QUANTILES_MAX 99
+
 /* The defaults of held_out and calibration_bins. */
 #define ET_TABULAR_HELD_OUT         0.15
 #define ET_TABULAR_CALIBRATION_BINS 15
@@ -188,9 +192,10 @@ typedef struct et_tabular_options {
                          none; 0: no validation then */
     int64_t n_splits; /* folds; 0: a share is held out */
     int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
-    const char *groups, *time; /* columns that split rows (folds.h); NULL: none. Not both */
-    const char *target;        /* column; NULL: that of the features */
-    const char *id;            /* column that is only carried to predictions; NULL: none */
+    const char *groups, *time;  /* columns that split rows (folds.h); NULL: none. Not both */
+    et_strings target;          /* columns; none: those of the features */
+    et_strings quantile_levels; /* of a number, ascending; none: the number itself */
+    const char *id;             /* column that is only carried to predictions; NULL: none */
     const char *weight;    /* column of rows' weights; NULL: that of the features, or all are 1 */
     int target_type;       /* ET_TABULAR_TARGET_*, where the features are inferred */
     const char *delimiter; /* one character; "": found in the first rows */
@@ -217,9 +222,14 @@ extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
  * a value of this name. */
 int et_tabular_check(const void *settings, et_error *error);
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error);
-/* The same if the target's type is known. */
-int et_tabular_check_metric_of(const et_tabular_options *options, const char *name, bool classes,
-                               et_error *error);
+/* The same if the target is known: names are its scores, ended by NULL. */
+int et_tabular_check_metric_of(const et_tabular_options *options, const char *name,
+                               const char *const *const *names, et_error *error);
+
+/* task.quantile_levels as numbers; how many. ET_ECONFIG: they are not between 0 and 1, or do not
+ * ascend. */
+int et_tabular_levels(double level[ET_TABULAR_QUANTILES_MAX], int *count, const et_strings *list,
+                      et_error *error);
 
 /* The label smoothing of a target of classes. */
 double et_tabular_label_smoothing(const et_tabular_options *options);

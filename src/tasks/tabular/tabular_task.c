@@ -109,8 +109,8 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     return status ? status : et_tabular_fit(downcast(self), params, error);
 }
 
-/* Higher is better of both. r2 is in order of the squared error; the likelihood says more of a few
- * rows than how many are right. */
+/* Higher is better of all. r2 is in order of the squared error, and d2_pinball of the pinball loss;
+ * the likelihood says more of a few rows than how many are right. */
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
     .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \
@@ -123,6 +123,9 @@ static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy
                                                ET_TABULAR_LIKELIHOOD, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
                                               ET_LOGGED_OF_VALIDATION "rmse", NULL };
+static const char *const main_of_quantiles[] = { ET_TABULAR_D2, ET_TABULAR_PINBALL, NULL };
+static const et_task_class class_of_quantiles = { METHODS, .best_metric = ET_TABULAR_D2,
+                                                  .main_metrics = main_of_quantiles };
 static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD,
                                                 .main_metrics = main_of_classes };
 /* RealMLP's: its labels are smoothed, and it is trained past its best likelihood. */
@@ -177,9 +180,10 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     }
     const bool smoothed =
         options->model.type == ET_TABULAR_REALMLP && et_tabular_label_smoothing(options) > 0;
-    task->task.class = task->target.values ? &class_of_values
-                       : smoothed          ? &class_of_smoothed
-                                           : &class_of_classes;
+    task->task.class = task->target.quantiles ? &class_of_quantiles
+                       : task->target.values  ? &class_of_values
+                       : smoothed             ? &class_of_smoothed
+                                              : &class_of_classes;
     task->task.logging_dir = context->model_dir;
     task->task.task_config = &task->options;
     task->task.init_checkpoint = options->init_checkpoint;

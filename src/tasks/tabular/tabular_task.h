@@ -15,27 +15,41 @@
 #include "train/checkpoint/artifact/artifact.h"
 
 /* The output of a trained model (et_output): for classes probabilities, float32 [rows, classes];
- * for numbers values in the encoder's unit of the target (et_encoder_unit), float32 [rows,
- * targets]. */
-#define ET_TABULAR_SCORES "scores"
-#define ET_TABULAR_VALUES "values"
+ * for several targets of two classes that of yes, float32 [rows, targets]; for numbers values in
+ * the encoder's unit of the target (et_encoder_unit), float32 [rows, targets]; for quantiles the
+ * same, float32 [rows, levels], none below the one before. */
+#define ET_TABULAR_SCORES    "scores"
+#define ET_TABULAR_VALUES    "values"
+#define ET_TABULAR_QUANTILES "quantiles"
 
 /* Values of validation: the scores of <etude/class_scores.h> with a prefix. For classes also the
  * mean log-likelihood, the negated log_loss: higher is better. */
 #define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
 
+/* Of quantiles: the pinball loss, the mean over levels; 1 - this / that of the quantiles of the
+ * targets themselves, the same for each row (d2_pinball_score of scikit-learn). */
+#define ET_TABULAR_PINBALL ET_LOGGED_OF_VALIDATION "pinball_loss"
+#define ET_TABULAR_D2      ET_LOGGED_OF_VALIDATION "d2_pinball"
+
 /* What the model and its loss are about, beside the settings. */
 typedef struct et_tabular_target {
-    const char *field;  /* of the encoder's layout; borrowed */
-    int classes;        /* 0: numbers */
-    int64_t values;     /* numbers; 0: classes */
-    const char *weight; /* the field of the rows' weights; NULL: all are 1 */
+    const char *field; /* of the encoder's layout; borrowed */
+    int classes;       /* 0: labels or numbers */
+    int labels;        /* targets of two classes each; 0: classes or numbers */
+    int64_t values;    /* numbers; 0: classes or labels */
+    int quantiles;     /* of the number; 0: its mean, or what the loss makes of it */
+    double level[ET_TABULAR_QUANTILES_MAX]; /* [quantiles], ascending */
+    const char *weight;                     /* the field of the rows' weights; NULL: all are 1 */
 } et_tabular_target;
 
 /* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
  * weight; the loss of the settings is for the other kind. */
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
+
+/* Numbers of the output for a row, and its name. */
+int64_t et_tabular_output_width(const et_tabular_target *target);
+const char *et_tabular_output_name(const et_tabular_target *target);
 
 /* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
  * outputs with the names above. Returns the node for et_tabular_build_loss. which: [members] of a

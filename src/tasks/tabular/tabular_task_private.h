@@ -26,10 +26,11 @@
 typedef struct et_tabular_seen {
     int set;             /* number of the validation data that are on */
     int64_t rows, width; /* of them; of an output */
+    int64_t targets;     /* of a row: the width, but for classes and quantiles */
     float *output;       /* [rows, width], of classes */
     int32_t *class;      /* [rows], of classes */
-    double *value;       /* [rows, width], of values: those predicted */
-    double *written;     /* [rows, width], of values: those of the file */
+    double *value;       /* [rows, width], of others: those predicted */
+    double *written;     /* [rows, targets], of others: those of the file */
     double *weight;      /* [rows]: 1 where the row has been seen */
     int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
     float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
@@ -126,6 +127,9 @@ float *et_tabular_variable(et_params *params, const char *name);
 
 /* rare.c: warns of classes that no row is learned or scored of. */
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
+
+/* The unit of a number of an output: that of its target. */
+et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 
 /* tabular_validate.c */
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */

@@ -15,11 +15,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/values/value.h"
-#include "data/table/rows/number.h"
+#include "data/table/features/label_yes.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/targets/target_scores.h"
 
 #define LABELS  "labels"
 #define OUTPUTS "outputs"
@@ -37,8 +38,8 @@ static int list_count(const et_tabular_task *task)
 /* What a member of a pack predicts for a row. */
 static int64_t member_width(const et_tabular_task *task)
 {
-    const bool binary = task->options.loss == ET_TABULAR_LOSS_BINARY;
-    return task->target.values ? task->target.values : binary ? 1 : task->target.classes;
+    const bool binary = task->target.classes && task->options.loss == ET_TABULAR_LOSS_BINARY;
+    return binary ? 1 : et_tabular_output_width(&task->target);
 }
 
 static int64_t members_of(const et_tabular_task *task)
@@ -53,7 +54,8 @@ static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *
 {
     if (!s->rows)
         return ET_OK;
-    s->width = task->target.values ? task->target.values : task->target.classes;
+    s->width = et_tabular_output_width(&task->target);
+    s->targets = task->target.classes || task->target.quantiles ? 1 : s->width;
     size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
     s->weight = et_alloc_zero(rows, sizeof *s->weight);
     if (task->target.classes) {
@@ -61,7 +63,7 @@ static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *
         s->class = et_alloc_zero(rows, sizeof *s->class);
     } else {
         s->value = et_alloc_zero(cells, sizeof *s->value);
-        s->written = et_alloc_zero(cells, sizeof *s->written);
+        s->written = et_alloc_zero(rows * (size_t)s->targets, sizeof *s->written);
     }
     s->members = members_of(task);
     s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
@@ -98,7 +100,7 @@ bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows)
         s->class ? (et_kept_rows){ s->output, s->rows, width * sizeof *s->output }
                  : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
         s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
-                 : (et_kept_rows){ s->written, s->rows, width * sizeof *s->written },
+                 : (et_kept_rows){ s->written, s->rows, (size_t)s->targets * sizeof *s->written },
         { s->member, s->rows, (size_t)s->members * sizeof *s->member },
     };
     if (number >= (s->members ? 4 : 3))
@@ -123,9 +125,10 @@ static void keep_class(et_tabular_task *task, const et_batch *batch, const float
  * those of a float32. */
 typedef struct batch_values {
     const et_tabular_task *task;
-    const float *output, *value; /* [rows, width] */
-    const void *written;         /* NULL: the encoder is not exact */
-    int64_t width;
+    const float *output; /* [rows, width] */
+    const float *value;  /* [rows, targets] */
+    const void *written; /* NULL: the encoder is not exact */
+    int64_t width, targets;
 } batch_values;
 
 static batch_values values_of(const et_tabular_task *task, const et_batch *batch,
@@ -139,14 +142,21 @@ static batch_values values_of(const et_tabular_task *task, const et_batch *batch
         .written = exact < 0 ? NULL
                              : batch->data[et_layout_find(
                                    batch->layout, et_encoder_field(task->encoder, exact)->name)],
-        .width = task->target.values,
+        .width = et_tabular_output_width(&task->target),
+        .targets = task->target.quantiles ? 1 : et_tabular_output_width(&task->target),
     };
+}
+
+et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)
+{
+    return task->target.values ? et_encoder_unit(task->encoder, task->target.quantiles ? 0 : column)
+                               : (et_target_unit){ 0, 1 };
 }
 
 static double predicted_at(const batch_values *v, int64_t at)
 {
     et_assert(v->width > 0);
-    const et_target_unit unit = et_encoder_unit(v->task->encoder, at % v->width);
+    const et_target_unit unit = et_tabular_unit(v->task, at % v->width);
     return unit.offset + unit.scale * (double)v->output[at];
 }
 
@@ -159,12 +169,13 @@ static void keep_values(et_tabular_task *task, const et_batch *batch, const floa
 {
     et_tabular_seen *s = &task->seen;
     const batch_values v = values_of(task, batch, output);
-    for (int64_t i = 0; i < batch->filled[0]; i++)
-        for (int64_t k = 0; k < s->width; k++) {
-            const size_t at = batch->sample[i] * (size_t)s->width + (size_t)k;
-            s->value[at] = predicted_at(&v, i * s->width + k);
-            s->written[at] = written_at(&v, i * s->width + k);
-        }
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        const int64_t row = batch->sample[i];
+        for (int64_t k = 0; k < s->width; k++)
+            s->value[row * s->width + k] = predicted_at(&v, i * s->width + k);
+        for (int64_t k = 0; k < s->targets; k++)
+            s->written[row * s->targets + k] = written_at(&v, i * s->targets + k);
+    }
 }
 
 /* Of the rows of a batch; NULL: all weigh 1. */
@@ -199,7 +210,7 @@ static void keep_members(et_tabular_task *task, const et_batch *batch, const flo
 
 static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
 {
-    return et_pass_output(model, task->target.values ? ET_TABULAR_VALUES : ET_TABULAR_SCORES);
+    return et_pass_output(model, et_tabular_output_name(&task->target));
 }
 
 /* Those that the program gives, or the rows that the batch has: values in the encoder's unit. */
@@ -255,12 +266,12 @@ static void log_value(const et_tabular_task *task, const et_batch *batch, const 
                       int64_t row, et_value *labels, et_value *outputs)
 {
     const batch_values v = values_of(task, batch, output);
-    et_value *own = v.width > 1 ? et_value_add_list(labels) : labels;
+    et_value *own = v.targets > 1 ? et_value_add_list(labels) : labels;
     et_value *to = et_value_add_list(outputs);
-    for (int64_t k = 0; k < v.width; k++) {
-        et_value_add_float(own, written_at(&v, row * v.width + k));
+    for (int64_t k = 0; k < v.targets; k++)
+        et_value_add_float(own, written_at(&v, row * v.targets + k));
+    for (int64_t k = 0; k < v.width; k++)
         et_value_add_float(to, predicted_at(&v, row * v.width + k));
-    }
 }
 
 int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
@@ -278,7 +289,8 @@ int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_val
         et_value_add_int(ids, batch->sample[i]);
         if (weight)
             et_value_add_float(weights, (double)weight[i]);
-        (task->target.values ? log_value : log_class)(task, batch, output.data, i, labels, outputs);
+        (task->target.classes ? log_class : log_value)(task, batch, output.data, i, labels,
+                                                       outputs);
     }
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
@@ -329,31 +341,10 @@ int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_ou
                : et_alloc_failed(error, 0, "the state of a validation");
 }
 
-/* Whether a label is a word, in letters of either case. */
-static bool is_word(const char *label, const char *word)
-{
-    for (; *word && (*label | 32) == *word; word++)
-        label++;
-    return !*word && !*label;
-}
-
 /* Entries stand by how frequent they are; what is asked for is a yes, or the larger number. */
-static bool is_asked_for(const char *label, const char *other)
-{
-    static const char *const words[] = { "true", "yes", "y", "t", "positive", "pos", NULL };
-    double number, second;
-    if (et_number_is(et_number_parse(&number, label, strlen(label))) &&
-        et_number_is(et_number_parse(&second, other, strlen(other))))
-        return number > second;
-    for (int i = 0; words[i]; i++)
-        if (is_word(label, words[i]))
-            return true;
-    return false;
-}
-
 int et_tabular_positive(const char *const *label, int classes)
 {
-    return classes != 2 || !is_asked_for(label[0], label[1]);
+    return classes != 2 || !et_label_is_yes(label[0], label[1]);
 }
 
 int et_tabular_asked_for(const et_tabular_task *task)
@@ -378,22 +369,6 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
     scores->precision = NAN;
     if (of->target[row] == of->first)
         scores->recall = scores->f1 = NAN;
-}
-
-/* Of targets that are all alike there is no variance to explain. */
-static bool all_alike(const et_tabular_seen *s)
-{
-    const double *first = NULL;
-    for (int64_t row = 0; row < s->rows; row++) {
-        const double *written = s->written + row * s->width;
-        if (s->weight[row] <= 0)
-            continue;
-        first = first ? first : written;
-        for (int64_t i = 0; i < s->width; i++)
-            if (written[i] != first[i])
-                return false;
-    }
-    return true;
 }
 
 static et_class_predictions predictions_of(const et_tabular_task *task, const et_tabular_seen *s)
@@ -429,24 +404,14 @@ static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, 
     return status;
 }
 
-static int score_values(const et_tabular_seen *s, et_value *logs, et_error *error)
-{
-    et_value_predictions predictions = { .count = s->rows,
-                                         .targets = s->width,
-                                         .wide_value = s->value,
-                                         .wide_target = s->written,
-                                         .weight = s->weight };
-    et_value_scores scores;
-    int status = et_value_scores_compute(&scores, &predictions, error);
-    if (!status && all_alike(s))
-        scores.r2 = NAN;
-    return status ? status : et_value_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
-}
-
 static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
                  et_error *error)
 {
-    return task->target.values ? score_values(s, logs, error) : score_classes(task, s, logs, error);
+    const et_tabular_target *target = &task->target;
+    return target->classes     ? score_classes(task, s, logs, error)
+           : target->labels    ? et_tabular_score_labels(task, s, logs, error)
+           : target->quantiles ? et_tabular_score_quantiles(task, s, logs, error)
+                               : et_tabular_score_numbers(task, s, logs, error);
 }
 
 /* ---- a pack ---- */
@@ -594,13 +559,13 @@ static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
             s->output[i * s->width + k] = (float)number_of(output);
         return class;
     }
-    if (!has_numbers(label, s->width))
+    if (!has_numbers(label, s->targets))
         return false;
     label = label->kind == ET_VALUE_LIST ? label->first : label;
-    for (int64_t k = 0; k < s->width; k++, output = output->next, label = label->next) {
+    for (int64_t k = 0; k < s->width; k++, output = output->next)
         s->value[i * s->width + k] = number_of(output);
-        s->written[i * s->width + k] = number_of(label);
-    }
+    for (int64_t k = 0; k < s->targets; k++, label = label->next)
+        s->written[i * s->targets + k] = number_of(label);
     return true;
 }
 

@@ -607,7 +607,7 @@ static void test_models__targets(void **state)
     o.label_smoothing = 0.1;
     assert_fails(et_tabular_target_of(&target, &o, values, error), ET_ECONFIG,
                  "task.label_smoothing: the target v is a number");
-    o.target = "s";
+    o.target = (et_strings){ (const char *const[]){ "s" }, 1 };
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,
                  "task.target is s, but the target in the features is y");
     et_encoder_free(classes);

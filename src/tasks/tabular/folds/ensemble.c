@@ -1,16 +1,18 @@
 /* The series of tables (series.h): folds of one experiment, or all candidates of tabular/auto.
  *
  * A candidate predicts each validated row by the model that did not learn it. Its loss is the
- * weighted mean of -ln p of the label, or of the squared error. Weights are found by greedy
- * selection with replacement (Caruana et al. 2004, "Ensemble Selection from Libraries of Models"):
- * from nothing, the candidate is added that makes the loss of the mean least, ROUNDS times; the
- * best round is kept. One round is the best candidate alone.
+ * weighted mean of -ln p of the label, of several targets over them, of the squared error, or of
+ * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
+ * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
+ * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
+ * best candidate alone.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
 #include "tasks/tabular/folds/ensemble.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/class_scores.h>
@@ -22,12 +24,14 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "engine/tensor/params.h"
+#include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/targets/target_scores.h"
 #include "train/run/run_names.h"
 
 #define ROUNDS 32
@@ -69,7 +73,7 @@ typedef struct trained {
 typedef struct scored {
     bool done;
     float *output;     /* [rows, width], of classes; owned */
-    double *value;     /* [rows, width], of values; owned */
+    double *value;     /* [rows, width], of others; owned */
     trained *training; /* [count]; in the arena */
 } scored;
 
@@ -81,10 +85,11 @@ typedef struct selection {
     const char *model_dir;
     bool is_auto;
     int64_t rows, width; /* of the arrays below */
+    int64_t targets;     /* of a row, but of classes */
     int folds;           /* 1: none */
     bool filled;         /* the arrays of targets */
     int32_t *class;      /* [rows], of classes */
-    double *written;     /* [rows, width], of values */
+    double *written;     /* [rows, targets], of others */
     int16_t *fold;       /* [rows]: the one that validates it, -1: none */
     double *weight;      /* [rows] */
     double *of_fold;     /* [rows]: scratch, weights of a fold's rows */
@@ -155,7 +160,8 @@ static bool has_both(const et_tabular_task *task)
 
 static const char *defaults_of(selection *s, int which)
 {
-    const bool small = s->task->table->count <= FEW_ROWS, classes = s->task->target.classes;
+    const bool small = s->task->table->count <= FEW_ROWS;
+    const bool classes = !s->task->target.values;
     return s->is_auto && which >= 0
                ? et_arena_printf(&s->arena, "{trainer: {%s%s%s}, task: {%s%s}}",
                                  candidates[which].trainer, *candidates[which].trainer ? ", " : "",
@@ -241,13 +247,14 @@ static int open_arrays(selection *s, et_error *error)
 {
     const et_tabular_target *target = &s->task->target;
     s->rows = s->task->other[0] ? s->task->other[0]->count : s->task->table->count;
-    s->width = target->values ? target->values : target->classes;
-    const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
+    s->width = et_tabular_output_width(target);
+    s->targets = target->quantiles ? 1 : s->width;
+    const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->targets;
     s->fold = et_alloc(rows, sizeof *s->fold);
     s->weight = et_alloc_zero(rows, sizeof *s->weight);
     s->of_fold = et_alloc(rows, sizeof *s->of_fold);
     s->class = target->classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
-    s->written = target->values ? et_alloc_zero(cells, sizeof *s->written) : NULL;
+    s->written = target->classes ? NULL : et_alloc_zero(cells, sizeof *s->written);
     for (size_t i = 0; s->fold && i < rows; i++)
         s->fold[i] = -1;
     return s->fold && s->weight && s->of_fold && (s->class || s->written)
@@ -401,7 +408,8 @@ static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int
     const et_tabular_seen *seen = &task->seen;
     const size_t width = (size_t)s->width;
     et_assert(s->class ? one->output != NULL : one->value != NULL);
-    if (task->target.classes != s->task->target.classes || seen->width != s->width)
+    if (task->target.classes != s->task->target.classes || seen->width != s->width ||
+        (!s->class && seen->targets != s->targets))
         return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
                        task->context.model_dir);
     for (int64_t i = 0; i < seen->rows; i++) {
@@ -417,7 +425,8 @@ static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int
             s->class[row] = seen->class[i];
             memcpy(one->output + to, seen->output + from, width * sizeof *one->output);
         } else {
-            memcpy(s->written + to, seen->written + from, width * sizeof *s->written);
+            memcpy(s->written + row * s->targets, seen->written + i * s->targets,
+                   (size_t)s->targets * sizeof *s->written);
             memcpy(one->value + to, seen->value + from, width * sizeof *one->value);
         }
     }
@@ -454,11 +463,47 @@ static int open_outputs(const selection *s, scored *one, et_error *error)
                : et_alloc_failed(error, cells * sizeof *one->value, "scores of candidates");
 }
 
+/* The two that are shown. */
+static const char *const *metrics_of(const selection *s)
+{
+    static const char *const values[] = { "rmse", "r2" };
+    static const char *const quantiles[] = { "pinball_loss", "d2_pinball" };
+    static const char *const classes[] = { "log_likelihood", "accuracy" };
+    const et_tabular_target *target = &s->task->target;
+    return target->quantiles ? quantiles : target->values ? values : classes;
+}
+
+/* Of several targets or quantiles, by what validation logs. */
+static int score_targets(const selection *s, const scored *one, double *value, et_error *error)
+{
+    const et_tabular_seen seen = { .rows = s->rows,
+                                   .width = s->width,
+                                   .targets = s->targets,
+                                   .value = one->value,
+                                   .written = s->written,
+                                   .weight = s->of_fold };
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status = !logs                    ? et_alloc_failed(error, 0, "scores")
+                 : s->task->target.labels ? et_tabular_score_labels(s->task, &seen, logs, error)
+                                          : et_tabular_score_quantiles(s->task, &seen, logs, error);
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", metrics_of(s)[i]);
+        const et_value *found = status ? NULL : et_value_get(logs, name);
+        value[i] = found && found->kind == ET_VALUE_FLOAT ? found->real : NAN;
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
 /* Of the rows with a weight in of_fold. */
 static int score_fold(const selection *s, const scored *one, double *value, et_error *error)
 {
     et_class_scores classes;
     et_value_scores values;
+    if (s->task->target.labels || s->task->target.quantiles)
+        return score_targets(s, one, value, error);
     if (!s->class) {
         const et_value_predictions of = { .count = s->rows,
                                           .targets = s->width,
@@ -497,9 +542,8 @@ static int score_all(const selection *s, const scored *one, et_series_score *sco
             squares[i] += value[i] * value[i];
         }
     }
-    score->metric[0] = s->class ? "log_likelihood" : "rmse";
-    score->metric[1] = s->class ? "accuracy" : "r2";
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        score->metric[i] = metrics_of(s)[i];
         const double mean = sum[i] / folds;
         score->mean[i] = mean;
         score->deviation[i] =
@@ -522,6 +566,21 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 
 /* ---- the choice ---- */
 
+#define LEAST_PROBABILITY 0x1p-52
+
+/* Of the mean prediction for number i of a row, but of classes. */
+static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
+{
+    const et_tabular_target *target = &s->task->target;
+    const double written = s->written[row * s->targets + (target->quantiles ? 0 : i)];
+    if (target->labels)
+        return -log(fmax(written > 0 ? mean : 1 - mean, LEAST_PROBABILITY));
+    const double off = (written - mean) / et_tabular_unit(s->task, i).scale;
+    if (target->quantiles)
+        return off > 0 ? target->level[i] * off : (target->level[i] - 1) * off;
+    return off * off;
+}
+
 /* The loss of sum / count. */
 static double loss_of(const selection *s, const double *sum, int count)
 {
@@ -529,14 +588,10 @@ static double loss_of(const selection *s, const double *sum, int count)
     for (int64_t row = 0; row < s->rows; row++) {
         if (s->fold[row] < 0)
             continue;
-        for (int64_t i = 0; s->written && i < s->width; i++) {
-            const double scale = et_encoder_unit(s->task->encoder, i).scale;
-            const double error =
-                (sum[row * s->width + i] / count - s->written[row * s->width + i]) / scale;
-            loss += s->weight[row] * error * error;
-        }
+        for (int64_t i = 0; s->written && i < s->width; i++)
+            loss += s->weight[row] * loss_at(s, sum[row * s->width + i] / count, row, i);
         if (s->class && s->class[row] >= 0)
-            loss -= s->weight[row] * log(fmax(sum[row] / count, 0x1p-52));
+            loss -= s->weight[row] * log(fmax(sum[row] / count, LEAST_PROBABILITY));
     }
     return loss;
 }
@@ -731,6 +786,7 @@ static int write_folds(selection *s, et_error *error)
     const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
     const et_fold_rows rows = { .count = s->rows,
                                 .width = s->width,
+                                .targets = s->targets,
                                 .fold = s->fold,
                                 .weight = s->weight,
                                 .class = s->class,

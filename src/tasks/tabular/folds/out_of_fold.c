@@ -42,14 +42,15 @@ static void print_class(const et_tabular_task *task, const et_fold_rows *rows, i
     et_value_set_string(out, TARGET, field->label[rows->class[row]]);
 }
 
-static void print_values(const et_fold_rows *rows, int64_t row, et_value *out)
+static void print_values(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
+                         et_value *out)
 {
-    et_value *list = et_value_set_list(out, ET_TABULAR_VALUES);
+    et_value *list = et_value_set_list(out, et_tabular_output_name(&task->target));
     et_value *targets = et_value_set_list(out, TARGET);
-    for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++) {
+    for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++)
         et_value_add_float(list, rows->value[i]);
+    for (int64_t i = row * rows->targets; i < (row + 1) * rows->targets; i++)
         et_value_add_float(targets, rows->written[i]);
-    }
 }
 
 static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
@@ -64,7 +65,7 @@ static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int
     if (rows->class)
         print_class(task, rows, row, out);
     else
-        print_values(rows, row, out);
+        print_values(task, rows, row, out);
 }
 
 int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
@@ -133,8 +134,8 @@ static bool read_row(const et_tabular_task *task, et_tabular_seen *s, const et_v
     if (et_value_get(line, WEIGHT) && et_value_read_float(line, WEIGHT, &s->weight[row], NULL))
         return false;
     if (!s->class)
-        return read_numbers(line, TARGET, s->width, s->written + at) &&
-               read_numbers(line, ET_TABULAR_VALUES, s->width, s->value + at);
+        return read_numbers(line, TARGET, s->targets, s->written + row * s->targets) &&
+               read_numbers(line, et_tabular_output_name(&task->target), s->width, s->value + at);
     s->class[row] = find_class(task, line);
     if (s->class[row] < 0 || !read_numbers(line, ET_TABULAR_SCORES, s->width, numbers))
         return false;

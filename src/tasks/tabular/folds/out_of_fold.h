@@ -9,14 +9,15 @@
 
 #include "tasks/tabular/tabular_task_private.h"
 
-/* Arrays are borrowed: those of classes, or those of values. */
+/* Arrays are borrowed: those of classes, or of all others written and value. */
 typedef struct et_fold_rows {
     int64_t count, width;
+    int64_t targets;       /* of a row, but of classes */
     const int16_t *fold;   /* [count], from 0; -1: no model predicts the row */
     const double *weight;  /* [count] */
     const int32_t *class;  /* [count] */
     const float *output;   /* [count, width] */
-    const double *written; /* [count, width] */
+    const double *written; /* [count, targets] */
     const double *value;   /* [count, width] */
 } et_fold_rows;
 

@@ -87,6 +87,12 @@ static int find_output(et_explain *e, et_error *error)
     const bool sound =
         field && (is_classes(e) ? field->kind == ET_ENCODED_CLASS
                                 : field->kind == ET_ENCODED_VALUES && field->width == e->width);
+    if (p->beside >= 0 || p->quantiles >= 0)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: the model predicts %s, which are not explained yet: train a run for %s",
+                       p->model->directory,
+                       p->beside >= 0 ? "several targets of two classes" : "quantiles",
+                       p->beside >= 0 ? "each target" : "the number itself");
     return e->output >= 0 && sound
                ? ET_OK
                : et_fail(error, ET_ECONFIG,

@@ -12,10 +12,11 @@
 #include "base/values/json.h"
 #include "data/table/features/schema.h"
 #include "metric/class_scores.h"
+#include "tasks/tabular/tabular_task.h"
 
-enum { LABEL = -1, KEY = -2, NUMBER = -3, KEPT = -4 }; /* KEPT - i: kept column i */
+enum { LABEL = -1, KEY = -2, NUMBER = -3, INTERVAL = -4, KEPT = -5 }; /* KEPT - i: kept column i */
 
-#define OTHERS 3 /* columns of a line that are neither kept nor outputs */
+#define OTHERS 4 /* columns of a line that are neither kept nor outputs */
 
 #define FIVE 1e5
 /* Below it a number's hundred thousandths are exact in a double. */
@@ -220,56 +221,89 @@ static bool has_column(const et_prediction_lines *lines, const char *name)
     return false;
 }
 
-/* Whether an output's values have the labels as keys. */
-static bool is_named(const et_prediction_lines *lines, const et_predictor *p, int output)
+/* The output that a column's values are of; -1: none. */
+static int output_of(const et_predictor *p, int column)
 {
-    return output == p->scores && output >= 0 && !lines->form.lists && !lines->form.csv;
+    return column == LABEL && p->beside >= 0 ? p->beside : column;
+}
+
+/* Whether a column's values have their names as keys. */
+static bool is_named(const et_prediction_lines *lines, const et_predictor *p, int column)
+{
+    const int output = output_of(p, column);
+    return output >= 0 && p->output[output].value && !lines->form.lists && !lines->form.csv;
+}
+
+static bool is_list(const et_predictor *p, int column)
+{
+    return column == INTERVAL || output_of(p, column) >= 0;
+}
+
+/* `, "setosa": ` before each value. */
+static int print_names(et_prediction_column *column, const et_predicted_output *output,
+                       et_error *error)
+{
+    column->value = et_alloc_zero((size_t)output->width, sizeof *column->value);
+    if (!column->value)
+        return et_alloc_failed(error, (size_t)output->width * sizeof *column->value, "names");
+    column->width = output->width;
+    for (int64_t i = 0; i < output->width; i++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_strbuf_append(&out, i ? ", " : "");
+        et_json_print_string(&out, output->value[i]);
+        et_strbuf_append(&out, ": ");
+        column->value[i] = et_strbuf_detach(&out);
+        if (!column->value[i])
+            return et_alloc_failed(error, 1, "names");
+    }
+    return ET_OK;
 }
 
 /* `{"label": `, `, "scores": {`; of CSV the comma. */
 static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
     for (int c = 0; c < lines->columns; c++) {
+        et_prediction_column *column = &lines->column[c];
+        const bool named = is_named(lines, p, column->output);
         et_strbuf out = ET_STRBUF_INIT;
         et_strbuf_append(&out, lines->form.csv ? c ? "," : "" : c ? ", " : "{");
         if (!lines->form.csv) {
-            et_json_print_string(&out, lines->column[c].name);
-            const int output = lines->column[c].output;
-            et_strbuf_append(&out, output < 0 ? ": " : is_named(lines, p, output) ? ": {" : ": [");
+            et_json_print_string(&out, column->name);
+            et_strbuf_append(&out, named ? ": {" : is_list(p, column->output) ? ": [" : ": ");
         }
-        lines->column[c].lead = et_strbuf_detach(&out);
-        if (!lines->column[c].lead)
+        column->lead = et_strbuf_detach(&out);
+        if (!column->lead)
             return et_alloc_failed(error, 1, "names");
+        int status =
+            named ? print_names(column, &p->output[output_of(p, column->output)], error) : ET_OK;
+        if (status)
+            return status;
     }
     return ET_OK;
 }
 
-/* `"setosa"`, and as a key `, "setosa": `. */
 static int print_label(et_prediction_lines *lines, int i, const char *text, et_error *error)
 {
-    et_strbuf label = ET_STRBUF_INIT, score = ET_STRBUF_INIT;
+    et_strbuf label = ET_STRBUF_INIT;
     if (lines->form.csv)
         append_csv(&label, text, strlen(text));
     else
         et_json_print_string(&label, text);
     et_strbuf_append(&label, "");
-    et_strbuf_printf(&score, "%s%s: ", i ? ", " : "", et_strbuf_text(&label));
     lines->label[i] = et_strbuf_detach(&label);
-    lines->score[i] = et_strbuf_detach(&score);
-    return lines->label[i] && lines->score[i] ? ET_OK
-                                              : et_alloc_failed(error, strlen(text), "labels");
+    return lines->label[i] ? ET_OK : et_alloc_failed(error, strlen(text), "labels");
 }
 
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
+    const et_predicted_output *beside = p->beside < 0 ? NULL : &p->output[p->beside];
     int status = ET_OK;
-    lines->labels = p->facts.labels;
+    lines->labels = beside ? 2 * (int)beside->width : p->facts.labels;
     lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
-    lines->score = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->score);
-    if (!lines->label || !lines->score)
+    if (!lines->label)
         return et_alloc_failed(error, sizeof *lines->label, "labels");
     for (int i = 0; i < lines->labels && !status; i++)
-        status = print_label(lines, i, p->facts.label[i], error);
+        status = print_label(lines, i, beside ? beside->choice[i] : p->facts.label[i], error);
     return status;
 }
 
@@ -296,8 +330,10 @@ static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
     const int field = et_encoder_key(p->model->encoder, 0, &key);
     for (int i = 0; i < p->facts.outputs; i++)
         add_column(lines, p->facts.output[i].name, i);
-    if (p->facts.labels)
+    if (p->facts.labels || p->beside >= 0)
         add_column(lines, "label", LABEL);
+    if (p->quantiles >= 0 && p->output[p->quantiles].width > 1)
+        add_column(lines, "interval", INTERVAL);
     if (field >= 0 && !is_kept(lines, p, field))
         add_key(lines, key);
     if (lines->form.numbers)
@@ -343,40 +379,42 @@ void et_prediction_lines_release(et_prediction_lines *lines)
 {
     for (int i = 0; lines->label && i < lines->labels; i++)
         et_free(lines->label[i]);
-    for (int i = 0; lines->score && i < lines->labels; i++)
-        et_free(lines->score[i]);
-    for (int c = 0; c < lines->columns; c++)
+    for (int c = 0; c < lines->columns; c++) {
+        for (int64_t i = 0; i < lines->column[c].width; i++)
+            et_free(lines->column[c].value[i]);
+        et_free(lines->column[c].value);
         et_free(lines->column[c].lead);
+    }
     et_free(lines->column);
     et_arena_release(&lines->arena);
     et_free(lines->label);
-    et_free(lines->score);
     *lines = (et_prediction_lines){ .columns = 0 };
 }
 
-/* What a value of an output is: a label's score, a target's value, or one of many. NULL: the only
- * one. */
+/* What a value is: a label's score, a target's value, or one of many. NULL: the only one. */
 static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
 {
-    const et_encoder *encoder = p->model->encoder;
-    int64_t width = p->facts.output[output].width;
-    int target = et_encoder_target(encoder);
-    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
-    if (output == p->scores)
-        return p->facts.label[i];
-    if (field && field->kind == ET_ENCODED_VALUES && field->width == width &&
-        !strcmp(p->facts.output[output].name, "values"))
+    const et_predicted_output *of = &p->output[output];
+    const int target = et_encoder_target(p->model->encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(p->model->encoder, target);
+    if (of->value)
+        return of->value[i];
+    if (field && field->kind == ET_ENCODED_VALUES && field->width == of->width &&
+        !strcmp(of->name, ET_TABULAR_VALUES))
         return field->column[i];
     snprintf(number, 24, "%" PRId64, i);
-    return width > 1 ? number : NULL;
+    return of->width > 1 ? number : NULL;
 }
 
 /* "scores.setosa,scores.versicolor"; of an output with one value that has no name its own alone. */
-static void name_values(const et_predictor *p, const char *name, int output, et_strbuf *out)
+static void name_values(const et_predictor *p, const char *name, int column, et_strbuf *out)
 {
+    static const char *const ends[] = { "low", "high" };
+    const int output = output_of(p, column);
+    const int64_t width = column == INTERVAL ? 2 : p->output[output].width;
     char number[24];
-    for (int64_t i = 0; i < p->facts.output[output].width; i++) {
-        const char *value = value_name(p, output, i, number);
+    for (int64_t i = 0; i < width; i++) {
+        const char *value = column == INTERVAL ? ends[i] : value_name(p, output, i, number);
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%s%s", name, value ? "." : "", value ? value : "");
         if (i)
@@ -396,7 +434,7 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
         const char *name = lines->column[c].name;
         if (c)
             et_strbuf_append_char(out, ',');
-        if (lines->column[c].output >= 0)
+        if (is_list(p, lines->column[c].output))
             name_values(p, name, lines->column[c].output, out);
         else
             append_csv(out, name, strlen(name));
@@ -404,25 +442,51 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
     et_strbuf_append_char(out, '\n');
 }
 
-static void append_values(const et_prediction_lines *lines, const et_predictor *p, int output,
-                          int64_t at, et_strbuf *out)
+/* Number i of an output. */
+static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
+                         int64_t at, int64_t i, et_strbuf *out)
 {
-    const float *values = et_predictor_values(p, output, at);
-    int64_t width = p->facts.output[output].width;
-    const bool named = is_named(lines, p, output);
-    for (int64_t i = 0; i < width; i++) {
-        if (named)
-            et_strbuf_append(out, lines->score[i]);
+    const et_target_unit *unit = et_predictor_unit(p, output, i);
+    if (unit)
+        append_double(lines, out, et_predictor_value(p, output, at, i), unit->scale);
+    else
+        append_number(lines, out, et_predictor_values(p, output, at)[i],
+                      output == p->scores || output == p->beside);
+}
+
+/* Whether value i of several targets with two classes is yes. */
+static bool is_yes(const et_predictor *p, int64_t at, int64_t i)
+{
+    return et_predictor_values(p, p->beside, at)[i] > 0.5f;
+}
+
+/* All of an output, or the labels of several targets. */
+static void append_values(const et_prediction_lines *lines, const et_predictor *p,
+                          const et_prediction_column *column, int64_t at, et_strbuf *out)
+{
+    const int output = output_of(p, column->output);
+    for (int64_t i = 0; i < p->output[output].width; i++) {
+        if (column->value)
+            et_strbuf_append(out, column->value[i]);
         else if (i)
             et_strbuf_append(out, lines->form.csv ? "," : ", ");
-        if (output == p->values)
-            append_double(lines, out, et_predictor_value(p, output, at, i),
-                          p->model->units[i].scale);
+        if (column->output == LABEL)
+            et_strbuf_append(out, lines->label[2 * i + is_yes(p, at, i)]);
         else
-            append_number(lines, out, values[i], output == p->scores);
+            append_value(lines, p, output, at, i, out);
     }
     if (!lines->form.csv)
-        et_strbuf_append_char(out, named ? '}' : ']');
+        et_strbuf_append_char(out, column->value ? '}' : ']');
+}
+
+/* From the lowest to the highest quantile. */
+static void append_interval(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
+                            et_strbuf *out)
+{
+    append_value(lines, p, p->quantiles, at, 0, out);
+    et_strbuf_append(out, lines->form.csv ? "," : ", ");
+    append_value(lines, p, p->quantiles, at, p->output[p->quantiles].width - 1, out);
+    et_strbuf_append(out, lines->form.csv ? "" : "]");
 }
 
 static int label_of(const et_prediction_lines *lines, const et_predictor *p, int64_t at)
@@ -436,18 +500,20 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
                              const et_prediction_row *row, et_strbuf *out)
 {
     for (int c = 0; c < lines->columns; c++) {
-        int output = lines->column[c].output;
-        et_strbuf_append(out, lines->column[c].lead);
-        if (output >= 0)
-            append_values(lines, p, output, at, out);
-        else if (output == LABEL)
+        const et_prediction_column *column = &lines->column[c];
+        et_strbuf_append(out, column->lead);
+        if (output_of(p, column->output) >= 0)
+            append_values(lines, p, column, at, out);
+        else if (column->output == INTERVAL)
+            append_interval(lines, p, at, out);
+        else if (column->output == LABEL)
             et_strbuf_append(out, lines->label[label_of(lines, p, at)]);
-        else if (output == KEY)
+        else if (column->output == KEY)
             append_key(lines, out, row->key);
-        else if (output == NUMBER)
+        else if (column->output == NUMBER)
             et_strbuf_printf(out, "%" PRId64, row->number);
         else
-            append_kept(lines, out, row, KEPT - output);
+            append_kept(lines, out, row, KEPT - column->output);
     }
     et_strbuf_append(out, lines->form.csv ? "\n" : "}\n");
 }

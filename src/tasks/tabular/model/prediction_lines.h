@@ -2,6 +2,10 @@
  *
  *   {"label": "setosa", "scores": {"setosa": 0.98123, "versicolor": 0.01877, "virginica": 0.00000}}
  *
+ *   {"label": {"rain": "yes", "wind": "no"}, "scores": {"rain": 0.73129, "wind": 0.10542}}
+ *   {"values": {"price": 12.50000, "days": 3.00000}}
+ *   {"interval": [9.1, 17.2], "quantiles": {"0.1": 9.1, "0.5": 12.4, "0.9": 17.2}}
+ *
  *   label,scores.setosa,scores.versicolor,scores.virginica
  *   setosa,0.98123,0.01877,0.00000
  *
@@ -25,8 +29,8 @@ typedef struct et_prediction_form {
     bool csv;     /* else JSON */
     bool full;    /* numbers in full, not with five decimals */
     bool numbers; /* each line has the number of the line that its row begins in */
-    bool lists;   /* in JSON, scores are a list in the order of the labels, as TensorFX prints them;
-                     else an object with labels as keys */
+    bool lists; /* in JSON, outputs are lists, scores in the order of the labels, as TensorFX prints
+                   them; else objects, where their values have names */
     et_strings keep; /* columns of the rows that lines begin with, each once; borrowed */
     const et_class_predictions *decision; /* its classes, first, threshold and costs choose the
                                              label; NULL: the most likely one; borrowed */
@@ -42,8 +46,11 @@ typedef struct et_prediction_row {
 
 typedef struct et_prediction_column {
     const char *name;
-    int output; /* -1: the label, -2: the key, -3: the number of the line, -4 and below: kept */
+    int output; /* -1: the label, -2: the key, -3: the number of the line, -4: the interval, -5 and
+                   below: kept */
     char *lead; /* what stands before its value in each line; owned */
+    char **value; /* [width]: text before each value of an output; owned. NULL: a comma */
+    int64_t width;
 } et_prediction_column;
 
 typedef struct et_prediction_lines {
@@ -52,8 +59,7 @@ typedef struct et_prediction_lines {
     et_prediction_column
         *column;    /* [columns]: the kept ones as given, then others by name; owned */
     et_arena arena; /* of names that differ from the columns' */
-    char **label;   /* [labels]: as they are printed; owned */
-    char **score;   /* [labels]: text before the label's score; owned */
+    char **label; /* [labels]: as they are printed; of several targets no and yes of each; owned */
     int labels;
 } et_prediction_lines;
 

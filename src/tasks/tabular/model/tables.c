@@ -94,7 +94,7 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
     const et_value *before = status ? NULL : et_experiment_tree(e, arena);
     if (!status)
         status = assign(e, "task.train_data.input_path", table->path, arena, error);
-    if (!status)
+    if (!status && table->target)
         status = assign(e, "task.target", table->target, arena, error);
     if (!status && table->settings)
         status = et_experiment_set(e, table->settings, arena, error);
@@ -187,7 +187,7 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
                   et_error *error)
 {
     *out = NULL;
-    if (!path || !*path || !target || !*target)
+    if (!path || !*path || (target ? !*target : !settings))
         return et_fail(error, ET_ECONFIG, "et_table_open: give %s",
                        path && *path ? "the column to predict" : "a CSV file");
     et_table *t = et_alloc_zero(1, sizeof *t);
@@ -195,9 +195,9 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
         return et_alloc_failed(error, sizeof *t, "a table");
     t->arena = (et_arena)ET_ARENA_INIT;
     t->path = et_arena_strdup(&t->arena, path);
-    t->target = et_arena_strdup(&t->arena, target);
+    t->target = target ? et_arena_strdup(&t->arena, target) : NULL;
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
-    int status = t->path && t->target && (t->settings || !settings)
+    int status = t->path && (t->target || !target) && (t->settings || !settings)
                      ? open_task(t, error)
                      : et_alloc_failed(error, strlen(path), "a table");
     if (status)

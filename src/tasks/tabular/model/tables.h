@@ -12,7 +12,7 @@
 
 struct et_table {
     et_arena arena;
-    const char *path, *target, *settings;  /* in arena; settings NULL: none */
+    const char *path, *target, *settings; /* in arena; NULL: no settings, or they name the target */
     et_artifact_text text[ET_TABLE_TEXTS]; /* bytes are owned; NULL: not known yet */
     et_device *device;
     et_params *params; /* of a task without a model */

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/threads/thread.h"
 #include "engine/exec/pass.h"
+#include "tasks/tabular/graph.h"
 #include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
@@ -84,8 +85,9 @@ static int find_outputs(et_predictor *p, et_error *error)
                 error, ET_ECONFIG,
                 "%s: output %s is not a float32 value per row, or there are more than %d outputs",
                 p->model->directory, name, ET_NODES_MAX);
-        p->output[p->outputs++] =
-            (et_predicted_output){ name, et_shape_count(values.shape) / rows, values.data };
+        p->output[p->outputs++] = (et_predicted_output){
+            .name = name, .width = et_shape_count(values.shape) / rows, .values = values.data
+        };
     }
     if (!p->outputs)
         return et_fail(error, ET_ECONFIG, "%s: the model has no output", p->model->directory);
@@ -93,32 +95,55 @@ static int find_outputs(et_predictor *p, et_error *error)
     return ET_OK;
 }
 
+static int find_output(const et_predictor *p, const char *name, int64_t width)
+{
+    for (int i = 0; i < p->outputs; i++)
+        if (!strcmp(p->output[i].name, name) && p->output[i].width == width)
+            return i;
+    return -1;
+}
+
 /* Labels are those of the first target, where there is a score for each; values are those of
  * targets whose unit is known. */
 static void find_targets(et_predictor *p)
 {
     const et_encoder *encoder = p->model->encoder;
-    int target = et_encoder_target(encoder);
+    const int target = et_encoder_target(encoder);
     const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
-    p->scores = p->values = -1;
-    for (int i = 0; i < p->outputs; i++)
-        if (!strcmp(p->output[i].name, ET_TABULAR_VALUES) &&
-            p->output[i].width == p->model->unit_count)
-            p->values = i;
-    if (!field || field->kind != ET_ENCODED_CLASS)
+    const et_strings *levels = p->model->graph ? et_tabular_graph_levels(p->model->graph) : NULL;
+    const int64_t units = p->model->unit_count;
+    p->scores = p->beside = p->quantiles = -1;
+    p->values = units ? find_output(p, ET_TABULAR_VALUES, units) : -1;
+    if (!field)
         return;
-    for (int i = 0; i < p->outputs; i++)
-        if (!strcmp(p->output[i].name, "scores") && p->output[i].width == field->classes) {
-            p->scores = i;
-            p->classes = field->classes;
-            p->labels = field->label;
-        }
+    if (field->kind == ET_ENCODED_CLASS)
+        p->scores = find_output(p, ET_TABULAR_SCORES, field->classes);
+    if (field->kind == ET_ENCODED_LABELS)
+        p->beside = find_output(p, ET_TABULAR_SCORES, field->width);
+    if (levels && levels->count)
+        p->quantiles = find_output(p, ET_TABULAR_QUANTILES, (int64_t)levels->count);
+    const int numbers = field->kind == ET_ENCODED_VALUES && field->width > 1
+                            ? find_output(p, ET_TABULAR_VALUES, field->width)
+                            : -1;
+    if (p->scores >= 0) {
+        p->classes = field->classes;
+        p->labels = p->output[p->scores].value = field->label;
+    }
+    if (p->beside >= 0) {
+        p->output[p->beside].value = field->column;
+        p->output[p->beside].choice = field->label;
+    }
+    if (p->quantiles >= 0)
+        p->output[p->quantiles].value = levels->items;
+    if (numbers >= 0)
+        p->output[numbers].value = field->column;
 }
 
 static void state_facts(et_predictor *p)
 {
     for (int i = 0; i < p->outputs; i++)
-        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width };
+        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width, p->output[i].value,
+                                         p->output[i].choice };
     p->facts = (et_table_facts){ .output = p->shown,
                                  .outputs = p->outputs,
                                  .label = p->labels,
@@ -253,16 +278,28 @@ const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
     return p->output[output].values + at * p->output[output].width;
 }
 
+const et_target_unit *et_predictor_unit(const et_predictor *p, int output, int64_t i)
+{
+    if (output < 0 || !p->model->unit_count)
+        return NULL;
+    return output == p->values      ? &p->model->units[i]
+           : output == p->quantiles ? &p->model->units[0]
+                                    : NULL;
+}
+
 double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t i)
 {
     const double value = (double)et_predictor_values(p, output, at)[i];
-    const et_target_unit *unit = output == p->values ? &p->model->units[i] : NULL;
+    const et_target_unit *unit = et_predictor_unit(p, output, i);
     return unit ? unit->offset + unit->scale * value : value;
 }
 
 int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_error *error)
 {
-    const int output = p->scores >= 0 ? p->scores : p->values;
+    const int output = p->scores >= 0      ? p->scores
+                       : p->beside >= 0    ? p->beside
+                       : p->quantiles >= 0 ? p->quantiles
+                                           : p->values;
     for (int64_t i = 0; output >= 0 && i < p->output[output].width; i++)
         if (!isfinite(et_predictor_value(p, output, at, i)))
             return et_fail(error, ET_EDATA,

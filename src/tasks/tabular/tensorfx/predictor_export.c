@@ -89,15 +89,19 @@ static const char *put_output(void *payload, et_onnx *to, const char *name, cons
                               et_onnx_type *type)
 {
     const et_predictor *p = payload;
-    const int64_t count = p->model->unit_count;
-    if (p->values < 0 || strcmp(name, p->output[p->values].name) != 0)
+    int output = 0;
+    while (output < p->outputs && strcmp(p->output[output].name, name) != 0)
+        output++;
+    if (output == p->outputs || !et_predictor_unit(p, output, 0))
         return value;
+    const int64_t count = p->output[output].width;
     double *numbers = et_alloc(2 * (size_t)count, sizeof *numbers);
     if (!numbers)
         return NULL;
     for (int64_t k = 0; k < count; k++) {
-        numbers[k] = p->model->units[k].offset;
-        numbers[count + k] = p->model->units[k].scale;
+        const et_target_unit *unit = et_predictor_unit(p, output, k);
+        numbers[k] = unit->offset;
+        numbers[count + k] = unit->scale;
     }
     const char *wide = et_onnx_call(to, "Cast", value);
     et_onnx_set_int(to, "to", ET_ONNX_F64);

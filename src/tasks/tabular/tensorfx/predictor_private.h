@@ -63,7 +63,9 @@ int et_table_model_load(et_table_model *model, const et_artifact *artifact,
 typedef struct et_predicted_output {
     const char *name;
     int64_t width;
-    const float *values; /* [batch_size, width]; of the last run */
+    const float *values;       /* [batch_size, width]; of the last run */
+    const char *const *value;  /* [width]: names; NULL: none. The encoder's, or the graph's */
+    const char *const *choice; /* as in et_table_output; the encoder's */
 } et_predicted_output;
 
 struct et_predictor {
@@ -80,8 +82,10 @@ struct et_predictor {
     size_t *size; /* [the same]: bytes of an item; owned */
     et_predicted_output output[ET_NODES_MAX];
     int outputs;
-    int scores; /* the output that labels are read off; -1: numbers are predicted */
-    int values; /* the output in its own unit; -1: none */
+    int scores;    /* the output that labels are read off; -1: there are none */
+    int beside;    /* the scores of several targets with two classes each; -1: none */
+    int values;    /* the output in its own unit; -1: none */
+    int quantiles; /* the same, all in the unit of one target; -1: none */
     int classes;
     const char *const *labels; /* [classes]; the encoder's */
     et_table_output shown[ET_NODES_MAX];
@@ -94,6 +98,8 @@ int et_predictor_put(et_predictor *predictor, int64_t at, const et_cell *cells, 
                      et_error *error);
 int et_predictor_run(et_predictor *predictor, int64_t count, et_error *error);
 const float *et_predictor_values(const et_predictor *predictor, int output, int64_t at);
+/* The unit of number i of an output; NULL: it is as the graph has it. */
+const et_target_unit *et_predictor_unit(const et_predictor *predictor, int output, int64_t i);
 /* The same, number i of them, in the unit of the target as the file has it. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
 /* ET_EDATA: scores, or values of a target, of the row at that place of the last run are not
