@@ -96,6 +96,10 @@ static double add(double a, double b)
 {
     return a + b;
 }
+static double subtract(double a, double b)
+{
+    return a - b;
+}
 static double multiply(double a, double b)
 {
     return a * b;
@@ -134,9 +138,16 @@ static const struct {
     const char *op;
     pair_fn *fn;
 } pairs[] = {
-    { "Add", add },        { "Mul", multiply },       { "Less", is_less },
-    { "Equal", is_equal }, { "Greater", is_greater }, { "GreaterOrEqual", is_not_less },
-    { "Or", either },      { "Max", larger },         { "Min", smaller },
+    { "Add", add },
+    { "Sub", subtract },
+    { "Mul", multiply },
+    { "Less", is_less },
+    { "Equal", is_equal },
+    { "Greater", is_greater },
+    { "GreaterOrEqual", is_not_less },
+    { "Or", either },
+    { "Max", larger },
+    { "Min", smaller },
 };
 
 static evaluated of_pair(pair_fn *fn, const evaluated *a, const evaluated *b)
@@ -342,12 +353,13 @@ static evaluated of_each(const node *n, const evaluated *x)
             to.data[i] = tanh(x->data[i]);
         else if (!strcmp(n->op_type, "Softplus"))
             to.data[i] = log1p(exp(x->data[i]));
+        else if (!strcmp(n->op_type, "Sigmoid"))
+            to.data[i] = 1 / (1 + exp(-x->data[i]));
     return to;
 }
 
-static const char *const ones[] = {
-    "Relu", "IsNaN", "Identity", "Cast", "Cos", "Tanh", "Softplus"
-};
+static const char *const ones[] = { "Relu", "IsNaN", "Identity", "Cast",
+                                    "Cos",  "Tanh",  "Softplus", "Sigmoid" };
 
 static evaluated compute(const node *n, const evaluated *const *in)
 {

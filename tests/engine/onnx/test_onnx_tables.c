@@ -34,23 +34,33 @@ static const char *const features =
     "- {name: ids, type: concat, features: [{name: emb, type: embed}, {name: hashed, type: hash, "
     "transform: {buckets: 7}}, {name: crossed, type: cross, fields: [cone, ctwo], transform: "
     "{buckets: 11}}]}\n"
-    "- {name: Y, type: target, fields: y}\n";
+    "- {name: Y, type: target, fields: ";
 
-/* Letters of a, b, c and 1e9 +- 100, or classes. */
-static void write_table(const char *path, bool classes)
+/* What the targets are: 1e9 +- 100, three classes, or two of two classes. */
+typedef enum target {
+    VALUES,
+    CLASSES,
+    LABELS,
+} target;
+
+/* Letters of a, b, c and targets. */
+static void write_table(const char *path, target targets)
 {
     et_random random = { 9, 0, 1 };
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < CELLS; i++)
         fprintf(file, "%s%s", i ? "," : "", columns[i]);
+    fputs(targets == LABELS ? ",second" : "", file);
     for (int i = 0; i < ROWS; i++) {
         double x = (double)et_random_normal(random, (uint64_t)(2 * i));
         int k = (int)(et_random_uniform(random, (uint64_t)(2 * i + 1)) * 81);
         fprintf(file, "\n%.3f,%.3f,%.2f,%.3f,%.2f,%c,%c,%c,%c,%c,2024-0%d-1%d,", x, fabs(x) + i % 3,
                 k / 9.0, x * x, k % 7 + 0.5, 'u' + k % 3, 'a' + k / 3 % 3, 'x' + k / 9 % 3,
                 'm' + k % 2, 'o' + i % 2, 1 + i % 9, i % 8);
-        if (classes)
+        if (targets == LABELS)
+            fprintf(file, "%c,%s", "pq"[x > 0.5], k % 2 ? "yes" : "no");
+        else if (targets == CLASSES)
             fprintf(file, "%c", "pqr"[x > 0.5 ? 0 : x > -0.5 ? k % 2 + 1 : 2]);
         else
             fprintf(file, "%.3f", 1e9 + 100 * x + 30 * (k / 3 % 3));
@@ -86,7 +96,7 @@ static const et_encoder *encoder_of(const table *t)
  * rule for it. */
 static row *add(table *t, int column, const char *text)
 {
-    et_cell cells[CELLS] = { { NULL, 0 } };
+    et_cell cells[CELLS + 1] = { { NULL, 0 } };
     float x[COLUMNS];
     int32_t ids[IDS];
     void *const to[] = { x, ids, NULL, NULL };
@@ -275,12 +285,19 @@ static void check_run(const char *run)
     "train %s --experiment tabular/mlp_small --data " data " --target y --epochs 8 --seed 3 -q "   \
     "--set task.features_path=features.yaml"
 
+static void write_features(const char *targets)
+{
+    char text[1200];
+    snprintf(text, sizeof text, "%s%s}\n", features, targets);
+    bad_write_text("features.yaml", text);
+}
+
 static void test_onnx_tables__as_predict(void **state)
 {
     (void)state;
-    bad_write_text("features.yaml", features);
-    write_table("values.csv", false);
-    write_table("classes.csv", true);
+    write_features("y");
+    write_table("values.csv", VALUES);
+    write_table("classes.csv", CLASSES);
     bad_end end = succeed(TRAIN_ON("values.csv"), "values");
     bad_release(&end);
     check_run("values");
@@ -308,11 +325,31 @@ static void test_onnx_tables__of_several_models(void **state)
     check_run("search");
 }
 
+/* Quantiles, of one model and of members, and targets of two classes each. */
+static void test_onnx_tables__of_several_numbers(void **state)
+{
+    (void)state;
+    bad_end end =
+        succeed(SEVERAL("tabular/mlp", "values.csv", "--quantiles 0.1,0.5,0.9"), "quantiles");
+    bad_release(&end);
+    check_run("quantiles");
+    end = succeed(SEVERAL("tabular/tabm", "values.csv", "--quantiles 0.3,0.4"), "members");
+    bad_release(&end);
+    check_run("members");
+    write_features("[y, second]");
+    write_table("labels.csv", LABELS);
+    end = succeed("train labels --experiment tabular/mlp --data labels.csv --target second,y "
+                  "--epochs 8 --seed 3 -q --set task.features_path=features.yaml");
+    bad_release(&end);
+    check_run("labels");
+    write_features("y");
+}
+
 /* The schema has a replacement for a missing value, and a required value. */
 static void test_onnx_tables__defaults(void **state)
 {
     (void)state;
-    bad_write_text("features.yaml", features);
+    write_features("y");
     bad_write_text("schema.yaml", "fields:\n"
                                   "- {name: num, type: real, default: 2.5}\n"
                                   "- {name: lg, type: real}\n- {name: sc, type: real}\n"
@@ -323,7 +360,7 @@ static void test_onnx_tables__defaults(void **state)
                                   "- {name: cone, type: discrete}\n"
                                   "- {name: ctwo, type: discrete}\n"
                                   "- {name: day, type: discrete}\n- {name: y, type: real}\n");
-    write_table("values.csv", false);
+    write_table("values.csv", VALUES);
     bad_end end = succeed(TRAIN_ON("values.csv") ",task.schema_path=schema.yaml", "defaults");
     bad_release(&end);
     static table t;
@@ -348,8 +385,8 @@ static void test_onnx_tables__defaults(void **state)
 static void test_onnx_tables__runtime(void **state)
 {
     (void)state;
-    static const char *const models[] = { "values", "classes",    "defaults",
-                                          "folds",  "classfolds", "search" };
+    static const char *const models[] = { "values",     "classes",   "defaults", "folds", "search",
+                                          "classfolds", "quantiles", "members",  "labels" };
     const char *peers = getenv("ET_PEERS");
     char python[512], line[1200];
     snprintf(python, sizeof python, "%s/bin/python", peers ? peers : ET_TEST_BUILD "/peers/venv");
@@ -369,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onnx_tables__as_predict),
         cmocka_unit_test(test_onnx_tables__of_several_models),
+        cmocka_unit_test(test_onnx_tables__of_several_numbers),
         cmocka_unit_test(test_onnx_tables__defaults),
         cmocka_unit_test(test_onnx_tables__runtime),
     };
