@@ -1,5 +1,5 @@
 /* Finds parts of a target that cannot be learned or measured, before the first step: classes
- * without training rows, classes without validation rows, numbers that are all equal. */
+ * without training rows, classes without validation rows, numbers or labels that are all equal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@
 /* Of the rows of a part of the data. */
 typedef struct target_seen {
     const et_encoded_field *target;
-    int field;      /* classes, or the numbers as they are written, in a batch */
-    int64_t *count; /* [classes] rows of each; of numbers [width] rows that differ from the first */
-    double *first;  /* [width] of numbers */
+    int field;      /* classes, labels, or the numbers as they are written, in a batch */
+    int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
+    double *first;  /* [width] of others */
 } target_seen;
 
 static void see_classes(void *payload, const et_batch *batch, int64_t first)
@@ -42,18 +42,39 @@ static void see_numbers(void *payload, const et_batch *batch, int64_t first)
         }
 }
 
+static void see_labels(void *payload, const et_batch *batch, int64_t first)
+{
+    const target_seen *s = payload;
+    const int64_t width = s->target->width;
+    const float *label = batch->data[s->field];
+    for (int64_t i = 0; i < batch->filled[0] * width; i++) {
+        if (first + i / width == 0)
+            s->first[i] = (double)label[i];
+        s->count[i % width] += (double)label[i] != s->first[i % width];
+    }
+}
+
+/* Classes, or targets. */
+static int64_t parts_of(const et_encoded_field *target)
+{
+    return target->kind == ET_ENCODED_CLASS ? target->classes : target->width;
+}
+
 /* Counts anew. */
 static int see(target_seen *s, const et_tabular_task *task, et_samples *rows, et_error *error)
 {
-    const int written = et_encoder_written(task->encoder);
+    const et_encoded_kind kind = s->target->kind;
     const char *field =
-        task->target.classes ? task->target.field : et_encoder_field(task->encoder, written)->name;
+        kind == ET_ENCODED_VALUES
+            ? et_encoder_field(task->encoder, et_encoder_written(task->encoder))->name
+            : task->target.field;
     s->field = et_layout_find(&rows->layout, field);
-    memset(s->count, 0,
-           (size_t)(task->target.classes ? task->target.classes : task->target.values) *
-               sizeof *s->count);
-    return et_tabular_read(rows, rows->count, task->target.classes ? see_classes : see_numbers, s,
-                           error);
+    memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
+    return et_tabular_read(rows, rows->count,
+                           kind == ET_ENCODED_CLASS    ? see_classes
+                           : kind == ET_ENCODED_LABELS ? see_labels
+                                                       : see_numbers,
+                           s, error);
 }
 
 /* ---- messages ---- */
@@ -61,7 +82,8 @@ static int see(target_seen *s, const et_tabular_task *task, et_samples *rows, et
 #define NAMED_MAX 8
 
 /* "a, b and c", of many the first ones; how many there are. */
-static int name_missing(const char *const *names, const int64_t *count, int all, et_strbuf *text)
+static int name_missing(const char *const *names, const int64_t *count, int all, const char *noun,
+                        et_strbuf *text)
 {
     int missing = 0, at = 0;
     for (int i = 0; i < all; i++)
@@ -74,14 +96,29 @@ static int name_missing(const char *const *names, const int64_t *count, int all,
             at++;
         }
     if (shown < missing)
-        et_strbuf_printf(text, " and %d more classes", missing - shown);
+        et_strbuf_printf(text, " and %d more %s", missing - shown, noun);
     return missing;
+}
+
+/* Targets of two classes that all rows have one of. */
+static void tell_alike(const target_seen *s, const char *rows, const char *so)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    if (name_missing(s->target->column, s->count, (int)s->target->width, "targets", &names))
+        et_log(ET_LOG_WARNING, "target %s: all %s have the same label: %s", et_strbuf_text(&names),
+               rows, so);
+    et_strbuf_release(&names);
 }
 
 static void tell_unlearned(const target_seen *s)
 {
     et_strbuf names = ET_STRBUF_INIT;
-    const int missing = name_missing(s->target->label, s->count, s->target->classes, &names);
+    if (s->target->kind == ET_ENCODED_LABELS) {
+        tell_alike(s, "training rows", "the model cannot learn the other one");
+        return;
+    }
+    const int missing =
+        name_missing(s->target->label, s->count, s->target->classes, "classes", &names);
     if (missing)
         et_log(ET_LOG_WARNING, "target %s: no training row has %s: the model cannot learn %s",
                s->target->column[0], et_strbuf_text(&names),
@@ -102,9 +139,15 @@ static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, c
 {
     et_strbuf names = ET_STRBUF_INIT;
     const bool classes = task->target.classes > 0;
-    const int64_t all = classes ? s->target->classes : s->target->width;
+    if (task->target.labels) {
+        char rows[200];
+        snprintf(rows, sizeof rows, "rows that are %.160s", where);
+        tell_alike(s, rows, "F1 and AUC are meaningless");
+        return;
+    }
     const int missing =
-        name_missing(classes ? s->target->label : s->target->column, s->count, (int)all, &names);
+        name_missing(classes ? s->target->label : s->target->column, s->count,
+                     (int)parts_of(s->target), classes ? "classes" : "targets", &names);
     if (missing && classes)
         et_log(ET_LOG_WARNING, "target %s: no row of %s is %s: %s", s->target->column[0],
                et_strbuf_text(&names), where, unmeasured(task, s, missing));
@@ -121,7 +164,7 @@ static int look(target_seen *s, const et_tabular_task *task, et_error *error)
 {
     const et_tabular_set *sets = task->options.validation_data.sets.items;
     int status = ET_OK;
-    if (task->target.classes) {
+    if (!task->target.values) {
         status = see(s, task, task->training, error);
         if (!status)
             tell_unlearned(s);
@@ -142,10 +185,9 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
 {
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    const bool classes = target->kind == ET_ENCODED_CLASS;
-    const size_t count = (size_t)(classes ? target->classes : target->width);
+    const size_t count = (size_t)parts_of(target);
     if (task->context.reader || et_comm_rank(task->context.comm) ||
-        (!classes && et_encoder_written(task->encoder) < 0))
+        (target->kind == ET_ENCODED_VALUES && et_encoder_written(task->encoder) < 0))
         return ET_OK;
     target_seen s = { .target = target,
                       .count = et_alloc(count, sizeof *s.count),

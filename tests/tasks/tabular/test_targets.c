@@ -82,6 +82,8 @@ static int set_up(void **state)
         write_table("mixed.csv", 0, 300, "0123456");
         write_table("others.csv", LEARNED, OTHERS, "01234567");
         write_table("rows.csv", LEARNED, OTHERS, "01");
+        bad_write_text("calm.csv", "x,z,p,q,rain,wind,snow\n0.1,1,0,0,yes,1,false\n"
+                                   "-0.1,-1,0,0,no,0,false\n0.2,0.3,0,0,yes,0,false\n");
     }
     return status;
 }
@@ -268,6 +270,23 @@ static void test_targets__labels(void **state)
     assert_int_equal(strncmp(lines, "{\"label\": {\"rain\": \"", 20), 0);
     assert_non_null(strstr(lines, "\"}, \"scores\": {\"rain\": "));
     free(lines);
+}
+
+/* Answers that are all alike cannot be learned or scored, which is said. */
+static void test_targets__all_alike(void **state)
+{
+    (void)state;
+    bad_end end = succeed("train alike --experiment tabular/linear --data mixed.csv --epochs 1 "
+                          "--valid calm.csv --target rain,wind,snow");
+    bad_assert_says("train", end.err,
+                    "target snow: all rows that are in the validation data have "
+                    "the same label: F1 and AUC are meaningless");
+    if (strstr(end.err, "all training rows"))
+        fail_msg("%s", end.err);
+    bad_release(&end);
+    end = succeed("evaluate alike calm.csv --json");
+    bad_assert_says("evaluate", end.out, "\"validation_auc\": null");
+    bad_release(&end);
 }
 
 /* ---- quantiles ---- */
@@ -543,9 +562,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets__numbers),   cmocka_unit_test(test_targets__labels),
-        cmocka_unit_test(test_targets__quantiles), cmocka_unit_test(test_targets__models),
-        cmocka_unit_test(test_targets__folds),     cmocka_unit_test(test_targets__killed),
-        cmocka_unit_test(test_targets__refuses),
+        cmocka_unit_test(test_targets__all_alike), cmocka_unit_test(test_targets__quantiles),
+        cmocka_unit_test(test_targets__models),    cmocka_unit_test(test_targets__folds),
+        cmocka_unit_test(test_targets__killed),    cmocka_unit_test(test_targets__refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
