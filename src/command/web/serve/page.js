@@ -85,14 +85,23 @@ function showScores(prediction) {
         element("span", { class: "number" }, (100 * score).toFixed(1) + " %")));
 }
 
+/* "12.5, 3", and of several targets "price: 12.5, days: 3". */
+function line(value) {
+    return Array.isArray(value) ? value.join(", ")
+        : value && typeof value === "object" ? Object.entries(value).map(([name, one]) => `${name}: ${one}`).join(", ")
+        : String(value);
+}
+
 function show(value) {
     const first = (value.predictions || [])[0], box = $("answer");
     if (value.translations)
         box.replaceChildren(...value.translations.map(line => element("p", {}, line)));
     else if (first && first.scores)
-        box.replaceChildren(element("p", { class: "label" }, first.label), ...showScores(first));
+        box.replaceChildren(element("p", { class: "label" }, line(first.label)), ...showScores(first));
     else if (first && first.values)
-        box.replaceChildren(element("p", { class: "label" }, first.values.join(", ")));
+        box.replaceChildren(element("p", { class: "label" }, line(first.values)));
+    else if (first && first.quantiles)
+        box.replaceChildren(element("p", { class: "label" }, line(first.quantiles)));
     else
         box.replaceChildren(element("pre", {}, JSON.stringify(value, null, 2)));
 }
