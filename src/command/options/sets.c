@@ -81,21 +81,19 @@ static const char *last_word(const et_option_words *words)
     return words ? word_at(words, words->times - 1, 0) : NULL;
 }
 
-/* The names in the words of every use. */
+/* The names in the word of the last use. */
 static int name_items(et_value **out, const et_option_words *words, const char *option,
                       et_arena *arena, et_error *error)
 {
-    et_strings given = { NULL, 0 }, names;
-    const char **items = et_arena_array(arena, (size_t)words->times, sizeof *items);
-    for (int time = 0; items && time < words->times; time++)
-        items[given.count++] = word_at(words, time, 0);
-    given.items = items;
-    *out = et_value_list(arena);
-    int status = items && *out ? et_name_list_read(&names, option, &given, arena, error)
-                               : et_alloc_failed(error, 0, "settings");
-    for (size_t i = 0; !status && i < names.count; i++)
+    const char *word = last_word(words);
+    et_strings names;
+    int status = et_name_list_read(&names, option, &(et_strings){ &word, 1 }, arena, error);
+    *out = status ? NULL : et_value_list(arena);
+    for (size_t i = 0; *out && i < names.count; i++)
         et_value_add_string(*out, names.items[i]);
-    return !status && et_value_failed(*out) ? et_alloc_failed(error, 0, "settings") : status;
+    if (status)
+        return status;
+    return *out && !et_value_failed(*out) ? ET_OK : et_alloc_failed(error, 0, "settings");
 }
 
 /* The words of every use, as a list; a single word as a scalar. */

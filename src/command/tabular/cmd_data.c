@@ -308,12 +308,16 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
-/* The names live in arena. */
+/* Those of the last use; the names live in arena. */
 static int name_targets(data_options *args, et_arena *arena, et_error *error)
 {
+    const size_t uses = args->targets.count;
     et_strings names;
-    int status = et_name_list_read(&names, "--target", &args->targets, arena, error);
-    if (status || !names.count)
+    if (!uses)
+        return ET_OK;
+    int status = et_name_list_read(
+        &names, "--target", &(et_strings){ &args->targets.items[uses - 1], 1 }, arena, error);
+    if (status)
         return status;
     args->options.target = names.items[0];
     args->options.more_targets = (et_strings){ names.items + 1, names.count - 1 };

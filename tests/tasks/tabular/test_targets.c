@@ -177,6 +177,26 @@ static void test_targets__numbers(void **state)
     free(lines);
 }
 
+/* Names are a row of CSV, and the last use of the option counts. */
+static void test_targets__names(void **state)
+{
+    (void)state;
+    bad_write_text("names.csv", "x,\"a, b\",c\n1,2,3.5\n2,3,1.5\n3,5,0.5\n4,4,2\n5,2,1\n6,1,4\n");
+    train("names", "linear", "--data names.csv --epochs 1 --target x --target '\"a, b\",c'");
+    char *lines = printed("predict", "names", "names.csv");
+    assert_int_equal(strncmp(lines, "{\"values\": {\"a, b\": ", 20), 0);
+    free(lines);
+    lines = printed("predict", "names", "names.csv --output-format csv");
+    assert_int_equal(strncmp(lines, "\"values.a, b\",values.c\n", 23), 0);
+    free(lines);
+    bad_end end = succeed("data analyze names.csv --json --dry-run --target '\"a, b\",c'");
+    bad_assert_says("data analyze", end.out, "\"target\": [");
+    bad_release(&end);
+    end = succeed("data analyze names.csv --json --dry-run --target c");
+    bad_assert_says("data analyze", end.out, "\"target\": \"c\"");
+    bad_release(&end);
+}
+
 /* ---- labels ---- */
 
 static bool answer(const known_row *r, int k)
@@ -236,7 +256,7 @@ static void test_targets__labels(void **state)
 {
     (void)state;
     static const char *const names[] = { "scores.rain", "scores.wind", "scores.snow" };
-    train("labels", "mlp", "--data labels.csv --target rain,wind --target snow --epochs 12");
+    train("labels", "mlp", "--data labels.csv --target rain,wind,snow --epochs 12");
     char *scores = printed("evaluate", "labels", "others.csv");
     char *lines = printed("predict", "labels", "rows.csv --output-format csv --full");
     char cells[16][40];
@@ -340,7 +360,7 @@ static void test_targets__quantiles(void **state)
                                          "quantiles.0.5", "quantiles.0.9" };
     static const double level[] = { 0.1, 0.5, 0.9 };
     train("noise", "mlp",
-          "--data noise.csv --target n --quantiles .1,0.50 --quantiles 0.9 "
+          "--data noise.csv --target n --quantiles .1,0.50,0.9 "
           "--epochs 30");
     char *scores = printed("evaluate", "noise", "others.csv");
     char *lines = printed("predict", "noise", "rows.csv --output-format csv --full");
@@ -510,7 +530,6 @@ static void test_targets__refuses(void **state)
         const char *words;
     } cases[] = {
         { BEGIN "--target p,p", 2, "--target: p is given twice" },
-        { BEGIN "--target p --target p", 2, "--target: p is given twice" },
         { BEGIN "--target p,", 2, "--target: a name is empty" },
         { BEGIN "--set 'task.target=[p, q, p]'", 3, "task.target: p is named twice" },
         { BEGIN "--target p,qq", 3, "there is no column \"qq\"" },
@@ -561,10 +580,11 @@ static void test_targets__refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets__numbers),   cmocka_unit_test(test_targets__labels),
-        cmocka_unit_test(test_targets__all_alike), cmocka_unit_test(test_targets__quantiles),
-        cmocka_unit_test(test_targets__models),    cmocka_unit_test(test_targets__folds),
-        cmocka_unit_test(test_targets__killed),    cmocka_unit_test(test_targets__refuses),
+        cmocka_unit_test(test_targets__numbers),   cmocka_unit_test(test_targets__names),
+        cmocka_unit_test(test_targets__labels),    cmocka_unit_test(test_targets__all_alike),
+        cmocka_unit_test(test_targets__quantiles), cmocka_unit_test(test_targets__models),
+        cmocka_unit_test(test_targets__folds),     cmocka_unit_test(test_targets__killed),
+        cmocka_unit_test(test_targets__refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
