@@ -13,13 +13,14 @@
 
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "base/values/json.h"
 #include "base/values/yaml.h"
 #include "command/bad_case.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "train/task/task_private.h"
 
-enum { ROWS = 200, VALID = 50 };
+enum { ROWS = 200, VALID = 50, RUNS = 5 };
 
 typedef struct fixture {
     et_arena arena;
@@ -57,14 +58,14 @@ static bad_end succeed(const char *line)
 static void write_table(const char *path, int first, int rows)
 {
     FILE *file = fopen(path, "w");
-    fprintf(file, "x,y,level,price\n");
+    fprintf(file, "x,y,level,price,up,odd\n");
     for (int i = first; i < first + rows; i++) {
         const int x = i * 37 % 101, y = i * 53 % 89;
-        fprintf(file, "%d,%d,%s,%d\n", x, y,
+        fprintf(file, "%d,%d,%s,%d,%d,%s\n", x, y,
                 x + y + i % 30 > 120  ? "high"
                 : x + y + i % 30 > 80 ? "mid"
                                       : "low",
-                3 * x - y + i % 20);
+                3 * x - y + i % 20, x > y + i % 9, (x + y) % 2 ? "yes" : "no");
     }
     fclose(file);
 }
@@ -77,8 +78,12 @@ static int set_up(void **state)
     write_table("t.csv", 0, ROWS);
     write_table("v.csv", ROWS, VALID);
     write_table("w.csv", ROWS + VALID, 30);
-    static const char *const runs[][2] = { { "class", "level" }, { "value", "price" } };
-    for (int i = 0; i < 2; i++) {
+    static const char *const runs[RUNS][2] = { { "class", "level" },
+                                               { "value", "price" },
+                                               { "values", "price,x" },
+                                               { "labels", "up,odd" },
+                                               { "quantiles", "price --quantiles 0.1,0.5,0.9" } };
+    for (int i = 0; i < RUNS; i++) {
         char line[400];
         snprintf(
             line, sizeof line,
@@ -146,31 +151,38 @@ static int64_t add_batches(fixture *f, et_source *source, et_value *state)
     return rows;
 }
 
+/* How many scores; printed has them all, the same. */
+static int compare(const et_value *scores, const et_value *printed)
+{
+    int count = 0;
+    for (const et_value *one = scores->first; one; one = one->next, count++) {
+        const et_value *there = et_value_get(printed, one->key);
+        if (!there || there->kind != one->kind)
+            fail_msg("no %s is printed", one->key);
+        if (one->kind == ET_VALUE_DICT)
+            count += compare(one, there);
+        else if (one->kind == ET_VALUE_FLOAT)
+            assert_float_equal(there->real, one->real, 1e-9);
+    }
+    return count;
+}
+
 /* Every score of the state is printed by evaluate, the same. */
 static void same_scores(fixture *f, const et_value *state, const char *line)
 {
-    et_value *results = et_value_dict(&f->arena);
-    int count = 0;
+    et_value *results = et_value_dict(&f->arena), *printed;
     ok(et_task_reduce_aggregated_logs(f->task, state, 1, results, &error));
     bad_end end = succeed(line);
-    for (const et_value *one = results->first; one; one = one->next, count++) {
-        char key[80];
-        snprintf(key, sizeof key, "\"%s\":", one->key);
-        const char *at = strstr(end.out, key);
-        if (!at)
-            fail_msg("no %s in: %s", key, end.out);
-        if (one->kind == ET_VALUE_FLOAT)
-            assert_float_equal(strtod(at + strlen(key), NULL), one->real, 1e-9);
-    }
-    assert_true(count > 2);
+    ok(et_json_parse(&printed, &f->arena, end.out, strlen(end.out), "evaluate", &error));
+    assert_true(compare(results, et_value_get(printed, "values")) > 2);
     bad_release(&end);
 }
 
 static void test_tabular_members__validation_by_hand(void **state)
 {
     (void)state;
-    static const char *const runs[] = { "class", "value" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const runs[RUNS] = { "class", "value", "values", "labels", "quantiles" };
+    for (int i = 0; i < RUNS; i++) {
         fixture f;
         char line[100];
         open_run(&f, runs[i]);

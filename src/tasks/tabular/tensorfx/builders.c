@@ -111,8 +111,9 @@ static et_node *labels_of(et_model_builder *self, et_scope *scope)
                                self->ET_CLASS->name);
     if (target->kind != ET_ENCODED_CLASS)
         return et_graph_poison(et_scope_graph(scope),
-                               "builder %s: target %s is numeric: classification needs labels",
-                               self->ET_CLASS->name, target->name);
+                               "builder %s: target %s is %s: classification needs labels",
+                               self->ET_CLASS->name, target->name,
+                               target->kind == ET_ENCODED_LABELS ? "several columns" : "numeric");
     return et_batch_input(scope, target->name);
 }
 
