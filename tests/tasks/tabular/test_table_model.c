@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <etude/predictor.h>
 #include <etude/table.h>
 
 #include "calls.h"
@@ -194,6 +195,74 @@ static void test_table_model__resumes_to_the_same_bytes(void **state)
     assert_int_equal(mkdir("temporary", 0777), 0);
 }
 
+/* ---- several targets, quantiles ---- */
+
+static void write_several(void)
+{
+    FILE *file = fopen("several.csv", "w");
+    fprintf(file, "a,b,up,low,n\n");
+    for (int i = 0; i < 300; i++) {
+        const int a = i * 37 % 101, b = i * 53 % 89;
+        fprintf(file, "%d,%d,%s,%d,%d\n", a, b, a > b ? "yes" : "no", a + b < 80, 2 * a + i % 7);
+    }
+    fclose(file);
+}
+
+/* What a program reads of a saved model, by its names. */
+static void test_table_model__several(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *settings, *output, *value, *choice;
+        int width;
+    } cases[] = {
+        { NULL, "task.target=[up, low]", "scores", "low", "1", 2 },
+        { NULL, "task.target=[n, b]", "values", "b", NULL, 2 },
+        { "n", "task.quantile_levels=[0.10, 0.5, 0.9]", "quantiles", "0.5", NULL, 3 },
+    };
+    write_several();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_table *table;
+        et_model *model;
+        et_predictor *p;
+        et_predictions *found;
+        assert_ok(et_table_open(&table, "several.csv", cases[i].target, cases[i].settings, error));
+        assert_ok(et_model_for_table(&model, table, "mlp", "task.model.mlp.width=16", error));
+        assert_ok(et_model_fit(model, et_table_source(table), &(et_fit){ .epochs = 2 }, error));
+        assert_ok(et_model_save(model, "several.safetensors", error));
+        et_model_close(model);
+        et_table_close(table);
+        assert_ok(et_predictor_open(&p, "several.safetensors", NULL, error));
+        const et_table_facts *facts = et_predictor_facts(p);
+        assert_int_equal(facts->outputs, 1);
+        assert_int_equal(facts->labels, 0);
+        const et_table_output *output = &facts->output[0];
+        assert_string_equal(output->name, cases[i].output);
+        assert_int_equal(output->width, cases[i].width);
+        assert_string_equal(output->value[1], cases[i].value);
+        assert_true(!output->choice == !cases[i].choice);
+        if (output->choice)
+            assert_string_equal(output->choice[3], cases[i].choice);
+        const et_named_cell cells[] = { { "a", "50" }, { "b", "20" } };
+        const size_t given = i == 1 ? 1 : 2;
+        assert_ok(et_predictor_predict_cells(p, cells, given, 1, &found, error));
+        assert_null(et_predictions_at(found, 0).label);
+        const double *values = et_predictions_values(found, 0, 0);
+        for (int k = 1; i == 2 && k < 3; k++)
+            assert_true(values[k] >= values[k - 1]);
+        et_predictions_free(found);
+        et_predictor_close(p);
+    }
+    et_table *table;
+    assert_fails(et_table_open(&table, "several.csv", NULL, NULL, error), ET_ECONFIG,
+                 "the column to predict");
+    assert_fails(et_table_open(&table, "several.csv", NULL, "task.held_out=0.2", error), ET_ECONFIG,
+                 "task.target is not set");
+    assert_fails(
+        et_table_open(&table, "several.csv", "n", "task.quantile_levels=[0.5, 0.5]", error),
+        ET_ECONFIG, "0.5 comes after 0.5");
+}
+
 /* ---- misuse ---- */
 
 static void test_table_model__misuse(void **state)
@@ -273,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_table_model__run_is_a_run_of_the_command),
         cmocka_unit_test(test_table_model__opens_what_the_command_trained),
         cmocka_unit_test(test_table_model__resumes_to_the_same_bytes),
+        cmocka_unit_test(test_table_model__several),
         cmocka_unit_test(test_table_model__misuse),
     };
     return cmocka_run_group_tests(tests, make_table, leave_table);
