@@ -81,6 +81,8 @@ text mono.de 40 5000
 text own.en 40 100
 text own.de 40 100
 etude import opus-mt-en-de --output runs/opus
+awk 'BEGIN { print "area,rooms,price,rent"; for (i = 0; i < 60; i++)
+    print 40 + i % 7 * 10 "," 1 + i % 4 "," 200 + i % 7 * 50 + i % 3 "," 5 + i % 7 + i % 5 / 10 }' >houses.csv
 columns people.csv income
 columns customers.csv bought
 for copy in adult new adult-train train part-1; do

@@ -310,20 +310,29 @@ static void tell_unseen(const reading *r)
                text.text);
 }
 
+/* Whether a row has several targets. */
+static bool has_several(const table *self)
+{
+    bool several = false;
+    for (int i = 0; i < self->fields; i++)
+        several |= self->parts[i].target && self->parts[i].size > sizeof(float);
+    return several;
+}
+
 /* Prints how many rows had no target. If no row is left, that is the error. */
 static int check_rows(const reading *r)
 {
     const char *path = r->rows->paths.items[0];
     if (!r->count && r->left_out)
         return et_fail(r->error, ET_EDATA,
-                       "%s: no row has a target: fill in the target (" ET_CSV_MISSING_HINT ")",
-                       path);
+                       "%s: no row has %s: fill in the target (" ET_CSV_MISSING_HINT ")", path,
+                       has_several(r->self) ? "all targets" : "a target");
     if (!r->count)
         return et_fail(r->error, ET_EDATA, "%s: no rows: give at least one", path);
     if (r->left_out)
-        et_log(ET_LOG_WARNING,
-               "%s: %s rows have no target and are left out (" ET_CSV_MISSING_HINT ")", path,
-               et_format_count(r->left_out).text);
+        et_log(ET_LOG_WARNING, "%s: %s rows %s and are left out (" ET_CSV_MISSING_HINT ")", path,
+               et_format_count(r->left_out).text,
+               has_several(r->self) ? "lack one of the targets" : "have no target");
     tell_unseen(r);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }

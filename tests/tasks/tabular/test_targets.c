@@ -197,6 +197,21 @@ static void test_targets__names(void **state)
     bad_release(&end);
 }
 
+/* A row that lacks one target is not learned from, which is said. */
+static void test_targets__missing(void **state)
+{
+    (void)state;
+    bad_write_text("gaps.csv", "x,a,b\n1,2,3\n2,,4\n3,4,\n4,5,6.5\n5,6,1\n6,,\n7,8,9\n");
+    bad_end end =
+        succeed("train gaps --experiment tabular/linear --data gaps.csv --target a,b --epochs 1");
+    bad_assert_says("train", end.err, "gaps.csv: 3 rows lack one of the targets and are left out");
+    bad_release(&end);
+    end =
+        succeed("train one_gap --experiment tabular/linear --data gaps.csv --target b --epochs 1");
+    bad_assert_says("train", end.err, "gaps.csv: 2 rows have no target and are left out");
+    bad_release(&end);
+}
+
 /* ---- labels ---- */
 
 static bool answer(const known_row *r, int k)
@@ -581,10 +596,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets__numbers),   cmocka_unit_test(test_targets__names),
-        cmocka_unit_test(test_targets__labels),    cmocka_unit_test(test_targets__all_alike),
-        cmocka_unit_test(test_targets__quantiles), cmocka_unit_test(test_targets__models),
-        cmocka_unit_test(test_targets__folds),     cmocka_unit_test(test_targets__killed),
-        cmocka_unit_test(test_targets__refuses),
+        cmocka_unit_test(test_targets__missing),   cmocka_unit_test(test_targets__labels),
+        cmocka_unit_test(test_targets__all_alike), cmocka_unit_test(test_targets__quantiles),
+        cmocka_unit_test(test_targets__models),    cmocka_unit_test(test_targets__folds),
+        cmocka_unit_test(test_targets__killed),    cmocka_unit_test(test_targets__refuses),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }

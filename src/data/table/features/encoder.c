@@ -438,8 +438,8 @@ static void finish_target(building *b, et_encoded_field *f, size_t first)
         return;
     if (classes < count)
         problem(b, b->top,
-                "%s is a number and %s has classes: name targets of one kind, or train a run for "
-                "each",
+                "%s is a number and %s has classes: name targets of one kind, make whole numbers "
+                "numbers (task.target_type: number), or train a run for each",
                 field_of(self, number), field_of(self, class));
     else if (count > 1 && b->top->field_count < (int)count)
         problem(b, b->top, "a target of classes has one value: write a field for each");
