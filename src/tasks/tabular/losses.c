@@ -7,12 +7,12 @@
  *   values    t is in the encoder's unit (et_encoder_unit). z is standardised: the loss is of z and
  *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
  *             huber, the mean over targets
- *   quantiles of levels p_1 < ... < p_K, in the same unit: that of the level next to 1/2 is
- *             z + Phi^-1(p), and the one above it is higher by softplus(z + c), the one below
- * lower; c makes it Phi^-1(p_k) - Phi^-1(p_(k-1)) where z is 0. So they never cross, in the loss as
- * in predictions, and begin as those of a normal distribution. The loss is the mean over levels of
- * max(p e, (p - 1) e), e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46,
- * 1978)
+ *   quantiles of levels p_1 < ... < p_K, in the same unit. That of the level next to 1/2 is
+ *             z + Phi^-1(p); each one above it is higher by softplus(z + c) than the one before,
+ *             each one below is lower. c makes this Phi^-1(p_k) - Phi^-1(p_(k-1)) where z is 0. So
+ *             quantiles never cross, neither in the loss nor in predictions, and begin as those of
+ *             a normal distribution. The loss is the mean over levels of max(p e, (p - 1) e) with
+ *             e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978)
  *
  * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
  * measured, is that of this mean: of values in the encoder's unit.

@@ -423,6 +423,9 @@ int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const
     return ET_OK;
 }
 
+/* Levels that are nearer have one name. */
+#define LEVELS_APART 1e-12
+
 int et_tabular_levels(double level[ET_TABULAR_QUANTILES_MAX], int *count, const et_strings *list,
                       et_error *error)
 {
@@ -439,7 +442,7 @@ int et_tabular_levels(double level[ET_TABULAR_QUANTILES_MAX], int *count, const 
                            "task.quantile_levels: \"%.40s\" is no level; give numbers above 0 and "
                            "below 1, such as 0.1, 0.5, 0.9",
                            text);
-        if (i && p <= level[i - 1])
+        if (i && p - level[i - 1] < LEVELS_APART)
             return et_fail(error, ET_ECONFIG,
                            "task.quantile_levels: %s comes after %s; write each level once, in "
                            "ascending order",
@@ -635,6 +638,10 @@ static int check_targets(const et_tabular_options *o, et_error *error)
                          "task.quantile_levels: quantiles are of one target, but task.target has "
                          "%zu columns; train a run for each",
                          target->count);
+    if (!status && levels && o->target_type == ET_TABULAR_TARGET_CLASS)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.quantile_levels: quantiles are of a number, but task.target_type is "
+                         "class; leave one of them out");
     if (!status && levels && o->loss != ET_TABULAR_LOSS_AUTO)
         status = et_fail(error, ET_ECONFIG,
                          "task.quantile_levels: quantiles are learned by the pinball loss, not by "

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/text/format.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/table.h"
@@ -48,9 +49,9 @@ static int check_names(const et_tabular_options *options, const et_encoded_field
     const et_strings *wanted = &options->target;
     if (wanted->count && wanted->count != (size_t)count)
         return et_fail(error, ET_ECONFIG,
-                       "task.target names %zu columns, but the target in the features has %lld; "
-                       "name the same columns",
-                       wanted->count, (long long)count);
+                       "task.target names %s, but the target in the features has %lld; name the "
+                       "same columns",
+                       et_format_many((int64_t)wanted->count, "column").text, (long long)count);
     for (size_t i = 0; i < wanted->count; i++) {
         int64_t k = 0;
         while (k < count && strcmp(wanted->items[i], field->column[k]) != 0)

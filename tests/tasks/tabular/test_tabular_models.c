@@ -610,6 +610,8 @@ static void test_models__targets(void **state)
     o.target = (et_strings){ (const char *const[]){ "s" }, 1 };
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,
                  "task.target is s, but the target in the features is y");
+    assert_fails(et_tabular_target_of(&target, &o, values, error), ET_ECONFIG,
+                 "task.target names 1 column, but the target in the features has 2");
     et_encoder_free(classes);
     et_encoder_free(values);
 }

@@ -398,6 +398,7 @@ static void test_target_losses__levels(void **state)
         { { "0.5", "0.1" }, "0.1 comes after 0.5" },
         { { "0.1", "0.1" }, "0.1 comes after 0.1" },
         { { "0.1", "0.10" }, "0.10 comes after 0.1" },
+        { { "0.5", "0.50000000000000011" }, "0.50000000000000011 comes after 0.5" },
     };
     double level[ET_TABULAR_QUANTILES_MAX];
     const char *many[ET_TABULAR_QUANTILES_MAX + 1];

@@ -570,6 +570,8 @@ static void test_targets__refuses(void **state)
         { BEGIN "--target p --quantiles half", 3, "\"half\" is no level" },
         { BEGIN "--target p,q --quantiles 0.5", 3, "quantiles are of one target" },
         { BEGIN "--target rain --quantiles 0.5", 3, "quantile_levels are of a number, but" },
+        { BEGIN "--target wind --quantiles 0.5 --set task.target_type=class", 3,
+          "quantiles are of a number, but task.target_type is class" },
         { BEGIN "--target p --quantiles 0.5 --set task.loss=absolute", 3,
           "not by task.loss=absolute" },
         { "train wrong --experiment tabular/mlp --data three.csv --target a,b", 3,
