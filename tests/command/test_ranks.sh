@@ -84,6 +84,19 @@ for n in 1 2; do
 done
 cmp valid1/checkpoints/ckpt-20.safetensors valid2/checkpoints/ckpt-20.safetensors >>out 2>&1 ||
     fail "ranks that validate on another table end elsewhere"
+# Several targets, and quantiles.
+for words in '--target kind,colour' '--target price --quantiles 0.1,0.9'; do
+    for n in 1 2; do
+        rm -rf "some$n"
+        # shellcheck disable=SC2086 # words
+        says 0 '^done' launch -n $n -- train $settings "some$n" $words --steps 20 \
+            --set trainer.validation_interval=10
+        sed 's/,"time":{[^}]*}//g' "some$n/metrics.jsonl" >"some$n.logs"
+    done
+    cmp some1/checkpoints/ckpt-20.safetensors some2/checkpoints/ckpt-20.safetensors >>out 2>&1 ||
+        fail "$words: ranks end elsewhere"
+    cmp some1.logs some2.logs >>out 2>&1 || fail "$words: ranks log other scores"
+done
 # shellcheck disable=SC2086 # words
 OMP_NUM_THREADS=2 says 0 '^done' launch -n 2 -- train $settings threads --steps 600
 same threads 600
