@@ -92,9 +92,11 @@ static int check(const et_decision_args *args, const et_decision_classes *classe
     if (args->threshold > 0 && args->costs.count)
         return et_fail(error, ET_EUSAGE, "give --threshold or --costs, not both");
     if (!classes->count && et_decision_is_given(args))
-        return et_fail(error, ET_EUSAGE,
-                       "the target %s is a number: --threshold and --costs are for classes",
-                       classes->target);
+        return et_fail(
+            error, ET_EUSAGE,
+            "the target %s is a number, or one of several: --threshold and --costs are for "
+            "the classes of one target",
+            classes->target);
     if (args->threshold > 0 && classes->count != 2)
         return et_fail(error, ET_EUSAGE,
                        "--threshold is for two classes, but %s has %d; give --costs",
