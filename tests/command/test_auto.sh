@@ -35,6 +35,11 @@ says 0 '^ *accuracy ' evaluate whole t.csv
 says 0 . export whole --output whole.safetensors
 says 0 complete train whole
 
+# Settings that are not the model's are named by their place, in a short line.
+cp -r whole changed
+sed -i '/^      model:/,$s/^\( *width: \)[0-9]*$/\177/' changed/params.yaml
+says 3 'task.ensemble\[[0-9]*\].model[a-z._]*.width is 77, but was [0-9]* in training; restore this value$' predict changed t.csv
+
 # ---- interrupted, killed -----------------------------------------------------------------------
 
 same() {

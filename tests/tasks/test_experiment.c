@@ -457,6 +457,42 @@ static void test_experiment__decay_of_the_run(void **state)
                  "leave no step of 6000 for the decay");
 }
 
+/* A list of groups is compared member by member; a member that an older checkpoint lacks is not. */
+static void test_experiment__groups(void **state)
+{
+    (void)state;
+    static const char groups[] = "trainer.optimizer_config.parameter_groups=";
+    const char *half = et_arena_printf(&arena, "%s[{pattern: x}, {pattern: bias, %s}]", groups,
+                                       "learning_rate_multiplier: 0.5");
+    const char *quarter = et_arena_printf(&arena, "%s[{pattern: x}, {pattern: bias, %s}]", groups,
+                                          "learning_rate_multiplier: 0.25");
+    const char *one = et_arena_printf(&arena, "%s[{pattern: x}]", groups);
+    et_experiment kept = begin("translation/tiny"), now = begin("translation/tiny");
+    et_value *values = et_value_dict(&arena);
+    const et_identity identity = { "ckpt", values };
+    assert_ok(et_experiment_set(&kept, half, &arena, error));
+    assert_ok(et_experiment_set(&now, quarter, &arena, error));
+    assert_ok(et_experiment_identify(&kept, values, error));
+    assert_fails(et_experiment_check_same(&kept, &now, &identity, "run", false, error), ET_ECONFIG,
+                 "ckpt belongs to a run with trainer.optimizer_config.parameter_groups[1]"
+                 ".learning_rate_multiplier: 0.5, but now it is 0.25");
+    assert_ok(et_experiment_set(&now, one, &arena, error));
+    assert_fails(et_experiment_check_same(&kept, &now, &identity, "run", false, error), ET_ECONFIG,
+                 "trainer.optimizer_config.parameter_groups: ");
+    et_value *list = (et_value *)et_value_path(et_value_get(values, ET_IDENTITY_TRAINING),
+                                               "trainer.optimizer_config.parameter_groups");
+    assert_non_null(list);
+    et_value *group = list->first->next;
+    assert_ok(et_experiment_set(&now, half, &arena, error));
+    assert_ok(et_experiment_check_same(&kept, &now, &identity, "run", false, error));
+    group->first = group->first->next;
+    group->count--;
+    assert_ok(et_experiment_check_same(&kept, &now, &identity, "run", false, error));
+    et_value_set_int(group, "unheard_of", 1);
+    assert_fails(et_experiment_check_same(&kept, &now, &identity, "run", false, error), ET_ECONFIG,
+                 "parameter_groups[1]: ");
+}
+
 /* In a one-of block, the branches that are not chosen are neither written nor compared; the choice
  * itself is. */
 static void test_experiment__branches(void **state)
@@ -551,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_experiment__written_and_read),
         cmocka_unit_test(test_experiment__optimizers),
         cmocka_unit_test(test_experiment__same),
+        cmocka_unit_test(test_experiment__groups),
         cmocka_unit_test(test_experiment__decay_of_the_run),
         cmocka_unit_test(test_experiment__branches),
         cmocka_unit_test(test_experiment__forms),

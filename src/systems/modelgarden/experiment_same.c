@@ -7,7 +7,8 @@
  *   fixed, model     must be equal: ET_ECONFIG, with both values
  *   ask              may change with --accept-changes, then with a warning
  *
- * A list of groups that may not change is one leaf; otherwise each of its groups is compared.
+ * A list of groups that may not change is one leaf, and the message names the first member that
+ * differs; otherwise each of its groups is compared.
  *
  * A checkpoint keeps the leaves that may not change (train/checkpoint/identity.h). Its values have
  * priority over params.yaml, which is not protected: a digit that was changed there is found, and a
@@ -195,6 +196,42 @@ static const et_value *leaf_of(const walk *w)
     return et_value_path(et_value_get(values, tree_of(w)), et_strbuf_text(&w->path));
 }
 
+/* Whether two leaves differ; then both become the first values that do, and path their place. Of
+ * groups in a list, a member that an older checkpoint lacks is not compared. */
+static bool find_difference(et_strbuf *path, const et_value **there, const et_value **now)
+{
+    const et_value *was = *there, *is = *now;
+    const bool dict = is->kind == ET_VALUE_DICT && was->kind == ET_VALUE_DICT;
+    const bool list = is->kind == ET_VALUE_LIST && was->kind == ET_VALUE_LIST && is->first &&
+                      is->first->kind == ET_VALUE_DICT && was->count == is->count;
+    if (!dict && !list)
+        return !et_identity_same(was, is);
+    const et_value *next = was->first;
+    int at = 0;
+    for (const et_value *item = is->first; item; item = item->next, at++) {
+        const et_value *old = list ? next : et_value_get(was, item->key);
+        const size_t length = path->length;
+        next = list ? next->next : NULL;
+        if (!old)
+            continue;
+        if (list)
+            et_strbuf_printf(path, "[%d]", at);
+        else
+            et_strbuf_printf(path, ".%s", item->key);
+        *there = old;
+        *now = item;
+        if (find_difference(path, there, now))
+            return true;
+        et_strbuf_truncate(path, length);
+    }
+    *there = was;
+    *now = is;
+    for (const et_value *item = dict ? was->first : NULL; item; item = item->next)
+        if (!et_value_get(is, item->key))
+            return true;
+    return false;
+}
+
 /* Three answers: refused, refused with a way to go on, accepted with a warning. */
 static int report_difference(const walk *w, const char *owner, const char *kept, const char *now)
 {
@@ -219,12 +256,11 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
 /* Compares with the checkpoint's value if it has one, else with that of params.yaml. */
 static int compare_leaf(walk *w, const et_value *leaf)
 {
-    const char *path = et_strbuf_text(&w->path);
     const et_value *there = leaf_of(w);
     const char *owner = there ? w->identity->checkpoint : w->model_dir;
     if (!there && w->kept)
-        there = et_value_leaf(w->kept, path);
-    if (!there || et_identity_same(there, leaf))
+        there = et_value_leaf(w->kept, et_strbuf_text(&w->path));
+    if (!there || !find_difference(&w->path, &there, &leaf))
         return ET_OK;
     et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
     print_value(&kept, there);
@@ -259,9 +295,8 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
 /* Of the model only: how it was trained changes nothing that it computes. */
 static int check_model_leaf(walk *w, const et_value *leaf)
 {
-    const char *path = et_strbuf_text(&w->path);
     const et_value *there = leaf_of(w);
-    if (!there || w->change != ET_CHANGE_MODEL || et_identity_same(there, leaf))
+    if (!there || w->change != ET_CHANGE_MODEL || !find_difference(&w->path, &there, &leaf))
         return ET_OK;
     et_strbuf was = ET_STRBUF_INIT, is = ET_STRBUF_INIT;
     print_value(&was, there);
@@ -269,8 +304,8 @@ static int check_model_leaf(walk *w, const et_value *leaf)
     int status = et_fail(w->error, ET_ECONFIG,
                          "%s/" ET_RUN_SETTINGS
                          " does not match %s: %s is %s, but was %s in training; restore this value",
-                         w->model_dir, w->identity->checkpoint, path, et_strbuf_text(&is),
-                         et_strbuf_text(&was));
+                         w->model_dir, w->identity->checkpoint, et_strbuf_text(&w->path),
+                         et_strbuf_text(&is), et_strbuf_text(&was));
     et_strbuf_release(&was);
     et_strbuf_release(&is);
     return status;
