@@ -1,0 +1,333 @@
+/* Models of tables that are several networks, TabM and packs: each network is compared with a plain
+ * computation in double from the weights by name. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "tasks/tabular/models_fixture.h"
+#include "tasks/tabular/pack/members.h"
+
+/* ---- TabM ---- */
+
+enum { MEMBERS = 3, BINS_OF_TABM = 4 };
+
+/* Logits of a member, from the row's columns. */
+static void tabm_member(const fixture *f, int member, const double *columns, int count, double *y)
+{
+    const et_tabular_tabm *m = &f->options.model.tabm;
+    const float *scale = weights(f, "input/scale", MEMBERS * count) + member * count;
+    double x[WIDTH_MAX];
+    for (int i = 0; i < count; i++)
+        x[i] = columns[i] * (double)scale[i];
+    for (int l = 0; l < m->num_layers; l++, count = WIDTH) {
+        char scope[20];
+        double h[WIDTH];
+        snprintf(scope, sizeof scope, "layer_%d/", l);
+        if (!m->mini && l > 0)
+            for (int i = 0; i < count; i++)
+                x[i] *= (double)part(f, scope, "input_scale", MEMBERS * count)[member * count + i];
+        const float *w = part(f, scope, "weight", count * WIDTH);
+        for (int o = 0; o < WIDTH; o++) {
+            double sum = 0;
+            for (int i = 0; i < count; i++)
+                sum += x[i] * (double)w[i * WIDTH + o];
+            if (!m->mini)
+                sum *= (double)part(f, scope, "output_scale", MEMBERS * WIDTH)[member * WIDTH + o];
+            sum += m->mini ? (double)part(f, scope, "bias", WIDTH)[o]
+                           : (double)part(f, scope, "bias", MEMBERS * WIDTH)[member * WIDTH + o];
+            h[o] = fmax(sum, 0);
+        }
+        memcpy(x, h, sizeof h);
+    }
+    for (int c = 0; c < OUTPUTS; c++) {
+        char name[40];
+        snprintf(name, sizeof name, "logits/output_%d/weight", c);
+        y[c] = (double)weights(f, "logits/bias", MEMBERS * OUTPUTS)[member * OUTPUTS + c];
+        for (int i = 0; i < WIDTH; i++)
+            y[c] += x[i] * (double)weights(f, name, MEMBERS * WIDTH)[member * WIDTH + i];
+    }
+}
+
+/* Probabilities, and the cross entropy of the label. */
+static double softmax_of(const double *y, int label, double *p)
+{
+    double sum = 0;
+    for (int c = 0; c < OUTPUTS; c++)
+        sum += exp(y[c]);
+    for (int c = 0; c < OUTPUTS; c++)
+        p[c] = exp(y[c]) / sum;
+    return -log(p[label]);
+}
+
+static void build_with_loss(et_scope *scope, void *payload)
+{
+    fixture *f = payload;
+    et_tabular_target target;
+    assert_ok(et_tabular_target_of(&target, &f->options, f->encoder, error));
+    et_node *z = et_tabular_build_outputs(scope, &f->options, f->encoder, &target, NULL);
+    et_tabular_build_loss(scope, &f->options, &target, et_batch_input(scope, "Y"), z);
+}
+
+static double measured(const et_pass *pass, const char *name)
+{
+    for (int i = 0; i < et_pass_measures(pass); i++)
+        if (!strcmp(et_pass_measured(pass, i).name, name))
+            return et_pass_measured(pass, i).total / et_pass_measured(pass, i).weight;
+    fail_msg("no measure %s", name);
+    return 0;
+}
+
+/* Scores are the mean of the members' probabilities, the loss is the mean of their losses. */
+static void test_ensembles__tabm(void **state)
+{
+    (void)state;
+    for (int mini = 0; mini < 2; mini++) {
+        fixture f = { .encoder = NULL };
+        double loss = 0, right = 0;
+        open_model(&f, ET_TABULAR_TABM);
+        et_tabular_tabm *m = &f.options.model.tabm;
+        *m = (et_tabular_tabm){ .columns = m->columns,
+                                .members = MEMBERS,
+                                .num_layers = 2,
+                                .width = WIDTH,
+                                .mini = mini,
+                                .activation = ET_ACTIVATION_RELU,
+                                .dropout = 0.1 };
+        m->columns.bins = BINS_OF_TABM;
+        assert_ok(et_device_open(&f.device, error));
+        assert_ok(et_params_new(&f.params, error));
+        assert_ok(et_pass_open(&f.pass, f.device, f.params, &f.source->layout, build_with_loss, &f,
+                               NULL, error));
+        assert_ok(et_params_materialize(f.params, false, error));
+        draw(f.params);
+        assert_ok(et_tabular_model_fit(f.params, &f.options.model, f.encoder, f.samples, error));
+        assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+        const float *scores = et_pass_output(f.pass, ET_TABULAR_SCORES).data;
+        for (int row = 0; row < ROWS; row++) {
+            double x[WIDTH_MAX], y[OUTPUTS], p[OUTPUTS], mean[OUTPUTS] = { 0 };
+            int count = flatten(&f, row, BINS_OF_TABM, usual, x);
+            for (int i = 0; i < MEMBERS; i++) {
+                int best = 0;
+                tabm_member(&f, i, x, count, y);
+                loss += softmax_of(y, f.rows.y[row], p) / MEMBERS;
+                for (int c = 0; c < OUTPUTS; c++) {
+                    mean[c] += p[c] / MEMBERS;
+                    best = y[c] > y[best] ? c : best;
+                }
+                right += best == f.rows.y[row];
+            }
+            for (int c = 0; c < OUTPUTS; c++)
+                if (!(fabs((double)scores[row * OUTPUTS + c] - mean[c]) < 1e-5))
+                    fail_msg("row %d, class %d: %g is not %g", row, c,
+                             (double)scores[row * OUTPUTS + c], mean[c]);
+        }
+        assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
+        assert_true(fabs(measured(f.pass, "nll") - loss / ROWS) < 1e-5);
+        assert_true(fabs(measured(f.pass, "accuracy") - right / (ROWS * MEMBERS)) < 1e-5);
+        close_model(&f);
+    }
+}
+
+/* ---- packs ---- */
+
+/* Numbers of two members that drop nothing, and have not as many layers. */
+static void choose_members(et_tabular_pack *pack, char text[2][8], const char *only[2])
+{
+    int64_t layers = 0;
+    size_t count = 0;
+    for (int i = 0; count < 2; i++) {
+        const et_pack_member m = et_pack_member_at(pack, i);
+        if (m.dropout > 0 || m.num_layers == layers)
+            continue;
+        layers = m.num_layers;
+        snprintf(text[count], sizeof text[count], "%d", i);
+        only[count] = text[count];
+        count++;
+    }
+    pack->only = (et_strings){ .items = only, .count = 2 };
+}
+
+/* Logits of a member from its weights below "member_3/" or "best/member_3/": numbers and their
+ * cosines, each with a factor and an offset, a column of few values one-hot, the other one
+ * embedded. */
+static void pack_member(const fixture *f, const char *below, int member, int row, double *y)
+{
+    const et_pack_member m = et_pack_member_at(&f->options.model.pack, member);
+    const int each = (int)m.columns.frequencies, all = NUMBERS * each;
+    double x[WIDTH_MAX] = { 0 }, h[WIDTH];
+    char scope[60], columns[90], layer[90];
+    int count = NUMBERS;
+    snprintf(scope, sizeof scope, "%smember_%d/", below, (int)m.number);
+    snprintf(columns, sizeof columns, "%scolumns/", scope);
+    numbers_of(&f->rows, row, x);
+    for (int i = 0; i < all; i++) {
+        const double turns = x[i / each] * (double)part(f, columns, "cosine/frequency", all)[i];
+        const double phase = (double)part(f, columns, "cosine/phase", all)[i];
+        x[count++] = cos(2 * 3.14159265358979323846 * turns + phase);
+    }
+    for (int i = 0; i < count; i++)
+        x[i] = x[i] * (double)part(f, columns, "cosine/weight", count)[i] +
+               (double)part(f, columns, "cosine/bias", count)[i];
+    x[count + f->rows.s[row][0]] = 1;
+    count += ids_of[0];
+    for (int i = 0; i < usual[1]; i++)
+        x[count++] = (double)part(f, columns, "embedding/table",
+                                  ids_of[1] * usual[1])[f->rows.t[row][0] * usual[1] + i];
+    for (int l = 0; l < m.num_layers; l++, count = WIDTH) {
+        snprintf(layer, sizeof layer, "%slayer_%d/", scope, l);
+        dense(f, layer, x, count, h, WIDTH);
+        relu(h, WIDTH);
+        memcpy(x, h, sizeof h);
+    }
+    snprintf(layer, sizeof layer, "%slogits/", scope);
+    dense(f, layer, x, WIDTH, y, OUTPUTS);
+}
+
+static void open_pack(fixture *f, char text[2][8], const char *only[2])
+{
+    open_model(f, ET_TABULAR_PACK);
+    f->options.model.pack.width = WIDTH;
+    f->options.model.pack.one_hot_levels = 2;
+    choose_members(&f->options.model.pack, text, only);
+    assert_ok(et_device_open(&f->device, error));
+    assert_ok(et_params_new(&f->params, error));
+}
+
+static void run_pack_with(fixture *f, const et_pass_options *options)
+{
+    assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
+                           options, error));
+    assert_ok(et_params_materialize(f->params, options->bfloat16, error));
+    draw(f->params);
+    assert_ok(et_pass_run(f->pass, f->batch, 1, 0, error));
+}
+
+static void run_pack(fixture *f, bool training)
+{
+    const et_pass_options options = { .training = training };
+    run_pack_with(f, &options);
+}
+
+/* Scores are the mean of the best members' probabilities by their shares; the loss of validation is
+ * the mean of the members' own. */
+static void test_ensembles__pack(void **state)
+{
+    (void)state;
+    fixture f = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double loss = 0;
+    open_pack(&f, text, only);
+    run_pack(&f, false);
+    const float *share = weights(&f, "ensemble/share", 2);
+    const float *scores = et_pass_output(f.pass, ET_TABULAR_SCORES).data;
+    const float *members = et_pass_output(f.pass, "members").data;
+    for (int row = 0; row < ROWS; row++) {
+        double y[OUTPUTS], p[OUTPUTS], mean[OUTPUTS] = { 0 };
+        for (int i = 0; i < 2; i++) {
+            pack_member(&f, "", i, row, y);
+            loss += softmax_of(y, f.rows.y[row], p) / 2;
+            for (int c = 0; c < OUTPUTS; c++)
+                assert_true(fabs(p[c] - (double)*members++) < 1e-5);
+        }
+        for (int i = 0; i < 2; i++) {
+            pack_member(&f, "best/", i, row, y);
+            softmax_of(y, 0, p);
+            for (int c = 0; c < OUTPUTS; c++) {
+                assert_true(fabs(p[c] - (double)*members++) < 1e-5);
+                mean[c] += (double)share[i] * p[c];
+            }
+        }
+        for (int c = 0; c < OUTPUTS; c++)
+            assert_true(fabs(mean[c] - (double)scores[row * OUTPUTS + c]) < 1e-5);
+    }
+    assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
+    close_model(&f);
+}
+
+static void make_frequencies_high(et_params *params)
+{
+    et_params_begin_change(params);
+    for (int i = 0; i < et_params_count(params); i++)
+        if (strstr(et_params_name(params, i), "frequency"))
+            for (int64_t k = 0; k < et_shape_count(et_params_shape(params, i)); k++)
+                et_params_values(params)[et_params_offset(params, i) + k] *= 100;
+    et_params_changed(params, true);
+}
+
+/* Cosines of many turns are those of the numbers, not of numbers rounded to bfloat16. */
+static void test_ensembles__pack_in_bfloat16(void **state)
+{
+    (void)state;
+    const et_pass_options options = { .bfloat16 = true };
+    fixture f = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double off = 0;
+    open_pack(&f, text, only);
+    run_pack_with(&f, &options);
+    make_frequencies_high(f.params);
+    assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+    const float *members = et_pass_output(f.pass, "members").data;
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 4; i++) {
+            double y[OUTPUTS], p[OUTPUTS];
+            pack_member(&f, i < 2 ? "" : "best/", i % 2, row, y);
+            softmax_of(y, 0, p);
+            for (int c = 0; c < OUTPUTS; c++)
+                off = fmax(off, fabs(p[c] - (double)*members++));
+        }
+    if (!(off < 0.02))
+        fail_msg("%g off", off);
+    close_model(&f);
+}
+
+/* The loss of training is the sum of the members'; gradients are those of a member alone, bit for
+ * bit. */
+static void test_ensembles__pack_members_are_independent(void **state)
+{
+    (void)state;
+    fixture both = { .encoder = NULL }, one = { .encoder = NULL };
+    char text[2][8];
+    const char *only[2];
+    double loss = 0, y[OUTPUTS], p[OUTPUTS];
+    int compared = 0;
+    open_pack(&both, text, only);
+    run_pack(&both, true);
+    for (int row = 0; row < ROWS; row++)
+        for (int i = 0; i < 2; i++) {
+            pack_member(&both, "", i, row, y);
+            loss += softmax_of(y, both.rows.y[row], p);
+        }
+    assert_true(fabs(et_pass_loss(both.pass) - loss) < 1e-4);
+    open_pack(&one, text, only);
+    one.options.model.pack.only = (et_strings){ .items = &only[1], .count = 1 };
+    run_pack(&one, true);
+    for (int i = 0; i < et_params_count(one.params); i++, compared++) {
+        const int64_t size = et_shape_count(et_params_shape(one.params, i));
+        const int other = et_params_find(both.params, et_params_name(one.params, i));
+        assert_memory_equal(et_params_gradients(one.params) + et_params_offset(one.params, i),
+                            et_params_gradients(both.params) + et_params_offset(both.params, other),
+                            (size_t)size * sizeof(float));
+    }
+    assert_true(compared > 6);
+    close_model(&one);
+    close_model(&both);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ensembles__tabm),
+        cmocka_unit_test(test_ensembles__pack),
+        cmocka_unit_test(test_ensembles__pack_in_bfloat16),
+        cmocka_unit_test(test_ensembles__pack_members_are_independent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
