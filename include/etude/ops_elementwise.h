@@ -5,8 +5,9 @@
  *     et_node *gate = et_mul(et_sigmoid(a), et_tanh(b));
  *     et_node *q = et_clamp(et_offset(et_scale(p, -1), 1), 0, 1);
  *     et_node *focal = et_mul(et_power(q, 2), et_ln(p));
- *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));     the same as et_mish(x)
- *     et_node *waves = et_mul(et_sin(x), et_cos(x));          also: et_relu, et_gelu, et_selu
+ *     et_node *mish = et_mul(x, et_tanh(et_softplus(x)));
+ *     et_node *same = et_mish(x), *other = et_selu(x);        the first is the line above
+ *     et_node *waves = et_mul(et_sin(x), et_cos(x));
  *     et_node *softsign = et_mul(x, et_reciprocal(et_offset(et_abs(x), 1)));
  *     et_node *sum = et_add(et_gelu(a), et_swish(b));
  *

@@ -9,6 +9,8 @@
  *     et_node *likely = et_mul(et_softmax(out), et_log_softmax(out));       -entropy, by class
  *     et_node *mse = et_mean(et_squared_error(out, target)), *mae = et_absolute_error(out, target);
  *     et_node *centred = et_sub(out, et_column_mean(out)), *totals = et_column_sum(centred);
+ *     et_node *nll, *smoothed = et_cross_entropy(out, labels, 0.1f, &nll, NULL);
+ *     et_loss_over(s, "smoothed", et_sum(smoothed), 1, et_sum(et_labelled(labels)));
  *
  * Sums and means are float32 for any type of x. Means divide by the number of rows of the plan. */
 #ifndef ETUDE_OPS_LOSS_H
