@@ -77,6 +77,7 @@ done
 "$make_marian" . 2>/dev/null
 mv hf opus-mt-en-de
 cp -r opus-mt-en-de opus-mt-de-en
+printf 'ab cd\tef\n' >terms.tsv
 text mono.de 40 5000
 text own.en 40 100
 text own.de 40 100
