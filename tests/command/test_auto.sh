@@ -15,7 +15,7 @@ try() {
 
 # ---- a small table: folds ----------------------------------------------------------------------
 
-try 0 '^candidates   linear, mlp, realmlp, tabm.*, each on 5 folds' whole
+try 0 '^candidates   linear, mlp, realmlp, tabm, each on 5 folds' whole
 grep -q '^validation   5 folds' out || fail 'a small table loses rows'
 grep -q '^candidate  *log_likelihood  *accuracy  *time  *weight' out || fail 'no table at the end'
 for name in linear mlp realmlp tabm; do
@@ -86,7 +86,9 @@ says 75 . train none --experiment tabular/auto --target kind --data t.csv --epoc
 # ---- a held-out part ---------------------------------------------------------------------------
 
 try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_out=0.2
-grep -q '^candidates   linear, mlp, realmlp, tabm' out || fail 'no candidates'
+# A pack chooses its ensemble on the rows that are held out, which folds are not.
+grep -q '^candidates   linear, mlp, realmlp, tabm, pack' out || fail 'no candidates'
+grep -q '^pack  *-[0-9.]*  *[0-9.]*  *[0-9:]*  *[01]\.[0-9]*$' out || fail 'no row of the pack'
 [ ! -e part/out_of_fold.jsonl ] || fail 'folds where there are none'
 score=$(grep -o '"validation_log_likelihood":[0-9.e-]*' part/metrics.jsonl | cut -d: -f2)
 says 0 '^ *loss ' evaluate part
@@ -100,6 +102,21 @@ says 0 '^candidate  *rmse  *r2 ' train prices --experiment tabular/auto --target
     --epochs 1
 says 0 '^{"values": ' predict prices t.csv
 says 0 . export prices --format onnx --output prices.onnx
+
+# A pack learns waves at once, so that it is the model: what it scored, predicts and is exported.
+awk 'BEGIN { srand(3); print "x,y"
+    for (i = 0; i < 500; i++) { x = 10 * rand(); printf "%.4f,%.4f\n", x, sin(4 * x) } }' >w.csv
+says 0 '^pack .* 1\.00$' train wave --experiment tabular/auto --target y --data w.csv --epochs 2 \
+    --set task.held_out=0.2
+! grep -q 'matches no parameter' out || fail "$(grep matches out)"
+score=$(grep -o '"validation_rmse":[0-9.e-]*' wave/metrics.jsonl | cut -d: -f2)
+says 0 '^ *rmse ' evaluate wave
+awk -v score="$score" '$1 == "rmse" { found = $2 / score > 0.9999 && $2 / score < 1.0001 }
+    END { exit !found }' out || fail "a pack in a mean has another score than $score"
+says 0 '^{"values": ' predict wave w.csv
+says 0 . export wave --format onnx --output wave.onnx
+! grep -q 'pack/member_' wave/model.safetensors || fail 'the model has weights of no use'
+says 0 . train wave --experiment tabular/auto --target y --data w.csv --folds 2 --dry-run
 
 # ---- settings, refusals ------------------------------------------------------------------------
 

@@ -72,8 +72,9 @@ typedef struct et_series_opening {
 typedef struct et_series {
     /* Whether the settings of an experiment of this name ask for several trainings. */
     bool (*wanted)(const char *experiment, const void *options);
-    /* The experiment of candidate i, from 0, of a series of this name; NULL: no more. */
-    const char *(*candidate)(const char *experiment, int i);
+    /* The experiment of candidate i, from 0, of a series of this name and settings; NULL: no more.
+     */
+    const char *(*candidate)(const char *experiment, const void *options, int i);
     /* What makes its first training of such settings, as for --set; NULL: nothing. */
     const char *(*first)(const void *options);
     /* On resume: settings that the series has chosen are those of the run. */

@@ -217,6 +217,18 @@ static et_node *predict(et_scope *scope, const et_tabular_options *options,
                            mean_of(predictions(options, target, *z), members_of(*z, width), width));
 }
 
+/* The same of a pack that is one of several models: its ensemble was chosen while it was trained.
+ */
+static et_node *predict_pack(et_scope *scope, const et_tabular_options *options,
+                             const et_tabular_model *model, const et_encoder *encoder,
+                             const et_tabular_target *target)
+{
+    const int64_t width = width_of(options, target);
+    et_node *best = et_pack_build_best(scope, model, encoder, width, NULL);
+    best = predictions(options, target, best);
+    return output_of(scope, options, target, et_pack_mean(scope, &model->pack, best, width, NULL));
+}
+
 /* Below it the logarithm is of no use. */
 #define LEAST_PROBABILITY 1e-30f
 
@@ -233,8 +245,11 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
                                     "task.ensemble: the models are trained one by one, and their "
                                     "mean is not trained; leave task.ensemble out");
     for (size_t i = 0; i < options->ensemble.count; i++) {
-        et_node *one =
-            predict(et_in(scope, members[i].name), options, &members[i].model, encoder, target, z);
+        et_scope *own = et_in(scope, members[i].name);
+        const et_tabular_model *model = &members[i].model;
+        et_node *one = model->type == ET_TABULAR_PACK
+                           ? predict_pack(own, options, model, encoder, target)
+                           : predict(own, options, model, encoder, target, z);
         one = et_scale(one, (float)members[i].weight);
         sum = sum ? et_add(sum, one) : one;
     }

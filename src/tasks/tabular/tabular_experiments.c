@@ -42,7 +42,7 @@
 #define PACK                                                                                       \
     "optimizer_config: {optimizer: {type: muon, muon: {scale: shape, beta_2: 0.999, "              \
     "epsilon: 1e-8, exclude_from_weight_decay: [bias, phase], "                                    \
-    "exclude_from_orthogonalization: [logits, text_], orthogonalization_dtype: auto}}, "           \
+    "exclude_from_orthogonalization: ['logits|text_'], orthogonalization_dtype: auto}}, "          \
     "learning_rate: {type: constant, constant: {learning_rate: 1}}}"
 
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"
@@ -85,7 +85,7 @@ const et_experiment_row et_tabular_experiments[] = {
       "64 networks with different settings, an ensemble of the best (Gorishniy et al. 2026)",
       PACK_EXPERIMENT("model: {type: pack}, features: {numeric: quantile}") },
     { ET_TABULAR_AUTO,
-      "trains linear, mlp, realmlp and tabm, keeps the best or their weighted mean",
+      "trains linear, mlp, realmlp, tabm and a small pack, keeps the best or their weighted mean",
       EXPERIMENT("model: {type: mlp}, features: {also: robust}",
                  ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
     { NULL, NULL, NULL },

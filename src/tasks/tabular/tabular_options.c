@@ -567,11 +567,6 @@ static int check_ensemble(const et_structs *ensemble, et_error *error)
     for (size_t i = 0; i < ensemble->count && !status; i++) {
         const char *name = members[i].name ? members[i].name : "";
         status = check_name("ensemble", i, name, error);
-        if (!status && members[i].model.type == ET_TABULAR_PACK)
-            status = et_fail(error, ET_ECONFIG,
-                             "task.ensemble: %s is a pack (model.type: pack), which is an ensemble "
-                             "itself; choose another model",
-                             name);
         for (size_t k = 0; k < i && !status; k++)
             if (!strcmp(members[k].name, name))
                 status = et_fail(error, ET_ECONFIG,

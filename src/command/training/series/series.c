@@ -463,11 +463,13 @@ static int try_out(series *s, et_error *error)
 {
     const et_strings *set = &s->args->set;
     const char **texts = et_arena_array(&s->arena, set->count + 1, sizeof *texts);
-    const char *name;
     int status = texts ? ET_OK : et_alloc_failed(error, 0, "settings");
     for (size_t i = 0; !status && i < set->count; i++)
         texts[i] = set->items[i];
-    for (int i = 0; !status && (name = s->class->candidate(s->experiment.name, i)) != NULL; i++) {
+    for (int i = 0; !status; i++) {
+        const char *name = s->class->candidate(s->experiment.name, s->experiment.task, i);
+        if (!name)
+            break;
         et_train_args args = *s->args;
         const char *fold = s->class->first(s->experiment.task);
         args.experiment = name;

@@ -29,6 +29,7 @@
 #include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/graph.h"
+#include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/targets/target_scores.h"
@@ -46,19 +47,33 @@
 /* In order of training. Costs are those of Adult and California housing, as multiples of the MLP's.
  * Of the two features of numbers each reads one. RealMLP is best before its 64th pass there. Its
  * smoothed labels are better for accuracy alone, but its probabilities are averaged here. Batches
- * of few rows are all its time on a small table. */
+ * of few rows are all its time on a small table. A pack chooses its ensemble on the rows that are
+ * held out, so folds have none; it is of few members, and in the precision of the whole. */
 static const struct {
     const char *experiment;
     double cost;
     const char *ignores;
-    const char *trainer, *small, *classes; /* in YAML: of the trainer; of the task, for a small
-                                              table and for classes. "": none */
+    const char *defaults, *trainer, *task, *small,
+        *classes; /* in YAML: of the run, of its trainer,
+                     and of its task, also for a small
+                     table, and for classes. NULL: none */
+    bool alone;   /* not on folds; the last ones */
 } candidates[] = {
-    { "tabular/linear", 0.4, "X_robust", "", "", "" },
-    { "tabular/mlp", 1, "X_robust", "", "", "" },
-    { "tabular/realmlp", 2, "X", "train_steps: 64ep", "train_data: {batch_size: 32}, ",
-      "label_smoothing: 0" },
-    { "tabular/tabm", 8, "X_robust", "", "", "" },
+    { .experiment = "tabular/linear", .cost = 0.4, .ignores = "X_robust" },
+    { .experiment = "tabular/mlp", .cost = 1, .ignores = "X_robust" },
+    { .experiment = "tabular/realmlp",
+      .cost = 2,
+      .ignores = "X",
+      .trainer = "train_steps: 64ep, ",
+      .small = "train_data: {batch_size: 32}, ",
+      .classes = "label_smoothing: 0" },
+    { .experiment = "tabular/tabm", .cost = 8, .ignores = "X_robust" },
+    { .experiment = "tabular/pack",
+      .cost = 12,
+      .ignores = "X",
+      .defaults = "runtime: {mixed_precision_dtype: float32}, ",
+      .task = "model: {pack: {members: 8}}, ",
+      .alone = true },
 };
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
@@ -127,11 +142,13 @@ static void adopt(void *options, const void *kept)
         o->ensemble = was->ensemble;
 }
 
-static const char *candidate_at(const char *experiment, int i)
+static const char *candidate_at(const char *experiment, const void *options, int i)
 {
+    const et_tabular_options *o = options;
     if (!et_tabular_is_auto(experiment))
         return i ? NULL : experiment;
-    return i < CANDIDATES ? candidates[i].experiment : NULL;
+    return i < CANDIDATES && !(candidates[i].alone && o->n_splits) ? candidates[i].experiment
+                                                                   : NULL;
 }
 
 static const char *first_training(const void *options)
@@ -158,15 +175,21 @@ static bool has_both(const et_tabular_task *task)
     return found == 2 && et_tabular_also(&task->options) == ET_TRANSFORM_ROBUST;
 }
 
+static const char *some(const char *text, bool wanted)
+{
+    return text && wanted ? text : "";
+}
+
 static const char *defaults_of(selection *s, int which)
 {
-    const bool small = s->task->table->count <= FEW_ROWS;
-    const bool classes = !s->task->target.values;
+    const et_tabular_task *task = s->task;
+    const bool small = task->table->count <= FEW_ROWS, classes = !task->target.values;
     return s->is_auto && which >= 0
-               ? et_arena_printf(&s->arena, "{trainer: {%s%s%s}, task: {%s%s}}",
-                                 candidates[which].trainer, *candidates[which].trainer ? ", " : "",
-                                 small ? SELDOM : "", small ? candidates[which].small : "",
-                                 classes ? candidates[which].classes : "")
+               ? et_arena_printf(
+                     &s->arena, "{%strainer: {%s%s}, task: {%s%s%s}}",
+                     some(candidates[which].defaults, true), some(candidates[which].trainer, true),
+                     some(SELDOM, small), some(candidates[which].task, true),
+                     some(candidates[which].small, small), some(candidates[which].classes, classes))
                : NULL;
 }
 
@@ -199,11 +222,12 @@ static void add_candidate(selection *s, et_series_candidate *to, const char *exp
     }
 }
 
-static int plan(selection *s, const char *experiment, et_error *error)
+static int plan(selection *s, const char *experiment, const et_tabular_options *options,
+                et_error *error)
 {
     et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
     const char *name;
-    while (all && (name = candidate_at(experiment, s->run.count)) != NULL)
+    while (all && (name = candidate_at(experiment, options, s->run.count)) != NULL)
         add_candidate(s, &all[s->run.count++], name);
     s->run.candidate = all;
     s->scored = et_arena_array(&s->arena, CANDIDATES, sizeof *s->scored);
@@ -306,7 +330,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     if (!status && s->run.changed)
         options->n_splits = FEW_FOLDS;
     else if (!status)
-        status = plan(s, opening->experiment, error);
+        status = plan(s, opening->experiment, options, error);
     if (!status && !s->run.changed)
         status = open_arrays(s, error);
     if (status)
@@ -701,11 +725,20 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
 
 /* ---- the model ---- */
 
+/* Of a pack the weights that it trained last are of no use. */
+static bool is_read(const et_tabular_member *member, const et_params *from, int i)
+{
+    return member->model.type != ET_TABULAR_PACK ||
+           strncmp(et_params_name(from, i), ET_PACK_MEMBER "_", strlen(ET_PACK_MEMBER "_")) != 0;
+}
+
 static int declare(selection *s, et_params *to, const et_tabular_member *member,
                    const et_params *from, et_error *error)
 {
     int status = ET_OK, index;
     for (int i = 0; i < et_params_count(from) && !status; i++) {
+        if (!is_read(member, from, i))
+            continue;
         const char *name =
             et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
         const et_init zeros = { ET_INIT_ZEROS, 0 };
@@ -723,6 +756,8 @@ static void copy_values(selection *s, et_params *to, const et_tabular_member *me
                         et_params *from)
 {
     for (int i = 0; i < et_params_count(from); i++) {
+        if (!is_read(member, from, i))
+            continue;
         const char *name =
             et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
         const int index = name ? et_params_find(to, name) : -1;
