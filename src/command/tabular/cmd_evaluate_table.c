@@ -63,7 +63,7 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
     const et_tabular_task *task = et_table_task_of(evaluation);
     const et_encoded_field *target = target_of(task);
     const et_decision_classes classes = { target->column[0], target->label,
-                                          (int)task->target.classes };
+                                          (int)task->target.classes, task->target.labels != 0 };
     int status = et_decision_open(&e->decision, &args->decision, &classes, error);
     if (status)
         return status;

@@ -386,7 +386,7 @@ static int open_lines(pool *all, et_error *error)
     const int target = et_encoder_target(encoder);
     const et_decision_classes classes = { target < 0 ? ""
                                                      : et_encoder_field(encoder, target)->column[0],
-                                          p->labels, p->classes };
+                                          p->labels, p->classes, p->beside >= 0 };
     et_prediction_form form = all->args->form;
     int status = et_decision_open(&all->decision, &all->args->decision, &classes, error);
     if (et_decision_is_given(&all->args->decision))

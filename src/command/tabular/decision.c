@@ -94,9 +94,8 @@ static int check(const et_decision_args *args, const et_decision_classes *classe
     if (!classes->count && et_decision_is_given(args))
         return et_fail(
             error, ET_EUSAGE,
-            "the target %s is a number, or one of several: --threshold and --costs are for "
-            "the classes of one target",
-            classes->target);
+            "the target %s is %s: --threshold and --costs are for the classes of one target",
+            classes->target, classes->several ? "one of several" : "a number");
     if (args->threshold > 0 && classes->count != 2)
         return et_fail(error, ET_EUSAGE,
                        "--threshold is for two classes, but %s has %d; give --costs",

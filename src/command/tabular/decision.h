@@ -24,7 +24,8 @@ extern const et_option et_decision_options[];
 typedef struct et_decision_classes {
     const char *target;       /* its name, for messages */
     const char *const *label; /* [count] */
-    int count;                /* 0: the target is numbers */
+    int count;                /* 0: the target is numbers, or one of several */
+    bool several;
 } et_decision_classes;
 
 typedef struct et_decision {

@@ -53,11 +53,10 @@ static const struct {
     const char *experiment;
     double cost;
     const char *ignores;
-    const char *defaults, *trainer, *task, *small,
-        *classes; /* in YAML: of the run, of its trainer,
-                     and of its task, also for a small
-                     table, and for classes. NULL: none */
-    bool alone;   /* not on folds; the last ones */
+    const char *defaults; /* in YAML, as the others: of the run; NULL: none */
+    const char *trainer, *task;
+    const char *small, *classes; /* of the task, for a small table and for classes */
+    bool alone;                  /* not on folds; the last ones */
 } candidates[] = {
     { .experiment = "tabular/linear", .cost = 0.4, .ignores = "X_robust" },
     { .experiment = "tabular/mlp", .cost = 1, .ignores = "X_robust" },
