@@ -131,8 +131,18 @@ static void make_case(et_random random, const char *const texts[2], const size_t
 
 /* ---- placeholders ---- */
 
-static void append_letters(et_strbuf *out, et_random random, uint64_t element)
+/* Half of the names are those that programs use most; the others teach to copy any. */
+static void append_name(et_strbuf *out, et_random random, uint64_t element)
 {
+    static const char *const usual[] = { "name", "count", "user",  "file",  "number", "date",
+                                         "size", "title", "value", "email", "path",   "url",
+                                         "id",   "total", "time",  "page" };
+    enum { USUAL = sizeof usual / sizeof usual[0] };
+    const uint64_t which = et_random_below(random, element + 50, 2 * USUAL);
+    if (which < USUAL) {
+        et_strbuf_append(out, usual[which]);
+        return;
+    }
     const uint64_t count = 3 + et_random_below(random, element, 6);
     for (uint64_t i = 0; i < count; i++)
         et_strbuf_append_char(out, (char)('a' + et_random_below(random, element + 1 + i, 26)));
@@ -141,7 +151,7 @@ static void append_letters(et_strbuf *out, et_random random, uint64_t element)
 static void make_placeholder(et_strbuf *out, et_random random)
 {
     et_strbuf name = ET_STRBUF_INIT;
-    append_letters(&name, random, 100);
+    append_name(&name, random, 100);
     const char *letters = et_strbuf_text(&name);
     const int number = (int)et_random_below(random, 3, 10);
     switch (et_random_below(random, 2, 10)) {
