@@ -31,8 +31,9 @@ typedef enum et_recompute {
     ET_RECOMPUTE_NONE,
     ET_RECOMPUTE_CHEAP,  /* ops that cost at most a pass over memory: norms, activations */
     ET_RECOMPUTE_MARKED, /* the same, and nodes marked by et_recomputable */
-    ET_RECOMPUTE_AUTO,   /* MARKED if the values of a batch need more than 1 GiB, else CHEAP; only
-                            for a pass */
+    ET_RECOMPUTE_LAYERS, /* the same, and attention with its inputs in layers of a Transformer */
+    ET_RECOMPUTE_AUTO, /* MARKED if the values of a batch need more than 1 GiB, LAYERS if they then
+                          still need more than 768 MiB, else CHEAP; only for a pass */
 } et_recompute;
 
 /* Scopes give names: "encoder/layer_0/". */

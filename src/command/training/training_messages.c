@@ -54,12 +54,14 @@ void et_training_say_memory(et_training *t)
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = memory.packed + memory.constants;
     size_t all = parameters + memory.activations + constants;
-    bool twice = et_learner_computes_twice(t->learner);
-    et_training_say(t->progress,
-                    "memory       %s planned: parameters %s, activations %s, constants %s%s",
-                    et_format_bytes(all).text, et_format_bytes(parameters).text,
-                    et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
-                    twice ? "; feed-forward layers are computed twice" : "");
+    const et_recompute twice = et_learner_recompute(t->learner);
+    et_training_say(
+        t->progress, "memory       %s planned: parameters %s, activations %s, constants %s%s",
+        et_format_bytes(all).text, et_format_bytes(parameters).text,
+        et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
+        twice == ET_RECOMPUTE_LAYERS   ? "; feed-forward layers and attention are computed twice"
+        : twice == ET_RECOMPUTE_MARKED ? "; feed-forward layers are computed twice"
+                                       : "");
 }
 
 /* For --verbose: what a step is made of, and where its logs are. */

@@ -498,6 +498,24 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
     return status || fit.batch == fit.fits ? status : open_batch(t, directory, fit.fits, error);
 }
 
+/* As little memory as can be, and then, with the batch that fits, as little time. */
+static int fit_economically(et_training *t, const char *directory, et_error *error)
+{
+    int *recompute = &t->experiment.runtime.recompute;
+    if (*recompute != ET_RECOMPUTE_AUTO)
+        return fit_batch(t, directory, error);
+    *recompute = ET_RECOMPUTE_LAYERS;
+    int status = fit_batch(t, directory, error);
+    if (status)
+        return status;
+    *recompute = ET_RECOMPUTE_AUTO;
+    status = reopen_model(t, directory, error);
+    if (status || et_training_planned(t) <= t->args->memory)
+        return status;
+    *recompute = ET_RECOMPUTE_LAYERS;
+    return reopen_model(t, directory, error);
+}
+
 /* Device and profiling, then what needs them. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error)
 {
@@ -513,7 +531,7 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
     if (!status)
         status = open_model(t, directory, error);
     if (!status && fits)
-        status = fit_batch(t, directory, error);
+        status = fit_economically(t, directory, error);
     bool changed = false;
     if (!status)
         status = et_training_settle_length(t, &changed, error);

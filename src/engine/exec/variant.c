@@ -9,8 +9,10 @@
 #include "engine/tensor/params.h"
 
 /* With ET_RECOMPUTE_AUTO: where the values of a batch need more than this, what is marked is
- * computed twice. On sizes where time counts most (a small model) nothing changes. */
-#define MUCH_MEMORY ((size_t)1 << 30)
+ * computed twice. On sizes where time counts most (a small model) nothing changes. The second limit
+ * is of what is needed then: attention, too, is computed twice. */
+#define MUCH_MEMORY  ((size_t)1 << 30)
+#define STILL_MEMORY ((size_t)3 << 28)
 
 static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
 {
@@ -217,8 +219,9 @@ static void release_plan(et_variant *v)
 
 static bool takes_too_much(const et_variant_parts *parts, const et_variant *v)
 {
-    return parts->options.recompute == ET_RECOMPUTE_AUTO && v->recompute != ET_RECOMPUTE_MARKED &&
-           et_plan_memory_needed(v->plan).activations > MUCH_MEMORY;
+    const bool marked = v->recompute == ET_RECOMPUTE_MARKED;
+    return parts->options.recompute == ET_RECOMPUTE_AUTO && v->recompute <= ET_RECOMPUTE_MARKED &&
+           et_plan_memory_needed(v->plan).activations > (marked ? STILL_MEMORY : MUCH_MEMORY);
 }
 
 /* A plan that is not kept has cost a few milliseconds, and no memory: nothing was touched. */
@@ -227,9 +230,10 @@ int et_variant_plan(et_variant *v, const et_variant_parts *parts, et_error *erro
     int status = v->graph ? ET_OK : build_graph(parts, v, error);
     if (!status)
         status = make_plan(parts, v, error);
-    if (!status && takes_too_much(parts, v)) {
+    while (!status && takes_too_much(parts, v)) {
         release_plan(v);
-        v->recompute = ET_RECOMPUTE_MARKED;
+        v->recompute =
+            v->recompute == ET_RECOMPUTE_MARKED ? ET_RECOMPUTE_LAYERS : ET_RECOMPUTE_MARKED;
         status = build_graph(parts, v, error);
         if (!status)
             status = make_plan(parts, v, error);

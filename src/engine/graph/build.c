@@ -247,10 +247,15 @@ et_node *et_dropout(et_scope *scope, et_node *x, float rate)
 }
 
 /* Only sets a mark: differentiation decides how to use it. */
+et_node *et_recomputable_from(et_node *node, et_recompute least)
+{
+    node->attributes.recomputable = least;
+    return node;
+}
+
 et_node *et_recomputable(et_node *node)
 {
-    node->attributes.recomputable = true;
-    return node;
+    return et_recomputable_from(node, ET_RECOMPUTE_MARKED);
 }
 
 /* bias NULL: two inputs, not three with a hole. */

@@ -50,6 +50,9 @@ et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *lab
 et_node *et_sampled_loss(et_scope *scope, et_node *h, et_node *table, et_node *labels,
                          float smoothing, int64_t count);
 
+/* As et_recomputable, from some way of recomputing on: ET_RECOMPUTE_MARKED or LAYERS. */
+et_node *et_recomputable_from(et_node *node, et_recompute least);
+
 /* A tensor bound before each run, by its full name (scope included). In a pass: the batch's field
  * of that name, with its type and shape; see et_batch_input. */
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);

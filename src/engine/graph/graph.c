@@ -102,7 +102,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         return et_fail(error, ET_ECONFIG,
                        "a graph's activations: type %d; choose float32 or bfloat16",
                        (int)options->act);
-    if (options && (unsigned)options->recompute > ET_RECOMPUTE_MARKED)
+    if (options && (unsigned)options->recompute > ET_RECOMPUTE_LAYERS)
         return et_fail(error, ET_ECONFIG, "a graph's recompute: %d is not an et_recompute",
                        (int)options->recompute);
     et_graph *graph = et_alloc_zero(1, sizeof *graph);

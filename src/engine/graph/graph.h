@@ -97,10 +97,10 @@ typedef struct et_attributes {
     bool open;       /* POSITIONS: as at et_sinusoid_open */
     bool self;       /* ATTENTION: q and kv are one matrix. CACHED_ATTENTION: q has the new k and v
                         as well, and input 2 is their slot */
-    bool recomputable; /* see et_recomputable */
-    bool again;        /* made again for the backward pass; such chains keep to themselves */
-    bool gradient;     /* losses: their derivatives are wanted */
-    bool given;        /* BATCH_NORM_GRAD: statistics are not the batch's own */
+    et_recompute recomputable; /* the least that computes it again: MARKED or LAYERS; 0: none */
+    bool again;    /* made again for the backward pass; such chains keep to themselves */
+    bool gradient; /* losses: their derivatives are wanted */
+    bool given;    /* BATCH_NORM_GRAD: statistics are not the batch's own */
 } et_attributes;
 
 struct et_node {

@@ -65,7 +65,7 @@ static bool is_rematerialized(const et_rematerialize *r, const et_node *node)
     if (mode == ET_RECOMPUTE_NONE || node->id >= r->count)
         return false;
     if (!et_op_is_elementwise(node->op) || node->inputs > 1)
-        return mode == ET_RECOMPUTE_MARKED && node->attributes.recomputable;
+        return node->attributes.recomputable && mode >= node->attributes.recomputable;
     const et_node *input = node->input[0];
     bool input_stays = et_op_derivative_reads(node->op) == ET_READS_INPUTS;
     return (input_stays && !et_op_is_elementwise(input->op)) || is_rematerialized(r, input);

@@ -38,6 +38,11 @@ static et_node *projection(et_scope *scope, et_node *x, int64_t units, float gai
     return et_dense_with(scope, x, units, &options);
 }
 
+static et_node *again(et_node *node)
+{
+    return et_recomputable_from(node, ET_RECOMPUTE_LAYERS);
+}
+
 /* The gain of q, k and v. norm_first distinguishes the two traditions, here and below. */
 static float input_gain(stack s)
 {
@@ -111,8 +116,8 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
                                      .longest_key = (int)longest };
     et_node *qkv =
         projection(et_in(scope, "qkv"), before(scope, x, s), 3 * s.width, input_gain(s), s);
-    et_node *mixed = et_attention(scope, qkv, qkv, offsets, offsets, &options);
-    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
+    et_node *mixed = et_attention(scope, again(qkv), qkv, offsets, offsets, &options);
+    return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
 
 /* The inputs of cross-attention: keys next to values, or their sources. */
@@ -132,8 +137,8 @@ static et_node *cross_attention_block(et_scope *scope, et_node *x, const looked_
     et_node *kv = from->key_value ? from->key_value
                                   : projection(et_in(scope, "key_value"), from->encoded,
                                                2 * s.width, input_gain(s), s);
-    et_node *mixed = et_attention(scope, q, kv, g->target, g->source, &options);
-    return after(scope, x, projection(et_in(scope, "output"), mixed, s.width, 1, s), s);
+    et_node *mixed = et_attention(scope, again(q), again(kv), g->target, g->source, &options);
+    return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
 
 /* Normal with deviation 1/sqrt(D): after embed's factor sqrt(D) rows have elements of

@@ -186,14 +186,15 @@ et_plan_memory et_learner_plan_memory(const et_learner *learner)
     return sum;
 }
 
-bool et_learner_computes_twice(const et_learner *learner)
+et_recompute et_learner_recompute(const et_learner *learner)
 {
-    bool twice = false;
+    et_recompute most = ET_RECOMPUTE_NONE;
     for (int i = 0; i < task_count(learner); i++) {
         const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
-        twice |= pass && et_pass_recompute(pass) == ET_RECOMPUTE_MARKED;
+        const et_recompute of = pass ? et_pass_recompute(pass) : ET_RECOMPUTE_NONE;
+        most = of > most ? of : most;
     }
-    return twice;
+    return most;
 }
 
 int et_learner_calls(const et_learner *learner)

@@ -41,9 +41,9 @@ const et_layout *et_learner_layout(const et_learner *learner);
 int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error);
 size_t et_learner_parameter_bytes(const et_learner *learner); /* values, gradients, slots, ... */
 
-/* Of all its passes: what training needs; whether feed-forward layers are computed twice. */
+/* Of all its passes: what training needs; the most that one computes twice. */
 et_plan_memory et_learner_plan_memory(const et_learner *learner);
-bool et_learner_computes_twice(const et_learner *learner);
+et_recompute et_learner_recompute(const et_learner *learner);
 int et_learner_calls(const et_learner *learner); /* for loss and gradients */
 
 #endif

@@ -37,7 +37,7 @@ static const et_field_refusal no_precisions[] = {
 static const char *const strategies[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu", NULL
 };
-static const char *const recomputed[] = { "none", "cheap", "feed_forward", "auto", NULL };
+static const char *const recomputed[] = { "none", "cheap", "feed_forward", "layers", "auto", NULL };
 
 /* Why settings of other machines take no value. */
 #define NO_TPU     "Etude trains on the CPU, not on a TPU"
@@ -155,10 +155,13 @@ static const et_field runtime_fields[] = {
         et_runtime_options, mixed_precision_dtype, ET_PRECISION_AUTO, precisions,
         "type of activations; auto and null: bfloat16 if the CPU has bfloat16 matrix products",
         .nullable = true, .refused = no_precisions, .change = ET_CHANGE_FIXED),
-    ET_FIELD_CHOICE(et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
-                    "what the backward pass recomputes to save memory: cheap: norms and "
-                    "activations; feed_forward: also the feed-forward's matrix products (slower); "
-                    "auto: feed_forward if a batch would need more than 1 GiB, else cheap"),
+    ET_FIELD_CHOICE(
+        et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
+        "what the backward pass recomputes to save memory: cheap: norms and "
+        "activations; feed_forward: also the feed-forward's matrix products (slower); "
+        "layers: also attention and its inputs (slower still); auto: cheap, or "
+        "feed_forward if a batch would need more than 1 GiB, or layers if it would then "
+        "still need more than 768 MiB"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared in advance by a separate thread; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,

@@ -143,6 +143,15 @@ static void assert_same_bits(outcome a, outcome b)
     free(b.gradients);
 }
 
+static outcome copy_of(outcome a)
+{
+    outcome copy = a;
+    copy.gradients = malloc(a.bytes);
+    assert_non_null(copy.gradients);
+    memcpy(copy.gradients, a.gradients, a.bytes);
+    return copy;
+}
+
 /* In float32 a chain gives the results of its single ops. */
 static void test_plan__fusing_changes_nothing(void **state)
 {
@@ -183,12 +192,10 @@ static void test_plan__recomputing_changes_nothing(void **state)
             outcome none = run_as((et_dtype)act, ET_RECOMPUTE_NONE, &late);
             outcome cheap = run_as((et_dtype)act, ET_RECOMPUTE_CHEAP, &late);
             outcome marked = run_as((et_dtype)act, ET_RECOMPUTE_MARKED, &late);
-            outcome copy = none;
-            copy.gradients = malloc(none.bytes);
-            assert_non_null(copy.gradients);
-            memcpy(copy.gradients, none.gradients, none.bytes);
-            assert_same_bits(none, cheap);
-            assert_same_bits(copy, marked);
+            outcome layers = run_as((et_dtype)act, ET_RECOMPUTE_LAYERS, &late);
+            assert_same_bits(copy_of(none), cheap);
+            assert_same_bits(copy_of(none), layers);
+            assert_same_bits(none, marked);
         }
     }
     norm_first = true;
@@ -291,6 +298,19 @@ static void test_plan__recomputing_saves_memory(void **state)
         assert_true(marked + (BLOCKS - 1) * (late ? 2 * wide : wide) <= cheap + narrow + gradients);
     }
     activation = ET_ACTIVATION_RELU;
+}
+
+/* Attention and its inputs are not kept. */
+static void test_plan__layers_save_more(void **state)
+{
+    (void)state;
+    test_model marked, layers;
+    test_model_open_as(&marked, transformer_loss, ET_F32, ET_RECOMPUTE_MARKED, true, NULL);
+    test_model_open_as(&layers, transformer_loss, ET_F32, ET_RECOMPUTE_LAYERS, true, NULL);
+    assert_true(et_plan_memory_needed(layers.plan).activations <
+                et_plan_memory_needed(marked.plan).activations);
+    test_model_close(&marked);
+    test_model_close(&layers);
 }
 
 /* Packed again in each run or once for several: the same products. The second run has other weights
@@ -629,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_plan__recomputing_changes_nothing),
         cmocka_unit_test(test_plan__draws),
         cmocka_unit_test(test_plan__recomputing_saves_memory),
+        cmocka_unit_test(test_plan__layers_save_more),
         cmocka_unit_test(test_plan__packing_late_changes_nothing),
         cmocka_unit_test(test_plan__few_rows_are_not_packed_for),
         cmocka_unit_test(test_plan__late_packs_share_the_arena),

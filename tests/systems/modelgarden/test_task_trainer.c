@@ -76,7 +76,7 @@ static void test_task_trainer__recomputes_layers_of_large_batches(void **state)
     static const struct {
         int rows;
         et_recompute chosen;
-    } cases[] = { { 64, ET_RECOMPUTE_CHEAP }, { 1 << 19, ET_RECOMPUTE_MARKED } };
+    } cases[] = { { 64, ET_RECOMPUTE_CHEAP }, { 1 << 19, ET_RECOMPUTE_LAYERS } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rows = cases[i].rows;
         facts automatic = facts_with(ET_RECOMPUTE_AUTO);
