@@ -232,17 +232,17 @@ broken() {
 }
 size=$(wc -c <hf/model.safetensors)
 head -c $((size / 2)) hf/model.safetensors >cut && mv cut hf/model.safetensors
-broken 'hf/model.safetensors: '
+broken 'hf/model.safetensors: .*; download the file again$'
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >hf/model.safetensors
 broken 'this is a pointer of 63 bytes in place of the file: run git lfs pull'
 rm hf/source.spm
-broken 'hf/source.spm'
+broken 'hf/source.spm is missing; download this file, too$'
 rm hf/model.safetensors
 broken 'hf has neither model.safetensors nor pytorch_model.bin'
 sed -i 's/"<pad>": 29/"<pad>": 30/' hf/vocab.json
 broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
 sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json
-broken 'hf/vocab.json: .* have one number, 28'
+broken 'hf/vocab.json: .* have one number, 28; download the file again$'
 sed -i 's/"encoder_ffn_dim": 24/"encoder_ffn_dim": 32/' hf/config.json
 broken 'fc1.weight has the shape \[24, 16\], but its settings give \[32, 16\]'
 printf '{"model_type": "bert"}' >hf/config.json

@@ -87,6 +87,11 @@ static int check_pointer(const char *path, const char *bytes, size_t length, et_
                    path, length);
 }
 
+static int missing_file(const char *path, et_error *error)
+{
+    return et_fail(error, ET_ENOTFOUND, "%s is missing; download this file, too", path);
+}
+
 static int missing_member(const char *path, et_error *error)
 {
     return et_fail(error, ET_ENOTFOUND, "%s: the archive has no such file", path);
@@ -100,7 +105,8 @@ int et_import_check_file(et_import *from, const char *name, et_error *error)
         return et_alloc_failed(error, strlen(name), "a path");
     if (from->zip)
         return find_member(from, name) < 0 ? missing_member(path, error) : ET_OK;
-    int status = et_mapping_open(&mapping, path, error);
+    int status =
+        et_file_exists(path) ? et_mapping_open(&mapping, path, error) : missing_file(path, error);
     if (status)
         return status;
     status = check_pointer(path, mapping.data, mapping.length, error);
@@ -133,6 +139,12 @@ static int read_member(et_import *from, const char *name, const char *path, size
     return ET_OK;
 }
 
+static int read_plain(char **bytes, size_t *length, const char *path, size_t most, et_error *error)
+{
+    return et_file_exists(path) ? et_file_read(bytes, length, path, most, error)
+                                : missing_file(path, error);
+}
+
 int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error)
 {
@@ -140,7 +152,7 @@ int et_import_read_file(et_import *from, const char *name, size_t most, char **b
     *bytes = NULL;
     int status = !path       ? et_alloc_failed(error, strlen(name), "a path")
                  : from->zip ? read_member(from, name, path, most, bytes, length, error)
-                             : et_file_read(bytes, length, path, most, error);
+                             : read_plain(bytes, length, path, most, error);
     if (!status)
         status = check_pointer(path, *bytes, *length, error);
     if (!status)

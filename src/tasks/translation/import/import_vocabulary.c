@@ -72,8 +72,10 @@ static int list_tokens(const et_value *json, const char **tokens, const char *pa
                            "number, or two have one; download the file again",
                            path, v->key, (long long)count - 1);
         if (tokens[v->integer])
-            return et_fail(error, ET_EFORMAT, "%s: \"%.100s\" and \"%.100s\" have one number, %lld",
-                           path, tokens[v->integer], v->key, (long long)v->integer);
+            return et_fail(
+                error, ET_EFORMAT,
+                "%s: \"%.100s\" and \"%.100s\" have one number, %lld; download the file again",
+                path, tokens[v->integer], v->key, (long long)v->integer);
         if (!*v->key)
             return et_fail(error, ET_EFORMAT, "%s: the token with number %lld is empty", path,
                            (long long)v->integer);
@@ -103,9 +105,11 @@ static int read_list(et_import *from, int side, const char *name, const symbols 
     const et_value *json = from->tokens[side];
     int status = ET_OK;
     if ((int64_t)json->count != facts->tokens[side])
-        status = et_fail(error, ET_EFORMAT, "%s has %zu tokens, but config.json says %lld (%s)",
-                         path, json->count, (long long)facts->tokens[side],
-                         side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size");
+        status =
+            et_fail(error, ET_EFORMAT,
+                    "%s has %zu tokens, but config.json says %lld (%s); download both files again",
+                    path, json->count, (long long)facts->tokens[side],
+                    side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size");
     const char **tokens =
         status ? NULL : et_arena_array(&from->arena, json->count + 1, sizeof *tokens);
     if (!status && !tokens)

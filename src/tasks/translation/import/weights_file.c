@@ -72,11 +72,21 @@ static bool find(const et_weights_file *file, const char *name, tensor *out)
     return false;
 }
 
+/* A download that ended early is the usual reason. */
+static int open_safetensors(et_weights_file *file, et_error *error)
+{
+    et_error why = ET_ERROR_INIT;
+    int status = et_safetensors_open_foreign(&file->safetensors, file->path, &why);
+    return status ? et_fail(error, status, "%s%s", why.text,
+                            status == ET_EFORMAT ? "; download the file again" : "")
+                  : ET_OK;
+}
+
 static int open_file(et_weights_file *file, et_error *error)
 {
     int status = file->npz ? ET_OK
                  : et_safetensors_is_name(file->path)
-                     ? et_safetensors_open_foreign(&file->safetensors, file->path, error)
+                     ? open_safetensors(file, error)
                      : et_torch_file_open(&file->torch, file->path, error);
     if (status)
         return status;
