@@ -80,13 +80,13 @@ static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
 /* ---- checkpoint_write.c ---- */
 
 /* Writes the job's file until arrays may change again; the file has no name yet. */
-int et_checkpoints_draft(et_checkpoints *checkpoints, et_error *error);
+int et_checkpoints_draft(et_checkpoints *self, et_error *error);
 
-/* The thread: does all of the job and sets its status. */
-void *et_checkpoints_run_job(void *checkpoints);
+/* The thread: does all of the job and sets its status. payload: the checkpoints. */
+void *et_checkpoints_run_job(void *payload);
 
 /* The step in info.json; -1: none, or it cannot be read. */
-int64_t et_checkpoints_best_step(const et_checkpoints *checkpoints);
+int64_t et_checkpoints_best_step(const et_checkpoints *self);
 
 /* Whether a failed save of the best is tried once more; then logs it. */
 bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason);
