@@ -11,7 +11,7 @@ int et_series_check_none(const et_experiment *experiment, const char *what, et_e
     const et_series *class = et_series_of(experiment);
     if (!class)
         return ET_OK;
-    const char *other = class->candidate(experiment->name, 1);
+    const char *other = class->candidate(experiment->name, experiment->task, 1);
     return other ? et_fail(error, ET_ECONFIG,
                            "%s works with one model, but %s trains several: name one, for example "
                            "--experiment %s",

@@ -56,7 +56,7 @@ static const struct {
     const char *defaults; /* in YAML, as the others: of the run; NULL: none */
     const char *trainer, *task;
     const char *small, *classes; /* of the task, for a small table and for classes */
-    bool alone;                  /* not on folds; the last ones */
+    bool alone; /* not on folds, nor for several targets or quantiles; the last ones */
 } candidates[] = {
     { .experiment = "tabular/linear", .cost = 0.4, .ignores = "X_robust" },
     { .experiment = "tabular/mlp", .cost = 1, .ignores = "X_robust" },
@@ -146,8 +146,8 @@ static const char *candidate_at(const char *experiment, const void *options, int
     const et_tabular_options *o = options;
     if (!et_tabular_is_auto(experiment))
         return i ? NULL : experiment;
-    return i < CANDIDATES && !(candidates[i].alone && o->n_splits) ? candidates[i].experiment
-                                                                   : NULL;
+    const bool all = !o->n_splits && !o->quantile_levels.count && o->target.count <= 1;
+    return i < CANDIDATES && (all || !candidates[i].alone) ? candidates[i].experiment : NULL;
 }
 
 static const char *first_training(const void *options)
@@ -226,8 +226,12 @@ static int plan(selection *s, const char *experiment, const et_tabular_options *
 {
     et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
     const char *name;
-    while (all && (name = candidate_at(experiment, options, s->run.count)) != NULL)
+    while (all && (name = candidate_at(experiment, options, s->run.count)) != NULL) {
+        const int which = find_candidate(name);
+        if (which >= 0 && candidates[which].alone && s->task->target.labels)
+            break;
         add_candidate(s, &all[s->run.count++], name);
+    }
     s->run.candidate = all;
     s->scored = et_arena_array(&s->arena, CANDIDATES, sizeof *s->scored);
     s->share = et_arena_array(&s->arena, CANDIDATES, sizeof *s->share);
