@@ -57,7 +57,7 @@ extern "C" void et_decimal_shortest(char text[ET_DECIMAL_SIZE], double value)
     std::to_chars_result written = std::to_chars(text, end, value, std::chars_format::scientific);
     *written.ptr = 0;
     const char *exponent = std::strchr(text, 'e');
-    const int power = std::atoi(exponent + 1);
+    const int power = static_cast<int>(std::strtol(exponent + 1, nullptr, 10));
     const int digits = static_cast<int>(std::strcspn(std::strpbrk(text, "0123456789"), "e")) -
                        (std::strchr(text, '.') ? 1 : 0);
     if (power >= -4 && power < digits)
