@@ -29,7 +29,7 @@
 #include "command/print.h"
 #include "command/runs/comparing.h"
 #include "command/translation/lines.h"
-#include "command/translation/parallel_args.h"
+#include "command/translation/scoring/parallel_args.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 #include "formats/safetensors/safetensors.h"

@@ -27,8 +27,8 @@
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
 #include "command/translation/lines.h"
-#include "command/translation/parallel_args.h"
-#include "command/translation/scores.h"
+#include "command/translation/scoring/parallel_args.h"
+#include "command/translation/scoring/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 

@@ -3,7 +3,7 @@
  * request one more, Model Garden's uncased BLEU, which has no signature and so gets a name.
  *
  * The scores check both lists of lines for UTF-8; the caller has compared the numbers of lines. */
-#include "command/translation/scores.h"
+#include "command/translation/scoring/scores.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "command/translation/parallel_args.h"
+#include "command/translation/scoring/parallel_args.h"
 
 #include "base/files/file.h"
 

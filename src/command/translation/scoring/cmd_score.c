@@ -18,7 +18,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/translation/lines.h"
-#include "command/translation/scores.h"
+#include "command/translation/scoring/scores.h"
 #include "command/translation/translation_commands.h"
 
 /* sacrebleu's. */
