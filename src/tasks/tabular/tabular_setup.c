@@ -114,7 +114,7 @@ static int check_settings(const et_tabular_target *target, const et_tabular_opti
     if ((target->labels || target->quantiles) && options->model.type == ET_TABULAR_PACK &&
         !options->ensemble.count)
         return et_fail(error, ET_ECONFIG,
-                       "a pack (task.model.type: pack) learns %s not yet; choose another model, "
+                       "a pack (task.model.type: pack) cannot learn %s yet; choose another model, "
                        "such as tabular/realmlp",
                        target->labels ? "several targets of two classes" : "quantiles");
     return ET_OK;

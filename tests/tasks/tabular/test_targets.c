@@ -580,9 +580,9 @@ static void test_targets__refuses(void **state)
         { "train wrong --experiment tabular/mlp --data three.csv --target a,b", 3,
           "a has 3 classes, and several targets have two classes each" },
         { "train wrong --experiment tabular/pack --data mixed.csv --target p --quantiles 0.5", 3,
-          "a pack (task.model.type: pack) learns quantiles not yet" },
+          "a pack (task.model.type: pack) cannot learn quantiles yet" },
         { "train wrong --experiment tabular/pack --data mixed.csv --target rain,wind", 3,
-          "learns several targets of two classes not yet" },
+          "cannot learn several targets of two classes yet" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         refuse(cases[i].line, cases[i].code, cases[i].words);
