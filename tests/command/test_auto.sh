@@ -116,7 +116,7 @@ awk -v score="$score" '$1 == "rmse" { found = $2 / score > 0.9999 && $2 / score 
 says 0 '^{"values": ' predict wave w.csv
 says 0 . export wave --format onnx --output wave.onnx
 ! grep -q 'pack/member_' wave/model.safetensors || fail 'the model has weights of no use'
-says 0 . train wave --experiment tabular/auto --target y --data w.csv --folds 2 --dry-run
+says 0 . train wave_folds --experiment tabular/auto --target y --data w.csv --folds 2 --dry-run
 
 # ---- settings, refusals ------------------------------------------------------------------------
 

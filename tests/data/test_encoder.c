@@ -57,7 +57,8 @@ static void check_row(const row_case *c)
     const et_encoded_field *f = et_encoder_field(encoder, 0);
     assert_int_equal(f->width, c->width);
     assert_ok(encode(encoder, c->cells, &out, error));
-    if (f->kind == ET_ENCODED_NUMBERS || f->kind == ET_ENCODED_VALUES)
+    if (f->kind == ET_ENCODED_NUMBERS || f->kind == ET_ENCODED_VALUES ||
+        f->kind == ET_ENCODED_LABELS)
         check_numbers(c, out.numbers);
     else
         for (int i = 0; i < c->width; i++) {

@@ -157,11 +157,9 @@ static const et_field runtime_fields[] = {
         .nullable = true, .refused = no_precisions, .change = ET_CHANGE_FIXED),
     ET_FIELD_CHOICE(
         et_runtime_options, recompute, ET_RECOMPUTE_AUTO, recomputed,
-        "what the backward pass recomputes to save memory: cheap: norms and "
-        "activations; feed_forward: also the feed-forward's matrix products (slower); "
-        "layers: also attention and its inputs (slower still); auto: cheap, or "
-        "feed_forward if a batch would need more than 1 GiB, or layers if it would then "
-        "still need more than 768 MiB"),
+        "what the backward pass recomputes: cheap: norms and activations; feed_forward: "
+        "also its matrix products; layers: also attention (slowest); auto: cheap up "
+        "to 1 GiB a batch, else feed_forward up to 768 MiB, else layers"),
     ET_FIELD_INT(et_runtime_options, prefetch, 4, 0, 1024,
                  "batches prepared in advance by a separate thread; 0: none"),
     ET_FIELD_CHOICE(et_runtime_options, distribution_strategy, ET_STRATEGY_MIRRORED, strategies,
