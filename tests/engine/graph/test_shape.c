@@ -749,7 +749,7 @@ static void test_shape__graph_options(void **state)
     static const et_graph_options wrong[] = {
         { .act = ET_I32 },
         { .act = (et_dtype)-1 },
-        { .recompute = (et_recompute)3 },
+        { .recompute = (et_recompute)5 },
         { .recompute = (et_recompute)-1 },
     };
     et_error error = ET_ERROR_INIT;

@@ -46,14 +46,6 @@ static const et_translation_options *settings_of(const et_translator *t)
     return t->experiment.task;
 }
 
-static double length_penalty(const et_translator *t)
-{
-    const et_translator_options *o = &t->options;
-    if (o->no_length_penalty)
-        return 0;
-    return o->alpha > 0 ? o->alpha : settings_of(t)->model.alpha;
-}
-
 /* Finds the ids of tokens, in the translator's arena; *ids is NULL if no tokens are given. */
 static int find_tokens(et_translator *t, const char *option, const char *const *tokens,
                        const int32_t **ids, int *count, et_error *error)
@@ -105,49 +97,6 @@ static int resolve_decoding(et_translator *t, et_error *error)
     return status
                ? status
                : find_tokens(t, "first", o->first, &t->choice.first, &t->choice.first_count, error);
-}
-
-et_decoder_options et_translator_decoder_options(const et_translator *t)
-{
-    const et_translation_model *settings = &settings_of(t)->model;
-    const et_translator_options *o = &t->options;
-    const int results = t->decoding.results ? t->decoding.results : 1;
-    const int beam = o->beam_size ? o->beam_size : (int)settings->beam_size;
-    return (et_decoder_options){
-        .beam = { .size = t->decoding.sampling ? results : beam,
-                  .alpha = length_penalty(t),
-                  .by_length = settings->length_penalty == ET_LENGTH_PENALTY_LENGTH,
-                  .shrinks = settings->shrink_beam,
-                  .force_end = settings->force_end,
-                  .eos = et_vocabulary_eos(t->sides.target),
-                  .ends = t->ends,
-                  .end_count = t->end_count,
-                  .results = results },
-        .choice = t->choice,
-        .start = et_vocabulary_start(t->sides.target),
-        .max_length = o->max_length ? o->max_length : settings->decode_max_length,
-        .extra_length = settings->extra_decode_length,
-        .sentences = o->sentences ? o->sentences : 32,
-        .act = t->act,
-        .int8 = t->int8,
-        .others = t->models,
-        .other_count = t->other_count,
-    };
-}
-
-int et_translator_make_decoder(et_decoder **out, et_translator *t,
-                               const et_decoder_options *options, et_error *error)
-{
-    et_transformer model = et_translator_transformer(t);
-    return et_decoder_new(out, t->params, t->device, &model, options, error);
-}
-
-int et_translator_make_aligner(et_translator *t, et_error *error)
-{
-    et_transformer model = et_translator_transformer(t);
-    const int layer = t->decoding.alignments;
-    return et_aligner_new(&t->aligner, t->params, t->device, &model, t->sides,
-                          (layer < 0 ? model.decoder.num_layers : layer) - 1, error);
 }
 
 /* Options that are not given come from the run. Each step examines twice the beam's size in tokens,

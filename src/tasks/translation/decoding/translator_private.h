@@ -84,12 +84,12 @@ int et_translator_check_terms(const et_translator *t, const et_decoder_sentence 
 /* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
 int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
 
-/* translator.c: options of the translator's own decoder, for other decoders like it. */
+/* translator_decoder.c: options of the translator's own decoder, for other decoders like it. */
 et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
 
-/* translator.c: as et_aligner_new. */
+/* translator_decoder.c: as et_aligner_new. */
 int et_translator_make_aligner(et_translator *t, et_error *error);
 
 /* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
