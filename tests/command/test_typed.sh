@@ -266,7 +266,8 @@ most=$(sed -n 's/^memory  *\([0-9.]*\) MB planned.*/\1/p' err)
 awk "BEGIN { exit !($most <= 4 && $most > 3.6) }" || fail "--memory 4M plans $most MB"
 batch=$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)
 [ "$batch" != 256 ] && [ "$batch" -gt 64 ] || fail "batches of $batch"
-says 0 "batches of $batch tokens" train $tiny big2 --data text text --steps 1 --vocab-size 60 \
+shown=$(echo "$batch" | sed 's/\([0-9]\)\([0-9]\{3\}\)$/\1,\2/')
+says 0 "batches of $shown tokens" train $tiny big2 --data text text --steps 1 --vocab-size 60 \
     --set "task.train_data.global_batch_size=$batch"
 says 0 '' train $tiny big --data text text --steps 2 --vocab-size 60 --memory 400M -q
 [ "$batch" = "$(sed -n 's/^    global_batch_size: //p' big/params.yaml | head -1)" ]
