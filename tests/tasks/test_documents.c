@@ -217,14 +217,167 @@ static void test_documents__html(void **state)
         { ET_DOCUMENT_HTML, "one<br>two<hr/>three", "ONE<br>TWO<hr/>THREE" },
         { ET_DOCUMENT_HTML, "a < b and c <d", "A &lt; B AND C <d" },
         { ET_DOCUMENT_HTML, "a <!-- b --> c<!--d", "A <!-- b --> C<!--d" },
-        { ET_DOCUMENT_HTML, "<p title='a'>  one\n  two  </p>", "<p title='a'>  ONE TWO  </p>" },
-        { ET_DOCUMENT_HTML, "caf&eacute; <img src=a.png alt=x> b",
-          "CAF&eacute; <img src=a.png alt=x> B" },
+        { ET_DOCUMENT_HTML, "<p id='a'>  one\n  two  </p>", "<p id='a'>  ONE TWO  </p>" },
+        { ET_DOCUMENT_HTML, "caf&eacute; <img src=a.png alt=7> b",
+          "CAF&eacute; <img src=a.png alt=7> B" },
         { ET_DOCUMENT_HTML, "<b", "<b" },
         { ET_DOCUMENT_HTML, "<textarea><p>a</textarea>b", "<textarea><p>a</textarea>B" },
     };
     (void)state;
     assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
+/* Values that people read are translated, in whatever quotes; all others stay. */
+static void test_documents__attributes(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<p class=\"a b\" Title = \"a dog\" data-x='c'>",
+          "<p class=\"a b\" Title = \"A DOG\" data-x='c'>" },
+        { ET_DOCUMENT_HTML, "see <img src=a.png alt='a dog'> <b title=\"the end\">now</b>, ok",
+          "SEE <img src=a.png alt='A DOG'> <b title=\"THE END\">NOW</b>, OK" },
+        { ET_DOCUMENT_HTML, "<img alt='a dog'> <b>now</b>", "<img alt='A DOG'> <b>NOW</b>" },
+        { ET_DOCUMENT_HTML, "<img alt=dog><img alt=dog/>", "<img alt=\"DOG\"><img alt=\"DOG/\">" },
+        { ET_DOCUMENT_HTML, "<img alt=7 title=&nbsp; id=dog>", "<img alt=7 title=&nbsp; id=dog>" },
+        { ET_DOCUMENT_HTML, "<img alt=\"7 &#34;&gt;\" title=''>",
+          "<img alt=\"7 &#34;&gt;\" title=''>" },
+        { ET_DOCUMENT_HTML, "<p title=\"a 'b' &quot;c&#34; &amp; d &lt; e&nbsp;f\">\"",
+          "<p title=\"A 'B' &quot;C&quot; &amp; D &lt; E&nbsp;F\">\"" },
+        { ET_DOCUMENT_HTML, "<p title='a &#39;b&apos; \"c\"'>'x'",
+          "<p title='A &#39;B&#39; \"C\"'>'X'" },
+        { ET_DOCUMENT_HTML, "<p\n title=\"  a\n  dog \"\n>", "<p\n title=\"  A DOG \"\n>" },
+        { ET_DOCUMENT_HTML, "<p title='a > b {c}, %s &copy; x &#10; y'>",
+          "<p title='A > B {c}, %s &copy; X &#10; Y'>" },
+        { ET_DOCUMENT_HTML, "<p title='see http://a.b/?c=%27&amp;d&#39;s'>",
+          "<p title='SEE http://a.b/?c=%27&amp;d&#39;s'>" },
+        { ET_DOCUMENT_HTML, "<input placeholder=name aria-label='a b' value=c>",
+          "<input placeholder=\"NAME\" aria-label='A B' value=c>" },
+        { ET_DOCUMENT_HTML, "<input value='go' type=SUBMIT><input type=text value='a'>",
+          "<input value='GO' type=SUBMIT><input type=text value='a'>" },
+        { ET_DOCUMENT_HTML, "<meta content='a dog' name=\"Description\"><meta name=a content=b>",
+          "<meta content='A DOG' name=\"Description\"><meta name=a content=b>" },
+        { ET_DOCUMENT_HTML, "<option label='a' value='b'>c<track label=d><p label=e>",
+          "<option label='A' value='b'>C<track label=\"D\"><p label=e>" },
+        { ET_DOCUMENT_HTML, "<link title=a><style title=b>c</style>",
+          "<link title=a><style title=b>c</style>" },
+        { ET_DOCUMENT_HTML, "<textarea placeholder=\"a\"><p title='b'>c</textarea>",
+          "<textarea placeholder=\"A\"><p title='b'>c</textarea>" },
+        { ET_DOCUMENT_HTML, "<code><img alt=x></code> and <img alt=x> so",
+          "<code><img alt=x></code> AND <img alt=\"X\"> SO" },
+        { ET_DOCUMENT_HTML, "<p translate=NO title=a>b</p><p class='x notranslate' title=a>b</p>",
+          "<p translate=NO title=a>b</p><p class='x notranslate' title=a>b</p>" },
+        { ET_DOCUMENT_HTML, "<p translate='yes' title='translate=\"no\"'>b",
+          "<p translate='yes' title='TRANSLATE=\"NO\"'>B" },
+        { ET_DOCUMENT_HTML, "<p title=${a}><p title='{b} &#39;'><p title=www.a.b/?c&d>&quot;",
+          "<p title=${a}><p title='{b} &#39;'><p title=www.a.b/?c&d>&quot;" },
+        { ET_DOCUMENT_HTML, "<img translate=no alt=a>", "<img translate=no alt=a>" },
+        { ET_DOCUMENT_HTML, "<p id=it's data-x=[>a</p>", "<p id=it's data-x=[>A</p>" },
+        { ET_DOCUMENT_HTML, "<p title=\"a>b</p>", "<p title=\"a>b</p>" },
+        { ET_DOCUMENT_HTML, "<p title=a", "<p title=a" },
+        { ET_DOCUMENT_HTML, "<p title= >a<p =title=b title>c", "<p title= >A<p =title=b title>C" },
+        { ET_DOCUMENT_HTML, "<script>a </scripts> <b title=c></SCRIPT>d",
+          "<script>a </scripts> <b title=c></SCRIPT>D" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    assert_rows(rows, 3, NULL, careful);
+    assert_int_equal(counts.repaired, 0);
+}
+
+/* A translation that is of no use leaves the value; one that is has its quotes written anew. */
+static char *quotes(const char *line)
+{
+    (void)line;
+    return copy("\"x\" 'y' & z");
+}
+
+static void test_documents__values_checked(void **state)
+{
+    static const row kept = { ET_DOCUMENT_HTML, "a <img alt='a {b} c' title=d> e",
+                              "a <img alt='a {b} c' title=\"d\"> e" };
+    static const row quoted = {
+        ET_DOCUMENT_HTML, "<p title='a'><p title=\"a\"><p title=a>",
+        "<p title='\"x\" &#39;y&#39; &amp; z'><p title=\"&quot;x&quot; 'y' &amp; z\">"
+        "<p title=\"&quot;x&quot; 'y' &amp; z\">"
+    };
+    (void)state;
+    assert_rows(&kept, 1, NULL, junk);
+    assert_rows(&kept, 1, NULL, nothing);
+    assert_rows(&quoted, 1, NULL, quotes);
+}
+
+/* A value of a megabyte, and as many attributes as fit in one. */
+static void test_documents__large_values(void **state)
+{
+    static const char *const parts[] = { "a dog ",  "title=a ",    "&quot;",
+                                         "title='", "\" title=\"", "<a " };
+    static const char *const tags[] = { "<p title=\"", "<meta name=description content=\"",
+                                        "x <img ", "<script>" };
+    et_error error;
+    (void)state;
+    for (size_t i = 0; i < COUNT(parts) * COUNT(tags); i++) {
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_append(&text, tags[i % COUNT(tags)]);
+        while (text.length < (size_t)1 << 20)
+            et_strbuf_append(&text, parts[i / COUNT(tags)]);
+        et_strbuf_append(&text, "\">b");
+        char *out = translate(ET_DOCUMENT_HTML, NULL, text.data, text.length, capitals, &error);
+        assert_non_null(out);
+        et_free(out);
+        et_strbuf_release(&text);
+    }
+}
+
+/* Text with & as an entity, also in URLs. */
+static void test_documents__urls(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_XML, "<a>see http://a.b/?c=d&amp;e now</a>",
+          "<a>SEE http://a.b/?c=d&amp;e NOW</a>" },
+        { ET_DOCUMENT_HTML, "<p>http://a.b/?c=d&amp;e</p>", "<p>http://a.b/?c=d&amp;e</p>" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
+/* Words and the end of a section in brackets. */
+static char *brackets(const char *line)
+{
+    (void)line;
+    return copy("x ]]> y");
+}
+
+static void test_documents__cdata(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_XML, "<a><![CDATA[a & b]]></a>", "<a><![CDATA[A & B]]></a>" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[ a <b id='c'>d</b> &nbsp;e < f <p>g</p> ]]></a>",
+          "<a><![CDATA[ A <b id='c'>D</b> &nbsp;E < F <p>G</p> ]]></a>" },
+        { ET_DOCUMENT_XML, "<a>one <![CDATA[two \"&]]> three</a>",
+          "<a>ONE <![CDATA[TWO \"&]]> THREE</a>" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[]]>b<![CDATA[ 7 ]]></a>",
+          "<a><![CDATA[]]>B<![CDATA[ 7 ]]></a>" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[b [c]]]></a>", "<a><![CDATA[B [C]]]></a>" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[b <![CDATA[ c]]> d</a>",
+          "<a><![CDATA[B <![CDATA[ c]]> D</a>" },
+        { ET_DOCUMENT_XML, "<a><![CDATA[b ]]]]><![CDATA[> c]]></a>",
+          "<a><![CDATA[B ]]]]><![CDATA[> C]]></a>" },
+        { ET_DOCUMENT_XML, "<a><b translate=\"no\"><![CDATA[c]]></b></a>",
+          "<a><b translate=\"no\"><![CDATA[c]]></b></a>" },
+        { ET_DOCUMENT_XML, "<a>b ]]&gt; c</a>", "<a>B ]]&gt; C</a>" },
+        { ET_DOCUMENT_HTML, "<p>a<![CDATA[b]]>c", "<p>A<![CDATA[b]]>C" },
+        { ET_DOCUMENT_HTML, "<svg><text><![CDATA[b]]></text></svg>c",
+          "<svg><text><![CDATA[b]]></text></svg>C" },
+    };
+    static const row split[] = {
+        { ET_DOCUMENT_XML, "<a><![CDATA[b [>] c]]></a>", "<a><![CDATA[x ]]]]><![CDATA[> y]]></a>" },
+        { ET_DOCUMENT_XML, "<a>b [>] c</a>", "<a>x ]]&gt; y</a>" },
+    };
+    et_error error;
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    assert_rows(split, COUNT(split), NULL, brackets);
+    assert_null(translate(ET_DOCUMENT_XML, NULL, "<a>\n<![CDATA[b</a>", 17, capitals, &error));
+    assert_non_null(strstr(error.text, "a.txt:2: the markup"));
 }
 
 static void test_documents__xml(void **state)
@@ -237,7 +390,7 @@ static void test_documents__xml(void **state)
           "<?xml version=\"1.0\"?>\n<!DOCTYPE a [ <!ENTITY b \"c>d\"> ]>\n<a>\n <b>ONE</b>\n "
           "<b>TWO &b; "
           "<i>THREE</i></b><c/>\n</a>\n" },
-        { ET_DOCUMENT_XML, "<a><![CDATA[b <c>]]></a>", "<a><![CDATA[b <c>]]></a>" },
+        { ET_DOCUMENT_XML, "<a title=\"b\" alt='c'>d</a>", "<a title=\"b\" alt='c'>D</a>" },
         { ET_DOCUMENT_XML, "<a><b translate=\"no\">x</b>y</a>",
           "<a><b translate=\"no\">x</b>Y</a>" },
         { ET_DOCUMENT_XML, "<a><b>x</b><b>y</b></a>", "<a><b>X</b><b>Y</b></a>" },
@@ -467,6 +620,7 @@ static void test_documents__damaged(void **state)
     static const char *const samples[] = {
         "a dog {name} %1$d https://example.org/x a@b.org 7\n",
         "<!doctype html><p class='a'>click <b>ok</b> &amp; <code>x</code> <!-- c --></p>",
+        "<img alt='a \"dog\"' title=b> &amp; <input type=submit value=\"go\"><p title=\"c\">d",
         "<?xml version='1.0'?><a><b>one <i>two</i></b><![CDATA[x]]></a>",
         ("msgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\n"
          "msgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] \"\"\n"),
@@ -515,13 +669,25 @@ static void test_documents__long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documents__lines),     cmocka_unit_test(test_documents__spans),
-        cmocka_unit_test(test_documents__numbers),   cmocka_unit_test(test_documents__html),
-        cmocka_unit_test(test_documents__xml),       cmocka_unit_test(test_documents__po),
-        cmocka_unit_test(test_documents__srt),       cmocka_unit_test(test_documents__md),
-        cmocka_unit_test(test_documents__whole),     cmocka_unit_test(test_documents__kept),
-        cmocka_unit_test(test_documents__sentences), cmocka_unit_test(test_documents__refused),
-        cmocka_unit_test(test_documents__damaged),   cmocka_unit_test(test_documents__long),
+        cmocka_unit_test(test_documents__lines),
+        cmocka_unit_test(test_documents__spans),
+        cmocka_unit_test(test_documents__numbers),
+        cmocka_unit_test(test_documents__html),
+        cmocka_unit_test(test_documents__xml),
+        cmocka_unit_test(test_documents__po),
+        cmocka_unit_test(test_documents__srt),
+        cmocka_unit_test(test_documents__md),
+        cmocka_unit_test(test_documents__whole),
+        cmocka_unit_test(test_documents__kept),
+        cmocka_unit_test(test_documents__sentences),
+        cmocka_unit_test(test_documents__refused),
+        cmocka_unit_test(test_documents__damaged),
+        cmocka_unit_test(test_documents__attributes),
+        cmocka_unit_test(test_documents__values_checked),
+        cmocka_unit_test(test_documents__large_values),
+        cmocka_unit_test(test_documents__cdata),
+        cmocka_unit_test(test_documents__urls),
+        cmocka_unit_test(test_documents__long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

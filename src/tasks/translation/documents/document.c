@@ -99,18 +99,26 @@ int et_document_open(et_document **out, const char *text, size_t length,
     return status;
 }
 
+static void release_run(et_run *run)
+{
+    et_spans_release(&run->tags);
+    et_strbuf_release(&run->text);
+}
+
 void et_document_close(et_document *d)
 {
     if (!d)
         return;
     for (size_t i = 0; i < d->count; i++)
         et_spans_release(&d->segments[i].spans);
-    et_spans_release(&d->run_tags);
-    et_strbuf_release(&d->run);
+    release_run(&d->run);
+    release_run(&d->outer);
     et_strbuf_release(&d->kept);
     et_free(d->lines);
     et_free(d->segments);
-    et_free(d->items);
+    et_free(d->items.at);
+    et_free(d->tag_items.at);
+    et_free(d->tags);
     et_arena_release(&d->arena);
     et_free(d);
 }
@@ -225,14 +233,50 @@ void et_document_restart(et_document *d)
     d->round = 0;
 }
 
+static void print_plain(const et_document *d, const et_item *item, et_strbuf *out)
+{
+    if (item->segment == ET_NO_SEGMENT)
+        et_strbuf_append_bytes(out, d->kept.data + item->from, item->length);
+    else
+        et_strbuf_append(out, d->segments[item->segment].result);
+}
+
+/* Appends a translation with its tags' own text translated. A result has the bytes of all tags of
+ * its source, in order, and nothing between them looks like one. */
+static void print_segment(const et_document *d, const et_segment *s, et_strbuf *out)
+{
+    const char *at = s->result, *end = at + strlen(at);
+    for (size_t i = 0; i < s->spans.count; i++) {
+        const et_span *span = &s->spans.items[i];
+        if (span->kind != ET_SPAN_TAG)
+            continue;
+        const char *found = memmem(at, (size_t)(end - at), s->text + span->start, span->length);
+        et_assert(found);
+        const et_tag tag = span->tag ? d->tags[span->tag - 1] : (et_tag){ 0, 0 };
+        et_strbuf_append_bytes(out, at, (size_t)(found - at) + (span->tag ? 0 : span->length));
+        for (size_t k = 0; k < tag.count; k++)
+            print_plain(d, &d->tag_items.at[tag.first + k], out);
+        at = found + span->length;
+    }
+    et_strbuf_append_bytes(out, at, (size_t)(end - at));
+}
+
+static bool has_tag_text(const et_segment *s)
+{
+    for (size_t i = 0; i < s->spans.count; i++)
+        if (s->spans.items[i].tag)
+            return true;
+    return false;
+}
+
 void et_document_print(const et_document *d, et_strbuf *out)
 {
-    for (size_t i = 0; i < d->item_count; i++) {
-        const et_item *item = &d->items[i];
-        if (item->segment == ET_NO_SEGMENT)
-            et_strbuf_append_bytes(out, d->kept.data + item->from, item->length);
+    for (size_t i = 0; i < d->items.count; i++) {
+        const et_item *item = &d->items.at[i];
+        if (item->segment != ET_NO_SEGMENT && has_tag_text(&d->segments[item->segment]))
+            print_segment(d, &d->segments[item->segment], out);
         else
-            et_strbuf_append(out, d->segments[item->segment].result);
+            print_plain(d, item, out);
     }
 }
 

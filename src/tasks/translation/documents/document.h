@@ -1,6 +1,7 @@
 /* A text to translate that is more than lines: paragraphs of several sentences, or a format with
  * markup. A document is cut into segments, which are translated, and a skeleton, which stays byte
- * by byte: markup, white space between segments, and what has no letter.
+ * by byte: markup, white space between segments, and what has no letter. In HTML, the value of an
+ * attribute that people read (title, alt) is a segment.
  *
  * Within a segment, spans must stay as they are: inline markup, placeholders ({name}, %s, %1$d),
  * URLs, e-mail addresses and numbers. If a translation has lost or changed a span, the text between

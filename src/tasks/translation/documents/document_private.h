@@ -13,6 +13,9 @@
 typedef enum et_escape {
     ET_ESCAPE_NONE,
     ET_ESCAPE_MARKUP, /* & < as entities */
+    ET_ESCAPE_SINGLE, /* the same and ', for a value in single quotes */
+    ET_ESCAPE_DOUBLE, /* the same and ", for a value in double quotes */
+    ET_ESCAPE_CDATA,  /* ]]> in two sections */
     ET_ESCAPE_PO,     /* " \ and control characters with a backslash */
 } et_escape;
 
@@ -28,6 +31,7 @@ typedef struct et_segment {
                          in the document, the rest is decoded */
     size_t length;
     et_spans spans;
+    et_escape escape;
     size_t line;        /* of the document */
     int breaks;         /* line ends that the translation gets, evenly spread */
     const char *result; /* encoded, in the arena; NULL: none yet */
@@ -40,6 +44,23 @@ typedef struct et_item {
     size_t segment; /* ET_NO_SEGMENT: none */
 } et_item;
 #define ET_NO_SEGMENT ((size_t)-1)
+
+typedef struct et_items {
+    et_item *at; /* [count], owned */
+    size_t count, capacity;
+} et_items;
+
+/* Inline markup that has text of its own, such as a title: items of tag_items. */
+typedef struct et_tag {
+    size_t first, count;
+} et_tag;
+
+/* The text that a format is collecting. */
+typedef struct et_run {
+    et_strbuf text;
+    et_spans tags;
+    size_t line;
+} et_run;
 
 /* A character that the document writes as an entity, and how: "&nbsp;". */
 typedef struct et_entity {
@@ -59,8 +80,9 @@ struct et_document {
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
     et_strbuf kept;
-    et_item *items; /* [item_count], owned */
-    size_t item_count, item_capacity;
+    et_items items, tag_items;
+    et_tag *tags; /* [tag_count], owned */
+    size_t tag_count, tag_capacity;
     et_segment *segments; /* [count], owned */
     size_t count, capacity;
     const char **lines; /* [line_count] of the round, owned */
@@ -68,10 +90,8 @@ struct et_document {
     int round;   /* 0: segments, 1: parts, 2: done */
     bool failed; /* no memory: items are missing */
     et_document_counts counts;
-    /* the segment that a format is collecting */
-    et_strbuf run;
-    et_spans run_tags;
-    size_t run_line;
+    et_run run, outer; /* outer: around the tag that has text of its own */
+    bool in_tag;       /* items are those of the tag */
 };
 
 /* ---- segments.c, for formats ---- */
@@ -82,9 +102,15 @@ void et_document_keep(et_document *d, const char *bytes, size_t length);
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);
 /* Inline markup of the segment, as it is written. */
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line);
+/* The same of markup that has text of its own: what is kept and added between begin and end is the
+ * output in place of the bytes. Such tags do not nest. */
+void et_document_begin_tag(et_document *d);
+void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_t line);
 /* Adds text with its entities decoded. An unknown one is inline markup, and so are symbols such as
  * &copy;, which models lose easily. */
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line);
+/* Whether the same of this text alone would be translated. Nothing is added. */
+bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Ends the segment. White space and markup at its ends stay. */
 void et_document_end(et_document *d);
 /* The same of one character that the document writes as an entity, [length] bytes. */
@@ -94,7 +120,11 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
 /* ---- repair.c ---- */
 
 /* Encodes text for the document. */
-void et_document_encode(const et_document *d, const char *text, size_t length, et_strbuf *out);
+void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
+                        et_strbuf *out);
+/* The same of the bytes of a span: markup is encoded as it is. */
+void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
+                             const char *bytes, et_strbuf *out);
 /* Writes a translation of the segment into out, emptied before, if each span of the segment is in
  * it and no other placeholder, URL, address or markup; else false. */
 bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out);

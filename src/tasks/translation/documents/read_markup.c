@@ -1,18 +1,23 @@
 /* HTML and XML. The text is cut at its tags, which stay byte by byte; nothing is rebuilt from a
- * parsed tree, because that would write the markup anew. Attributes stay too.
+ * parsed tree, because that would write the markup anew.
  *
  * HTML: elements such as b and a belong to the text around them, others end a segment. The contents
- * of script, pre, code and the like, and of translate="no", stay.
+ * of script, pre, code and the like, and of translate="no", stay. Values of attributes that people
+ * read, such as title, are segments of their own; all other attributes stay.
  *
  * XML: an element belongs to the text around it if its parent has text of its own (mixed content).
- * This is known only at the parent's end, so a first walk collects it. */
+ * This is known only at the parent's end, so a first walk collects it. Attributes stay: a name does
+ * not say whether people read the value. The text of a CDATA section is a segment of its own, in
+ * which stays what would be markup in HTML, because many sections quote a page. */
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/vector.h"
+#include "tasks/translation/documents/attributes.h"
 #include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/entities.h"
 
 typedef enum token_kind { TEXT, OPEN, CLOSE, EMPTY, OTHER } token_kind;
 
@@ -21,11 +26,13 @@ typedef struct token {
     size_t start, end; /* in the document */
     const char *name;  /* of a tag, [name_length]; NULL: none */
     size_t name_length;
+    size_t tag_end; /* after the start tag; 0: it is none, or has no end */
 } token;
 
 typedef struct reader {
     et_document *d;
     bool xml;
+    bool cdata;  /* within a section of XML */
     size_t at;   /* end of the last token */
     size_t line; /* of counted */
     size_t counted;
@@ -74,6 +81,17 @@ static size_t end_of_tag(const et_document *d, size_t at, bool *ends)
     return at < d->length ? at + 1 : at;
 }
 
+/* The same of a tag of HTML, where only the quotes around a value are quotes. */
+static size_t end_of_html_tag(const et_document *d, size_t at, bool *ends)
+{
+    const char *from = d->text + at, *end = d->text + d->length;
+    et_attribute a;
+    while (et_attribute_next(&from, end, &a))
+        continue;
+    *ends = from < end;
+    return (size_t)(from - d->text) + *ends;
+}
+
 static bool begins(const et_document *d, size_t at, const char *words)
 {
     const size_t length = strlen(words);
@@ -105,7 +123,8 @@ static size_t end_of_markup(const et_document *d, bool xml, size_t at, bool *end
         return end_after(d, at, "]]>", ends);
     if (begins(d, at, "<?"))
         return end_after(d, at, xml ? "?>" : ">", ends);
-    return end_of_tag(d, at + 1, ends);
+    return xml || begins(d, at, "<!") ? end_of_tag(d, at + 1, ends)
+                                      : end_of_html_tag(d, at + 1, ends);
 }
 
 /* Whether < begins markup there; else it is text. */
@@ -129,6 +148,7 @@ static bool next_token(reader *r, token *t, bool *ends)
         t->end = end_of_markup(d, r->xml, r->at, ends);
         if (t->kind != OTHER)
             read_name(d, t, r->at + 1 + close);
+        t->tag_end = t->kind == OPEN && *ends ? t->end : 0;
         if (t->kind == OPEN && t->end - t->start > 2 && d->text[t->end - 2] == '/')
             t->kind = EMPTY;
     } else {
@@ -140,15 +160,89 @@ static bool next_token(reader *r, token *t, bool *ends)
     return true;
 }
 
+/* ---- attributes ---- */
+
+/* The attributes of a start tag are at [*from, end). */
+static const char *attributes_of(const et_document *d, const token *t, const char **from)
+{
+    *from = t->name + t->name_length;
+    return d->text + (t->tag_end ? t->tag_end - 1 : t->end);
+}
+
+static et_attributes scan(const et_document *d, const token *t)
+{
+    const char *from, *end = attributes_of(d, t, &from);
+    return et_attributes_scan(from, end);
+}
+
+/* Moves to the next attribute that is translated. */
+static bool next_value(et_document *d, const token *t, const et_attributes *all, const char **at,
+                       const char *end, et_attribute *a)
+{
+    while (et_attribute_next(at, end, a))
+        if (a->value && et_attribute_is_read(a, t->name, t->name_length, all) &&
+            et_document_has_words(d, a->value, a->length))
+            return true;
+    return false;
+}
+
+/* A value without quotes gets some, because its translation may have white space. */
+static void add_value(reader *r, const et_attribute *a)
+{
+    et_document *d = r->d;
+    const et_escape escape = d->escape;
+    et_document_keep(d, "\"", a->quote ? 0 : 1);
+    d->escape = a->quote == '\'' ? ET_ESCAPE_SINGLE : ET_ESCAPE_DOUBLE;
+    et_document_add_decoded(d, a->value, a->length, line_of(r, (size_t)(a->value - d->text)));
+    et_document_end(d);
+    d->escape = escape;
+    et_document_keep(d, "\"", a->quote ? 0 : 1);
+}
+
+/* Adds markup, whose values that people read are translated. */
+static void add_with_values(reader *r, const token *t, const et_attributes *all)
+{
+    et_document *d = r->d;
+    const char *kept = d->text + t->start;
+    const char *at, *end = attributes_of(d, t, &at);
+    et_attribute a;
+    while (next_value(d, t, all, &at, end, &a)) {
+        et_document_keep(d, kept, (size_t)(a.value - kept));
+        add_value(r, &a);
+        kept = a.value + a.length;
+    }
+    et_document_keep(d, kept, (size_t)(d->text + t->end - kept));
+}
+
+static bool has_values(const reader *r, const token *t, const et_attributes *all)
+{
+    const char *at, *end;
+    et_attribute a;
+    if (r->xml || r->cdata || !t->tag_end || all->kept)
+        return false;
+    end = attributes_of(r->d, t, &at);
+    return next_value(r->d, t, all, &at, end, &a);
+}
+
 /* ---- text ---- */
 
+/* inside: of a sentence. */
 static void add_markup(reader *r, const token *t, bool inside)
 {
     const char *bytes = r->d->text + t->start;
-    if (inside)
-        et_document_add_tag(r->d, bytes, t->end - t->start, line_of(r, t->start));
-    else
+    const et_attributes all = t->tag_end ? scan(r->d, t) : (et_attributes){ .kept = true };
+    const size_t line = line_of(r, t->start);
+    const bool values = has_values(r, t, &all);
+    if (values && inside)
+        et_document_begin_tag(r->d);
+    if (values)
+        add_with_values(r, t, &all);
+    else if (!inside)
         et_document_keep(r->d, bytes, t->end - t->start);
+    if (values && inside)
+        et_document_end_tag(r->d, bytes, t->end - t->start, line);
+    else if (inside)
+        et_document_add_tag(r->d, bytes, t->end - t->start, line);
 }
 
 /* ---- HTML ---- */
@@ -175,35 +269,38 @@ static bool is_among(const char *const *list, const token *t)
     return false;
 }
 
-/* Whether the tag says that its element is not translated. */
-static bool is_kept_by_attribute(const et_document *d, const token *t)
-{
-    static const char *const words[] = { "translate=\"no\"", "translate='no'", "translate=no",
-                                         "notranslate" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (memmem(d->text + t->start, t->end - t->start, words[i], strlen(words[i])))
-            return true;
-    return false;
-}
-
 static bool is_same_name(const token *a, const token *b)
 {
     et_assert(a->name && b->name);
     return a->name_length == b->name_length && !strncasecmp(a->name, b->name, a->name_length);
 }
 
+/* Moves before the end tag of an element whose content has no tags, or to the end of the text. */
+static void skip_raw(reader *r, const token *t)
+{
+    const et_document *d = r->d;
+    bool ends;
+    for (size_t at = r->at;;) {
+        at = end_after(d, at, "</", &ends);
+        r->at = ends ? at - 2 : d->length;
+        token end = { .end = d->length };
+        if (ends)
+            read_name(d, &end, at);
+        if (!ends || is_same_name(&end, t))
+            return;
+    }
+}
+
 /* Moves the end of t, a start tag, after the end tag of its element, or to the end of the text. */
 static void take_element(reader *r, token *t)
 {
-    const bool only_end = !r->xml && is_among(raw, t);
     bool ends;
     token next;
-    for (size_t depth = 1; depth && next_token(r, &next, &ends);) {
+    if (!r->xml && is_among(raw, t))
+        skip_raw(r, t);
+    for (size_t depth = 1; depth && next_token(r, &next, &ends);)
         if (next.name && is_same_name(&next, t))
-            depth += next.kind == OPEN && !only_end ? 1 : next.kind == CLOSE ? (size_t)-1 : 0;
-        else if (only_end && next.kind != TEXT && ends)
-            r->at = next.start + 1; /* what looks like markup is text */
-    }
+            depth += next.kind == OPEN ? 1 : next.kind == CLOSE ? (size_t)-1 : 0;
     t->end = r->at;
 }
 
@@ -218,22 +315,47 @@ static bool is_void(const token *t)
 static void take_html(reader *r, token *t)
 {
     const bool inner = t->name ? is_among(inside, t) : begins(r->d, t->start, "<!--");
-    if (t->kind == OPEN && !is_void(t) && (is_among(opaque, t) || is_kept_by_attribute(r->d, t)))
+    if (t->kind == OPEN && !is_void(t) && (is_among(opaque, t) || scan(r->d, t).kept))
         take_element(r, t);
     add_markup(r, t, inner);
+}
+
+/* Text of a section, in which an entity is markup. */
+static void add_cdata_text(reader *r, const token *t)
+{
+    const char *at = r->d->text + t->start, *const end = r->d->text + t->end;
+    const size_t line = line_of(r, t->start);
+    while (at < end) {
+        const char *mark = memchr(at, '&', (size_t)(end - at));
+        uint32_t code;
+        const size_t bytes = mark ? et_entity_read(mark, (size_t)(end - mark), &code) : 0;
+        const char *next = !mark ? end : bytes ? mark : mark + 1;
+        et_document_add(r->d, at, (size_t)(next - at), line);
+        if (bytes)
+            et_document_add_tag(r->d, mark, bytes, line);
+        at = next + bytes;
+    }
+}
+
+static void walk_html(reader *r)
+{
+    et_document *d = r->d;
+    token t;
+    bool ends;
+    while (next_token(r, &t, &ends))
+        if (t.kind != TEXT)
+            take_html(r, &t);
+        else if (r->cdata)
+            add_cdata_text(r, &t);
+        else
+            et_document_add_decoded(d, d->text + t.start, t.end - t.start, line_of(r, t.start));
 }
 
 int et_document_read_html(et_document *d, et_error *error)
 {
     reader r = { .d = d, .line = 1 };
-    token t;
-    bool ends;
     (void)error;
-    while (next_token(&r, &t, &ends))
-        if (t.kind == TEXT)
-            et_document_add_decoded(d, d->text + t.start, t.end - t.start, line_of(&r, t.start));
-        else
-            take_html(&r, &t);
+    walk_html(&r);
     return ET_OK;
 }
 
@@ -283,6 +405,29 @@ static int check_close(reader *r, const token *t, et_error *error)
                    r->depth ? open.name : text, r->depth ? "> is open" : "");
 }
 
+/* A section of XML: what is between its ends is read as a page. within: a sentence. */
+static void add_cdata(reader *r, const token *t, bool within)
+{
+    static const char begin[] = "<![CDATA[", end[] = "]]>";
+    et_document *d = r->d;
+    const size_t length = d->length, line = line_of(r, t->start);
+    const et_escape escape = d->escape;
+    reader page = { .d = d, .cdata = true, .line = r->line, .counted = r->counted };
+    if (within)
+        et_document_begin_tag(d);
+    et_document_keep(d, begin, strlen(begin));
+    d->length = t->end - strlen(end);
+    d->escape = ET_ESCAPE_CDATA;
+    page.at = t->start + strlen(begin);
+    walk_html(&page);
+    et_document_end(d);
+    d->length = length;
+    d->escape = escape;
+    et_document_keep(d, end, strlen(end));
+    if (within)
+        et_document_end_tag(d, d->text + t->start, t->end - t->start, line);
+}
+
 /* One token of either walk. emit: the second, which knows what is mixed. */
 static int take_xml(reader *r, token *t, bool emit, et_error *error)
 {
@@ -305,11 +450,13 @@ static int take_xml(reader *r, token *t, bool emit, et_error *error)
             add_markup(r, t, r->depth && r->mixed[r->open[r->depth - 1]]);
         return ET_OK;
     }
-    if (t->kind == OPEN && is_kept_by_attribute(r->d, t))
+    if (t->kind == OPEN && scan(r->d, t).kept)
         take_element(r, t);
     else if (t->kind == OPEN)
         status = push(r, t->start) ? ET_OK : et_alloc_failed(error, r->depth, r->d->name);
-    if (!status && emit)
+    if (!status && emit && begins(r->d, t->start, "<![CDATA["))
+        add_cdata(r, t, inner);
+    else if (!status && emit)
         add_markup(r, t, inner);
     return status;
 }

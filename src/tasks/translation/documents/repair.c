@@ -20,11 +20,25 @@ static const et_entity *entity_of(const et_document *d, const char *text, size_t
     return NULL;
 }
 
-static const char *escape_of(et_escape escape, char c)
+static bool ends_in_brackets(const et_strbuf *out)
 {
+    return out->length > 1 && !memcmp(out->data + out->length - 2, "]]", 2);
+}
+
+/* after_brackets: ]] is before c, and XML's text must not have ]]>. */
+static const char *escape_of(et_escape escape, char c, bool after_brackets)
+{
+    if (escape == ET_ESCAPE_SINGLE && c == '\'')
+        return "&#39;";
+    if (escape == ET_ESCAPE_DOUBLE && c == '"')
+        return "&quot;";
     switch (escape) {
+    case ET_ESCAPE_SINGLE:
+    case ET_ESCAPE_DOUBLE:
     case ET_ESCAPE_MARKUP:
-        return c == '&' ? "&amp;" : c == '<' ? "&lt;" : NULL;
+        return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' && after_brackets ? "&gt;" : NULL;
+    case ET_ESCAPE_CDATA:
+        return c == '>' && after_brackets ? "]]><![CDATA[>" : NULL;
     case ET_ESCAPE_PO:
         return c == '"'    ? "\\\""
                : c == '\\' ? "\\\\"
@@ -36,11 +50,16 @@ static const char *escape_of(et_escape escape, char c)
     }
 }
 
-void et_document_encode(const et_document *d, const char *text, size_t length, et_strbuf *out)
+void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
+                        et_strbuf *out)
 {
     for (size_t i = 0; i < length; i++) {
-        const et_entity *entity = entity_of(d, text + i, length - i);
-        const char *escaped = entity ? entity->written : escape_of(d->escape, text[i]);
+        const et_entity *entity =
+            escape == ET_ESCAPE_CDATA ? NULL : entity_of(d, text + i, length - i);
+        const char *escaped =
+            entity
+                ? entity->written
+                : escape_of(escape, text[i], d->format == ET_DOCUMENT_XML && ends_in_brackets(out));
         if (escaped)
             et_strbuf_append(out, escaped);
         else
@@ -48,6 +67,15 @@ void et_document_encode(const et_document *d, const char *text, size_t length, e
         if (entity)
             i += strlen(entity->bytes) - 1;
     }
+}
+
+void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
+                             const char *bytes, et_strbuf *out)
+{
+    if (span->kind == ET_SPAN_TAG)
+        et_strbuf_append_bytes(out, bytes, span->length);
+    else
+        et_document_encode(d, escape, bytes, span->length, out);
 }
 
 /* ---- line ends ---- */
@@ -124,7 +152,7 @@ static bool find(const et_segment *s, const et_span *tag, const char *result, si
     }
     if (!next)
         return false;
-    *found = (et_span){ end, tag->length, ET_SPAN_TAG };
+    *found = (et_span){ end, tag->length, ET_SPAN_TAG, 0 };
     return true;
 }
 
@@ -199,7 +227,7 @@ static bool is_emptied(const et_segment *s, const et_span *first, const et_span 
 static bool write_up_to(const et_document *d, const et_segment *s, const char *text, size_t length,
                         et_strbuf *out)
 {
-    et_document_encode(d, text, length, out);
+    et_document_encode(d, s->escape, text, length, out);
     return !is_spoiled(d, s, text, length);
 }
 
@@ -226,7 +254,7 @@ static bool check(const et_document *d, const et_segment *s, const char *result,
         }
         if (!write_up_to(d, s, result + at, gap, out))
             return false;
-        et_strbuf_append_bytes(out, text, found.length);
+        et_document_encode_span(d, s->escape, &found, text, out);
     }
     return write_up_to(d, s, result + at, length - at, out) && is_complete(s, tag, marked);
 }
@@ -292,7 +320,7 @@ void et_segment_cut(et_document *d, et_segment *s)
 void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result)
 {
     const size_t length = strlen(result);
-    et_span found = { 0, 0, ET_SPAN_NUMBER };
+    et_span found = { 0, 0, ET_SPAN_NUMBER, 0 };
     for (size_t at = 0; et_span_find(result, length, at, &found); at = found.start + found.length)
         if (found.kind != ET_SPAN_NUMBER)
             break;
@@ -310,15 +338,15 @@ void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
         const et_part *part = &s->parts[i];
         const et_span *span = i < s->spans.count ? &s->spans.items[i] : NULL;
         const size_t end = span ? span->start : s->length;
-        et_document_encode(d, s->text + at, part->start - at, out);
+        et_document_encode(d, s->escape, s->text + at, part->start - at, out);
         if (part->result)
-            et_document_encode(d, part->result, strlen(part->result), out);
+            et_document_encode(d, s->escape, part->result, strlen(part->result), out);
         else
-            et_document_encode(d, s->text + part->start, part->length, out);
+            et_document_encode(d, s->escape, s->text + part->start, part->length, out);
         at = part->start + part->length;
-        et_document_encode(d, s->text + at, end - at, out);
+        et_document_encode(d, s->escape, s->text + at, end - at, out);
         if (span)
-            et_strbuf_append_bytes(out, s->text + span->start, span->length);
+            et_document_encode_span(d, s->escape, span, s->text + span->start, out);
         at = span ? span->start + span->length : end;
     }
     wrap(d, s, out);

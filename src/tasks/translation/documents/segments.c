@@ -24,23 +24,23 @@ typedef struct whole {
 
 static void add_item(et_document *d, et_item item)
 {
-    et_item *items =
-        et_vector_grow(d->items, &d->item_capacity, d->item_count + 1, sizeof *items, 64);
+    et_items *list = d->in_tag ? &d->tag_items : &d->items;
+    et_item *items = et_vector_grow(list->at, &list->capacity, list->count + 1, sizeof *items, 64);
     if (!items) {
         d->failed = true;
         return;
     }
-    d->items = items;
-    d->items[d->item_count++] = item;
+    list->at = items;
+    list->at[list->count++] = item;
 }
 
-/* What was added to kept from `from` on is a item. */
+/* What was added to kept from `from` on is an item. */
 static void add_kept(et_document *d, size_t from)
 {
-    et_item *last = d->item_count ? &d->items[d->item_count - 1] : NULL;
+    et_item *last = d->items.count && !d->in_tag ? &d->items.at[d->items.count - 1] : NULL;
     if (d->kept.length == from)
         return;
-    if (last && last->segment == ET_NO_SEGMENT)
+    if (last && last->segment == ET_NO_SEGMENT && last->from + last->length == from)
         last->length += d->kept.length - from;
     else
         add_item(d, (et_item){ from, d->kept.length - from, ET_NO_SEGMENT });
@@ -56,16 +56,54 @@ void et_document_keep(et_document *d, const char *bytes, size_t length)
 
 void et_document_add(et_document *d, const char *text, size_t length, size_t line)
 {
-    if (!d->run.length)
-        d->run_line = line;
-    et_strbuf_append_bytes(&d->run, text, length);
+    if (!d->run.text.length)
+        d->run.line = line;
+    et_strbuf_append_bytes(&d->run.text, text, length);
+}
+
+static void add_numbered_tag(et_document *d, const char *bytes, size_t length, size_t line,
+                             size_t tag)
+{
+    const size_t start = d->run.text.length;
+    et_document_add(d, bytes, length, line);
+    d->failed |= !et_spans_add(&d->run.tags, (et_span){ start, length, ET_SPAN_TAG, tag });
 }
 
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line)
 {
-    const size_t start = d->run.length;
-    et_document_add(d, bytes, length, line);
-    d->failed |= !et_spans_add(&d->run_tags, start, length, ET_SPAN_TAG);
+    add_numbered_tag(d, bytes, length, line, 0);
+}
+
+static void exchange_runs(et_document *d)
+{
+    const et_run run = d->run;
+    d->run = d->outer;
+    d->outer = run;
+}
+
+void et_document_begin_tag(et_document *d)
+{
+    et_assert(!d->in_tag);
+    et_tag *tags = et_vector_grow(d->tags, &d->tag_capacity, d->tag_count + 1, sizeof *tags, 16);
+    d->failed |= !tags;
+    if (tags) {
+        d->tags = tags;
+        d->tags[d->tag_count] = (et_tag){ d->tag_items.count, 0 };
+    }
+    exchange_runs(d);
+    d->in_tag = true;
+}
+
+void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_t line)
+{
+    et_document_end(d);
+    exchange_runs(d);
+    d->in_tag = false;
+    if (d->failed)
+        return;
+    et_tag *tag = &d->tags[d->tag_count++];
+    tag->count = d->tag_items.count - tag->first;
+    add_numbered_tag(d, bytes, length, line, d->tag_count);
 }
 
 /* A document with more kinds of entities than ET_ENTITIES_MAX keeps the others as markup. */
@@ -97,6 +135,12 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     et_document_add(d, bytes, count, line);
 }
 
+/* Whether quotes are written as the value that they are in needs them. */
+static bool is_quoted(et_escape escape)
+{
+    return escape == ET_ESCAPE_SINGLE || escape == ET_ESCAPE_DOUBLE;
+}
+
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
 {
     while (length) {
@@ -111,6 +155,8 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         const size_t bytes = et_entity_read(mark, length, &code);
         if (!bytes || code == '&' || code == '<')
             et_document_add(d, code == '<' ? "<" : "&", 1, line);
+        else if ((code == '"' || code == '\'') && is_quoted(d->escape))
+            et_document_add(d, code == '"' ? "\"" : "'", 1, line);
         else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
             et_document_add_entity(d, code, mark, bytes, line);
         else
@@ -125,19 +171,20 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
 static bool find_spans(whole *w, const et_document *d)
 {
     const bool finds = d->format != ET_DOCUMENT_LINES;
-    const et_spans *tags = &d->run_tags;
+    const et_spans *tags = &d->run.tags;
     size_t at = 0;
     et_span found;
     bool good = true;
     for (size_t i = 0; i <= tags->count && good; i++) {
         const size_t end = i < tags->count ? tags->items[i].start : w->length;
         while (finds && good && et_span_find(w->text + at, end - at, 0, &found)) {
-            good = et_spans_add(&w->spans, at + found.start, found.length, (int)found.kind);
-            at += found.start + found.length;
+            found.start += at;
+            good = et_spans_add(&w->spans, found);
+            at = found.start + found.length;
         }
         if (i == tags->count)
             break;
-        good = good && et_spans_add(&w->spans, end, tags->items[i].length, ET_SPAN_TAG);
+        good = good && et_spans_add(&w->spans, tags->items[i]);
         at = end + tags->items[i].length;
     }
     return good;
@@ -198,17 +245,30 @@ static void trim(const whole *w, size_t *from, size_t *to)
     }
 }
 
+/* Adds what was kept from `kept` on, then the items of a tag. Returns where the next bytes that
+ * stay begin. */
+static size_t add_tag_items(et_document *d, size_t kept, size_t tag)
+{
+    const et_tag *items = &d->tags[tag - 1];
+    add_kept(d, kept);
+    for (size_t i = 0; i < items->count; i++)
+        add_item(d, d->tag_items.at[items->first + i]);
+    return d->kept.length;
+}
+
 /* Bytes that stay: text as the document writes it, spans as they are. */
 static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
 {
-    const size_t kept = d->kept.length;
+    size_t kept = d->kept.length;
     et_assert(from <= to && to <= w->length);
     for (size_t s = span_after(w, from); from < to; s++) {
         const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
         const size_t end = span && span->start < to ? span->start : to;
-        et_document_encode(d, w->text + from, end - from, &d->kept);
-        if (end < to)
-            et_strbuf_append_bytes(&d->kept, w->text + end, span->length);
+        et_document_encode(d, d->escape, w->text + from, end - from, &d->kept);
+        if (end < to && span->tag)
+            kept = add_tag_items(d, kept, span->tag);
+        else if (end < to)
+            et_document_encode_span(d, d->escape, span, w->text + end, &d->kept);
         from = end < to ? end + span->length : to;
     }
     add_kept(d, kept);
@@ -250,7 +310,8 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
         const size_t end = span && span->start < to ? span->start : to;
         breaks += append_line(&line, w->text + from, end - from);
         if (end < to) {
-            good = et_spans_add(&s->spans, line.length, span->length, (int)span->kind);
+            good = et_spans_add(&s->spans,
+                                (et_span){ line.length, span->length, span->kind, span->tag });
             et_strbuf_append_bytes(&line, w->text + end, span->length);
         }
         from = end < to ? end + span->length : to;
@@ -265,6 +326,24 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
     return copy != NULL;
 }
 
+bool et_document_has_words(et_document *d, const char *text, size_t length)
+{
+    const et_run run = d->run;
+    const size_t entities = d->entity_count;
+    d->run = (et_run){ .text = ET_STRBUF_INIT };
+    et_document_add_decoded(d, text, length, 0);
+    whole w = { .text = et_strbuf_text(&d->run.text), .length = d->run.text.length };
+    const bool good = !d->failed && !d->run.text.failed && find_spans(&w, d);
+    const bool found = good && has_letter(&w, 0, w.length);
+    d->failed |= !good;
+    et_spans_release(&w.spans);
+    et_spans_release(&d->run.tags);
+    et_strbuf_release(&d->run.text);
+    d->run = run;
+    d->entity_count = entities;
+    return found;
+}
+
 static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
 {
     et_segment *segments =
@@ -275,7 +354,7 @@ static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
     }
     d->segments = segments;
     et_segment *s = &d->segments[d->count++];
-    *s = (et_segment){ .line = d->run_line };
+    *s = (et_segment){ .line = d->run.line, .escape = d->escape };
     d->failed |= !fill_segment(d, s, w, from, to);
     add_item(d, (et_item){ .segment = d->count - 1 });
 }
@@ -307,19 +386,19 @@ static bool begin_sentences(et_document *d, const whole *w, et_strbuf *masked)
     for (size_t i = 0; i < w->length && !masked->failed; i++)
         if (is_blank(masked->data[i]))
             masked->data[i] = ' ';
-    for (size_t i = 0; i < d->run_tags.count && !masked->failed; i++)
-        memset(masked->data + d->run_tags.items[i].start, ')', d->run_tags.items[i].length);
+    for (size_t i = 0; i < d->run.tags.count && !masked->failed; i++)
+        memset(masked->data + d->run.tags.items[i].start, ')', d->run.tags.items[i].length);
     return !masked->failed && et_sentences_begin(d->sentences, masked->data, masked->length);
 }
 
 void et_document_end(et_document *d)
 {
     et_strbuf masked = ET_STRBUF_INIT;
-    whole w = { .text = et_strbuf_text(&d->run), .length = d->run.length };
+    whole w = { .text = et_strbuf_text(&d->run.text), .length = d->run.text.length };
     size_t from = 0, end = 0;
-    if (!w.length && !d->run.failed)
+    if (!w.length && !d->run.text.failed)
         return;
-    d->failed |= d->run.failed || !find_spans(&w, d);
+    d->failed |= d->run.text.failed || !find_spans(&w, d);
     if (!d->failed && d->sentences)
         d->failed = !begin_sentences(d, &w, &masked);
     while (!d->failed && d->sentences && et_sentences_next(d->sentences, &end)) {
@@ -332,6 +411,6 @@ void et_document_end(et_document *d)
         add_sentence(d, &w, from, w.length);
     et_spans_release(&w.spans);
     et_strbuf_release(&masked);
-    et_strbuf_reset(&d->run);
-    d->run_tags.count = 0;
+    et_strbuf_reset(&d->run.text);
+    d->run.tags.count = 0;
 }

@@ -16,14 +16,14 @@
 #define DIGITS  "0123456789"
 #define NAMES   LETTERS DIGITS "_"
 
-bool et_spans_add(et_spans *spans, size_t start, size_t length, int kind)
+bool et_spans_add(et_spans *spans, et_span span)
 {
     et_span *items =
         et_vector_grow(spans->items, &spans->capacity, spans->count + 1, sizeof *items, 4);
     if (!items)
         return false;
     spans->items = items;
-    spans->items[spans->count++] = (et_span){ start, length, kind };
+    spans->items[spans->count++] = span;
     return true;
 }
 
@@ -177,7 +177,7 @@ bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
         const size_t digits = !found && begins ? number(r) : 0;
         if (!found && !digits)
             continue;
-        *span = (et_span){ i, found + digits, digits ? ET_SPAN_NUMBER : ET_SPAN_TEXT };
+        *span = (et_span){ i, found + digits, digits ? ET_SPAN_NUMBER : ET_SPAN_TEXT, 0 };
         return true;
     }
     return false;

@@ -9,6 +9,7 @@
 typedef struct et_span {
     size_t start, length;                                    /* bytes */
     enum { ET_SPAN_TEXT, ET_SPAN_NUMBER, ET_SPAN_TAG } kind; /* tags also keep their order */
+    size_t tag; /* number of a tag that has text of its own, from 1; 0: none */
 } et_span;
 
 typedef struct et_spans {
@@ -17,7 +18,7 @@ typedef struct et_spans {
 } et_spans;
 
 /* false: no memory. */
-bool et_spans_add(et_spans *spans, size_t start, size_t length, int kind);
+bool et_spans_add(et_spans *spans, et_span span);
 void et_spans_release(et_spans *spans);
 
 /* Finds the first span of text at from or later. false: none. */

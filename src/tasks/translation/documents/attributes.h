@@ -1,0 +1,33 @@
+/* Attributes of a tag, as browsers read them: names and values need not be well-formed. */
+#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_ATTRIBUTES_H
+#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_ATTRIBUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct et_attribute {
+    const char *name; /* [name_length] */
+    size_t name_length;
+    const char *value; /* [length], without its quotes; NULL: none */
+    size_t length;
+    char quote; /* " or '; 0: none */
+} et_attribute;
+
+/* Reads an attribute of a tag at *at, which moves after it. false: there is none before *at, which
+ * is the tag's > or the end. */
+bool et_attribute_next(const char **at, const char *end, et_attribute *attribute);
+
+/* What the attributes of a tag say about its others. */
+typedef struct et_attributes {
+    bool kept;        /* translate="no" or class="notranslate" */
+    bool description; /* name="description" */
+    bool button;      /* type="submit", "button" or "reset" */
+} et_attributes;
+
+et_attributes et_attributes_scan(const char *at, const char *end);
+
+/* Whether people read the value in HTML. element: the tag's name, [element_length]. */
+bool et_attribute_is_read(const et_attribute *attribute, const char *element, size_t element_length,
+                          const et_attributes *others);
+
+#endif
