@@ -35,8 +35,9 @@ printf '\357\273\277  %s\r\n\r\n\t%s' "$first" "$second" >crlf
 printf '\357\273\277  %s\r\n\r\n\t%s' "$one" "$two" >expected
 translate --format text crlf >got
 same expected got "white space"
-printf '<p class="x">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n' "$first" "$first" "$second" >a.html
-printf '<p class="x">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n' "$one" "$first" "$two" >expected
+page='<p class="x" title="%s">%s</p>\n<!-- %s -->\n<p>%s &copy;</p>\n'
+printf "$page" "$second" "$first" "$first" "$second" >a.html
+printf "$page" "$two" "$one" "$first" "$two" >expected
 translate --format html <a.html >got
 same expected got "html"
 
