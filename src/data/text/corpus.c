@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
 #include "formats/records/example.h"
@@ -25,6 +26,8 @@
 struct et_corpus {
     const et_corpus_paths *paths; /* borrowed */
     bool single;                  /* one reader for both sides; lines[1] is NULL */
+    bool augmented;               /* copies follow their pairs */
+    bool changed;                 /* augmented, or with tags */
     et_text *text[2];             /* of source and target, or of both; NULL: records */
     et_record_list records;       /* without paths: text */
     et_arena arena;               /* of the record given last */
@@ -34,7 +37,7 @@ struct et_corpus {
     size_t tag_length;
     char *tagged; /* [tagged_size] a source with its tag; owned */
     size_t tagged_size;
-    et_corpus_pair original; /* the pair that was read last, without a tag */
+    et_corpus_pair original; /* if changed: the pair that was read last, without a tag */
     int kind;                /* of the next copy of it */
     et_strbuf copies[2];     /* a copy: source and target */
     et_corpus_pair pair;     /* what next_line gives in halves */
@@ -135,6 +138,8 @@ int et_corpus_open(et_corpus **out, const et_corpus_paths *paths, et_error *erro
     corpus->tag = paths->tag;
     corpus->tag_length = paths->tag ? strlen(paths->tag) : 0;
     corpus->single = paths->tsv.count || paths->records.count;
+    corpus->augmented = et_augment_is_used(&paths->augment);
+    corpus->changed = corpus->augmented || corpus->tag_length || paths->tag_column;
     for (int side = 0; !status && side < (corpus->single ? 1 : 2); side++)
         status = open_side(corpus, side, error);
     if (status) {
@@ -408,14 +413,13 @@ static int next_copy(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 
 static int next_original(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
+    *pair = (et_corpus_pair){ 0 };
     int status = corpus->records.paths.count ? next_of_records(corpus, pair, error)
                  : corpus->single            ? next_of_tsv(corpus, pair, error)
                                              : next_of_two(corpus, pair, error);
     if (status)
         return status;
     pair->index = corpus->pairs;
-    corpus->original = *pair;
-    corpus->kind = 0;
     if (pair->source)
         corpus->pairs++;
     else if (corpus->pairs == 0)
@@ -423,17 +427,27 @@ static int next_original(et_corpus *corpus, et_corpus_pair *pair, et_error *erro
     return ET_OK;
 }
 
-/* index counts pairs that were read, whether training uses them or not. */
-int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+/* A copy of the last pair, or the next pair, and its tag. */
+ET_APART int next_changed(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     *pair = (et_corpus_pair){ 0 };
-    int status =
-        et_augment_is_used(&corpus->paths->augment) ? next_copy(corpus, pair, error) : ET_OK;
-    if (!status && !pair->source)
+    int status = corpus->augmented ? next_copy(corpus, pair, error) : ET_OK;
+    if (!status && !pair->source) {
         status = next_original(corpus, pair, error);
+        if (status)
+            return status;
+        corpus->original = *pair;
+        corpus->kind = 0;
+    }
     if (!status && corpus->tag_length && pair->source && pair->source_length)
         status = put_tag(corpus, pair, error);
     return status;
+}
+
+/* index counts pairs that were read, whether training uses them or not. */
+int et_corpus_next(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+{
+    return corpus->changed ? next_changed(corpus, pair, error) : next_original(corpus, pair, error);
 }
 
 /* The target's text is still valid when it is due: nothing was read in between. */

@@ -26,6 +26,7 @@ extern "C" {
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/inline.h"
 #include "base/text/format.h"
 #include "base/threads/thread.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
@@ -116,8 +117,6 @@ int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *
  * line has none that the model knows. ">>fra<< I see" -> the token ">>fra<<". */
 size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, int *id)
 {
-    if (!model->facts.tags)
-        return 0;
     const std::string line(text, length);
     const size_t end = line.compare(0, 2, ">>") == 0 ? line.find("<<") : std::string::npos;
     if (end == std::string::npos)
@@ -150,6 +149,29 @@ int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts
         std::memcpy(tokens->ids, ids.data(), ids.size() * sizeof(int));
     tokens->count = ids.size();
     return ET_OK;
+}
+
+inline int encode_text(const et_sentencepiece *model, const char *text, size_t length,
+                       std::vector<int> &ids, et_error *error)
+{
+    auto encoded = model->processor.Encode({ text, length }, &ids);
+    return encoded.ok() ? int(ET_OK)
+                        : et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
+                                  reason(encoded).c_str());
+}
+
+ET_APART int encode_tagged(const et_sentencepiece *model, const char *text, size_t length,
+                           et_tokens *tokens, et_error *error)
+{
+    std::vector<int> ids;
+    int tag = 0;
+    const size_t begin = take_tag(model, text, length, &tag);
+    int status = encode_text(model, text + begin, length - begin, ids, error);
+    if (status)
+        return status;
+    if (begin)
+        ids.insert(ids.begin(), tag);
+    return copy_ids(tokens, ids, model->facts, error);
 }
 
 /* ---- training ----
@@ -402,16 +424,11 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
                             et_tokens *tokens, et_error *error)
 {
     return guarded(error, "encoding a line", [&] {
+        if (model->facts.tags)
+            return encode_tagged(model, text, length, tokens, error);
         std::vector<int> ids;
-        int tag = 0;
-        const size_t begin = take_tag(model, text, length, &tag);
-        auto encoded = model->processor.Encode({ text + begin, length - begin }, &ids);
-        if (!encoded.ok())
-            return et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
-                           reason(encoded).c_str());
-        if (begin)
-            ids.insert(ids.begin(), tag);
-        return copy_ids(tokens, ids, model->facts, error);
+        int status = encode_text(model, text, length, ids, error);
+        return status ? status : copy_ids(tokens, ids, model->facts, error);
     });
 }
 
