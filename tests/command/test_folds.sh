@@ -73,6 +73,12 @@ sed '7s/.*/{"target":"flat","scores":[0.5]}/' whole/out_of_fold.jsonl >torn/out_
 says 3 'torn/out_of_fold.jsonl:7: no prediction of the target kind' evaluate torn
 cat whole/out_of_fold.jsonl whole/out_of_fold.jsonl >torn/out_of_fold.jsonl
 says 3 'has more rows than the training files' evaluate torn
+{
+    head -n 6 whole/out_of_fold.jsonl
+    printf '\0'
+    tail -n +7 whole/out_of_fold.jsonl
+} >torn/out_of_fold.jsonl
+says 3 'torn/out_of_fold.jsonl:7: no prediction of the target kind' evaluate torn
 head -c 30000 whole/out_of_fold.jsonl >torn/out_of_fold.jsonl
 says 3 'the last line is not whole' report torn
 says 0 '^ *accuracy ' evaluate whole t.csv

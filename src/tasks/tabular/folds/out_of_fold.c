@@ -151,18 +151,17 @@ static int read_line(const et_tabular_task *task, et_tabular_seen *s, int64_t mo
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *line;
+    if (s->rows == most)
+        return et_fail(error, ET_EFORMAT, "%s has more rows than the training files", path);
+    s->weight[s->rows] = 1;
     int status = et_json_parse(&line, &arena, text, length, path, error);
-    if (!status && s->rows == most)
-        status = et_fail(error, ET_EFORMAT, "%s has more rows than the training files", path);
-    if (!status) {
-        s->weight[s->rows] = 1;
-        if (read_row(task, s, line, numbers))
-            s->rows++;
-        else
-            status = et_fail(error, ET_EFORMAT,
-                             "%s:%lld: no prediction of the target %s; name a file to evaluate",
-                             path, (long long)s->rows + 1, target_of(task)->column[0]);
-    }
+    if (!status && !read_row(task, s, line, numbers))
+        status = ET_EFORMAT;
+    if (status == ET_EFORMAT)
+        status = et_fail(error, status,
+                         "%s:%lld: no prediction of the target %s; name a file to evaluate", path,
+                         (long long)s->rows + 1, target_of(task)->column[0]);
+    s->rows += !status;
     et_arena_release(&arena);
     return status;
 }
@@ -176,11 +175,11 @@ static int read_lines(const et_tabular_task *task, et_tabular_seen *s, const cha
     size_t length;
     int status = numbers ? et_file_read(&text, &length, path, BYTES_MAX, error)
                          : et_alloc_failed(error, (size_t)s->width * sizeof *numbers, "a row");
-    const char *line = text;
+    const char *line = text, *const end = status ? NULL : text + length, *next;
     s->rows = 0;
-    for (const char *end; !status && (end = strchr(line, '\n')) != NULL; line = end + 1)
-        status = read_line(task, s, most, line, (size_t)(end - line), path, numbers, error);
-    if (!status && *line)
+    for (; !status && (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1)
+        status = read_line(task, s, most, line, (size_t)(next - line), path, numbers, error);
+    if (!status && line < end)
         status = et_fail(error, ET_EFORMAT, "%s:%lld: the last line is not whole", path,
                          (long long)s->rows + 1);
     et_free(text);
