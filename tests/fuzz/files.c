@@ -1,0 +1,320 @@
+/* Readers of files. */
+#include "fuzz/fuzz.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <etude/model_export.h>
+#include <etude/translator.h>
+
+#include "base/alloc.h"
+#include "base/text/unicode.h"
+#include "base/values/value.h"
+#include "command/translation/augment_journal.h"
+#include "data/table/analysis/analyze.h"
+#include "data/table/rows/rows.h"
+#include "data/table_fixture.h"
+#include "formats/numpy/npz.h"
+#include "formats/torch/torch_file.h"
+#include "tasks/import_samples.h"
+#include "tasks/translation/decoding/glossary.h"
+
+static char *directory;
+
+const char *fuzz_path(const char *name)
+{
+    return below(directory, name);
+}
+
+/* ---- tables ---- */
+
+static const char schema[] = "fields:\n"
+                             "  - {name: size, type: real, notation: comma, unit: kg}\n"
+                             "  - {name: town, type: discrete}\n"
+                             "  - {name: pair, type: integer, length: 2}\n";
+static const char metadata[] = "{\"town\": {\"entries\": [\"True\", \"ulm\"]},"
+                               " \"pair\": {\"min\": 0, \"max\": 9, \"mean\": 4, \"std\": 1},"
+                               " \"size\": {\"min\": 0, \"max\": 9, \"mean\": 4, \"std\": 1}}";
+static const char features[] = "features:\n"
+                               "  - {name: s, type: identity, fields: size}\n"
+                               "  - {name: t, type: one-hot, fields: town}\n"
+                               "  - {name: p, type: identity, fields: pair}\n";
+
+static void encode(const et_rows *rows, const et_row *row, const et_json_columns *columns)
+{
+    float size, town[8], pair[2];
+    void *const to[] = { &size, town, pair };
+    et_cell cells[4];
+    et_arena arena = ET_ARENA_INIT;
+    (void)rows;
+    if (!et_row_parse(cells, columns, &row->json, &arena, NULL, NULL))
+        (void)et_encoder_row(columns->encoder, cells, to, "a:1", NULL);
+    et_arena_release(&arena);
+}
+
+/* A wrong line is an error of its own; reading goes on after it. */
+static int read_rows(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    const char *path = fuzz_path(self->file);
+    three t;
+    et_encoder *encoder;
+    et_rows *rows;
+    et_row row = { .number = 1 };
+    put_file(path, text, length);
+    assert_ok(three_parse(&t, schema, metadata, features, error));
+    assert_ok(et_encoder_new(&encoder, t.schema, t.metadata, t.features, error));
+    const et_json_columns columns = { encoder, t.metadata, NULL };
+    int status = et_rows_open_jsonl(&rows, encoder, &(et_strings){ &path, 1 }, -1, failure);
+    const bool open = !status;
+    while (open && !row.end && (!status || (status == ET_EDATA && row.number)))
+        if (!(status = et_rows_next(rows, &row, failure)) && !row.end)
+            encode(rows, &row, &columns);
+    if (open)
+        et_rows_close(rows);
+    et_encoder_free(encoder);
+    three_free(&t);
+    return status;
+}
+
+static int read_analysis(const fuzz_target *self, const char *text, size_t length,
+                         et_error *failure)
+{
+    const char *path = fuzz_path(self->file);
+    et_analysis analysis;
+    put_file(path, text, length);
+    int status = et_analyze(&analysis, &(et_strings){ &path, 1 },
+                            &(et_analyze_options){ .threads = 1 }, failure);
+    if (!status)
+        et_analysis_release(&analysis);
+    return status;
+}
+
+/* ---- translation ---- */
+
+/* The terms are searched in the text of the file. */
+static int read_glossary(const fuzz_target *self, const char *text, size_t length,
+                         et_error *failure)
+{
+    const et_term *found[4];
+    et_glossary *glossary;
+    size_t count;
+    put_file(fuzz_path(self->file), text, length);
+    int status = et_glossary_open(&glossary, fuzz_path(self->file), failure);
+    if (status)
+        return status;
+    status = et_glossary_find(glossary, text, length, found, 4, &count, failure);
+    for (size_t i = 0; !status && i < count && i < 4; i++) {
+        bool is;
+        status = et_glossary_is_in(found[i]->target, found[i]->source, &is, failure);
+    }
+    et_glossary_close(glossary);
+    return status;
+}
+
+static int use_line(void *self, const et_augment_line *line, et_error *failure)
+{
+    size_t *all = self;
+    (void)failure;
+    *all += line->length;
+    return ET_OK;
+}
+
+/* Records with right checksums, one of each line. */
+static void put_records(const char *path, const char *text, size_t length)
+{
+    et_record_log log;
+    remove(path);
+    assert_ok(et_record_log_open(&log, path, 0, error));
+    for (const char *at = text, *end = text + length, *next; at < end; at = next + 1) {
+        next = memchr(at, '\n', (size_t)(end - at));
+        next = next ? next : end;
+        assert_ok(et_record_log_write(&log, at, (size_t)(next - at), error));
+    }
+    assert_ok(et_record_log_close(&log, error));
+}
+
+/* What begins as its first record does is made records, other bytes are the file. */
+static int read_journal(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *work = et_value_dict(&arena);
+    et_augment_journal journal;
+    size_t all = 0;
+    const bool whole = length && *text == '{';
+    et_value_set_string(work, et_augment_key, "a");
+    if (whole)
+        put_records(fuzz_path(self->file), text, length);
+    else
+        put_file(fuzz_path(self->file), text, length);
+    int status = et_augment_journal_open(&journal, fuzz_path("journal"), work, failure);
+    if (!status) {
+        const et_augment_line line = { -1, 2, 3, "x", 1 };
+        status = et_augment_journal_read(&journal, use_line, &all, failure);
+        assert_ok(et_augment_journal_add(&journal, &line, error));
+        et_augment_journal_close(&journal);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- models ---- */
+
+static int read_torch(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    et_torch_file *file;
+    char elements[256];
+    put_file(fuzz_path(self->file), text, length);
+    int status = et_torch_file_open(&file, fuzz_path(self->file), failure);
+    if (status)
+        return status;
+    for (size_t i = 0; i < et_torch_file_count(file); i++) {
+        const et_pickle_tensor *t = et_torch_file_at(file, i);
+        if ((uint64_t)et_shape_count(t->shape) * t->storage->width <= sizeof elements)
+            (void)et_torch_file_read(file, t, elements, failure);
+    }
+    et_torch_file_close(file);
+    return ET_OK;
+}
+
+static int read_npz(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    et_npz *npz;
+    char elements[256], *copy = et_alloc(length + 1, 1);
+    memcpy(copy, text, length);
+    int status = et_npz_open_memory(&npz, copy, length, self->name, failure);
+    if (status)
+        return status;
+    for (size_t i = 0; i < et_npz_count(npz); i++)
+        if (et_npz_at(npz, i)->bytes <= sizeof elements)
+            (void)et_npz_read(npz, et_npz_at(npz, i), elements, failure);
+    et_npz_close(npz);
+    return ET_OK;
+}
+
+/* A file of a folder, whose other files are good, or an archive; put back as it was. */
+static int read_import(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    char folder_path[600], *good;
+    size_t good_length;
+    et_import *from;
+    const char *path = fuzz_path(self->file), *slash = strchr(self->file, '/');
+    snprintf(folder_path, sizeof folder_path, "%s/%.*s", directory,
+             (int)(slash ? (size_t)(slash - self->file) : strlen(self->file)), self->file);
+    good = get_file(path, &good_length);
+    put_file(path, text, length);
+    int status = et_import_open(&from, folder_path, failure);
+    et_import_close(from);
+    put_file(fuzz_path(self->file), good, good_length);
+    free(good);
+    return status;
+}
+
+/* ---- samples ---- */
+
+static const char *const release_files[] = { "decoder.yml",      "model.npz",  "source.spm",
+                                             "source.vocab.yml", "target.spm", "target.vocab.yml" };
+enum { RELEASE_FILES = 6 };
+
+static void put_sample(const char *name, const char *text)
+{
+    put_file(fuzz_path(name), text, strlen(text));
+}
+
+static void put_archive(void)
+{
+    static bytes archive, list;
+    archive.length = list.length = 0;
+    for (int i = 0; i < RELEASE_FILES; i++) {
+        char inside[80];
+        size_t length;
+        snprintf(inside, sizeof inside, "marian/%s", release_files[i]);
+        char *whole = get_file(fuzz_path(inside), &length);
+        add_member(&archive, &list, inside, whole, length, length);
+        free(whole);
+    }
+    end_archive(&archive, &list, RELEASE_FILES);
+    put_file(fuzz_path("release.zip"), archive.data, archive.length);
+}
+
+static void put_models(void)
+{
+    static const float weights_[6];
+    static bytes file;
+    void *state = directory;
+    const et_export_options options = { .format = "marian" };
+    const sample_tensor tensors[] = {
+        { "a.weight", "FloatStorage", "0", 0, 2, 3, 3, (const char *)weights_, sizeof weights_ },
+    };
+    const et_npz_item items[] = { { "a", ET_NPZ_FLOAT32, { 2, { 2, 3 } }, weights_ },
+                                  { "b", ET_NPZ_BYTE, { 1, { 5 } }, "abcde" } };
+    et_translator *t;
+    make_archive(&file, tensors, 1);
+    put_file(fuzz_path("new.bin"), file.data, file.length);
+    make_old(&file, tensors, 1);
+    put_file(fuzz_path("old.bin"), file.data, file.length);
+    assert_ok(et_npz_write(fuzz_path("a.npz"), items, 2, NULL, NULL, error));
+    write_fitting_folder(&state);
+    put_sample(
+        "hf/tokenizer_config.json",
+        "{\"eos_token\": {\"content\": \"</s>\"}, \"unk_token\": \"<unk>\", "
+        "\"source_lang\": \"en\", \"target_lang\": \"ROMANCE\", \"separate_vocabs\": false}");
+    assert_ok(import(&state, error));
+    assert_ok(et_translator_open(&t, fuzz_path("model.safetensors"), NULL, error));
+    assert_ok(et_translator_export(t, fuzz_path("marian"), &options, error));
+    et_translator_close(t);
+    put_archive();
+}
+
+void fuzz_open(char *empty)
+{
+    directory = empty;
+    put_sample("terms.tsv", "cat\tKatze\nbig  Cat\tgro\xc3\x9f"
+                            "e Katze\n\xe7\x8c\xab\tKatze\n");
+    put_sample("rows.jsonl", "{\"size\": \"1.234,5 kg\", \"town\": \"ulm\", \"pair\": [1, 2]}\n"
+                             "\n{\"size\": 2.5, \"town\": true, \"pair\": null}\n");
+    put_sample("journal.part", "{\"augment\":\"a\"}\n0123456789abcdef01234567one\n"
+                               "0123456789abcdef01234567\n");
+    put_models();
+}
+
+#define VALUES "{ } [ ] , : \" - null true -1 1e9 2147483648 0.5 'a' \\u0000"
+
+const fuzz_target fuzz_files[] = {
+    { .name = "glossary",
+      .read = read_glossary,
+      .file = "terms.tsv",
+      .words = "\t cat Cat \xe7\x8c\xab" },
+    { .name = "rows", .read = read_rows, .file = "rows.jsonl", .words = VALUES " size town pair" },
+    { .name = "analysis", .read = read_analysis, .file = "rows.jsonl", .words = VALUES " size" },
+    { .name = "journal",
+      .read = read_journal,
+      .file = "journal.part",
+      .words = VALUES " augment a" },
+    { .name = "torch", .read = read_torch, .file = "new.bin" },
+    { .name = "torch_old", .read = read_torch, .file = "old.bin" },
+    { .name = "npz", .read = read_npz, .file = "a.npz" },
+    { .name = "config", .read = read_import, .file = "hf/config.json", .words = VALUES },
+    { .name = "generation",
+      .read = read_import,
+      .file = "hf/generation_config.json",
+      .words = VALUES },
+    { .name = "tokenizer",
+      .read = read_import,
+      .file = "hf/tokenizer_config.json",
+      .words = VALUES },
+    { .name = "vocab", .read = read_import, .file = "hf/vocab.json", .words = VALUES },
+    { .name = "sentencepiece", .read = read_import, .file = "hf/source.spm" },
+    { .name = "decoder",
+      .read = read_import,
+      .file = "marian/decoder.yml",
+      .words = VALUES " | > & *" },
+    { .name = "vocab_yml",
+      .read = read_import,
+      .file = "marian/source.vocab.yml",
+      .words = VALUES },
+    { .name = "release", .read = read_import, .file = "release.zip" },
+    { .name = NULL },
+};
