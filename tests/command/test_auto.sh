@@ -77,6 +77,10 @@ same stopped
 cp -r whole late
 rm late/model.safetensors
 head -1 whole/members.jsonl | sed 's/"seconds":[0-9.e-]*/"seconds":1000/' >late/members.jsonl
+cp late/members.jsonl late.jsonl
+printf '\0\n' >>late/members.jsonl
+says 3 'late/members.jsonl:2: not an object of JSON' train late --time-limit 1m
+mv late.jsonl late/members.jsonl
 says 0 '^time limit   1:00 for all' train late --time-limit 1m
 for name in mlp realmlp tabm; do
     grep -q "^$name  *left out: it would take about .* of the time limit is left" out ||

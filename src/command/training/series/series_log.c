@@ -17,13 +17,19 @@ static int find(const et_series_log *log, const char *name)
     return i < log->run->count ? i : -1;
 }
 
-static int read_line(et_series_log *log, const char *line, size_t length, et_error *error)
+static int read_line(et_series_log *log, const char *line, size_t length, int number,
+                     et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *value;
     const char *name;
     et_series_entry entry = { .done = true };
     int status = et_json_parse(&value, &arena, line, length, log->path, error);
+    if (status == ET_EFORMAT)
+        status = et_fail(error, status,
+                         "%s:%d: not an object of JSON; remove this line, and the candidate is "
+                         "trained again",
+                         log->path, number);
     if (!status)
         status = et_value_read_string(value, "candidate", &name, error);
     entry.left_out = !status && et_value_get(value, "left_out");
@@ -47,11 +53,14 @@ static int read_lines(et_series_log *log, et_error *error)
     int status = et_file_read(&text, &length, log->path, LOG_MAX, error);
     if (status)
         return status;
-    char *line = text;
-    for (char *end; !status && (end = strchr(line, '\n')); line = end + 1) {
-        status = read_line(log, line, (size_t)(end - line), error);
-        et_strbuf_append_bytes(&log->text, line, (size_t)(end + 1 - line));
+    const char *line = text, *const end = text + length, *next;
+    int number = 1;
+    for (; !status && (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) {
+        status = read_line(log, line, (size_t)(next - line), number++, error);
+        et_strbuf_append_bytes(&log->text, line, (size_t)(next + 1 - line));
     }
+    if (!status && line < end)
+        status = et_fail(error, ET_EFORMAT, "%s: the last line is not whole", log->path);
     et_free(text);
     return status;
 }
