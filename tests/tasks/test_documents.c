@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
@@ -666,9 +667,28 @@ static void test_documents__long(void **state)
         }
 }
 
+/* A subtitle of many lines, whose translation gets as many. */
+static void test_documents__many_lines(void **state)
+{
+    et_error error;
+    et_strbuf text = ET_STRBUF_INIT;
+    (void)state;
+    et_strbuf_append(&text, "1\n00:00:01,000 --> 00:00:02,500\n");
+    while (text.length < (size_t)1 << 20)
+        et_strbuf_append(&text, "one two three\n");
+    const clock_t begin = clock();
+    char *out = translate(ET_DOCUMENT_SRT, NULL, text.data, text.length, capitals, &error);
+    assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 10);
+    assert_non_null(out);
+    assert_int_equal(strlen(out), text.length);
+    et_free(out);
+    et_strbuf_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_documents__many_lines),
         cmocka_unit_test(test_documents__lines),
         cmocka_unit_test(test_documents__spans),
         cmocka_unit_test(test_documents__numbers),

@@ -92,6 +92,8 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
         bool tag = false;
         for (size_t i = from; i < length; i++) {
             const size_t off = i < wanted ? wanted - i : i - wanted;
+            if (i > wanted && off >= distance)
+                break;
             tag = text->data[i] == '<' || (tag && text->data[i] != '>');
             if (text->data[i] == ' ' && !tag && i > from && off < distance) {
                 best = i;
