@@ -22,6 +22,9 @@ says() {
     grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
 }
 
+says 0 '--rows N  *use at most N rows, chosen by the seed (default: 10,000; 0: all)$' explain --help
+says 0 '--points N  *of --partial: use at most N values of each column (default: 20)$' explain --help
+
 # The class is by size, a little by colour, and not by noise.
 awk 'BEGIN {
     print "size,colour,noise,kind"

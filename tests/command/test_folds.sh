@@ -14,6 +14,8 @@ fold() {
     says "$code" "$text" train --experiment tabular/mlp --target kind --data t.csv "$@"
 }
 
+says 0 '--group COLUMN  *rows with the same value in COLUMN all train or all validate$' train --help
+
 # ---- folds -------------------------------------------------------------------------------------
 
 fold 0 '^done ' whole --folds 3 --steps 30

@@ -22,6 +22,8 @@ says() {
     grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
 }
 
+says 0 '--rows N  *measure importance on at most N rows (default: 2,000; 0: none)$' report --help
+
 awk 'BEGIN {
     print "size,<b>colour</b>,nr,same,kind"
     for (i = 0; i < 400; i++)

@@ -47,7 +47,7 @@ static const et_option options[] = {
     ET_OPTION_TEXT(report_options, output, "output", "FILE",
                    "page to write, FILE.html (default: RUN.html, if no such file exists)"),
     ET_OPTION_COUNT(report_options, rows, "rows", "N", 0, ET_OPTION_COUNT_MAX,
-                    "most rows to measure importance on (default: 2,000; 0: none)",
+                    "measure importance on at most N rows (default: 2,000; 0: none)",
                     .field.default_number = 2000),
     ET_OPTION_MODEL_DIR(report_options, general.model_dir),
     ET_OPTION_TASK(report_options, general.task),
