@@ -133,6 +133,7 @@ static int look(et_augment_journal *journal, const et_value *work, bool *empty, 
 static void give_up(et_augment_journal *journal)
 {
     struct stat file;
+    et_assert(journal->lock < 0 || journal->path);
     if (journal->lock >= 0 && !fstat(journal->lock, &file) && file.st_nlink && !file.st_size)
         unlink(journal->path);
     et_augment_journal_close(journal);

@@ -195,7 +195,7 @@ static int read_own(const translations *all, et_service_request *request, asked 
                     et_error *error)
 {
     static const char *const keys[] = { "lines", "beam_size", "n_best", NULL };
-    int64_t beam, results;
+    int64_t beam = 0, results = 0;
     int status = et_service_keys(request, keys, error);
     if (!status)
         status = et_service_number(request, "beam_size", 1, all->beam_max, all->beam, &beam, error);

@@ -22,7 +22,7 @@ static int read_line(et_series_log *log, const char *line, size_t length, int nu
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *value;
-    const char *name;
+    const char *name = NULL;
     et_series_entry entry = { .done = true };
     int status = et_json_parse(&value, &arena, line, length, log->path, error);
     if (status == ET_EFORMAT)

@@ -173,7 +173,7 @@ int et_scores_print(const char *const *hypotheses, const char *const *references
     int status = open_metrics(&all, options, error);
     for (int i = 0; i < all.count && !status; i++) {
         const metric *m = &all.items[i];
-        et_score_result result;
+        et_score_result result = { 0 };
         char text[ET_SCORE_TEXT_MAX];
         status = et_score_add_corpus(m->score, hypotheses, count, references, count, error);
         if (!status)

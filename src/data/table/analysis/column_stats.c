@@ -242,7 +242,8 @@ static bool is_text(const char *text, const char *bytes, size_t length)
 /* What a text may be as a number, once no notation is given. */
 static et_noted find_notation(const et_column_stats *stats, const char *text, size_t length)
 {
-    return stats->format.notation ? (et_noted){ 0 } : et_notation_find(text, length);
+    const et_noted none = { 0 };
+    return stats->format.notation ? none : et_notation_find(text, length);
 }
 
 /* Whether a text has the column's unit, which is that of the first text with one, or none. */

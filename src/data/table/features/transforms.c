@@ -605,7 +605,8 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
         return unknown_label(f, value, error);
     if (!f->beside)
         return put_id(to, (int64_t)index);
-    memcpy(to, &(float){ (int)index == f->yes }, sizeof(float));
+    const float yes = (int)index == f->yes;
+    memcpy(to, &yes, sizeof yes);
     return ET_OK;
 }
 

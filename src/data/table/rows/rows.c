@@ -132,10 +132,10 @@ static int no_column(const csv_rows *self, const et_csv_row *header, const char 
     int count = 0;
     for (int i = 0; i < header->count && count < NAMES_MAX; i++) {
         const et_cell *cell = &header->cell[i];
-        snprintf(names[count].text, sizeof names[count].text, "%.*s",
-                 (int)(cell->length < 299 ? cell->length : 299), cell->text ? cell->text : "");
-        list[count] = names[count].text;
-        count++;
+        et_column_name *to = &names[count];
+        snprintf(to->text, sizeof to->text, "%.*s", (int)(cell->length < 299 ? cell->length : 299),
+                 cell->text ? cell->text : "");
+        list[count++] = to->text;
     }
     list[count] = NULL;
     return et_fail(error, ET_EDATA, "%s:%lld: there is no column %.64s to keep%s",

@@ -48,7 +48,7 @@ static matrix matrix_in(const et_kernels *kernels, float *scratch, int64_t side,
     const int64_t square = w.side * w.side, all = w.side * w.length;
     w.a = scratch;
     w.sums = w.a + square;
-    w.x = (et_bf16 *)(w.sums + all);
+    w.x = (void *)(w.sums + all);
     w.square = w.x + all;
     w.panels = w.square + square;
     return w;
