@@ -76,9 +76,10 @@ int et_tabular_score_numbers(const et_tabular_task *task, const et_tabular_seen 
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
     if (status || s->targets < 2)
         return status;
-    double *one = et_alloc(2 * (size_t)s->rows, sizeof *one), *written = one + s->rows;
+    double *one = et_alloc(2 * (size_t)s->rows, sizeof *one);
     if (!one)
         return et_alloc_failed(error, 2 * (size_t)s->rows * sizeof *one, "scores");
+    double *written = one + s->rows;
     for (int64_t k = 0; k < s->targets && !status; k++) {
         copy_column(one, s->value, s->rows, s->width, k);
         copy_column(written, s->written, s->rows, s->targets, k);
@@ -161,7 +162,7 @@ static double exact_match(const et_tabular_seen *s)
 
 static int log_means(const labels *l, et_value *logs, et_error *error)
 {
-    double values[CLASS_SCORES];
+    double values[CLASS_SCORES] = { 0 };
     et_class_scores means;
     for (int i = 0; i < CLASS_SCORES; i++)
         values[i] = l->known[i] ? l->sum[i] / (double)l->known[i] : NAN;
