@@ -129,8 +129,8 @@ size_t take_tag(const et_sentencepiece *model, const char *text, size_t length, 
 
 /* Pieces without a number are unknown. Grows to half as much again as needed, so that lines of
  * growing length seldom allocate. */
-int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts &facts,
-             et_error *error)
+ET_INLINE int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts &facts,
+                       et_error *error)
 {
     if (facts.pieces > facts.tokens)
         for (int &id : ids)
@@ -151,8 +151,8 @@ int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabulary_facts
     return ET_OK;
 }
 
-inline int encode_text(const et_sentencepiece *model, const char *text, size_t length,
-                       std::vector<int> &ids, et_error *error)
+ET_INLINE int encode_text(const et_sentencepiece *model, const char *text, size_t length,
+                          std::vector<int> &ids, et_error *error)
 {
     auto encoded = model->processor.Encode({ text, length }, &ids);
     return encoded.ok() ? int(ET_OK)
