@@ -24,6 +24,7 @@ apt *  installs packages
 apt-get *  installs packages
 cd etude*  is where the clone is
 cd build-tsan *  another build
+ETUDE_FUZZ_SECONDS=*  another build
 ssh *  another host
 tensorboard *  a program of others; resume_tensorboard reads the files
 mpirun *  an MPI that builds may lack: ranks tests do
