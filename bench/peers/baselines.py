@@ -3,9 +3,9 @@
     baselines.py TABLES [--only NAME,...] [--first SEED] [--count N]
                  [--models mlp,trees,lightgbm,catboost,etude] [--etude PROGRAM] [--output FILE]
 
-TABLES has NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv. Those of
-scikit-learn's own tables (breast_cancer, digits, diabetes) are written there, a fifth of the rows
-in the test part.
+TABLES has NAME-SEED-train.csv and NAME-SEED-test.csv, or NAME-train.csv and NAME-test.csv. The
+script writes those of scikit-learn's own tables (wine, breast_cancer, digits, diabetes), with a
+fifth of the rows in the test part.
 
 The models are scikit-learn's MLPClassifier or MLPRegressor (of a standardised target),
 HistGradientBoosting, LightGBM and CatBoost, all with their defaults, except 1,000 iterations for
