@@ -35,6 +35,23 @@ says 0 '^ *accuracy ' evaluate whole t.csv
 says 0 . export whole --output whole.safetensors
 says 0 complete train whole
 
+# ---- a run that is complete, for other commands ------------------------------------------------
+
+says 0 '^nothing to do: the run has its model$' train whole --dry-run
+says 0 '^  "steps": 0$' train whole --dry-run --json
+says 0 '^intact: whole/model.safetensors$' inspect whole
+grep -q '^as trained: whole/params.yaml' out || fail 'inspect does not compare the settings'
+says 3 '^etude: --mode eval works with one model, but whole is a run of several; use `etude evaluate whole`$' \
+    train whole --mode eval
+says 3 '^etude: whole is a run of several models, by tabular/auto, not of one; choose another --model-dir$' \
+    train whole --experiment tabular/mlp --target kind --data t.csv
+says 3 'Add --accept-changes' train whole --lr 0.1
+says 3 '^etude: --accept-changes: whole has its model, and no training is left;' train whole --lr 0.1 \
+    --accept-changes
+sed 2d t.csv >fewer.csv
+says 3 '^etude: whole was trained on other rows than fewer.csv .*; train another run on these$' train whole \
+    --data fewer.csv --target kind
+
 # Settings that are not the model's are named by their place, in a short line.
 cp -r whole changed
 sed -i '/^      model:/,$s/^\( *width: \)[0-9]*$/\177/' changed/params.yaml
@@ -81,6 +98,16 @@ cp late/members.jsonl late.jsonl
 printf '\0\n' >>late/members.jsonl
 says 3 'late/members.jsonl:2: not an object of JSON' train late --time-limit 1m
 mv late.jsonl late/members.jsonl
+# What is left is measured, and what the run will be made of is said once.
+find late -type f -exec cksum {} + | sort >before
+once 0 '^target ' train late --dry-run
+once 0 '^realmlp  *would take 5 times [0-9:]*, ' train late --dry-run
+! grep -q '^linear ' out || fail 'a candidate that is done is measured'
+grep -q '^all of them  would take [0-9:]*$' out || fail 'no time of all'
+find late -type f -exec cksum {} + | sort >after
+cmp before after || fail '--dry-run changes a run'
+says 0 '"candidate": "tabm"' train late --dry-run --json --quiet
+[ "$(grep -c '^  "trainings": 5,$' out)" = 3 ] || fail 'not each candidate has its object'
 says 0 '^time limit   1:00 for all' train late --time-limit 1m
 for name in mlp realmlp tabm; do
     grep -q "^$name  *left out: it would take about .* of the time limit is left" out ||
@@ -130,7 +157,9 @@ awk -v score="$score" '$1 == "rmse" { found = $2 / score > 0.9999 && $2 / score 
 says 0 '^{"values": ' predict wave w.csv
 says 0 . export wave --format onnx --output wave.onnx
 ! grep -q 'pack/member_' wave/model.safetensors || fail 'the model has weights of no use'
-says 0 . train wave_folds --experiment tabular/auto --target y --data w.csv --folds 2 --dry-run
+says 0 '^mlp  *would take 2 times ' train wave_folds --experiment tabular/auto --target y --data w.csv \
+    --folds 2 --dry-run
+[ ! -e wave_folds ] || fail '--dry-run makes a run'
 
 # ---- settings, refusals ------------------------------------------------------------------------
 
@@ -155,4 +184,3 @@ try 3 'has no effect' refused --set task.model.tabm.members=4
 says 3 "^etude: tune $one" tune tabular/auto refused --data t.csv \
     --target kind --trials 2 --search lr=1e-4..1e-2:log
 [ ! -e refused ] || fail 'a start that fails leaves files'
-says 3 'whole belongs to a run with' train whole --experiment tabular/mlp --target kind --data t.csv

@@ -262,16 +262,21 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
     return status;
 }
 
-/* For an export: the weights, and whether the files next to them are its own. */
+/* For an export, and a run of several models: the weights, and whether the files next to them are
+ * its own. */
 static int inspect_directory(const char *path, const inquiry *ask, et_error *error)
 {
     char *checkpoints = et_path_join(path, ET_CHECKPOINT_FOLDER);
     char *weights = et_path_join(path, ET_ARTIFACT_WEIGHTS);
+    et_manifest manifest = { 0 };
     int status = checkpoints && weights ? ET_OK : et_alloc_failed(error, strlen(path), "a path");
+    if (!status && et_file_exists(checkpoints))
+        status = et_manifest_rebuild(&manifest, checkpoints, ET_CHECKPOINT_PREFIX, error);
     if (!status)
-        status = !et_file_exists(checkpoints) && et_file_exists(weights)
+        status = !manifest.count && et_file_exists(weights)
                      ? inspect_file(weights, ask, path, error)
                      : inspect_run(path, ask, error);
+    et_manifest_release(&manifest);
     et_free(checkpoints);
     et_free(weights);
     return status;

@@ -141,11 +141,15 @@ static void add_ranks(et_value *results, const found *f)
     }
 }
 
-static int print_json(const found *f, et_error *error)
+static int print_json(const found *f, const et_dry_run_share *share, et_error *error)
 {
     const measured *m = &f->m;
     et_arena arena = ET_ARENA_INIT;
     et_value *results = et_value_dict(&arena);
+    if (share) {
+        et_value_set_string(results, "candidate", share->name);
+        et_value_set_int(results, "trainings", share->times);
+    }
     et_value_set_int(results, "steps", m->left);
     if (m->done)
         et_value_set_int(results, "steps_done", m->done);
@@ -153,7 +157,8 @@ static int print_json(const found *f, et_error *error)
         et_value_set_float(results, "seconds", m->pace.seconds * (double)m->left);
         et_value_set_float(results, "step_seconds", m->pace.seconds);
     }
-    et_value_set_int(results, "memory", (int64_t)m->memory);
+    if (m->memory)
+        et_value_set_int(results, "memory", (int64_t)m->memory);
     add_ranks(results, f);
     int status = et_print_json(results, error);
     et_arena_release(&arena);
@@ -168,14 +173,20 @@ static void print_ranks(const found *f)
                  et_format_value(f->each[i].pace.seconds).text);
 }
 
-static int print(const found *f, et_error *error)
+/* "mlp          would take 5 times 0:02, " */
+static int print(const found *f, const et_dry_run_share *share, et_error *error)
 {
     const measured *m = &f->m;
+    if (share)
+        et_print(stdout, "%-12s ", share->name);
     if (!m->left) {
         et_print(stdout, "nothing to do: the run is already at step %s\n",
                  et_format_count(m->done).text);
     } else {
-        et_print(stdout, "would take %s, %s%s: %s of %s s",
+        et_print(stdout, "would take ");
+        if (share && share->times > 1)
+            et_print(stdout, "%d times ", share->times);
+        et_print(stdout, "%s, %s%s: %s of %s s",
                  et_format_duration(m->pace.seconds * (double)m->left).text,
                  et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
                  et_format_many(m->left, "step").text, et_format_value(m->pace.seconds).text);
@@ -188,11 +199,23 @@ static int print(const found *f, et_error *error)
 }
 
 /* One says it. */
-static int tell(const et_dry_run *dry, const found *f, bool json, et_error *error)
+static int tell(const et_dry_run *dry, const found *f, const et_dry_run_facts *facts,
+                et_error *error)
 {
+    if (facts->share)
+        facts->share->seconds = f->m.pace.seconds * (double)(f->m.left * facts->share->times);
     if (!is_first(dry))
         return ET_OK;
-    return json ? print_json(f, error) : print(f, error);
+    return facts->json ? print_json(f, facts->share, error) : print(f, facts->share, error);
+}
+
+int et_dry_run_tell_complete(bool json, et_error *error)
+{
+    const found f = { .m = { .pace.seconds = NAN } };
+    if (json)
+        return print_json(&f, NULL, error);
+    puts("nothing to do: the run has its model");
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 
 int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error)
@@ -208,7 +231,7 @@ int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_
     if (!status)
         status = gather(&f, dry->comm, error);
     if (!status)
-        status = tell(dry, &f, facts->json, error);
+        status = tell(dry, &f, facts, error);
     et_free(f.each);
     return status;
 }

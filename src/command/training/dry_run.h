@@ -8,7 +8,8 @@
  *     et_dry_run_close(&dry);                         also if it was not opened
  *
  * An existing run does not change: the files that belong to its weights are copied, its newest
- * weights are loaded, and the estimate is for the remaining steps.
+ * weights are loaded, and the estimate is for the remaining steps. Of several trainings each is
+ * measured on its own, and the result begins with its name.
  *
  * Ranks measure together, in a directory that rank 0 makes and all must see: each measures its
  * memory and steps, and rank 0 prints the results of all. */
@@ -19,9 +20,16 @@
 
 #include <etude/experiment.h>
 
+/* Equal trainings of several. */
+typedef struct et_dry_run_share {
+    const char *name; /* "mlp" */
+    int times;
+    double seconds; /* of all of them, as measured */
+} et_dry_run_share;
+
 typedef struct et_dry_run {
     const et_task_kind *kind;
-    const char *run; /* that would go on; NULL: none */
+    const char *run; /* its files are copied, and its weights loaded if it has any; NULL: none */
     et_comm *comm;   /* borrowed; NULL: this process alone */
     char *directory; /* owned */
 } et_dry_run;
@@ -32,6 +40,7 @@ typedef struct et_dry_run_facts {
     et_params *params;
     int64_t train_steps;
     bool json;
+    et_dry_run_share *share; /* NULL: one training */
     const volatile sig_atomic_t *stop;
 } et_dry_run_facts;
 
@@ -39,5 +48,8 @@ typedef struct et_dry_run_facts {
 int et_dry_run_open(et_dry_run *dry, et_error *error);
 int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error);
 void et_dry_run_close(et_dry_run *dry);
+
+/* Prints that nothing is left of a run that is complete. */
+int et_dry_run_tell_complete(bool json, et_error *error);
 
 #endif

@@ -43,7 +43,9 @@ typedef struct et_train_args {
     et_profiling profiling;
     const char *counted; /* of one of several trainings, with quiet: what its bar counts; NULL:
                             there is no bar */
-    struct et_reported *reported; /* with quiet: warnings that were printed; NULL: not known */
+    struct et_dry_run_share *share; /* of one of several trainings, with dry_run: in model_dir there
+                                       are its files; NULL: it is no such training */
+    struct et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
 } et_train_args;
 
 extern const et_usage et_usage_train;

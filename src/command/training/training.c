@@ -60,6 +60,11 @@ static int claim(void *self, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
                        directory, kept.name, kept.kind->name, t->experiment.kind->name);
+    if (et_series_of(&kept))
+        return et_fail(error, ET_ECONFIG,
+                       "%s is a run of several models, by %s, not of one; choose another "
+                       "--model-dir",
+                       directory, kept.name);
     status = et_experiment_adopt(&t->experiment, &kept, &t->arena, error);
     if (!status)
         status = check_memory(t, &kept, error);
@@ -166,7 +171,7 @@ static void say_open(et_training *t)
 /* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */
 static int try_out(et_training *t, const et_train_args *args, et_error *error)
 {
-    const char *run = et_train_finds_run(args) ? args->model_dir : NULL;
+    const char *run = args->share || et_train_finds_run(args) ? args->model_dir : NULL;
     et_dry_run dry = { .kind = t->experiment.kind, .run = run, .comm = t->comm };
     et_signals_catch_stops();
     int status = et_together_in_turn(t->comm, claim, t, error);
@@ -175,8 +180,8 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     if (!status)
         status = et_training_open_parts(t, dry.directory, error);
     if (!status) {
-        et_dry_run_facts facts = { t->learner, t->params, t->plan.train_steps, args->json,
-                                   &et_stop_requested };
+        et_dry_run_facts facts = { t->learner, t->params,   t->plan.train_steps,
+                                   args->json, args->share, &et_stop_requested };
         et_training_say(t->progress, "experiment   %s", t->experiment.name);
         say_open(t);
         et_training_say_new(t);

@@ -75,8 +75,6 @@ typedef struct et_series {
     /* The experiment of candidate i, from 0, of a series of this name and settings; NULL: no more.
      */
     const char *(*candidate)(const char *experiment, const void *options, int i);
-    /* What makes its first training of such settings, as for --set; NULL: nothing. */
-    const char *(*first)(const void *options);
     /* On resume: settings that the series has chosen are those of the run. */
     void (*adopt)(void *options, const void *kept);
     int (*open)(et_series_run **out, const et_series_opening *opening, et_error *error);

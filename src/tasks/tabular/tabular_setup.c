@@ -408,6 +408,11 @@ static int check_same_rows(const et_tabular_task *task, et_error *error)
         !et_checksum_parse(&was, digits) || was == is)
         return ET_OK;
     const char *run = task->context.model_dir, *file = task->paths.items[0];
+    if (task->options.ensemble.count)
+        return et_fail(error, ET_EDATA,
+                       "%s was trained on other rows than %s (checksum %s, was %s); train another "
+                       "run on these",
+                       run, file, et_checksum_print(is).digits, digits);
     return et_fail(
         error, ET_EDATA,
         "%s was trained on other rows than %s, or with other held-out rows (checksum %s, was %s). "

@@ -21,6 +21,7 @@
 #include "command/model_dir.h"
 #include "command/print.h"
 #include "command/session.h"
+#include "command/training/dry_run.h"
 #include "command/training/series/series_log.h"
 #include "command/training/series/series_settings.h"
 #include "command/training/training.h"
@@ -43,6 +44,7 @@ typedef struct series {
     et_experiment experiment;
     const et_series *class;
     et_model_dir directory;
+    bool complete; /* the run has its model */
     bool set_up;   /* there is a run to keep */
     int64_t begun; /* 1: a stop leaves what there is */
     et_device *device;
@@ -99,6 +101,12 @@ static int check_args(const series *s, et_error *error)
                        "--init %s: this run is made of several models; name one of the runs in "
                        "%s/" ET_SERIES_FOLDER,
                        args->init, args->init);
+    if ((args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL) &&
+        et_train_finds_run(args))
+        return et_fail(error, ET_ECONFIG,
+                       "--mode %s works with one model, but %s is a run of several; use `%s "
+                       "evaluate %s`",
+                       args->mode_name, s->run_dir, s->call->program->name, s->run_dir);
     return option ? et_series_check_none(&s->experiment, option, error) : ET_OK;
 }
 
@@ -125,18 +133,19 @@ static int claim(series *s, et_error *error)
         et_experiment_resolve_precision(&s->experiment);
         return write_settings(s, error);
     }
-    int status = et_experiment_open_run(&kept, s->call->program, s->run_dir, &s->arena, error);
+    const char *run = s->args->model_dir;
+    int status = et_experiment_open_run(&kept, s->call->program, run, &s->arena, error);
     if (status)
         return status;
     if (strcmp(kept.name, s->experiment.name) != 0 || !et_series_of(&kept))
         return et_fail(error, ET_ECONFIG,
-                       "%s is a run of %s with other settings; choose another --model-dir",
-                       s->run_dir, kept.name);
+                       "%s is a run of %s with other settings; choose another --model-dir", run,
+                       kept.name);
     s->class->adopt(s->experiment.task, kept.task);
     status = et_experiment_adopt(&s->experiment, &kept, &s->arena, error);
     return status ? status
-                  : et_experiment_check_same(&kept, &s->experiment, &none, s->run_dir,
-                                             s->args->accept_changes, error);
+                  : et_experiment_check_same(&kept, &s->experiment, &none, run,
+                                             s->args->accept_changes && !s->complete, error);
 }
 
 static void close_task(series *s)
@@ -197,7 +206,9 @@ static int make_settings(series *s, et_error *error)
 
 static void say_task(const series *s)
 {
-    if (!s->args->quiet)
+    if (!s->args->quiet && s->args->dry_run)
+        et_print(stderr, "experiment   %s\n", s->experiment.name);
+    else if (!s->args->quiet)
         et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
                  s->experiment.name, s->run_dir);
     if (s->experiment.kind->describe)
@@ -219,7 +230,8 @@ static int open_parts(series *s, et_error *error)
         status = write_settings(s, error);
     if (!status)
         status = make_settings(s, error);
-    const char *log = path_of(s, ET_SERIES_LOG);
+    const char *run = et_train_finds_run(s->args) ? s->args->model_dir : s->run_dir;
+    const char *log = et_arena_printf(&s->arena, "%s/" ET_SERIES_LOG, run);
     if (!status)
         status = log ? et_series_log_open(&s->log, log, s->run, error)
                      : et_alloc_failed(error, strlen(s->run_dir), "a path");
@@ -458,26 +470,67 @@ static int train_all(series *s, et_error *error)
     return status;
 }
 
-/* --dry-run: one training of each candidate; folds are about as long. */
+/* ---- --dry-run ---- */
+
+/* The first of the candidate's trainings; the others are about as long. */
+static int measure(series *s, int which, double *seconds, et_error *error)
+{
+    const et_series_candidate *candidate = &s->run->candidate[which];
+    et_arena arena = ET_ARENA_INIT;
+    et_train_args *args = et_arena_alloc(&arena, sizeof *args);
+    et_dry_run_share share = { candidate->name, candidate->count, 0 };
+    const et_series_settings settings = settings_of(s);
+    int status = args ? et_series_settings_args(&settings, args, candidate, 0, &arena, error)
+                      : et_alloc_failed(error, sizeof *args, "settings");
+    if (!status)
+        status = et_directory_make(args->model_dir, error);
+    if (!status)
+        status = s->class->prepare(s->run, args->model_dir, error);
+    if (!status) {
+        args->counted = NULL;
+        args->share = &share;
+        status = et_training_run(s->call, args, error);
+        et_show_log_quietly(&s->quiet);
+    }
+    et_arena_release(&arena);
+    *seconds += share.seconds;
+    return status;
+}
+
+static int measure_all(series *s, et_error *error)
+{
+    int status = ET_OK, measured = 0;
+    double seconds = 0;
+    for (int i = 0; !status && i < s->run->count; i++) {
+        if (s->log.item[i].done || s->log.item[i].left_out)
+            continue;
+        status = measure(s, i, &seconds, error);
+        measured++;
+    }
+    if (!status && !measured)
+        return et_dry_run_tell_complete(s->args->json, error);
+    if (!status && measured > 1 && !s->args->json)
+        et_print(stdout, "%-12s would take %s\n", "all of them", et_format_duration(seconds).text);
+    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
+}
+
+/* All is as in training, but in a directory that goes again. */
 static int try_out(series *s, et_error *error)
 {
-    const et_strings *set = &s->args->set;
-    const char **texts = et_arena_array(&s->arena, set->count + 1, sizeof *texts);
-    int status = texts ? ET_OK : et_alloc_failed(error, 0, "settings");
-    for (size_t i = 0; !status && i < set->count; i++)
-        texts[i] = set->items[i];
-    for (int i = 0; !status; i++) {
-        const char *name = s->class->candidate(s->experiment.name, s->experiment.task, i);
-        if (!name)
-            break;
-        et_train_args args = *s->args;
-        const char *fold = s->class->first(s->experiment.task);
-        args.experiment = name;
-        args.set.items = texts;
-        if (fold)
-            texts[args.set.count++] = fold;
-        status = et_training_run(s->call, &args, error);
+    const bool goes_on = et_train_finds_run(s->args);
+    et_dry_run dry = { .kind = s->experiment.kind, .run = goes_on ? s->args->model_dir : NULL };
+    et_signals_catch_stops();
+    int status = et_dry_run_open(&dry, error);
+    s->run_dir = dry.directory;
+    if (!status)
+        status = claim(s, error);
+    if (!status)
+        status = open_parts(s, error);
+    if (!status) {
+        say_plan(s);
+        status = measure_all(s, error);
     }
+    et_dry_run_close(&dry);
     return status;
 }
 
@@ -488,6 +541,11 @@ static int leave_complete(series *s, et_error *error)
     et_identity identity = { NULL, NULL };
     const bool given = s->args->config.count || s->args->set.count || s->args->settings.count;
     int status = claim(s, error);
+    if (status == ET_ECONFIG && s->args->accept_changes)
+        return et_fail(error, status,
+                       "--accept-changes: %s has its model, and no training is left; train another "
+                       "run for other settings",
+                       s->run_dir);
     if (!status)
         status = et_artifact_open(&artifact, s->run_dir, error);
     if (status)
@@ -499,6 +557,8 @@ static int leave_complete(series *s, et_error *error)
         status = et_device_open(&s->device, error);
     if (!status && given)
         status = open_task(s, &identity, error);
+    if (!status && s->args->dry_run)
+        return et_dry_run_tell_complete(s->args->json, error);
     if (!status && !s->args->quiet)
         et_print(stderr, "complete     %s has its model%s\n", s->run_dir,
                  given ? "; train another run for other settings" : "");
@@ -518,12 +578,11 @@ static int begin(series *s, et_error *error)
     }
     if (!status)
         s->class = et_series_of(&s->experiment);
+    s->complete = et_train_finds_run(s->args) && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
+    if (!status && s->complete)
+        return leave_complete(s, error);
     if (!status && s->args->dry_run)
         return try_out(s, error);
-    const bool complete =
-        et_train_finds_run(s->args) && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
-    if (!status && complete)
-        return leave_complete(s, error);
     if (!status)
         status = set_up(s, error);
     if (!status) {

@@ -150,11 +150,6 @@ static const char *candidate_at(const char *experiment, const void *options, int
     return i < CANDIDATES && (all || !candidates[i].alone) ? candidates[i].experiment : NULL;
 }
 
-static const char *first_training(const void *options)
-{
-    return ((const et_tabular_options *)options)->n_splits ? "task.fold=0" : NULL;
-}
-
 static int find_candidate(const char *experiment)
 {
     int k = 0;
@@ -852,7 +847,6 @@ static int write_series(et_series_run *run, const et_experiment *experiment, et_
 const et_series et_tabular_series = {
     .wanted = wanted,
     .candidate = candidate_at,
-    .first = first_training,
     .adopt = adopt,
     .open = open_series,
     .prepare = prepare,
