@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "base/inline.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
@@ -135,27 +136,32 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 /* Every function here begins with get_model, which may load the model and may therefore fail in the
  * same ways. */
 
-/* Sets *model to the loaded model. A thread that comes while it is being loaded waits for the
- * mutex. Release order publishes the model's memory with the pointer. */
+/* The first use loads the model. A thread that comes while it is being loaded waits for the mutex.
+ * Release order publishes the model's memory with the pointer. */
+ET_APART int load_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
+                        et_error *error)
+{
+    loaded *shared = vocabulary->loaded;
+    int status = ET_OK;
+    pthread_mutex_lock(&shared->mutex);
+    /* Another thread may have loaded the model in between. */
+    et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_relaxed);
+    if (!found)
+        status = et_sentencepiece_load(&found, &vocabulary->facts, vocabulary->bytes,
+                                       vocabulary->length, vocabulary->name, error);
+    atomic_store_explicit(&shared->model, found, memory_order_release);
+    pthread_mutex_unlock(&shared->mutex);
+    *model = found;
+    return status;
+}
+
+/* Acquire order pairs with the release of load_model: a thread that sees the pointer also sees the
+ * model. */
 static int get_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
                      et_error *error)
 {
-    loaded *shared = vocabulary->loaded;
-    /* Acquire pairs with the release below: a thread that sees the pointer also sees the model. */
-    et_sentencepiece *found = atomic_load_explicit(&shared->model, memory_order_acquire);
-    int status = ET_OK;
-    if (!found) {
-        pthread_mutex_lock(&shared->mutex);
-        /* Again under the mutex: another thread may have loaded it in between. */
-        found = atomic_load_explicit(&shared->model, memory_order_relaxed);
-        if (!found)
-            status = et_sentencepiece_load(&found, &vocabulary->facts, vocabulary->bytes,
-                                           vocabulary->length, vocabulary->name, error);
-        atomic_store_explicit(&shared->model, found, memory_order_release);
-        pthread_mutex_unlock(&shared->mutex);
-    }
-    *model = found;
-    return status;
+    *model = atomic_load_explicit(&vocabulary->loaded->model, memory_order_acquire);
+    return *model ? ET_OK : load_model(model, vocabulary, error);
 }
 
 int et_vocabulary_load(const et_vocabulary *vocabulary, et_error *error)

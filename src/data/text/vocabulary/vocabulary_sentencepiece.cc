@@ -151,13 +151,10 @@ ET_INLINE int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabu
     return ET_OK;
 }
 
-ET_INLINE int encode_text(const et_sentencepiece *model, const char *text, size_t length,
-                          std::vector<int> &ids, et_error *error)
+ET_APART int cannot_encode(const sentencepiece::util::Status &encoded, et_error *error)
 {
-    auto encoded = model->processor.Encode({ text, length }, &ids);
-    return encoded.ok() ? int(ET_OK)
-                        : et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
-                                  reason(encoded).c_str());
+    return et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
+                   reason(encoded).c_str());
 }
 
 ET_APART int encode_tagged(const et_sentencepiece *model, const char *text, size_t length,
@@ -166,9 +163,9 @@ ET_APART int encode_tagged(const et_sentencepiece *model, const char *text, size
     std::vector<int> ids;
     int tag = 0;
     const size_t begin = take_tag(model, text, length, &tag);
-    int status = encode_text(model, text + begin, length - begin, ids, error);
-    if (status)
-        return status;
+    auto encoded = model->processor.Encode({ text + begin, length - begin }, &ids);
+    if (!encoded.ok())
+        return cannot_encode(encoded, error);
     if (begin)
         ids.insert(ids.begin(), tag);
     return copy_ids(tokens, ids, model->facts, error);
@@ -427,8 +424,9 @@ int et_sentencepiece_encode(const et_sentencepiece *model, const char *text, siz
         if (model->facts.tags)
             return encode_tagged(model, text, length, tokens, error);
         std::vector<int> ids;
-        int status = encode_text(model, text, length, ids, error);
-        return status ? status : copy_ids(tokens, ids, model->facts, error);
+        auto encoded = model->processor.Encode({ text, length }, &ids);
+        return encoded.ok() ? copy_ids(tokens, ids, model->facts, error)
+                            : cannot_encode(encoded, error);
     });
 }
 
