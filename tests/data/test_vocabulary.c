@@ -5,8 +5,13 @@
 
 #include <cmocka.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+
 #include "data/fixture.h"
+#include "data/made_model.h"
 #include "data/text/vocabulary/vocabulary.h"
+#include "sanitized.h"
 #include "skip.h"
 
 /* A list of lines that ends in NULL, as et_vocabulary_train reads it. */
@@ -447,6 +452,68 @@ static void test_vocabulary__real_text(void **state)
     }
 }
 
+/* Bytes of address space that this process has. */
+static size_t address_space(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Loads the model in a process that may get so many bytes more; the status. */
+static int load_within(size_t bytes, const et_strbuf *model)
+{
+    int ended;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        et_vocabulary *vocabulary;
+        et_error error = ET_ERROR_INIT;
+        const struct rlimit limit = { address_space() + bytes, RLIM_INFINITY };
+        int status =
+            et_vocabulary_parse(&vocabulary, et_strbuf_text(model), model->length, "it", &error);
+        if (!status)
+            status =
+                setrlimit(RLIMIT_AS, &limit) ? ET_EFAIL : et_vocabulary_load(vocabulary, &error);
+        _exit(status);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    return WEXITSTATUS(ended);
+}
+
+/* Loads, or says that there is no memory; the library would end the process, or fail in its words.
+ */
+static void test_vocabulary__no_memory(void **state)
+{
+    (void)state;
+    static char names[12000][8];
+    static token tokens[12005] = { { "<pad>", CONTROL },
+                                   { "</s>", CONTROL },
+                                   { "<unk>", UNKNOWN } };
+    et_strbuf model = ET_STRBUF_INIT;
+    if (SANITIZED)
+        test_skip("sanitizers need address space");
+    for (int i = 0; i < 12000; i++) {
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        tokens[3 + i] = (token){ names[i], NORMAL };
+    }
+    put_model(&model, tokens, NULL, "</s>", "<pad>");
+    int loaded = 0, refused = 0;
+    for (size_t bytes = 0; bytes <= (size_t)8 << 20; bytes += (size_t)32 << 10) {
+        const int status = load_within(bytes, &model);
+        if (status)
+            assert_int_equal(status, ET_ENOMEM);
+        refused += status != 0;
+        loaded += status == 0;
+    }
+    assert_true(loaded > 10 && refused > 10);
+    et_strbuf_release(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary__flipped),
         cmocka_unit_test(test_vocabulary__hostile_table),
         cmocka_unit_test(test_vocabulary__real_text),
+        cmocka_unit_test(test_vocabulary__no_memory),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

@@ -90,7 +90,7 @@ struct et_gemm_block {
 
 /* The engine. */
 
-static bool takes_panels(et_gemm_engine *engine, et_dtype ab);
+static int find_panels(et_gemm_engine *engine, et_dtype ab, et_error *error);
 
 /* Memory for oneDNN to generate its kernels without panels, and for the products that run here. */
 #define WRITING_ROOM ((size_t)24 << 20)
@@ -169,15 +169,13 @@ int et_gemm_engine_open(et_gemm_engine **out, int threads, et_error *error)
         done = dnnl_stream_create(&engine->streams[i], engine->engine, dnnl_stream_default_flags);
     if (done != dnnl_success)
         status = onednn_failed(error, done, "an engine");
-    if (status) {
-        et_gemm_engine_close(engine);
-        return status;
-    }
-    engine->panels[ET_F32] = takes_panels(engine, ET_F32);
-    engine->panels[ET_BF16] = takes_panels(engine, ET_BF16);
-    if (!engine->panels[ET_F32])
+    if (!status)
+        status = find_panels(engine, ET_F32, error);
+    if (!status)
+        status = find_panels(engine, ET_BF16, error);
+    if (!status && !engine->panels[ET_F32])
         status = write_kernels(error);
-    else if (engine->panels[ET_BF16] && et_gemm_has_amx())
+    else if (!status && engine->panels[ET_BF16] && et_gemm_has_amx())
         status = write_tiles(engine, error);
     if (status)
         et_gemm_engine_close(engine);
@@ -396,20 +394,22 @@ bool et_gemm_engine_panels(const et_gemm_engine *engine, et_dtype ab)
 
 /* Tries it on a product that is described, not made. "brg": the kernels that read B in panels
  * (brgemm). Any other would read it slowly or by way of a reorder. 64 in each way is a whole panel
- * and whole units of k for both types. */
-static bool takes_panels(et_gemm_engine *engine, et_dtype ab)
+ * and whole units of k for both types. Without memory it fails: another layout adds in another
+ * order. */
+static int find_panels(et_gemm_engine *engine, et_dtype ab, et_error *error)
 {
     et_gemm_block block = {
         .engine = engine,
         .shape = { .m = 64, .n = 64, .k = 64, .panels = true, .ab = ab, .c = ET_F32 }
     };
-    bool takes = describe_product(&block) == dnnl_success &&
-                 strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
+    dnnl_status_t done = describe_product(&block);
+    engine->panels[ab] =
+        done == dnnl_success && strncmp(et_gemm_block_implementation(&block), "brg", 3) == 0;
     if (block.description)
         dnnl_primitive_desc_destroy(block.description);
     for (int i = 0; i < MEMORIES; i++)
         layout_free(&block.layouts[i]);
-    return takes;
+    return done == dnnl_out_of_memory ? onednn_failed(error, done, "an engine") : ET_OK;
 }
 
 /* Running. */
