@@ -241,7 +241,7 @@ static void run_theirs(way *w)
     bench_primitive_run(&w->primitive);
 }
 
-/* As the plan of a step has it (engine/exec/cpu/ops.c, op_vocabulary_loss.c). */
+/* As the plan of a step has it (engine/exec/cpu/cpu_ops.c, op_vocabulary_loss.c). */
 static bool reads_stored(const way *w, const et_gemm_shape *s)
 {
     if (!s->pack_b || w->one->uses == KEPT)

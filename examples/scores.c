@@ -1,5 +1,5 @@
-/* Scores of translations: BLEU and chrF2 of all lines, and the line with the lowest score. Two
- * metrics score lines in turn, as two threads could; then their counts are merged.
+/* Scores of translations: BLEU, chrF2 and TER of all lines, and the line with the lowest BLEU. Two
+ * workers score lines in turn, as two threads could; then their counts are merged.
  *
  *     cc scores.c -o scores $(pkg-config --cflags --libs etude)
  *     ./scores HYPOTHESES REFERENCES
@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { BLEU, CHRF, TER, METRICS };
 enum { WORKERS = 2, LINE = 4096 };
 
 typedef struct scores {
-    et_score *bleu[WORKERS];
-    et_score *chrf[WORKERS];
+    et_score *metric[WORKERS][METRICS];
     et_score *alone; /* for single sentences */
     double worst;    /* BLEU of the worst line */
     double its_chrf;
@@ -30,19 +30,20 @@ static int open_metrics(et_error *error)
 
     int status = et_bleu_new(&s.alone, &single, error);
     for (int i = 0; i < WORKERS && !status; i++) {
-        status = et_bleu_new(&s.bleu[i], NULL, error);
+        status = et_bleu_new(&s.metric[i][BLEU], NULL, error);
         if (!status)
-            status = et_chrf_new(&s.chrf[i], NULL, error);
+            status = et_chrf_new(&s.metric[i][CHRF], NULL, error);
+        if (!status)
+            status = et_ter_new(&s.metric[i][TER], NULL, error);
     }
     return status;
 }
 
 static void close_metrics(void)
 {
-    for (int i = 0; i < WORKERS; i++) {
-        et_score_free(s.bleu[i]);
-        et_score_free(s.chrf[i]);
-    }
+    for (int i = 0; i < WORKERS; i++)
+        for (int k = 0; k < METRICS; k++)
+            et_score_free(s.metric[i][k]);
     et_score_free(s.alone);
 }
 
@@ -53,13 +54,13 @@ static int add(int worker, const char *hypothesis, const char *reference, et_err
     if (!status && one.score < s.worst) {
         s.worst = one.score;
         snprintf(s.line, sizeof s.line, "%s", hypothesis);
-        status = et_score_sentence(s.chrf[worker], &its_chrf, hypothesis, reference, error);
+        status = et_score_sentence(s.metric[worker][CHRF], &its_chrf, hypothesis, reference, error);
         s.its_chrf = status ? 0 : its_chrf.score;
     }
 
-    if (!status)
-        status = et_score_add(s.bleu[worker], hypothesis, reference, error);
-    return status ? status : et_score_add(s.chrf[worker], hypothesis, reference, error);
+    for (int k = 0; k < METRICS && !status; k++)
+        status = et_score_add(s.metric[worker][k], hypothesis, reference, error);
+    return status;
 }
 
 static bool read_line(FILE *file, char line[LINE])
@@ -80,32 +81,30 @@ static int add_files(FILE *hypotheses, FILE *references, et_error *error)
     return status;
 }
 
-/* Everything goes to the first metric; the others are empty again. */
+/* Everything goes to the first worker's metrics; the others are empty again. */
 static int merge(et_error *error)
 {
     int status = ET_OK;
-    for (int i = 1; i < WORKERS && !status; i++) {
-        status = et_score_merge(s.bleu[0], et_score_total(s.bleu[i]), error);
-        if (!status)
-            status = et_score_merge(s.chrf[0], et_score_total(s.chrf[i]), error);
-        et_score_clear(s.bleu[i]);
-        et_score_clear(s.chrf[i]);
-    }
+    for (int i = 1; i < WORKERS; i++)
+        for (int k = 0; k < METRICS && !status; k++) {
+            status = et_score_merge(s.metric[0][k], et_score_total(s.metric[i][k]), error);
+            et_score_clear(s.metric[i][k]);
+        }
     return status;
 }
 
 static int print(et_error *error)
 {
     char text[ET_SCORE_TEXT_MAX], signature[ET_SCORE_TEXT_MAX];
-    et_score_result bleu, chrf;
-    int status = et_score_value(s.bleu[0], &bleu, error);
-    if (!status)
-        status = et_score_value(s.chrf[0], &chrf, error);
-    if (status)
-        return status;
+    et_score_result result;
+    for (int k = 0; k < METRICS; k++) {
+        const et_score *metric = s.metric[0][k];
+        int status = et_score_value(metric, &result, error);
+        if (status)
+            return status;
+        puts(et_score_print(metric, &result, 2, et_score_signature(metric, signature), text));
+    }
 
-    puts(et_score_print(s.bleu[0], &bleu, 2, et_score_signature(s.bleu[0], signature), text));
-    puts(et_score_print(s.chrf[0], &chrf, 2, et_score_signature(s.chrf[0], signature), text));
     printf("worst line: BLEU %.1f, chrF2 %.1f: %s\n", s.worst, s.its_chrf, s.line);
     return ET_OK;
 }

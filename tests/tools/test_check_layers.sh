@@ -19,7 +19,7 @@ tree() {
     printf '#include "engine/kernel/kernels.h"\n' >src/engine/graph/node.c
     printf '#include "base/map.h"\n#include "formats/file.h"\n' >src/formats/file.c
     printf '#include "formats/file.h"\n#include "engine/kernel/kernels.h"\n' >src/train/step/step.c
-    for folder in base engine/kernel engine/graph formats train/step; do
+    for folder in base engine engine/kernel engine/graph formats train train/step; do
         echo '# folder' >src/$folder/README.md
     done
 }
@@ -28,7 +28,9 @@ tree() {
 refused() {
     tree
     mkdir -p "$(dirname "$1")"
-    echo '# folder' >"$(dirname "$1")/README.md"
+    for folder in "$(dirname "$1")" "$(dirname "$(dirname "$1")")"; do
+        echo '# folder' >"$folder/README.md"
+    done
     echo "$2" >>"$1"
     if "$check" "$work/t" >"$work/said" 2>&1; then
         echo "accepted in $1: $2" >&2
@@ -81,10 +83,19 @@ for i in $(seq 8); do mkdir src/train/more$i && : >src/train/more$i/one$i.c && e
 crowded 'src/train: 9 folders; 8 at most'
 tree
 mkdir src/train/map && echo '# map' >src/train/map/README.md && : >src/train/map/step.c
-crowded 'src/train/step/step.c: src/train/map/step.c has the same name'
+crowded 'src/train/step/step.c: src/train/map has the same name'
+tree
+mkdir src/train/map && echo '# map' >src/train/map/README.md && : >src/train/map/step.js
+crowded 'src/train/step/step.c: src/train/map has the same name'
+tree
+mkdir src/engine/kernel/simd && echo '# simd' >src/engine/kernel/simd/README.md && : >src/engine/kernel/simd/fast.inc.c
+"$check" "$work/t"
 tree
 rm src/base/README.md
 crowded 'src/base: no README.md'
+tree
+mkdir src/train/page && : >src/train/page/page.html
+crowded 'src/train/page: no README.md'
 tree
 seq 11 >src/base/README.md
 crowded 'src/base/README.md: more than ten lines'

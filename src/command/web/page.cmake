@@ -1,7 +1,7 @@
 # Makes OUT, a C file, from the page of NAME: cmake -DNAME=watch -DOUT=FILE -P page.cmake. A line
-# @FILE@ of NAME/page.html is replaced by that file of the folder.
+# @FILE@ of NAME/NAME.html is replaced by that file of the folder.
 set(from ${CMAKE_CURRENT_LIST_DIR}/${NAME})
-file(READ ${from}/page.html bytes HEX)
+file(READ ${from}/${NAME}.html bytes HEX)
 file(GLOB parts RELATIVE ${from} ${from}/*)
 foreach(part IN LISTS parts)
     string(HEX "@${part}@\n" mark)

@@ -23,10 +23,10 @@
 #include "engine/kernel/best_tokens.h"
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/float_product.h"
-#include "engine/kernel/layers.h"
+#include "engine/kernel/layer_arguments.h"
+#include "engine/kernel/slice_update.h"
 #include "engine/kernel/softmax_parts.h"
 #include "engine/kernel/staging.h"
-#include "engine/kernel/update.h"
 
 /* Rows in one block of a sum over rows. Part of the result's bits: another number gives sums in
  * another order. */

@@ -171,7 +171,7 @@ static void run_direction(const et_kernels *table, const void *with, float *resu
     free(weight), free(m), free(v), free(g);
 }
 
-static void test_optimizer__adam(void **state)
+static void test_slice_update__adam(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(counts); i++)
@@ -182,7 +182,7 @@ static void test_optimizer__adam(void **state)
         }
 }
 
-static void test_optimizer__sgd(void **state)
+static void test_slice_update__sgd(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(counts); i++)
@@ -194,7 +194,7 @@ static void test_optimizer__sgd(void **state)
 }
 
 /* Every other rule's kernel, with all that way's bits may switch on. */
-static void test_optimizer__rules(void **state)
+static void test_slice_update__rules(void **state)
 {
     (void)state;
     static const struct {
@@ -218,7 +218,7 @@ static void test_optimizer__rules(void **state)
 
 /* By hand, from zeros and a gradient of 1/2: v of Adam's is 1/200 once and a little less than its
  * largest after a gradient of 0. */
-static void test_optimizer__known_rules(void **state)
+static void test_slice_update__known_rules(void **state)
 {
     (void)state;
     for (size_t t = 0; t <= COUNT(table_names); t++) {
@@ -257,7 +257,7 @@ static void test_optimizer__known_rules(void **state)
 
 /* One step of Adam by hand: m = 0.1, v = 0.02, so w = 1 - 0.1 * 0.1 / sqrt(0.02). Of SGD with
  * momentum 0.9: a = 0.9 - 0.1, and with Nesterov w += 0.9 a - 0.1. */
-static void test_optimizer__known_steps(void **state)
+static void test_slice_update__known_steps(void **state)
 {
     (void)state;
     for (size_t t = 0; t <= COUNT(table_names); t++) {
@@ -284,7 +284,7 @@ static void test_optimizer__known_steps(void **state)
 
 /* Gradients of 0 for long enough: m and a end at 0, not among the subnormal numbers, where v may
  * stay. A NaN is not taken for a small number. */
-static void test_optimizer__moments_settle(void **state)
+static void test_slice_update__moments_settle(void **state)
 {
     (void)state;
     static const float small[] = { FLT_MIN, -FLT_MIN, 1e-40f, -1e-44f, 1.2e-38f };
@@ -322,7 +322,7 @@ static void run_sums(const et_kernels *table, const void *with, float *result)
     free(y);
 }
 
-static void test_optimizer__sums(void **state)
+static void test_slice_update__sums(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(counts); i++) {
@@ -331,7 +331,7 @@ static void test_optimizer__sums(void **state)
     }
 }
 
-static void test_optimizer__sum_is_not_finite(void **state)
+static void test_slice_update__sum_is_not_finite(void **state)
 {
     (void)state;
     static const float bad[] = { NAN, INFINITY, -INFINITY };
@@ -350,7 +350,7 @@ static void test_optimizer__sum_is_not_finite(void **state)
 }
 
 /* Every upper half with the lower halves where rounding turns. */
-static void test_optimizer__bf16_conversion(void **state)
+static void test_slice_update__bf16_conversion(void **state)
 {
     (void)state;
     static const uint32_t low[] = { 0, 1, 0x7fff, 0x8000, 0x8001, 0xffff };
@@ -383,15 +383,15 @@ static void test_optimizer__bf16_conversion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizer__adam),
-        cmocka_unit_test(test_optimizer__sgd),
-        cmocka_unit_test(test_optimizer__rules),
-        cmocka_unit_test(test_optimizer__known_rules),
-        cmocka_unit_test(test_optimizer__known_steps),
-        cmocka_unit_test(test_optimizer__moments_settle),
-        cmocka_unit_test(test_optimizer__sums),
-        cmocka_unit_test(test_optimizer__sum_is_not_finite),
-        cmocka_unit_test(test_optimizer__bf16_conversion),
+        cmocka_unit_test(test_slice_update__adam),
+        cmocka_unit_test(test_slice_update__sgd),
+        cmocka_unit_test(test_slice_update__rules),
+        cmocka_unit_test(test_slice_update__known_rules),
+        cmocka_unit_test(test_slice_update__known_steps),
+        cmocka_unit_test(test_slice_update__moments_settle),
+        cmocka_unit_test(test_slice_update__sums),
+        cmocka_unit_test(test_slice_update__sum_is_not_finite),
+        cmocka_unit_test(test_slice_update__bf16_conversion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

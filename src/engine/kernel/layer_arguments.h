@@ -2,8 +2,8 @@
  * several columns, pooling.
  *
  * Legend as in kernels.h. An image is [N, H, W, C]; a norm over a batch takes it as [N H W, C]. */
-#ifndef ETUDE_ENGINE_KERNEL_LAYERS_H
-#define ETUDE_ENGINE_KERNEL_LAYERS_H
+#ifndef ETUDE_ENGINE_KERNEL_LAYER_ARGUMENTS_H
+#define ETUDE_ENGINE_KERNEL_LAYER_ARGUMENTS_H
 
 #include <etude/ops_layout.h>
 

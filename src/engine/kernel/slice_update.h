@@ -1,7 +1,7 @@
 /* Arguments of the optimizer's loops (et_kernels.adam, sgd, rmsprop, ...): flat slices of float32,
  * and the work that follows every update of any rule. */
-#ifndef ETUDE_ENGINE_KERNEL_UPDATE_H
-#define ETUDE_ENGINE_KERNEL_UPDATE_H
+#ifndef ETUDE_ENGINE_KERNEL_SLICE_UPDATE_H
+#define ETUDE_ENGINE_KERNEL_SLICE_UPDATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

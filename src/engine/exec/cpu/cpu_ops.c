@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/exec/cpu/cpu_ops.h"
 #include "engine/exec/cpu/op_private.h"
-#include "engine/exec/cpu/ops.h"
 
 /* ---- element-wise ---- */
 

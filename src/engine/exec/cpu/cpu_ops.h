@@ -1,6 +1,6 @@
 /* The ops of a CPU: the table of its device. */
-#ifndef ETUDE_ENGINE_EXEC_CPU_OPS_H
-#define ETUDE_ENGINE_EXEC_CPU_OPS_H
+#ifndef ETUDE_ENGINE_EXEC_CPU_CPU_OPS_H
+#define ETUDE_ENGINE_EXEC_CPU_CPU_OPS_H
 
 #include "engine/exec/device.h"
 
