@@ -564,30 +564,40 @@ static int note_holder(int fd, const char *path, et_error *error)
     return et_fd_write(fd, text, (size_t)length, path, error);
 }
 
-/* Uses flock, not the existence of a file: the kernel releases the lock when the process ends for
- * any reason. The lock belongs to the open file, so a child that inherits the file would keep the
- * lock; therefore close-on-exec. */
+int et_fd_lock(int fd)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return ET_OK;
+    return errno == EWOULDBLOCK ? ET_EBUSY : ET_EIO;
+}
+
+/* The open may have made the file; if it was there, it may be a device. Only the holder of the lock
+ * may write its number. */
+static int lock_file(int fd, const char *path, et_error *error)
+{
+    struct stat info;
+    if (fstat(fd, &info))
+        return et_fail_errno(error, "cannot read the lock file %s", path);
+    if (refuse_special(&info, path, error))
+        return ET_EDENIED;
+    const int status = et_fd_lock(fd);
+    if (!status)
+        return note_holder(fd, path, error);
+    return status == ET_EBUSY
+               ? et_fail(error, status,
+                         "%s is locked by process %ld; wait for it or use another directory", path,
+                         lock_holder(fd))
+               : et_fail_errno(error, "cannot lock %s", path);
+}
+
+/* Uses a lock of the kernel, not the existence of a file: the lock ends with the process for any
+ * reason. A child that inherits the open file would keep the lock; therefore close-on-exec. */
 int et_lock_take(int *out, const char *path, et_error *error)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (fd < 0)
         return et_fail_errno(error, "cannot open the lock file %s", path);
-    int status = ET_OK;
-    struct stat info;
-    if (fstat(fd, &info))
-        status = et_fail_errno(error, "cannot read the lock file %s", path);
-    /* The open may have made it; if it was there, it may be a device. */
-    else if (refuse_special(&info, path, error))
-        status = ET_EDENIED;
-    /* Ours: only the holder may write its number. */
-    else if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        status = note_holder(fd, path, error);
-    else if (errno == EWOULDBLOCK)
-        status = et_fail(error, ET_EBUSY,
-                         "%s is locked by process %ld; wait for it or use another directory", path,
-                         lock_holder(fd));
-    else
-        status = et_fail_errno(error, "cannot lock %s", path);
+    int status = lock_file(fd, path, error);
     if (status) {
         close(fd);
         return status;

@@ -85,7 +85,12 @@ int et_disk_check(const char *path, uint64_t need, et_error *error);
 /* The same for the limit of one file's size (ulimit -f), on any disk. */
 int et_file_limit_check(const char *path, uint64_t need, et_error *error);
 
-/* Takes a lock file that ends with the process (flock); *out is for et_lock_drop. ET_EBUSY:
+/* Locks an open file or directory without waiting. The kernel drops the lock when the last copy of
+ * fd is closed, also when the process is killed. ET_EBUSY: another process has the lock. ET_EIO:
+ * the file system gives no locks; errno has the reason. */
+int et_fd_lock(int fd);
+
+/* Takes a lock file that ends with the process (et_fd_lock); *out is for et_lock_drop. ET_EBUSY:
  * another process has it, the message names its process number. */
 int et_lock_take(int *out, const char *path, et_error *error);
 void et_lock_drop(int fd);

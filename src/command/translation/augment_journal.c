@@ -1,15 +1,14 @@
 #include "command/translation/augment_journal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 
@@ -98,7 +97,7 @@ static int lock(et_augment_journal *journal, et_error *error)
     if (fstat(journal->lock, &file) || !S_ISREG(file.st_mode))
         return et_fail(error, ET_EFORMAT, "%s is not a regular file; choose another --output",
                        journal->path);
-    const bool taken = flock(journal->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    const bool taken = et_fd_lock(journal->lock) == ET_EBUSY;
     /* Another process may have finished, and removed the file, since it was opened. */
     if (taken || fstat(journal->lock, &file) || !file.st_nlink)
         return et_fail(error, ET_EBUSY,

@@ -1,5 +1,5 @@
-/* The reference of layers other than the Transformer's (engine/kernel/layer_arguments.h): one obvious loop
- * per formula, sums in double. */
+/* The reference of layers other than the Transformer's (engine/kernel/layer_arguments.h): one
+ * obvious loop per formula, sums in double. */
 #include "engine/kernel/reference/reference.h"
 
 #include <math.h>
