@@ -457,6 +457,13 @@ int et_experiment_print(const et_experiment *experiment, et_strbuf *text, et_err
 
 #define SETTINGS_MAX ((size_t)1 << 20) /* bytes, as of any file of settings */
 
+int et_experiment_no_directory(const et_program *program, const char *name, et_error *error)
+{
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s: no such directory; name a directory that `%s train` wrote", name,
+                   program->name);
+}
+
 /* A directory that is not there, one of a job and one without a run get different words. */
 static int check_run(const et_program *program, const et_artifact *artifact, et_error *error)
 {
@@ -470,11 +477,11 @@ static int check_run(const et_program *program, const et_artifact *artifact, et_
     int status = et_artifact_check_folder(artifact, error);
     if (status)
         return status;
+    if (!et_file_exists(artifact->name))
+        return et_experiment_no_directory(program, artifact->name, error);
     return et_fail(error, ET_ENOTFOUND,
-                   et_file_exists(artifact->name)
-                       ? "%s: not a run of %s: " ET_RUN_SETTINGS
-                         " is missing; name a directory that `%s train` wrote"
-                       : "%s: no such directory; name a directory that `%s train` wrote",
+                   "%s: not a run of %s: " ET_RUN_SETTINGS
+                   " is missing; name a directory that `%s train` wrote",
                    artifact->name, program->name, program->name);
 }
 

@@ -119,6 +119,9 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
+/* ET_ENOTFOUND, in the words for a run whose directory does not exist. */
+int et_experiment_no_directory(const et_program *program, const char *name, et_error *error);
+
 /* The class of a model of another program, which one of the kinds reads; NULL: path is none. */
 const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path);
 

@@ -16,6 +16,7 @@
 #include "tasks/tabular/folds/folds.h"
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/folds/row_keys.h"
+#include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "train/checkpoint/identity.h"
@@ -111,8 +112,8 @@ static int check_settings(const et_tabular_target *target, const et_tabular_opti
                        "task.quantile_levels: quantiles are of one target that is a number, but "
                        "the target %s %s; leave this setting out",
                        field->column[0], target->values ? "has several columns" : "has classes");
-    if ((target->labels || target->quantiles) && options->model.type == ET_TABULAR_PACK &&
-        !options->ensemble.count)
+    if (options->model.type == ET_TABULAR_PACK && !options->ensemble.count &&
+        !et_pack_learns((size_t)target->labels, (size_t)target->quantiles))
         return et_fail(error, ET_ECONFIG,
                        "a pack (task.model.type: pack) cannot learn %s yet; choose another model, "
                        "such as tabular/realmlp",

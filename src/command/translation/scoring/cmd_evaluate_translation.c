@@ -31,6 +31,7 @@
 #include "command/translation/scoring/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "systems/modelgarden/experiment.h"
 
 typedef struct evaluate_options {
     et_translating work;
@@ -99,9 +100,7 @@ static int check(const evaluate_options *args, const et_program *program, et_err
     const et_parallel_args *text = &args->text;
     const char *run = args->work.model_dir;
     if (text->source && !text->reference && !text->pairs && run && !et_file_exists(run))
-        return et_fail(error, ET_ENOTFOUND,
-                       "%s: no such directory; name a directory that `%s train` wrote", run,
-                       program->name);
+        return et_experiment_no_directory(program, run, error);
     int status = et_parallel_check(text, "evaluate", error);
     if (status)
         return status;

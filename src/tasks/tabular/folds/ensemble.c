@@ -30,6 +30,7 @@
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/pack/members.h"
+#include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/targets/target_scores.h"
@@ -56,7 +57,7 @@ static const struct {
     const char *defaults; /* in YAML, as the others: of the run; NULL: none */
     const char *trainer, *task;
     const char *small, *classes; /* of the task, for a small table and for classes */
-    bool alone; /* not on folds, nor for several targets or quantiles; the last ones */
+    bool pack; /* not on folds, nor for targets that it does not learn; the last ones */
 } candidates[] = {
     { .experiment = "tabular/linear", .cost = 0.4, .ignores = "X_robust" },
     { .experiment = "tabular/mlp", .cost = 1, .ignores = "X_robust" },
@@ -72,7 +73,7 @@ static const struct {
       .ignores = "X",
       .defaults = "runtime: {mixed_precision_dtype: float32}, ",
       .task = "model: {pack: {members: 8}}, ",
-      .alone = true },
+      .pack = true },
 };
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
@@ -146,8 +147,9 @@ static const char *candidate_at(const char *experiment, const void *options, int
     const et_tabular_options *o = options;
     if (!et_tabular_is_auto(experiment))
         return i ? NULL : experiment;
-    const bool all = !o->n_splits && !o->quantile_levels.count && o->target.count <= 1;
-    return i < CANDIDATES && (all || !candidates[i].alone) ? candidates[i].experiment : NULL;
+    const size_t labels = o->target.count > 1 ? o->target.count : 0;
+    const bool packs = !o->n_splits && et_pack_learns(labels, o->quantile_levels.count);
+    return i < CANDIDATES && (packs || !candidates[i].pack) ? candidates[i].experiment : NULL;
 }
 
 static int find_candidate(const char *experiment)
@@ -223,7 +225,8 @@ static int plan(selection *s, const char *experiment, const et_tabular_options *
     const char *name;
     while (all && (name = candidate_at(experiment, options, s->run.count)) != NULL) {
         const int which = find_candidate(name);
-        if (which >= 0 && candidates[which].alone && s->task->target.labels)
+        if (which >= 0 && candidates[which].pack &&
+            !et_pack_learns((size_t)s->task->target.labels, (size_t)s->task->target.quantiles))
             break;
         add_candidate(s, &all[s->run.count++], name);
     }

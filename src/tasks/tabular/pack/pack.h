@@ -12,6 +12,9 @@
 #ifndef ETUDE_TASKS_TABULAR_PACK_PACK_H
 #define ETUDE_TASKS_TABULAR_PACK_PACK_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "data/table/features/encoder.h"
 #include "tasks/tabular/tabular_options.h"
 
@@ -20,6 +23,13 @@
 #define ET_PACK_SHARE    "share"
 #define ET_PACK_LOSS     "loss"
 #define ET_PACK_SINCE    "since"
+
+/* Whether a pack can learn so many targets of two classes each (0: one target of any kind), or so
+ * many quantiles of one. It learns neither yet. */
+static inline bool et_pack_learns(size_t labels, size_t quantiles)
+{
+    return !labels && !quantiles;
+}
 
 /* The outputs of all members side by side, float32 [rows, members * outputs]. which: [members] of
  * the pack that the graph has; NULL: all. */
