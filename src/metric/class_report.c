@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "metric/class_scores.h"
 
 #define BINS 15
 
@@ -129,14 +130,6 @@ static int64_t bin_of(double p, int64_t bins)
     return at < 0 ? 0 : at >= bins ? bins - 1 : at;
 }
 
-static int64_t largest(const float *p, int64_t classes)
-{
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; c++)
-        best = p[c] > p[best] ? c : best;
-    return best;
-}
-
 int et_calibration_curve(et_class_curve *curve, const et_class_predictions *p, int64_t class,
                          et_error *error)
 {
@@ -147,7 +140,7 @@ int et_calibration_curve(et_class_curve *curve, const et_class_predictions *p, i
         if (weight <= 0)
             continue;
         const float *of = p->probability + row * p->classes;
-        const int64_t asked = class < 0 ? largest(of, p->classes) : class;
+        const int64_t asked = class < 0 ? et_class_most_likely(of, p->classes) : class;
         const int64_t bin = bin_of((double)of[asked], bins);
         curve->x[bin] += weight * (double)of[asked];
         curve->y[bin] += weight * (p->target[row] == asked);

@@ -44,15 +44,6 @@ static const float *probability_of(const rows *r, int64_t row)
     return r->given->probability + row * r->classes;
 }
 
-/* The first of the largest. */
-static int64_t most_likely(const float *p, int64_t classes)
-{
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; c++)
-        best = p[c] > p[best] ? c : best;
-    return best;
-}
-
 /* The first of the cheapest. */
 static int64_t cheapest(const float *p, const double *costs, int64_t classes)
 {
@@ -76,7 +67,7 @@ int64_t et_class_choose(const et_class_predictions *given, const float *p)
         return cheapest(p, given->costs, given->classes);
     if (given->threshold > 0)
         return (double)p[!given->first] >= given->threshold ? !given->first : given->first;
-    return most_likely(p, given->classes);
+    return et_class_most_likely(p, given->classes);
 }
 
 static int64_t predicted(const rows *r, int64_t row)
@@ -305,7 +296,7 @@ static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
         const double weight = weight_of(r, i);
         if (weight <= 0)
             continue;
-        int64_t y = most_likely(probability_of(r, i), r->classes);
+        int64_t y = et_class_most_likely(probability_of(r, i), r->classes);
         double p = (double)probability_of(r, i)[y];
         int64_t at = (int64_t)ceil((double)r->bins * p) - 1;
         bin *one = &bins[at < 0 ? 0 : at >= r->bins ? r->bins - 1 : at];

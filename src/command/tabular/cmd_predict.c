@@ -333,14 +333,6 @@ static int run(pool *all, et_error *error)
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 
-static void tell_unseen(const et_unseen *unseen)
-{
-    et_unseen_text text;
-    int at = 0;
-    while (et_unseen_describe(unseen, &at, "line", &text))
-        et_log(ET_LOG_WARNING, "%s", text.text);
-}
-
 /* ---- the whole ---- */
 
 /* Opens one single-threaded predictor for each thread; they share the first one's model. */
@@ -455,7 +447,7 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
             status = et_file_writer_commit(&all.file, error);
     }
     if (!status) {
-        tell_unseen(&all.unseen);
+        et_unseen_warn(&all.unseen);
         tell_not_found(&all);
     }
     close_all(&all);

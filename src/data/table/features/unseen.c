@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/format.h"
@@ -173,4 +175,12 @@ bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_un
         return true;
     }
     return false;
+}
+
+void et_unseen_warn(const et_unseen *self)
+{
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(self, &at, "line", &text))
+        et_log(ET_LOG_WARNING, "%s", text.text);
 }

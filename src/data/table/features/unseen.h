@@ -57,4 +57,7 @@ typedef struct et_unseen_text {
  * model, first "9.9" in line 17". false: no more texts. where: the kind of place. */
 bool et_unseen_describe(const et_unseen *self, int *at, const char *where, et_unseen_text *text);
 
+/* Logs all these texts as warnings about lines. */
+void et_unseen_warn(const et_unseen *self);
+
 #endif

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/log.h>
-
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/files/scratch.h"
@@ -85,14 +83,6 @@ static int print_all(printing *p, et_error *error)
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 
-static void tell_unseen(const et_unseen *unseen)
-{
-    et_unseen_text text;
-    int at = 0;
-    while (et_unseen_describe(unseen, &at, "line", &text))
-        et_log(ET_LOG_WARNING, "%s", text.text);
-}
-
 int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *error)
 {
     et_table_network *n = et_table_network_of(m);
@@ -115,7 +105,7 @@ int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *erro
     if (!status)
         status = print_all(&p, error);
     if (!status)
-        tell_unseen(&p.block.unseen);
+        et_unseen_warn(&p.block.unseen);
     et_row_reader_close(p.reader);
     et_prediction_block_release(&p.block);
     et_prediction_lines_release(&p.lines);

@@ -1,43 +1,16 @@
 /* Weights by Marian's names (interchange/tensor_map.h, marian_files.h). Tables there have no row of
  * the token that begins a target: it is the last row here, and zeros. */
-#include <stdio.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "tasks/translation/interchange/tensor_map.h"
 
-typedef struct reading {
-    et_weights_file *file;
-    et_params *params;
-} reading;
-
-static float *param_of(const reading *r, const char *scope, const char *name, et_shape *shape)
-{
-    char whole[ET_MAPPED_NAME_MAX];
-    snprintf(whole, sizeof whole, "%s/%s", scope, name);
-    const int i = et_params_find(r->params, whole);
-    et_assert(i >= 0);
-    *shape = et_params_shape(r->params, i);
-    return et_params_values(r->params) + et_params_offset(r->params, i);
-}
-
-static int read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error)
-{
-    const reading *r = self;
-    const float *values;
-    int status = et_weights_file_need(r->file, mapped->name, mapped->shape, &values, error);
-    if (!status)
-        et_mapped_tensor_put(mapped, r->params, values);
-    return status;
-}
-
-static int read_table(const reading *r, const char *name, const char *scope, et_error *error)
+static int read_table(const et_import_reading *r, const char *name, const char *scope,
+                      et_error *error)
 {
     et_shape shape;
     const float *values;
-    float *table = param_of(r, scope, "table", &shape);
+    float *table = et_import_param(r, scope, "table", &shape);
     const int64_t rows = shape.size[0] - 1, width = shape.size[1];
     int status = et_weights_file_need(r->file, name, et_shape_2(rows, width), &values, error);
     if (status)
@@ -48,13 +21,13 @@ static int read_table(const reading *r, const char *name, const char *scope, et_
 }
 
 /* Older files have it the other way round. */
-static int read_output(const reading *r, const char *scope, et_error *error)
+static int read_output(const et_import_reading *r, const char *scope, et_error *error)
 {
     et_shape shape;
     const float *values;
     if (!et_weights_file_find(r->file, ET_MARIAN_OUTPUT_WIDE, &shape))
         return read_table(r, ET_MARIAN_OUTPUT, scope, error);
-    float *table = param_of(r, scope, "table", &shape);
+    float *table = et_import_param(r, scope, "table", &shape);
     const int64_t rows = shape.size[0] - 1, width = shape.size[1];
     int status = et_weights_file_need(r->file, ET_MARIAN_OUTPUT_WIDE, et_shape_2(width, rows),
                                       &values, error);
@@ -65,11 +38,11 @@ static int read_output(const reading *r, const char *scope, et_error *error)
     return status;
 }
 
-static int read_bias(const reading *r, const char *scope, et_error *error)
+static int read_bias(const et_import_reading *r, const char *scope, et_error *error)
 {
     et_shape shape;
     const float *values;
-    float *bias = param_of(r, scope, "bias", &shape);
+    float *bias = et_import_param(r, scope, "bias", &shape);
     const int64_t count = shape.size[0] - 1;
     int status =
         et_weights_file_need(r->file, ET_MARIAN_BIAS, et_shape_2(1, count), &values, error);
@@ -79,8 +52,8 @@ static int read_bias(const reading *r, const char *scope, et_error *error)
     return status;
 }
 
-static int read_tables(const reading *r, const et_import_facts *facts, const et_transformer *model,
-                       et_error *error)
+static int read_tables(const et_import_reading *r, const et_import_facts *facts,
+                       const et_transformer *model, et_error *error)
 {
     int status;
     if (facts->shared)
@@ -97,13 +70,13 @@ static int read_tables(const reading *r, const et_import_facts *facts, const et_
 int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
                                   et_error *error)
 {
-    reading r = { from->weights, params };
+    et_import_reading r = { .file = from->weights, .params = params };
     const et_tensor_map map = { model, params, ET_NAMES_MARIAN };
     et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
     et_params_begin_change(params);
     int status = read_tables(&r, &from->facts, model, error);
     if (!status)
-        status = et_tensor_map_each(&map, read_mapped, &r, error);
+        status = et_tensor_map_each(&map, et_import_read_mapped, &r, error);
     et_params_changed(params, true);
     return status ? status : et_weights_file_check_seen(from->weights, error);
 }

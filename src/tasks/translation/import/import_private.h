@@ -7,6 +7,7 @@
 #include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/weights_file.h"
+#include "tasks/translation/interchange/tensor_map.h"
 #include "tasks/translation/vocabularies.h"
 
 /* What config.json says beside the settings. */
@@ -53,6 +54,21 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
+
+/* Tensors on their way into the parameters; all borrowed. */
+typedef struct et_import_reading {
+    et_weights_file *file;
+    et_params *params;
+    const et_import_facts *facts;
+    const et_transformer *model;
+} et_import_reading;
+
+/* import_params.c. The values of the parameter scope/name, which is declared, and its shape. */
+float *et_import_param(const et_import_reading *r, const char *scope, const char *name,
+                       et_shape *shape);
+
+/* Reads one tensor into its parameter; for et_tensor_map_each, self: an et_import_reading. */
+int et_import_read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error);
 
 /* import_marian_tensors.c: as et_import_read_tensors. */
 int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,

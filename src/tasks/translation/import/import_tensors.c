@@ -3,24 +3,14 @@
  * Every tensor of the file is used, or compared with one that is used (copies of a shared table,
  * the sinusoids), or refused. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/values/value.h"
 #include "engine/kernel/positions.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/import/weights_file.h"
-#include "tasks/translation/interchange/tensor_map.h"
 #include "train/checkpoint/artifact/artifact.h"
-
-typedef struct reading {
-    et_weights_file *file;
-    const et_import_facts *facts;
-    et_params *params;
-    const et_transformer *model;
-} reading;
 
 int et_import_open_weights(et_import *from, et_error *error)
 {
@@ -43,28 +33,6 @@ int et_import_open_weights(et_import *from, et_error *error)
     return status ? status : et_weights_file_open(&from->weights, path, error);
 }
 
-/* ---- parameters ---- */
-
-static float *param_of(const reading *r, const char *scope, const char *name, et_shape *shape)
-{
-    char whole[ET_MAPPED_NAME_MAX];
-    snprintf(whole, sizeof whole, "%s/%s", scope, name);
-    const int i = et_params_find(r->params, whole);
-    et_assert(i >= 0);
-    *shape = et_params_shape(r->params, i);
-    return et_params_values(r->params) + et_params_offset(r->params, i);
-}
-
-static int read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error)
-{
-    const reading *r = self;
-    const float *values;
-    int status = et_weights_file_need(r->file, mapped->name, mapped->shape, &values, error);
-    if (!status)
-        et_mapped_tensor_put(mapped, r->params, values);
-    return status;
-}
-
 /* ---- tables ---- */
 
 /* Names that a table may have there: safetensors keep one of several that are the same. */
@@ -75,12 +43,12 @@ typedef struct table {
 } table;
 
 /* The first name that is there gives the table; others are copies. */
-static int read_table(reading *r, const table *of, et_error *error)
+static int read_table(et_import_reading *r, const table *of, et_error *error)
 {
     et_shape shape, there;
     bool done = false;
     int status = ET_OK;
-    float *rows = param_of(r, of->scope, "table", &shape);
+    float *rows = et_import_param(r, of->scope, "table", &shape);
     const size_t bytes = (size_t)et_shape_count(shape) * sizeof *rows;
     for (int i = 0; i < TABLE_NAMES && of->names[i] && !status; i++) {
         const float *values;
@@ -140,7 +108,7 @@ int et_import_look_at_tables(et_import *from, et_error *error)
     return status;
 }
 
-static int read_tables(reading *r, et_error *error)
+static int read_tables(et_import_reading *r, et_error *error)
 {
     const et_import_facts *facts = r->facts;
     et_shape unused;
@@ -162,11 +130,11 @@ static int read_tables(reading *r, et_error *error)
     return status || facts->tied ? status : read_table(r, &all[3], error);
 }
 
-static int read_bias(reading *r, et_error *error)
+static int read_bias(et_import_reading *r, et_error *error)
 {
     et_shape shape;
     const float *values;
-    float *bias = param_of(r, r->model->output.scope, "bias", &shape);
+    float *bias = et_import_param(r, r->model->output.scope, "bias", &shape);
     int status = et_weights_file_need(r->file, "final_logits_bias", et_shape_2(1, shape.size[0]),
                                       &values, error);
     if (!status)
@@ -241,7 +209,9 @@ int et_import_read_positions(et_import *from, et_error *error)
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error)
 {
-    reading r = { .file = from->weights, .facts = &from->facts, .params = params, .model = model };
+    et_import_reading r = {
+        .file = from->weights, .facts = &from->facts, .params = params, .model = model
+    };
     const et_tensor_map map = { model, params, ET_NAMES_TRANSFORMERS };
     et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
     et_params_begin_change(params);
@@ -249,7 +219,7 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
     if (!status)
         status = read_bias(&r, error);
     if (!status)
-        status = et_tensor_map_each(&map, read_mapped, &r, error);
+        status = et_tensor_map_each(&map, et_import_read_mapped, &r, error);
     et_params_changed(params, true);
     return status ? status : et_weights_file_check_seen(from->weights, error);
 }
