@@ -132,12 +132,12 @@ static int show_progress(void **state, et_error *error)
 {
     et_progress *progress;
     et_sink *sink = NULL;
+    static const char *const values[] = { "train", NULL };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     options.fd = open(in(state, "screen"), O_CREAT | O_WRONLY, 0666);
     int status = et_progress_open(&progress, &options, error);
     if (!status)
-        status =
-            et_sink_console_open(&sink, progress, (const char *const[]){ "train", NULL }, error);
+        status = et_sink_console_open(&sink, progress, values, error);
     if (!status)
         status = write_log(sink, error);
     et_sink_close(sink, NULL);
