@@ -31,6 +31,7 @@
 
 #include <etude/pass.h>
 
+#include "base/assert.h"
 #include "data/table/features/transforms.h"
 #include "engine/graph/build.h"
 #include "tasks/tabular/models.h"
@@ -87,6 +88,7 @@ static int64_t width_of(const et_tabular_options *options, const et_tabular_targ
 static int64_t members_of(const et_node *z, int64_t width)
 {
     const et_shape shape = et_node_shape(z);
+    et_assert(width > 0);
     return shape.rank == 2 ? shape.size[1] / width : 1;
 }
 
@@ -420,6 +422,7 @@ static et_node *pinball_of(const et_tabular_options *options, const et_tabular_t
 {
     et_node *level[ET_TABULAR_QUANTILES_MAX], *sum = NULL;
     const int64_t members = members_of(z, target->quantiles);
+    et_assert(target->quantiles > 0);
     if (!options->ensemble.count)
         split_quantiles(target, z, level);
     else

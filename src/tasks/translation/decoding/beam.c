@@ -285,28 +285,28 @@ void et_beam_begin_phrases(et_beam *beam, int max_length, const et_phrases *phra
     beam->offer_count = 0;
 }
 
-int et_beam_needs(const et_beam *beam, int i, int32_t *next)
+int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next)
 {
-    return et_phrases_next(beam->phrases, beam->met[i], alive_ids(beam, beam->side, i),
-                           beam->length, next);
+    return et_phrases_next(beam->phrases, beam->met[hypothesis],
+                           alive_ids(beam, beam->side, hypothesis), beam->length, next);
 }
 
 /* With force_end, the last token of the greatest length is EOS in place of what is proposed. */
-void et_beam_propose(et_beam *beam, int i, float log_p, int32_t token)
+void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token)
 {
-    const int32_t *ids = alive_ids(beam, beam->side, i);
+    const int32_t *ids = alive_ids(beam, beam->side, hypothesis);
     const bool last = beam->length + 1 >= beam->max_length,
                forced = last && beam->options.force_end;
     et_beam_offer *offer = &beam->offers[beam->offer_count];
-    if (forced && beam->offer_count && offer[-1].candidate.parent == i)
+    if (forced && beam->offer_count && offer[-1].candidate.parent == hypothesis)
         return;
-    offer->candidate =
-        (candidate){ beam->alive[i] + (forced ? 0 : log_p), i, forced ? beam->options.eos : token };
+    offer->candidate = (candidate){ beam->alive[hypothesis] + (forced ? 0 : log_p), hypothesis,
+                                    forced ? beam->options.eos : token };
     if (!(offer->candidate.log_p > NEVER))
         return;
     et_assert(beam->offer_count < beam->options.size * (2 * beam->options.size + ET_PHRASES_MAX));
-    offer->met =
-        et_phrases_follow(beam->phrases, beam->met[i], ids, beam->length, offer->candidate.token);
+    offer->met = et_phrases_follow(beam->phrases, beam->met[hypothesis], ids, beam->length,
+                                   offer->candidate.token);
     const bool ends = is_end(beam, offer->candidate.token);
     beam->offer_count += forced || !ends || et_phrases_are_met(beam->phrases, offer->met);
 }
