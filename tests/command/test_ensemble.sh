@@ -120,6 +120,25 @@ says 2 'a file belongs to one run' translate a b b.en --checkpoint a/checkpoints
 says 0 . translate a b b.en --checkpoint 30
 says 3 'step 40' translate a b b.en --checkpoint 40
 
+# Evaluated, an ensemble is scored as it translates.
+translate mine a b --ensemble-weights 2,1 --beam-size 3
+"$etude" evaluate a b b.en b.de --ensemble-weights 2,1 --beam-size 3 --output found >scores 2>said ||
+    fail "evaluate a b"
+cmp mine found || fail "evaluate: other bytes than translate"
+[ "$(grep -c '^checkpoint [ab]/checkpoints/.*, step 60$' scores)" = 2 ] || fail "checkpoints of both"
+"$etude" evaluate a b.en b b.de --ensemble-weights 2,1 --beam-size 3 >found 2>said ||
+    fail "evaluate: files among the runs"
+cmp scores found || fail "evaluate: other scores with files among the runs"
+"$etude" evaluate a b --source b.en --reference b.de --ensemble-weights 2,1 --beam-size 3 >found \
+    2>said || fail "evaluate a b --source"
+cmp scores found || fail "evaluate: other scores with --source"
+says 0 '^ *"b/checkpoints/' evaluate a b b.en b.de --json
+says 2 '--source is missing' evaluate a b
+says 2 '--reference is missing' evaluate a b b.en
+says 2 'more than two files to read; leave out b.en' evaluate a b b.en b.de b.en
+says 2 'only with several runs' evaluate a b.en b.de --ensemble-weights 1,2
+says 3 'need the same target vocabulary' evaluate a c b.en b.de
+
 # Served, an ensemble answers as it translates.
 make_table
 "$etude" train table --data t.csv --target kind --steps 5 >out 2>&1 || fail "train table"

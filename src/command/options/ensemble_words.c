@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/numbers/decimal.h"
 #include "formats/safetensors/safetensors.h"
@@ -13,19 +14,31 @@ static bool is_run(const char *word)
     return et_path_ends(word, ET_SAFETENSORS_SUFFIX) || et_directory_exists(word);
 }
 
-static int take_word(et_ensemble_words *out, const char *word, const char **file, et_error *error)
+/* The first of files that has no name yet gets it. */
+static int take_file(const char *word, const char **const *files, int count, et_error *error)
 {
-    if (!is_run(word)) {
-        if (!file)
-            return et_fail(error, ET_EUSAGE, "%s is neither a run nor an export", word);
-        if (*file && (!et_file_exists(word) || !et_file_exists(*file)))
-            return et_fail(error, ET_EUSAGE, "%s: no such run or file",
-                           et_file_exists(*file) ? word : *file);
-        if (*file)
-            return et_fail(error, ET_EUSAGE, "two files to read, %s and %s; give one", *file, word);
-        *file = word;
-        return ET_OK;
+    if (!count)
+        return et_fail(error, ET_EUSAGE, "%s is neither a run nor an export", word);
+    for (int i = 0; i < count; i++) {
+        if (!*files[i]) {
+            *files[i] = word;
+            return ET_OK;
+        }
     }
+    const char *last = *files[count - 1];
+    if (!et_file_exists(word) || !et_file_exists(last))
+        return et_fail(error, ET_EUSAGE, "%s: no such run or file",
+                       et_file_exists(last) ? word : last);
+    return count == 1
+               ? et_fail(error, ET_EUSAGE, "two files to read, %s and %s; give one", last, word)
+               : et_fail(error, ET_EUSAGE, "more than two files to read; leave out %s", word);
+}
+
+static int take_word(et_ensemble_words *out, const char *word, const char **const *files, int count,
+                     et_error *error)
+{
+    if (!is_run(word))
+        return take_file(word, files, count, error);
     if (out->count == ET_ENSEMBLE_OTHERS_MAX)
         return et_fail(error, ET_EUSAGE, "%s: an ensemble has at most %d models", word,
                        ET_ENSEMBLE_OTHERS_MAX + 1);
@@ -79,13 +92,15 @@ static int find_folders(et_ensemble_words *out, const char *task, et_error *erro
     return status ? et_fail_while(error, status, "--task") : ET_OK;
 }
 
-int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args, const char **file,
-                           const char *checkpoint, const char *task, et_error *error)
+int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
+                           const char **const *files, int count, const char *checkpoint,
+                           const char *task, et_error *error)
 {
+    et_assert(count >= 0 && count <= ET_ENSEMBLE_FILES_MAX);
     int status = ET_OK;
     *out = (et_ensemble_words){ .count = 0 };
     for (size_t i = 0; i < args->words.count && !status; i++)
-        status = take_word(out, args->words.items[i], file, error);
+        status = take_word(out, args->words.items[i], files, count, error);
     if (!status && args->weights && !out->count)
         status = et_fail(error, ET_EUSAGE, "--ensemble-weights: only with several runs");
     else if (!status && args->weights)

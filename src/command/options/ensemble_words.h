@@ -8,7 +8,7 @@
 
 #include "command/options/options.h"
 
-enum { ET_ENSEMBLE_OTHERS_MAX = 31 };
+enum { ET_ENSEMBLE_OTHERS_MAX = 31, ET_ENSEMBLE_FILES_MAX = 2 };
 
 typedef struct et_ensemble_words {
     const char *others[ET_ENSEMBLE_OTHERS_MAX]; /* [count] runs after the first */
@@ -28,10 +28,12 @@ typedef struct et_ensemble_args {
     ET_OPTION_TEXT(type, member, "ensemble-weights", "W,W,...",                                    \
                    "of several runs: the weight of each (default: equal)")
 
-/* file: the member of the file that the command reads; NULL: it reads none. checkpoint, task: as
- * given; NULL: not given. ET_EUSAGE: words or weights are wrong. */
-int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args, const char **file,
-                           const char *checkpoint, const char *task, et_error *error);
+/* files: [count] the members of the files that the command reads, in order; those that are not NULL
+ * were given by options. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights
+ * are wrong. */
+int et_ensemble_words_take(et_ensemble_words *out, const et_ensemble_args *args,
+                           const char **const *files, int count, const char *checkpoint,
+                           const char *task, et_error *error);
 void et_ensemble_words_release(et_ensemble_words *words); /* one of zeros, too */
 
 #endif

@@ -431,7 +431,8 @@ int et_cmd_translate(const et_call *call, et_error *error)
 {
     translate_options *args = call->options;
     take_options(args);
-    int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, &args->input,
+    const char **const files[] = { &args->input };
+    int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, files, 1,
                                         args->work.options.checkpoint, args->work.task.name, error);
     if (!status)
         status = check(args, error);

@@ -212,7 +212,7 @@ int et_cmd_serve(const et_call *call, et_error *error)
     if (!status)
         status = check_outputs(args, call, error);
     if (!status)
-        status = et_ensemble_words_take(&args->others, &args->ensemble, NULL,
+        status = et_ensemble_words_take(&args->others, &args->ensemble, NULL, 0,
                                         args->service.checkpoint, args->task.name, error);
     for (int i = 0; i < args->others.count && !status; i++)
         status = et_runs_check_kinds(call->program, args->model_dir, args->others.others[i], error);

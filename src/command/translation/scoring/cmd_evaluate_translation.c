@@ -21,6 +21,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
+#include "command/named_run.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
@@ -36,6 +37,7 @@
 typedef struct evaluate_options {
     et_translating work;
     et_parallel_args text;
+    et_ensemble_args ensemble; /* its words: more runs, and the files of text */
     et_score_options score;
     et_strings set;
     bool json;
@@ -52,6 +54,7 @@ static const et_option options[] = {
     ET_OPTION_GROUP(evaluate_options, work, et_translating_search_options),
     ET_OPTION_PRECISION(evaluate_options, work.options.precision),
     ET_OPTION_LIVE_WEIGHTS(evaluate_options, work.options.live_weights),
+    ET_OPTION_ENSEMBLE_WEIGHTS(evaluate_options, ensemble.weights),
     ET_OPTION_GROUP(evaluate_options, score, et_scores_options),
     ET_OPTION_SET(evaluate_options, set,
                   "without --source: settings that override those of the run; may be given again"),
@@ -60,15 +63,14 @@ static const et_option options[] = {
     ET_OPTION_QUIET(evaluate_options, work.quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_RUN(evaluate_options, work.model_dir),
-    ET_OPTION_WORD(evaluate_options, text.source, "[SOURCE]", "source file"),
-    ET_OPTION_WORD(evaluate_options, text.reference, "[TARGET]", "file of translations"),
+    ET_OPTION_REST(evaluate_options, ensemble.words, "[RUN]... [SOURCE TARGET]"),
     ET_OPTION_END
 };
 
 const et_usage et_usage_evaluate_translation = {
     options, sizeof(evaluate_options),
     "Translates a file and scores the result: BLEU, chrF2 and Model Garden's "
-    "BLEU.",
+    "BLEU. Several runs translate together, as an ensemble.",
     "runs/a test.en test.de"
 };
 
@@ -83,6 +85,8 @@ static int check_outputs(evaluate_options *args, const et_call *call, et_error *
 {
     et_outputs outputs = { .program = call->program };
     et_outputs_read_model(&outputs, args->work.model_dir, args->work.options.checkpoint);
+    for (int i = 0; i < args->work.ensemble.count; i++)
+        et_outputs_read_model(&outputs, args->work.ensemble.others[i], NULL);
     et_outputs_read(&outputs, args->text.source);
     et_outputs_read(&outputs, args->text.reference);
     int status = et_outputs_check_standard(&outputs, error);
@@ -107,6 +111,8 @@ static int check(const evaluate_options *args, const et_program *program, et_err
     if (text->source && args->set.count)
         return et_fail(error, ET_EUSAGE,
                        "evaluate: --set: only without --source, for the run's own data");
+    if (!args->text.source && args->work.ensemble.count)
+        return missing("--source", "a file that the runs translate together", error);
     if (!args->text.source &&
         (args->work.output || args->work.options.precision || args->work.profiling.path))
         return missing("--source",
@@ -120,21 +126,35 @@ static int check(const evaluate_options *args, const et_program *program, et_err
     return et_scores_check(&args->score, error);
 }
 
-/* The checkpoint is named on standard output, above the scores that it got. */
+/* Names the checkpoints, above the scores that they got. */
+static void print_models(const et_translating *work)
+{
+    for (int i = -1; i < work->others.count; i++) {
+        const et_translator *translator = i < 0 ? work->translator : work->others.items[i];
+        et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+                 (long long)et_translator_step(translator));
+    }
+}
+
+static void list_models(const et_translating *work, et_value *results)
+{
+    et_value_set_string(results, "checkpoint", et_translator_checkpoint(work->translator));
+    et_value_set_int(results, "step", et_translator_step(work->translator));
+    et_value *list = work->others.count ? et_value_set_list(results, "others") : NULL;
+    for (int i = 0; list && i < work->others.count; i++)
+        et_value_add_string(list, et_translator_checkpoint(work->others.items[i]));
+}
+
 static int translate(evaluate_options *args, const et_lines *sources, char **results,
                      et_error *error)
 {
     et_assert(sources->count > 0);
     et_translating *work = &args->work;
     int status = et_translating_lines(work, sources, results, error);
-    const et_translator *translator = work->translator;
-    if (!status && args->results) {
-        et_value_set_string(args->results, "checkpoint", et_translator_checkpoint(translator));
-        et_value_set_int(args->results, "step", et_translator_step(translator));
-    } else if (!status && !work->helps) {
-        et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
-                 (long long)et_translator_step(translator));
-    }
+    if (!status && args->results)
+        list_models(work, args->results);
+    else if (!status && !work->helps)
+        print_models(work);
     return et_translating_close(work, status, error);
 }
 
@@ -241,6 +261,17 @@ static int evaluate_own(const evaluate_options *args, const et_call *call, et_er
     return status;
 }
 
+static int take_ensemble(evaluate_options *args, const et_program *program, et_error *error)
+{
+    et_translating *work = &args->work;
+    const char **const files[] = { &args->text.source, &args->text.reference };
+    int status = et_ensemble_words_take(&work->ensemble, &args->ensemble, files, 2,
+                                        work->options.checkpoint, work->task.name, error);
+    for (int i = 0; i < work->ensemble.count && !status && work->model_dir; i++)
+        status = et_runs_check_kinds(program, work->model_dir, work->ensemble.others[i], error);
+    return status;
+}
+
 /* The order reports every mistake that can be found without the model first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
@@ -248,10 +279,13 @@ int et_cmd_evaluate_translation(const et_call *call, et_error *error)
     args->score.model_garden = true;
     args->score.width = 2;
     et_translating_take_options(&args->work);
-    int status = et_parallel_take(&args->text, "evaluate", error);
+    int status = take_ensemble(args, call->program, error);
+    if (!status)
+        status = et_parallel_take(&args->text, "evaluate", error);
     if (!status)
         status = check(args, call->program, error);
-    if (!status && !args->text.source)
-        return evaluate_own(args, call, error);
-    return status ? status : evaluate_together(args, call, error);
+    if (!status && args->text.source)
+        return evaluate_together(args, call, error);
+    et_ensemble_words_release(&args->work.ensemble);
+    return status ? status : evaluate_own(args, call, error);
 }
