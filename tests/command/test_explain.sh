@@ -99,4 +99,32 @@ says 2 '--output is a picture of --partial' explain run train.csv --output a.svg
 says 2 'colour is not a column of numbers' explain run train.csv --partial colour --output a.svg
 cut -d, -f1-3 train.csv >bare.csv
 says 3 'bare.csv: no row has a target: give rows with the column kind' explain run bare.csv
+# Several targets and quantiles: the scores are those of evaluate, and each target counts.
+awk 'BEGIN { srand(4); print "x,z,noise,big,even,price"
+    for (i = 0; i < 400; i++) { x = rand(); z = rand()
+        printf "%.3f,%.3f,%.3f,%s,%s,%.3f\n", x, z, rand(), (x > .5 ? "yes" : "no"), (z > .5), 10 * x + 4 * z + rand() } }' >s.csv
+cut -d, -f1-5 s.csv >labels.csv
+cut -d, -f1-3,6 s.csv >price.csv
+says 0 "^done " train labels --experiment tabular/mlp --data labels.csv --target big,even --steps 150
+says 0 "^done " train price --experiment tabular/mlp --data price.csv --target price --steps 150 --quantiles 0.1,0.5,0.9
+for run in labels/log_loss price/pinball_loss; do
+    name=${run%/*} metric=${run#*/}
+    "$etude" evaluate $name $name.csv -q >scores
+    score=$(sed -n "s/^$metric  *//p" scores | head -1)
+    [ -n "$score" ] || score=$(sed -n 's/^loss  *//p' scores) # the mean of the targets
+    says 0 "^$metric $score on 400 rows" explain $name $name.csv -q
+    awk '$1 == "x" { x = $2 } $1 == "z" { z = $2 } $1 == "noise" { n = $2 }
+        END { exit !(x > 0.1 && z > 0.1 && n < x / 4 && n < z / 4) }' out || fail "importance of $name: $(cat out)"
+    says 0 '^report ' report $name
+    grep -q "How much worse $metric " $name.html || fail "no importance in the page of $name"
+done
+says 0 '^micro_f1 0\.' explain labels labels.csv --metric micro_f1
+says 3 'there is no metric rmse for this model. Metrics: pinball_loss, d2_pinball$' explain price price.csv --metric rmse
+says 0 '^{"column":"x","value":[0-9.]*,"scores":{"big":0.[0-9]*,"even":0.[0-9e-]*}}$' explain labels labels.csv \
+    --partial x --points 2 --json
+says 0 '^  *x  *0.1  *0.5  *0.9$' explain price price.csv --partial x --points 2
+# A row without all of its targets is no row to score.
+sed '5s/.*/0.5,0.5,0.1,yes,/' labels.csv >hole.csv
+says 0 '^1 row without a target: ignored' explain labels hole.csv
+
 echo "importance and partial dependence agree with predictions"

@@ -58,7 +58,8 @@ static const et_option options[] = {
     ET_OPTION_CHOICE(explain_options, how.rows.header, "header", "auto|yes|no", headers,
                      "whether the first row has the column names"),
     ET_OPTION_TEXT(explain_options, how.metric, "metric", "NAME",
-                   "score that a permuted column makes worse (default: log_loss or rmse)"),
+                   "score that a permuted column makes worse (default: log_loss, rmse or "
+                   "pinball_loss)"),
     ET_OPTION_COUNT(explain_options, repeats, "repeats", "N", 1, REPEATS_MAX,
                     "permutations of each column (default: 5)", .field.default_number = 5),
     ET_OPTION_COUNT(explain_options, how.most, "rows", "N", 0, ET_OPTION_COUNT_MAX,
@@ -227,11 +228,18 @@ static int explain_all(const explain_options *args, et_explain *e, et_error *err
 
 /* ---- partial dependence ---- */
 
+/* A label, a target, or of quantiles a level: "0.1". */
 static const char *name_of(const et_predictor *p, int i)
 {
     const et_encoder *encoder = p->model->encoder;
-    return p->scores >= 0 ? p->labels[i]
-                          : et_encoder_field(encoder, et_encoder_target(encoder))->column[i];
+    return p->scores >= 0      ? p->labels[i]
+           : p->quantiles >= 0 ? p->output[p->quantiles].value[i]
+                               : et_encoder_field(encoder, et_encoder_target(encoder))->column[i];
+}
+
+static bool is_scores(const et_predictor *p)
+{
+    return p->scores >= 0 || p->beside >= 0;
 }
 
 static int print_points(const et_explain_partial *partial, const et_predictor *p,
@@ -247,7 +255,7 @@ static int print_points(const et_explain_partial *partial, const et_predictor *p
         const et_cell *cell = &partial->text[at];
         et_grid_addf(&grid, "%.*s", (int)cell->length, cell->text);
         for (int i = 0; i < partial->width; i++)
-            et_grid_addf(&grid, p->scores >= 0 ? "%.5f" : "%.6g",
+            et_grid_addf(&grid, is_scores(p) ? "%.5f" : "%.6g",
                          partial->mean[at * partial->width + i]);
     }
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
@@ -269,7 +277,9 @@ static int print_point(const et_explain_partial *partial, int at, const et_predi
         et_value_set_float(line, "value", partial->number[at]);
     else
         et_value_set_string(line, "value", text);
-    et_value *means = et_value_set_dict(line, p->scores >= 0 ? "scores" : "values");
+    et_value *means = et_value_set_dict(line, is_scores(p)        ? "scores"
+                                              : p->quantiles >= 0 ? "quantiles"
+                                                                  : "values");
     for (int i = 0; i < partial->width; i++)
         et_value_set_float(means, name_of(p, i), partial->mean[at * partial->width + i]);
     int status = print_object(line, error);
@@ -285,7 +295,9 @@ static int draw(const explain_options *args, const et_explain_partial *partial,
     const size_t points = (size_t)partial->count;
     et_chart_curve *curve = et_alloc_zero((size_t)curves, sizeof *curve);
     double *y = et_alloc_zero((size_t)curves * points, sizeof *y);
-    const et_chart chart = { .title = p->scores >= 0 ? "mean score" : "mean value",
+    const et_chart chart = { .title = is_scores(p)        ? "mean score"
+                                      : p->quantiles >= 0 ? "mean quantile"
+                                                          : "mean value",
                              .x_label = column,
                              .curves = curve,
                              .count = (size_t)curves };

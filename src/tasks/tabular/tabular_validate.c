@@ -408,10 +408,11 @@ static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value
                  et_error *error)
 {
     const et_tabular_target *target = &task->target;
+    const et_scored_targets of = et_scored_targets_of(task);
     return target->classes     ? score_classes(task, s, logs, error)
-           : target->labels    ? et_tabular_score_labels(task, s, logs, error)
-           : target->quantiles ? et_tabular_score_quantiles(task, s, logs, error)
-                               : et_tabular_score_numbers(task, s, logs, error);
+           : target->labels    ? et_tabular_score_labels(&of, s, logs, error)
+           : target->quantiles ? et_tabular_score_quantiles(&of, s, logs, error)
+                               : et_tabular_score_numbers(&of, s, logs, error);
 }
 
 /* ---- a pack ---- */

@@ -507,11 +507,12 @@ static int score_targets(const selection *s, const scored *one, double *value, e
                                    .value = one->value,
                                    .written = s->written,
                                    .weight = s->of_fold };
+    const et_scored_targets of = et_scored_targets_of(s->task);
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     int status = !logs                    ? et_alloc_failed(error, 0, "scores")
-                 : s->task->target.labels ? et_tabular_score_labels(s->task, &seen, logs, error)
-                                          : et_tabular_score_quantiles(s->task, &seen, logs, error);
+                 : s->task->target.labels ? et_tabular_score_labels(&of, &seen, logs, error)
+                                          : et_tabular_score_quantiles(&of, &seen, logs, error);
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         char name[64];
         snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", metrics_of(s)[i]);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,10 @@
 #include "base/vector.h"
 #include "data/table/features/schema.h"
 #include "data/table/rows/number.h"
+#include "formats/events/log_names.h"
 #include "metric/class_scores.h"
+#include "tasks/tabular/graph.h"
+#include "tasks/tabular/targets/target_scores.h"
 
 #define THREADS_MAX 64
 #define ROWS_MAX    UINT32_MAX
@@ -28,18 +32,21 @@ struct et_explain {
     et_explain_facts facts;
     et_predictor *predictor[THREADS_MAX];
     int predictors;
-    int output; /* of the predictor: what is scored */
-    int64_t width;
+    int output;                             /* of the predictor: what is scored */
+    int64_t width;                          /* of the output */
+    int64_t targets;                        /* of a row: the width, but for classes and quantiles */
+    double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
     /* the rows */
     et_arena arena;  /* of their texts */
     et_cell *cells;  /* [rows, cells of the encoder] */
     int32_t *class;  /* [rows]; of classes */
-    double *target;  /* [rows, width]; of numbers */
+    double *target;  /* [rows, targets]; of numbers, labels and quantiles */
     size_t capacity; /* rows */
     int64_t rows;
     /* the predictions of the last run */
     float *score;  /* [rows, width]; of classes */
     double *value; /* [rows, width] */
+    double *ones;  /* [rows] */
 };
 
 static const et_encoder *encoder_of(const et_explain *e)
@@ -50,6 +57,16 @@ static const et_encoder *encoder_of(const et_explain *e)
 static bool is_classes(const et_explain *e)
 {
     return e->predictor[0]->scores >= 0;
+}
+
+static bool is_labels(const et_explain *e)
+{
+    return e->predictor[0]->beside >= 0;
+}
+
+static bool is_quantiles(const et_explain *e)
+{
+    return e->predictor[0]->quantiles >= 0;
 }
 
 /* ---- predictors ---- */
@@ -74,27 +91,42 @@ static int open_predictors(et_explain *e, const char *model, const et_predictor_
     return status;
 }
 
+/* NULL: the model has none. */
+static const et_encoded_field *target_of(const et_explain *e)
+{
+    const int target = et_encoder_target(encoder_of(e));
+    return target < 0 ? NULL : et_encoder_field(encoder_of(e), target);
+}
+
+static int read_levels(et_explain *e, et_error *error)
+{
+    int count = 0;
+    int status =
+        is_quantiles(e)
+            ? et_tabular_levels(e->level, &count,
+                                et_tabular_graph_levels(e->predictor[0]->model->graph), error)
+            : ET_OK;
+    et_assert(status || !is_quantiles(e) || count == e->width);
+    return status;
+}
+
 static int find_output(et_explain *e, et_error *error)
 {
     const et_predictor *p = e->predictor[0];
-    const int target = et_encoder_target(encoder_of(e));
-    e->output = p->scores;
+    const et_encoded_field *field = target_of(e);
+    e->output = is_classes(e) ? p->scores : is_labels(e) ? p->beside : p->quantiles;
     for (int i = 0; i < p->outputs && e->output < 0; i++)
         if (!strcmp(p->output[i].name, "values"))
             e->output = i;
     e->width = e->output < 0 ? 0 : p->output[e->output].width;
-    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder_of(e), target);
+    e->targets = is_classes(e) || is_quantiles(e) ? 1 : e->width;
+    const et_encoded_kind kind = is_classes(e)  ? ET_ENCODED_CLASS
+                                 : is_labels(e) ? ET_ENCODED_LABELS
+                                                : ET_ENCODED_VALUES;
     const bool sound =
-        field && (is_classes(e) ? field->kind == ET_ENCODED_CLASS
-                                : field->kind == ET_ENCODED_VALUES && field->width == e->width);
-    if (p->beside >= 0 || p->quantiles >= 0)
-        return et_fail(error, ET_ECONFIG,
-                       "%s: the model predicts %s, which are not explained yet: train a run for %s",
-                       p->model->directory,
-                       p->beside >= 0 ? "several targets of two classes" : "quantiles",
-                       p->beside >= 0 ? "each target" : "the number itself");
+        field && field->kind == kind && (is_classes(e) || field->width == e->targets);
     return e->output >= 0 && sound
-               ? ET_OK
+               ? read_levels(e, error)
                : et_fail(error, ET_ECONFIG,
                          "%s: the model predicts neither classes nor numbers of a target",
                          p->model->directory);
@@ -104,7 +136,7 @@ static int find_output(et_explain *e, et_error *error)
 
 static int grow(et_explain *e, et_error *error)
 {
-    const size_t cells = (size_t)et_encoder_cells(encoder_of(e)), width = (size_t)e->width;
+    const size_t cells = (size_t)et_encoder_cells(encoder_of(e)), targets = (size_t)e->targets;
     const size_t rows = e->capacity ? 2 * e->capacity : 1024;
     et_cell *grown = et_realloc(e->cells, rows * cells, sizeof *grown);
     if (grown)
@@ -112,7 +144,7 @@ static int grow(et_explain *e, et_error *error)
     int32_t *class = grown ? et_realloc(e->class, rows, sizeof *class) : NULL;
     if (class)
         e->class = class;
-    double *target = class ? et_realloc(e->target, rows * width, sizeof *target) : NULL;
+    double *target = class ? et_realloc(e->target, rows * targets, sizeof *target) : NULL;
     if (!target)
         return et_alloc_failed(error, rows * cells * sizeof *grown, "rows");
     e->target = target;
@@ -148,8 +180,8 @@ static bool take_target(et_explain *e, const items *all)
         e->class[e->rows] = *(const int32_t *)item;
         return e->class[e->rows] >= 0;
     }
-    for (int64_t i = 0; i < e->width; i++) {
-        double *to = &e->target[e->rows * e->width + i];
+    for (int64_t i = 0; i < e->targets; i++) {
+        double *to = &e->target[e->rows * e->targets + i];
         *to = all->written >= 0 ? et_encoded_written(all->to[all->written], i)
                                 : (double)((const float *)item)[i];
         labeled &= !isnan(*to);
@@ -232,8 +264,8 @@ static int choose_rows(et_explain *e, et_error *error)
             continue;
         memmove(e->cells + kept * cells, e->cells + row * cells, (size_t)cells * sizeof *e->cells);
         e->class[kept] = e->class[row];
-        memmove(e->target + kept * e->width, e->target + row * e->width,
-                (size_t)e->width * sizeof *e->target);
+        memmove(e->target + kept * e->targets, e->target + row * e->targets,
+                (size_t)e->targets * sizeof *e->target);
         kept++;
     }
     e->rows = kept;
@@ -365,15 +397,32 @@ static int predict(et_explain *e, const change *c, et_error *error)
 static bool larger_is_better(const char *metric)
 {
     static const char *const names[] = {
-        "accuracy", "balanced_accuracy", "precision", "recall", "f1", "auc", "r2", NULL
+        "accuracy", "balanced_accuracy", "precision",  "recall", "f1", "auc",
+        "micro_f1", "exact_match",       "d2_pinball", "r2",     NULL
     };
     return et_is_one_of(metric, names);
+}
+
+/* By the names of validation, as `evaluate` scores them. */
+static int score_several(const et_explain *e, et_value *dict, et_error *error)
+{
+    const et_tabular_seen seen = { .rows = e->rows,
+                                   .width = e->width,
+                                   .targets = e->targets,
+                                   .value = e->value,
+                                   .written = e->target,
+                                   .weight = e->ones };
+    const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
+    return is_labels(e) ? et_tabular_score_labels(&of, &seen, dict, error)
+                        : et_tabular_score_quantiles(&of, &seen, dict, error);
 }
 
 static int score_of(const et_explain *e, et_value *dict, et_error *error)
 {
     et_class_scores classes;
     et_value_scores numbers;
+    if (is_labels(e) || is_quantiles(e))
+        return score_several(e, dict, error);
     if (is_classes(e)) {
         const et_class_predictions p = { .count = e->rows,
                                          .classes = e->width,
@@ -396,7 +445,10 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
     int status = dict ? predict(e, c, error) : et_alloc_failed(error, 64, "scores");
     if (!status)
         status = score_of(e, dict, error);
-    const et_value *one = status ? NULL : et_value_get(dict, e->facts.metric);
+    char logged[64];
+    snprintf(logged, sizeof logged, "%s%s",
+             is_labels(e) || is_quantiles(e) ? ET_LOGGED_OF_VALIDATION : "", e->facts.metric);
+    const et_value *one = status ? NULL : et_value_get(dict, logged);
     et_assert(status || one);
     *score = one ? one->real : NAN;
     et_arena_release(&arena);
@@ -407,17 +459,29 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
     return status;
 }
 
+/* Of quantiles those that say how good they are: a coverage may be too large. */
+static const char *const quantile_names[] = { "pinball_loss", "d2_pinball", NULL };
+static const char *const no_names[] = { NULL };
+
 static int find_metric(et_explain *e, et_error *error)
 {
-    const char *const *names = is_classes(e) ? et_class_score_names : et_value_score_names;
+    const bool classes = is_classes(e) || is_labels(e);
+    const char *const *names[] = { is_quantiles(e) ? quantile_names
+                                   : classes       ? et_class_score_names
+                                                   : et_value_score_names,
+                                   is_labels(e) ? et_tabular_label_score_names : no_names };
     const char *asked = e->options.metric;
-    e->facts.metric = asked ? asked : is_classes(e) ? "log_loss" : "rmse";
+    e->facts.metric = asked             ? asked
+                      : is_quantiles(e) ? quantile_names[0]
+                      : classes         ? "log_loss"
+                                        : "rmse";
     e->facts.larger_is_better = larger_is_better(e->facts.metric);
-    if (et_is_one_of(e->facts.metric, names))
+    if (et_is_one_of(e->facts.metric, names[0]) || et_is_one_of(e->facts.metric, names[1]))
         return ET_OK;
     et_strbuf list = ET_STRBUF_INIT;
-    for (int i = 0; names[i]; i++)
-        et_strbuf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; names[k][i]; i++)
+            et_strbuf_printf(&list, "%s%s", i || k ? ", " : "", names[k][i]);
     int status = et_fail(error, ET_ECONFIG, "there is no metric %s for this model. Metrics: %s",
                          asked, et_strbuf_text(&list));
     et_strbuf_release(&list);
@@ -431,8 +495,12 @@ static int open_results(et_explain *e, et_error *error)
     const size_t cells = (size_t)(e->rows * e->width);
     e->score = et_alloc_zero(cells, sizeof *e->score);
     e->value = et_alloc_zero(cells, sizeof *e->value);
-    return e->score && e->value ? ET_OK
-                                : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
+    e->ones = et_alloc((size_t)e->rows, sizeof *e->ones);
+    for (int64_t i = 0; e->ones && i < e->rows; i++)
+        e->ones[i] = 1;
+    return e->score && e->value && e->ones
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
 }
 
 int et_explain_open(et_explain **out, const char *model, const et_predictor_options *predictor,
@@ -474,6 +542,7 @@ void et_explain_close(et_explain *e)
     et_free(e->target);
     et_free(e->score);
     et_free(e->value);
+    et_free(e->ones);
     et_arena_release(&e->arena);
     et_free(e);
 }

@@ -16,9 +16,13 @@ const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", 
 const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
                                                         "interval_width", NULL };
 
-static const et_encoded_field *field_of(const et_tabular_task *task)
+et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 {
-    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    return (et_scored_targets){
+        .column = et_encoder_field(task->encoder, et_encoder_target(task->encoder))->column,
+        .level = task->target.level,
+        .bins = task->options.calibration_bins
+    };
 }
 
 /* A group of scores, by the target's name unless that could be a score's. */
@@ -70,7 +74,7 @@ static int score_values(const et_tabular_seen *s, int64_t targets, const double 
     return status ? status : et_value_scores_log(&scores, PREFIX, logs, error);
 }
 
-int et_tabular_score_numbers(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
                              et_error *error)
 {
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
@@ -83,7 +87,7 @@ int et_tabular_score_numbers(const et_tabular_task *task, const et_tabular_seen 
     for (int64_t k = 0; k < s->targets && !status; k++) {
         copy_column(one, s->value, s->rows, s->width, k);
         copy_column(written, s->written, s->rows, s->targets, k);
-        status = score_values(s, 1, one, written, group_of(logs, field_of(task)->column[k]), error);
+        status = score_values(s, 1, one, written, group_of(logs, of->column[k]), error);
     }
     et_free(one);
     return status;
@@ -178,7 +182,7 @@ static int log_means(const labels *l, et_value *logs, et_error *error)
     return status;
 }
 
-int et_tabular_score_labels(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
                             et_error *error)
 {
     const size_t rows = (size_t)s->rows;
@@ -189,8 +193,7 @@ int et_tabular_score_labels(const et_tabular_task *task, const et_tabular_seen *
                                           : et_alloc_failed(error, 2 * rows * sizeof *l.probability,
                                                             "scores");
     for (int64_t k = 0; k < s->width && !status; k++)
-        status = score_label(&l, k, task->options.calibration_bins, field_of(task)->column[k], logs,
-                             error);
+        status = score_label(&l, k, of->bins, of->column[k], logs, error);
     if (!status)
         status = log_means(&l, logs, error);
     et_free(l.probability);
@@ -235,11 +238,11 @@ static void score_interval(const et_tabular_seen *s, double scores[2])
 }
 
 /* Of the median, if it is one of the levels. */
-static int score_median(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+static int score_median(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
                         et_error *error)
 {
     int64_t median = 0;
-    while (median < s->width && task->target.level[median] != 0.5)
+    while (median < s->width && of->level[median] != 0.5)
         median++;
     if (median == s->width)
         return ET_OK;
@@ -271,13 +274,13 @@ static int check_rows(const et_tabular_seen *s, et_error *error)
                              (long long)s->rows);
 }
 
-static int score_levels(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+static int score_levels(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
                         et_error *error)
 {
     static const char *const names[] = { "pinball_loss", "below", NULL };
     int status = ET_OK;
     for (int64_t k = 0; k < s->width && !status; k++) {
-        const double level = task->target.level[k];
+        const double level = of->level[k];
         double scores[2];
         char name[40];
         snprintf(name, sizeof name, "q%.15g", level);
@@ -308,7 +311,7 @@ static double loss_of_constant(const ranked *sorted, int64_t rows, double all, d
 }
 
 /* 1 - loss / the mean loss of constants; NaN: the targets are all alike. */
-static int score_d2(const et_tabular_task *task, const et_tabular_seen *s, double loss, double *d2,
+static int score_d2(const et_scored_targets *of, const et_tabular_seen *s, double loss, double *d2,
                     et_error *error)
 {
     ranked *sorted = et_alloc((size_t)s->rows, sizeof *sorted);
@@ -321,14 +324,14 @@ static int score_d2(const et_tabular_task *task, const et_tabular_seen *s, doubl
     }
     qsort(sorted, (size_t)s->rows, sizeof *sorted, by_target);
     for (int64_t k = 0; k < s->width; k++)
-        constant += loss_of_constant(sorted, s->rows, all, task->target.level[k]);
+        constant += loss_of_constant(sorted, s->rows, all, of->level[k]);
     constant /= (double)s->width;
     *d2 = constant > 0 ? 1 - loss / constant : NAN;
     et_free(sorted);
     return ET_OK;
 }
 
-int et_tabular_score_quantiles(const et_tabular_task *task, const et_tabular_seen *s,
+int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_seen *s,
                                et_value *logs, et_error *error)
 {
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };
@@ -336,17 +339,17 @@ int et_tabular_score_quantiles(const et_tabular_task *task, const et_tabular_see
     int status = check_rows(s, error);
     for (int64_t k = 0; k < s->width && !status; k++) {
         double own[2];
-        score_level(s, k, task->target.level[k], own);
+        score_level(s, k, of->level[k], own);
         scores[0] += own[0] / (double)s->width;
     }
     if (!status)
-        status = score_d2(task, s, scores[0], &scores[1], error);
+        status = score_d2(of, s, scores[0], &scores[1], error);
     if (!status && s->width > 1)
         score_interval(s, scores + 2);
     if (!status)
         status = et_scores_log(s->width > 1 ? et_tabular_quantile_score_names : of_one, scores,
                                PREFIX, logs, error);
     if (!status)
-        status = score_median(task, s, logs, error);
-    return status ? status : score_levels(task, s, logs, error);
+        status = score_median(of, s, logs, error);
+    return status ? status : score_levels(of, s, logs, error);
 }

@@ -12,13 +12,22 @@
 extern const char *const et_tabular_label_score_names[];
 extern const char *const et_tabular_quantile_score_names[];
 
+typedef struct et_scored_targets {
+    const char *const *column; /* [targets]: their names */
+    const double *level;       /* [width], of quantiles */
+    int64_t bins; /* of calibration, of labels; 0: as many as et_class_predictions has */
+} et_scored_targets;
+
+/* Borrowed from the task. */
+et_scored_targets et_scored_targets_of(const et_tabular_task *task);
+
 /* Of numbers the scores of values; of labels the means of the scores of classes; of quantiles with
  * the median its scores of values. ET_EDATA: a prediction or weight is invalid. */
-int et_tabular_score_numbers(const et_tabular_task *task, const et_tabular_seen *seen,
+int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *seen,
                              et_value *logs, et_error *error);
-int et_tabular_score_labels(const et_tabular_task *task, const et_tabular_seen *seen,
+int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *seen,
                             et_value *logs, et_error *error);
-int et_tabular_score_quantiles(const et_tabular_task *task, const et_tabular_seen *seen,
+int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_seen *seen,
                                et_value *logs, et_error *error);
 
 #endif
