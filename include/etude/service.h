@@ -42,6 +42,11 @@ typedef struct et_service_options {
                                Only for classes with `languages` */
     const char *terms;      /* a file of terms that answers must have (et_decoding_options.terms);
                                NULL: none. Only for classes with `terms` */
+    /* How a class is chosen from its probabilities, as for `predict`; only for classes with
+     * `decides`. */
+    double threshold;         /* of the positive one of two classes; 0: none */
+    const char *const *costs; /* [cost_count] "CLASS:PREDICTION=COST" */
+    size_t cost_count;
     /* Runs or exports of more models, for one answer of all; only for classes with `ensembles`. */
     const char *const *others; /* [other_count] */
     int other_count;
@@ -101,6 +106,7 @@ struct et_service_class {
                         header Authorization; NULL: none */
     bool languages;  /* it uses et_service_options.languages */
     bool terms;      /* it uses et_service_options.terms */
+    bool decides;    /* it uses et_service_options.threshold and costs */
     bool ensembles;  /* it uses et_service_options.others */
     const et_service_path *paths; /* NULL: none */
 

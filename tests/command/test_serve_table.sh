@@ -36,7 +36,7 @@ cut -d, -f1-4 train.csv >rows.csv
 
 start() {
     rm -f address
-    "$etude" serve "$1" --port 0 >address 2>log &
+    "$etude" serve "$@" --port 0 >address 2>log &
     server=$!
     for _ in $(seq 600); do
         [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
@@ -175,4 +175,32 @@ stop
 mv gone run
 "$etude" serve run --port 0 --precision int8 2>log && fail "a precision of a table"
 grep -q 'leave it out' log || fail "says otherwise: $(cat log)"
+
+# Labels by costs and by a threshold, also of a model of several folds, are those of predict.
+cut -d, -f1-3 learn.csv >two.csv
+"$etude" train --experiment tabular/mlp --data two.csv --target colour folds --folds 2 --steps 20 >log 2>&1 ||
+    { cat log >&2; fail "no model of folds"; }
+# decides RUN OPTION VALUE
+decides() {
+    "$etude" predict "$1" <rows.csv >usual.jsonl
+    "$etude" predict "$1" "$2" "$3" <rows.csv >expected.jsonl
+    ! cmp -s usual.jsonl expected.jsonl || fail "$2 changes no label"
+    start "$@"
+    [ "$(ask -H 'Content-Type: text/csv' -H 'Accept: application/x-ndjson' --data-binary @rows.csv \
+        "$url")" = 200 ] || fail "$2: $(cat got)"
+    cmp got expected.jsonl || fail "$2: other labels than predict"
+    stop
+}
+decides run --costs 'iris:lily=0.01,lily:iris=20'
+decides folds --threshold 0.1
+decides folds --costs 'blue:red=9'
+# refuses TEXT ARGUMENTS...
+refuses() {
+    text=$1
+    shift
+    ! "$etude" serve "$@" --port 0 >address 2>log || fail "$*: served"
+    grep -q -- "$text" log || fail "$*: no \"$text\": $(cat log)"
+}
+refuses '--threshold is for two classes, but kind has 3; give --costs' run --threshold 0.3
+refuses '--costs rose:iris=2: write CLASS:PREDICTION=COST' run --costs rose:iris=2
 echo "predictions as of the command"

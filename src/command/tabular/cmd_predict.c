@@ -374,11 +374,7 @@ static int open_work(pool *all, et_error *error)
 static int open_lines(pool *all, et_error *error)
 {
     const et_predictor *p = all->predictor[0];
-    const et_encoder *encoder = p->model->encoder;
-    const int target = et_encoder_target(encoder);
-    const et_decision_classes classes = { target < 0 ? ""
-                                                     : et_encoder_field(encoder, target)->column[0],
-                                          p->labels, p->classes, p->beside >= 0 };
+    const et_decision_classes classes = et_decision_classes_of(p);
     et_prediction_form form = all->args->form;
     int status = et_decision_open(&all->decision, &all->args->decision, &classes, error);
     if (et_decision_is_given(&all->args->decision))

@@ -7,14 +7,7 @@
 #include "base/alloc.h"
 #include "command/options/name_list.h"
 #include "tasks/tabular/tabular_task_private.h"
-
-const et_option et_decision_options[] = {
-    ET_OPTION_REAL(et_decision_args, threshold, "threshold", "T", 1e-9, 1,
-                   "of two classes, predict the positive one if its probability is at least T"),
-    ET_OPTION_LIST(et_decision_args, costs, "costs", "CLASS:PREDICTION=COST,...",
-                   "costs of errors (others: 1); predict the class with the least expected cost"),
-    ET_OPTION_END,
-};
+#include "tasks/tabular/tensorfx/predictor_private.h"
 
 /* ---- costs ---- */
 
@@ -82,11 +75,6 @@ static int read_costs(et_decision *d, const et_strings *costs, const et_decision
 
 /* ---- the whole ---- */
 
-bool et_decision_is_given(const et_decision_args *args)
-{
-    return args->threshold > 0 || args->costs.count;
-}
-
 static int check(const et_decision_args *args, const et_decision_classes *classes, et_error *error)
 {
     if (args->threshold > 0 && args->costs.count)
@@ -101,6 +89,14 @@ static int check(const et_decision_args *args, const et_decision_classes *classe
                        "--threshold is for two classes, but %s has %d; give --costs",
                        classes->target, classes->count);
     return ET_OK;
+}
+
+et_decision_classes et_decision_classes_of(const et_predictor *p)
+{
+    const et_encoder *encoder = p->model->encoder;
+    const int target = et_encoder_target(encoder);
+    const char *name = target < 0 ? "" : et_encoder_field(encoder, target)->column[0];
+    return (et_decision_classes){ name, p->labels, p->classes, p->beside >= 0 };
 }
 
 int et_decision_open(et_decision *d, const et_decision_args *args,

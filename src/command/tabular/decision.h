@@ -1,4 +1,5 @@
-/* What class is predicted from probabilities: --threshold and --costs of `evaluate` and `predict`.
+/* What class is predicted from probabilities: --threshold and --costs of `evaluate`, `predict` and
+ * `serve`.
  *
  *     et_decision decision;
  *     et_decision_open(&decision, &args->decision, &classes, &error);
@@ -9,16 +10,10 @@
 #define ETUDE_COMMAND_TABULAR_DECISION_H
 
 #include <etude/class_scores.h>
+#include <etude/predictor.h>
 
 #include "base/arena.h"
-#include "command/options/options.h"
-
-typedef struct et_decision_args {
-    double threshold; /* 0: none */
-    et_strings costs;
-} et_decision_args;
-
-extern const et_option et_decision_options[];
+#include "command/options/decision_args.h"
 
 /* The target of a model. */
 typedef struct et_decision_classes {
@@ -28,13 +23,14 @@ typedef struct et_decision_classes {
     bool several;
 } et_decision_classes;
 
+/* Of a model that is open; texts are its own. */
+et_decision_classes et_decision_classes_of(const et_predictor *predictor);
+
 typedef struct et_decision {
     et_class_predictions how; /* only classes, first, threshold and costs are set */
     et_arena arena;
     double *costs; /* how's; owned */
 } et_decision;
-
-bool et_decision_is_given(const et_decision_args *args);
 
 /* ET_EUSAGE: an option is not possible for these classes, or has another form. */
 int et_decision_open(et_decision *decision, const et_decision_args *args,

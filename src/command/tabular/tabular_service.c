@@ -9,6 +9,7 @@
 #include "base/fields/fields.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
+#include "command/tabular/decision.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
@@ -22,7 +23,8 @@ typedef struct predictions {
     et_service service; /* the first member */
     et_predictor *predictor;
     et_prediction_lines json, csv;
-    int64_t items_max; /* of a request */
+    et_decision decision; /* of the lines */
+    int64_t items_max;    /* of a request */
     /* of a batch that is computed together */
     struct origin {
         et_service_request *request;
@@ -61,6 +63,7 @@ static void close_service(et_service *self)
         return;
     et_prediction_lines_release(&all->json);
     et_prediction_lines_release(&all->csv);
+    et_decision_release(&all->decision);
     et_predictor_close(all->predictor);
     et_strbuf_release(&all->line);
     et_unseen_release(&all->request);
@@ -68,6 +71,20 @@ static void close_service(et_service *self)
     pthread_mutex_destroy(&all->lock);
     et_free(all->origin);
     et_free(all);
+}
+
+static int open_lines(predictions *all, const et_service_options *options, et_error *error)
+{
+    const et_decision_args args = { .threshold = options->threshold,
+                                    .costs = { options->costs, options->cost_count } };
+    const et_decision_classes classes = et_decision_classes_of(all->predictor);
+    et_prediction_form lines = { .decision =
+                                     et_decision_is_given(&args) ? &all->decision.how : NULL };
+    int status = et_decision_open(&all->decision, &args, &classes, error);
+    if (!status)
+        status = et_prediction_lines_open(&all->json, all->predictor, &lines, error);
+    lines.csv = true;
+    return status ? status : et_prediction_lines_open(&all->csv, all->predictor, &lines, error);
 }
 
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
@@ -88,11 +105,7 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     all->items_max = options->items_max;
     int status = et_predictor_open(&all->predictor, model_dir, &o, error);
     if (!status)
-        status = et_prediction_lines_open(&all->json, all->predictor,
-                                          &(et_prediction_form){ .csv = false }, error);
-    if (!status)
-        status = et_prediction_lines_open(&all->csv, all->predictor,
-                                          &(et_prediction_form){ .csv = true }, error);
+        status = open_lines(all, options, error);
     if (!status) {
         size_t origins = (size_t)all->predictor->batch_size;
         all->origin = et_alloc_zero(origins, sizeof *all->origin);
@@ -503,6 +516,7 @@ const et_service_class et_tabular_service = {
     .items = "rows",
     .example = "{\"rows\": [{\"age\": 39, \"job\": \"clerk\"}]}",
     .types = (const char *const[]){ "text/csv", NULL },
+    .decides = true,
     .open = open_service,
     .close = close_service,
     .describe = describe,

@@ -9,6 +9,7 @@
 #include "base/text/format.h"
 #include "command/command.h"
 #include "command/named_run.h"
+#include "command/options/decision_args.h"
 #include "command/options/ensemble_words.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -31,6 +32,7 @@ typedef struct serve_options {
     et_web_args web;
     int64_t batch, queue;
     et_service_options service;
+    et_decision_args decision;
     et_strings origins; /* whose pages may ask */
     et_ensemble_args ensemble;
     et_ensemble_words others;
@@ -57,6 +59,7 @@ static const et_option options[] = {
                    "codes of the languages of the model's input and output: en,de"),
     ET_OPTION_TEXT(serve_options, service.terms, "terms", "FILE",
                    "terms that answers keep: a line for each, source term, TAB, target term"),
+    ET_OPTION_GROUP(serve_options, decision, et_decision_options),
     ET_OPTION_LIST(serve_options, origins, "cors", "ORIGIN",
                    "answer pages of this origin, such as https://example.org; *: of all "
                    "origins; may be given again"),
@@ -86,6 +89,9 @@ static int check(serve_options *args, et_error *error)
                        "least as many, or leave --queue out",
                        (long long)args->queue, (long long)args->batch);
     args->service.items_max = args->batch;
+    args->service.threshold = args->decision.threshold;
+    args->service.costs = args->decision.costs.items;
+    args->service.cost_count = args->decision.costs.count;
     for (size_t i = 0; i < args->origins.count; i++)
         if (!et_http_is_origin(args->origins.items[i]))
             return et_fail(error, ET_EUSAGE,
@@ -127,6 +133,10 @@ static int find_service(const serve_options *args, const et_call *call,
         status =
             et_fail(error, ET_EUSAGE, "--terms: the model in %s has no terms; leave the option out",
                     args->model_dir);
+    if (!status && et_decision_is_given(&args->decision) && !(*class)->decides)
+        status = et_fail(error, ET_EUSAGE,
+                         "--%s: the model in %s predicts no class; leave the option out",
+                         args->decision.costs.count ? "costs" : "threshold", args->model_dir);
     if (!status && args->service.other_count && !(*class)->ensembles)
         status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
                          args->service.others[0]);
