@@ -3,6 +3,7 @@
 #ifndef ETUDE_TESTS_FORMATS_TORCH_SAMPLES_H
 #define ETUDE_TESTS_FORMATS_TORCH_SAMPLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <zlib.h>
@@ -105,8 +106,8 @@ static inline void add_dict(bytes *to, const sample_tensor *tensors, int count)
 
 /* A stored file of an archive, and its row in the archive's directory. claimed: the length that
  * both give. */
-static inline void add_member(bytes *archive, bytes *directory, const char *name, const void *data,
-                              size_t length, size_t claimed)
+static inline void add_packed(bytes *archive, bytes *directory, const char *name, const void *data,
+                              size_t length, bool deflated, size_t packed, size_t claimed)
 {
     const size_t at = archive->length;
     const uint32_t crc = (uint32_t)crc32(0, data, (uInt)length);
@@ -116,9 +117,11 @@ static inline void add_member(bytes *archive, bytes *directory, const char *name
             ADD(both[i], "PK\1\2\x14\0");
         else
             ADD(both[i], "PK\3\4");
-        ADD(both[i], "\x14\0\0\0\0\0\0\0\0\0");
+        ADD(both[i], "\x14\0\0\0");
+        add_number(both[i], deflated ? 8 : 0, 2);
+        ADD(both[i], "\0\0\0\0");
         add_number(both[i], crc, 4);
-        add_number(both[i], claimed, 4);
+        add_number(both[i], packed, 4);
         add_number(both[i], claimed, 4);
         add_number(both[i], strlen(name), 2);
         ADD(both[i], "\0\0");
@@ -129,6 +132,12 @@ static inline void add_member(bytes *archive, bytes *directory, const char *name
         add(both[i], name, strlen(name));
     }
     add(archive, data, length);
+}
+
+static inline void add_member(bytes *archive, bytes *directory, const char *name, const void *data,
+                              size_t length, size_t claimed)
+{
+    add_packed(archive, directory, name, data, length, false, claimed, claimed);
 }
 
 static inline void end_archive(bytes *archive, const bytes *directory, int members)

@@ -111,8 +111,9 @@ static void read_scores(void **state, double scores[SENTENCES])
     et_translator_close(t);
 }
 
-/* The files of the release, in an archive, in a folder of it. */
-static void write_archive(void **state, const char *name)
+/* The files of the release, in an archive, in a folder of it. bomb: of this file it has only the
+ * beginning of so many zeros, packed; NULL: of none. */
+static void write_packed(void **state, const char *name, const char *bomb, size_t zeros)
 {
     static bytes archive, directory;
     archive.length = directory.length = 0;
@@ -121,11 +122,19 @@ static void write_archive(void **state, const char *name)
         size_t length;
         char *whole = get_file(release(state, release_files[i]), &length);
         snprintf(inside, sizeof inside, "opus/%s", release_files[i]);
-        add_member(&archive, &directory, inside, whole, length, length);
+        if (bomb && !strcmp(bomb, release_files[i]))
+            add_packed(&archive, &directory, inside, "\1\0\0\xff\xff", 5, true, 5, zeros);
+        else
+            add_member(&archive, &directory, inside, whole, length, length);
         free(whole);
     }
     end_archive(&archive, &directory, RELEASE_FILES);
     put_file(in(state, name), archive.data, archive.length);
+}
+
+static void write_archive(void **state, const char *name)
+{
+    write_packed(state, name, NULL, 0);
 }
 
 static void need_zip(void **state)
@@ -313,6 +322,82 @@ static void test_import_marian__files(void **state)
     free(whole);
 }
 
+/* Each file as a pointer or a bomb inside of an archive, and an archive in an archive. */
+static void test_import_marian__hostile_archive(void **state)
+{
+    static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+    static bytes archive, directory;
+    size_t length;
+    need_zip(state);
+    for (int i = 0; i < RELEASE_FILES; i++) {
+        write_fitting(state);
+        assert_ok(export_release(state, error));
+        write_packed(state, "bomb.zip", release_files[i], (size_t)2 << 30);
+        assert_fails(import_from(state, in(state, "bomb.zip"), error), ET_EFORMAT,
+                     "has 2147483648 bytes, packed into 5: more than 100 times");
+        put_file(release(state, release_files[i]), lfs, strlen(lfs));
+        write_archive(state, "pointer.zip");
+        assert_fails(import_from(state, in(state, "pointer.zip"), error), ET_EFORMAT,
+                     "a pointer of 63 bytes in place of the file");
+    }
+    char *inner = get_file(in(state, "pointer.zip"), &length);
+    add_member(&archive, &directory, "model.zip", inner, length, length);
+    end_archive(&archive, &directory, 1);
+    put_file(in(state, "outer.zip"), archive.data, archive.length);
+    assert_fails(import_from(state, in(state, "outer.zip"), error), ET_EFORMAT,
+                 "outer.zip: the archive has no decoder.yml");
+    free(inner);
+}
+
+/* The two languages of a release with this README.md. */
+static void check_languages(void **state, const char *readme, const char *source,
+                            const char *target)
+{
+    static const char *const names[] = { "source_punctuation", "target_punctuation" };
+    const char *const wanted[] = { source, target };
+    et_import *from;
+    put_file(release(state, "README.md"), readme, strlen(readme));
+    assert_ok(et_import_open(&from, in(state, "marian"), error));
+    const et_value *vocabulary = et_value_get(et_import_settings(from), "vocabulary");
+    for (int i = 0; i < 2; i++) {
+        const et_value *v = et_value_get(vocabulary, names[i]);
+        const char *found = v && v->kind == ET_VALUE_STRING ? v->string : "";
+        assert_string_equal(found, wanted[i]);
+    }
+    et_import_close(from);
+}
+
+/* README.md names the languages of the newest release, or its link does. */
+static void test_import_marian__languages(void **state)
+{
+#define NORMALIZED "* pre-processing: normalization + SentencePiece (spm32k,spm32k)\n"
+    need_zip(state);
+    write_fitting(state);
+    assert_ok(export_release(state, error));
+    check_languages(state, "", "", "");
+    check_languages(
+        state,
+        "# a.zip\n\n* source language(s): deu\r\n* target language(s): mol ron\r\n" NORMALIZED
+        "* download: [a.zip](https://host/x/deu-ron/a.zip)\n",
+        "deu", "mul");
+    check_languages(state,
+                    "# a.zip\n" NORMALIZED "* download: [a.zip](https://host/models/en-de/a.zip)\n",
+                    "en", "de");
+    check_languages(state,
+                    "# a.zip\n" NORMALIZED "* download: [a.zip](https://host/m/de+nl-sv/a.zip)\n",
+                    "mul", "sv");
+    check_languages(state,
+                    "# a.zip\n* source language(s): fra\n* target language(s): eng\n" NORMALIZED
+                    "# b.zip\n* source language(s): nld\n* target language(s): eng\n" NORMALIZED,
+                    "nld", "eng");
+    /* Text that was not normalized, and links that name no languages. */
+    check_languages(state, "* source language(s): de\n* target language(s): en\n", "", "");
+    check_languages(state, NORMALIZED "* download: a-b-c/a.zip\n", "", "");
+    check_languages(state, NORMALIZED "* download: /\n* source language(s):", "", "");
+    check_languages(state, NORMALIZED "* download:", "", "");
+    remove(release(state, "README.md"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +405,8 @@ int main(void)
         cmocka_unit_test(test_import_marian__does_not_fit),
         cmocka_unit_test(test_import_marian__refuses_by_name),
         cmocka_unit_test(test_import_marian__files),
+        cmocka_unit_test(test_import_marian__hostile_archive),
+        cmocka_unit_test(test_import_marian__languages),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -143,6 +143,24 @@ int64_t et_zip_find(const et_zip *zip, const char *name)
     return libzip.name_locate(zip->archive, name, 0);
 }
 
+/* Weights become a tenth smaller in an archive, text a tenth of its size. Zeros become a
+ * thousandth: an archive of some megabytes would fill the memory. */
+enum { RATIO_MAX = 100, RATIO_FROM = 16 << 20 };
+
+static int check_ratio(const et_zip *zip, int64_t index, const zip_stat_t *facts, et_error *error)
+{
+    if (!(facts->valid & ZIP_STAT_COMP_SIZE) || facts->size < RATIO_FROM ||
+        facts->size / RATIO_MAX <= facts->comp_size)
+        return ET_OK;
+    const char *name = et_zip_name(zip, index);
+    return et_fail(
+        error, ET_EFORMAT,
+        "%s: %s has %llu bytes, packed into %llu: more than %d times as many, as no file "
+        "of a model has; unpack the archive yourself if you trust it",
+        zip->path, name ? name : "a file", (unsigned long long)facts->size,
+        (unsigned long long)facts->comp_size, RATIO_MAX);
+}
+
 int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *error)
 {
     zip_stat_t facts;
@@ -150,7 +168,7 @@ int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *
         !(facts.valid & ZIP_STAT_SIZE))
         return damaged(zip, "a file of the archive has no length", error);
     *length = facts.size;
-    return ET_OK;
+    return check_ratio(zip, index, &facts, error);
 }
 
 /* Of a file that is under way. */

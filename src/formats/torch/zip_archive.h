@@ -34,7 +34,8 @@ const char *et_zip_name(const et_zip *zip, int64_t index);
 /* The number of the file of a name; -1: there is none. */
 int64_t et_zip_find(const et_zip *zip, const char *name);
 
-/* Its length in bytes, as the archive says. */
+/* Its length in bytes, as the archive says. ET_EFORMAT: none, or one that is more than 100 times
+ * the packed length and 16 MiB (a zip bomb). */
 int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *error);
 
 /* Reads `length` bytes of it, from the one at `from`: no more is ever unpacked, whatever the

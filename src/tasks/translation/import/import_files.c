@@ -11,8 +11,8 @@
 #include "tasks/translation/interchange/marian_files.h"
 #include "train/run/run_names.h"
 
-/* Files of JSON and YAML: a vocabulary of a million tokens is far below. */
-#define VALUES_MAX ((size_t)256 << 20)
+/* Files of JSON and YAML: a vocabulary of a million tokens has about 32 MB. */
+#define VALUES_MAX ((size_t)64 << 20)
 
 static const char pointer[] = "version https://git-lfs.github.com/spec/";
 

@@ -70,6 +70,9 @@ float *et_import_param(const et_import_reading *r, const char *scope, const char
 /* Reads one tensor into its parameter; for et_tensor_map_each, self: an et_import_reading. */
 int et_import_read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error);
 
+/* import_release.c: the punctuation that README.md says text was normalized for, if it says so. */
+int et_import_read_release(et_import *from, et_value *vocabulary, et_error *error);
+
 /* import_marian_tensors.c: as et_import_read_tensors. */
 int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
                                   et_error *error);

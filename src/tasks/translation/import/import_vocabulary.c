@@ -47,7 +47,9 @@ static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, boo
     et_value *config = NULL;
     *s = (symbols){ "</s>", "<unk>", "<pad>" };
     *separate = et_import_has(from, ET_TRANSFORMERS_TARGET_VOCABULARY);
-    if (from->marian || !et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
+    if (from->marian)
+        return et_import_read_release(from, vocabulary, error);
+    if (!et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
         return ET_OK;
     int status = et_import_read_json(from, ET_TRANSFORMERS_TOKENIZER, &config, error);
     const et_value *own = et_value_get(config, "separate_vocabs");
