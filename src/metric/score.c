@@ -13,7 +13,7 @@
 #include "base/assert.h"
 
 /* Which of the two it is decides about the words. */
-int et_score_check_counts(size_t hypotheses, size_t references, et_error *error)
+static int check_counts(size_t hypotheses, size_t references, et_error *error)
 {
     if (hypotheses != references)
         return et_fail(error, ET_EDATA,
@@ -109,7 +109,7 @@ int et_score_add(et_score *score, const char *hypothesis, const char *reference,
 int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t hypothesis_count,
                         const char *const *references, size_t reference_count, et_error *error)
 {
-    int status = et_score_check_counts(hypothesis_count, reference_count, error);
+    int status = check_counts(hypothesis_count, reference_count, error);
     if (!status)
         status = check_pair((const char *)hypotheses, (const char *)references, 1, error);
     for (size_t i = 0; !status && i < reference_count; i++)
@@ -141,7 +141,7 @@ int et_score_merge(et_score *score, const et_score_counts *counts, et_error *err
 int et_score_value(const et_score *score, et_score_result *result, et_error *error)
 {
     if (!score->counts.bleu.pairs)
-        return et_score_check_counts(0, 0, error);
+        return check_counts(0, 0, error);
     score->class->compute(score, result, &score->counts);
     return ET_OK;
 }

@@ -55,9 +55,6 @@ void et_score_sum(const et_score *score, et_score_counts *sum, const et_score_co
 void et_score_compute(const et_score *score, et_score_result *result,
                       const et_score_counts *counts);
 
-/* ET_EDATA, with both counts, unless there are as many hypotheses as references and some. */
-int et_score_check_counts(size_t hypotheses, size_t references, et_error *error);
-
 /* Adds line by line. ET_EDATA before the first is added: the two counts differ, or are 0. */
 int et_score_add_corpus(et_score *score, const char *const *hypotheses, size_t hypothesis_count,
                         const char *const *references, size_t reference_count, et_error *error);

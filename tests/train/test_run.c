@@ -149,23 +149,25 @@ static void test_run__requests(void **state)
     const char *directory = in(state, "requests");
     begin(&d, directory);
     do_step(&d, 4);
-    assert_ok(et_run_save_if_asked(d.run, 4, error));
-    assert_true(et_run_unsaved(d.run));
-    assert_false(et_run_asked_to_stop(d.run));
-    d.stop = d.save = 1;
-    assert_true(et_run_asked_to_stop(d.run));
-    assert_ok(et_run_save_if_asked(d.run, 4, error));
+    assert_ok(et_run_between_steps(d.run, 4, error));
+    assert_ok(et_run_finish_saves(d.run, 4, error));
+    assert_false(is_saved(directory, 4));
+    d.save = 1;
+    assert_ok(et_run_between_steps(d.run, 4, error));
     assert_int_equal(d.save, 0);
-    assert_false(et_run_unsaved(d.run));
     assert_string_equal(d.told, "saving       step 4, as asked");
     assert_ok(et_run_finish_saves(d.run, 4, error));
     assert_true(is_saved(directory, 4));
     assert_int_equal(remove(below(directory, "checkpoints/ckpt-4.safetensors")), 0);
     d.save = 1;
-    assert_ok(et_run_save_if_asked(d.run, 4, error));
+    assert_ok(et_run_between_steps(d.run, 4, error));
     assert_ok(et_run_finish_saves(d.run, 4, error));
     assert_int_equal(d.save, 0);
     assert_false(is_saved(directory, 4));
+    assert_false(et_run_asked_to_stop(d.run));
+    d.stop = 1;
+    assert_true(et_run_asked_to_stop(d.run));
+    assert_int_equal(et_run_between_steps(d.run, 4, NULL), ET_EINTERRUPTED);
     end(&d);
 }
 
@@ -544,7 +546,7 @@ static void test_run__without_a_directory(void **state)
     assert_true(best == 2);
     assert_ok(et_run_log(run, 3, values, error));
     assert_ok(et_run_check(run, error));
-    assert_ok(et_run_save_if_asked(run, 3, error));
+    assert_ok(et_run_between_steps(run, 3, error));
     assert_ok(et_run_save(run, 3, false, error));
     assert_ok(et_run_look_after_saves(run, 3, error));
     assert_ok(et_run_finish_saves(run, 3, error));

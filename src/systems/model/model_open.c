@@ -269,8 +269,10 @@ int et_model_build(et_model *m, const et_layout *layout, et_error *error)
     return status ? status : find_output(m, error);
 }
 
-void et_model_release(et_model *m)
+void et_model_close(et_model *m)
 {
+    if (!m)
+        return;
     et_assert(!m->controller);
     et_model_close_trainer(m);
     et_batch_free(m->batch);
@@ -279,13 +281,6 @@ void et_model_release(et_model *m)
     et_device_close(m->device);
     et_free(m->run_dir);
     et_arena_release(&m->arena);
-}
-
-void et_model_close(et_model *m)
-{
-    if (!m)
-        return;
-    et_model_release(m);
     m->kind->close(m);
 }
 

@@ -64,8 +64,6 @@ int et_model_init(et_model *model, const et_model_kind *kind, const et_model_opt
                   et_error *error);
 /* Builds the graphs for layout, closes the set of parameters and draws initial values. */
 int et_model_build(et_model *model, const et_layout *layout, et_error *error);
-/* Frees all but the model itself; any state. */
-void et_model_release(et_model *model);
 
 /* Opens the trainer for batches of so many samples, unless it is open for them. steps: of the
  * training, for schedules that end with it; 0: to evaluate. */

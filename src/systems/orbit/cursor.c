@@ -119,11 +119,6 @@ void et_cursor_free(et_cursor *cursor)
     et_free(cursor);
 }
 
-const et_source_tree *et_cursor_tree(const et_cursor *cursor)
-{
-    return cursor->dataset;
-}
-
 /* ---- reading ---- */
 
 int et_cursor_rewind(et_cursor *cursor, et_error *error)

@@ -12,8 +12,6 @@
 int et_cursor_new(et_cursor **out, const et_source_tree *dataset, et_error *error);
 void et_cursor_free(et_cursor *cursor); /* NULL allowed; not the sources */
 
-const et_source_tree *et_cursor_tree(const et_cursor *cursor);
-
 /* All sources at their beginning; begin: unless it lives. */
 int et_cursor_rewind(et_cursor *cursor, et_error *error);
 int et_cursor_begin(et_cursor *cursor, et_error *error);

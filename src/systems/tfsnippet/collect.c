@@ -1,5 +1,5 @@
 /* Collection of metrics (by call, by a collector, by a timer) and summaries. All metrics go through
- * et_loop_collect_as: statistics, summary, event, valid metric, in this order. */
+ * collect_as: statistics, summary, event, valid metric, in this order. */
 #include <etude/comm.h>
 
 #include <math.h>
@@ -101,7 +101,8 @@ static bool is_valid_metric(const et_loop *loop, const et_loop_metric *metric)
     return name && !is_empty(metric) && !strcmp(metric->name, name);
 }
 
-int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event)
+/* event: ET_EVENT_METRICS_COLLECTED or ET_EVENT_TIME_METRICS_COLLECTED. */
+static int collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event)
 {
     int status = ET_OK;
     for (int i = 0; !status && i < count; i++)
@@ -125,7 +126,7 @@ int et_loop_collect_metrics(et_loop *loop, const et_loop_metric *metrics, int co
     int status = et_loop_ready_in_epoch(loop);
     if (!status && (count < 0 || (count > 0 && !metrics)))
         status = et_fail(&loop->error, ET_EDATA, "%d metrics, but the array is NULL", count);
-    return status ? status : et_loop_collect_as(loop, metrics, count, ET_EVENT_METRICS_COLLECTED);
+    return status ? status : collect_as(loop, metrics, count, ET_EVENT_METRICS_COLLECTED);
 }
 
 int et_loop_collect(et_loop *loop, const char *name, double value)
@@ -138,7 +139,7 @@ int et_loop_collect_time(et_loop *loop, const char *name, double *begun)
     if (isnan(*begun))
         return ET_OK;
     et_loop_metric metric = { .name = name, .value = et_clock_monotonic() - *begun };
-    int status = et_loop_collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
+    int status = collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
     *begun = (double)NAN;
     return status;
 }
@@ -254,5 +255,5 @@ int et_loop_time_end(et_loop *loop, const char *name)
     if (status)
         return status;
     et_loop_metric metric = { .name = name, .value = et_clock_monotonic() - pair->begun };
-    return et_loop_collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
+    return collect_as(loop, &metric, 1, ET_EVENT_TIME_METRICS_COLLECTED);
 }

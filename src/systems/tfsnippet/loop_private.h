@@ -148,8 +148,6 @@ void et_loop_end_open(et_loop *loop);
 
 /* ---- collect.c ---- */
 
-/* event: ET_EVENT_METRICS_COLLECTED or ET_EVENT_TIME_METRICS_COLLECTED. */
-int et_loop_collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event);
 /* step_time or epoch_time since *begun, unless it is collected. */
 int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
 /* Pairs that were begun in a step that is over, or all. */

@@ -89,9 +89,6 @@ typedef struct et_weights_choice {
                            shared "<name>"; NULL: one model */
 } et_weights_choice;
 
-/* et_checkpoint_load_weights and et_checkpoint_load with a choice of weights. */
-int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
-                               et_checkpoint_facts *facts, et_error *error);
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
                               et_weights_choice choice, et_checkpoint_facts *facts,
                               et_error *error);

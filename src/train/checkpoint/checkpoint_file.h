@@ -36,7 +36,7 @@ int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
                                bool other_optimizer, et_error *error);
 
-/* Loads weights from an open file, which is path: et_checkpoint_take_weights. */
+/* Loads the chosen weights from an open file, which is path. */
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 

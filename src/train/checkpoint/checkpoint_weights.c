@@ -123,8 +123,8 @@ int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const
 }
 
 /* Writes the step only after the weights. */
-int et_checkpoint_take_weights(et_params *params, const char *path, et_weights_choice choice,
-                               et_checkpoint_facts *facts, et_error *error)
+static int take_weights(et_params *params, const char *path, et_weights_choice choice,
+                        et_checkpoint_facts *facts, et_error *error)
 {
     et_safetensors *file;
     int64_t found;
@@ -145,8 +145,8 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     int status = et_path_check(path, error);
     if (status)
         return status;
-    return et_checkpoint_take_weights(
-        params, path, (et_weights_choice){ .averages = prefer_average }, facts, error);
+    return take_weights(params, path, (et_weights_choice){ .averages = prefer_average }, facts,
+                        error);
 }
 
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
@@ -171,7 +171,7 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
     et_error reason = ET_ERROR_INIT;
     int status = et_checkpoint_best(path, model_dir, &reason);
     while (!status) {
-        status = et_checkpoint_take_weights(params, *path, choice, facts, &reason);
+        status = take_weights(params, *path, choice, facts, &reason);
         if (status != ET_ENOTFOUND)
             break;
         char *now;
@@ -196,7 +196,7 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
     if (!strcmp(name, ET_CHECKPOINT_BEST))
         return et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
     int status = et_checkpoint_named(path, model_dir, name, error);
-    return status ? status : et_checkpoint_take_weights(params, *path, choice, facts, error);
+    return status ? status : take_weights(params, *path, choice, facts, error);
 }
 
 int et_checkpoint_load(char **path, et_params *params, const char *model_dir, const char *name,

@@ -83,7 +83,7 @@ void et_meter_start_window(et_meter *meter)
     meter->window_steps = meter->window_units = 0;
 }
 
-void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
+static void meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
 {
     double now = et_clock_monotonic();
     meter->window_steps += steps;
@@ -109,7 +109,7 @@ static void show(et_inner_loop *loop, int64_t steps)
 {
     const et_trainer_view view = et_inner_loop_view(loop);
     et_meter *meter = &loop->meter;
-    et_meter_add(meter, &view, steps);
+    meter_add(meter, &view, steps);
     const et_showing showing = { .step = loop->trainer->step,
                                  .steps = loop->goal.target,
                                  .loss = et_recent_mean(meter->loss),

@@ -145,8 +145,6 @@ const char *et_inner_loop_name(const et_inner_loop *loop, int action);
 et_trainer_view et_inner_loop_view(const et_inner_loop *loop);
 
 void et_meter_start_window(et_meter *meter);
-/* Adds the trainer's view of the last `steps` steps. */
-void et_meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps);
 
 /* progress.c: the part of the state; its object is an et_inner_loop. */
 extern const et_part_class et_progress_part;

@@ -466,11 +466,6 @@ static int save_as_asked(et_run *run, int64_t step, et_error *error)
     return et_run_save_unsaved(run, step, true, error);
 }
 
-int et_run_save_if_asked(et_run *run, int64_t step, et_error *error)
-{
-    return is_asked_to_save(run) ? save_as_asked(run, step, error) : ET_OK;
-}
-
 /* A process alone of which nobody wants anything, as between most steps. */
 static bool is_undisturbed(const et_run *run)
 {
@@ -499,11 +494,6 @@ int et_run_between_steps(et_run *run, int64_t step, et_error *error)
 void et_run_touch(et_run *run)
 {
     run->unsaved = true;
-}
-
-bool et_run_unsaved(const et_run *run)
-{
-    return run->unsaved;
 }
 
 /* ---- logs ---- */

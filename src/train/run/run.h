@@ -8,16 +8,14 @@
  *         if (et_run_check(run, &error)) ...          another process has taken it
  *         step++;                                     a step of the program's
  *         et_run_touch(run);
- *         et_run_look_after_saves(run, step, &error);
- *         et_run_save_if_asked(run, step, &error);
+ *         et_run_between_steps(run, step, &error);    requests are met, saves looked after
  *         if (step % 100 == 0) {
  *             et_run_note_best(run, step, logs, &error);
  *             et_run_log(run, step, logs, &error);
  *             et_run_save(run, step, false, &error);
  *         }
  *     }
- *     if (et_run_unsaved(run))
- *         et_run_save(run, step, false, &error);
+ *     et_run_save_unsaved(run, step, false, &error);
  *     et_run_finish_saves(run, step, &error);
  *     et_run_close(run, &error);
  *
@@ -46,12 +44,9 @@ int et_run_begin(et_run *run, et_error *error);
 int et_run_check(et_run *run, et_error *error);
 
 bool et_run_asked_to_stop(const et_run *run);
-/* Saves a transient checkpoint if asked to, and then no more. */
-int et_run_save_if_asked(et_run *run, int64_t step, et_error *error);
 
 /* Marks the state as changed since the last save. */
 void et_run_touch(et_run *run);
-bool et_run_unsaved(const et_run *run);
 
 /* Writes and flushes a log. During a save in the background, the next log or save flushes it. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);

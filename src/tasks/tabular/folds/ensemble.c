@@ -120,7 +120,7 @@ static selection *downcast(et_series_run *run)
 
 /* ---- what is trained ---- */
 
-bool et_tabular_is_auto(const char *experiment)
+static bool is_auto(const char *experiment)
 {
     return !strcmp(experiment, ET_TABULAR_AUTO);
 }
@@ -128,7 +128,7 @@ bool et_tabular_is_auto(const char *experiment)
 static bool wanted(const char *experiment, const void *options)
 {
     const et_tabular_options *o = options;
-    return et_tabular_is_auto(experiment) || (o->n_splits && o->fold < 0);
+    return is_auto(experiment) || (o->n_splits && o->fold < 0);
 }
 
 /* Only a search has settings that it chose by itself. */
@@ -145,7 +145,7 @@ static void adopt(void *options, const void *kept)
 static const char *candidate_at(const char *experiment, const void *options, int i)
 {
     const et_tabular_options *o = options;
-    if (!et_tabular_is_auto(experiment))
+    if (!is_auto(experiment))
         return i ? NULL : experiment;
     const size_t labels = o->target.count > 1 ? o->target.count : 0;
     const bool packs = !o->n_splits && et_pack_learns(labels, o->quantile_levels.count);
@@ -248,7 +248,7 @@ static int plan(selection *s, const char *experiment, const et_tabular_options *
 static bool takes_folds(const et_tabular_task *task, const char *experiment)
 {
     const et_tabular_options *o = &task->options;
-    return et_tabular_is_auto(experiment) && !o->n_splits && !task->other[0] &&
+    return is_auto(experiment) && !o->n_splits && !task->other[0] &&
            task->table->count <= FEW_ROWS && task->table->count >= 2 * FEW_FOLDS &&
            o->held_out == ET_TABULAR_HELD_OUT && !et_tabular_is_named(o->time) &&
            !et_tabular_is_named(o->groups);
@@ -261,7 +261,7 @@ static int check_rows(const et_tabular_task *task, const char *experiment, et_er
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data.sets: candidates are compared on one table; name it "
                        "with --valid");
-    if (et_tabular_is_auto(experiment) && !task->validations && !o->n_splits)
+    if (is_auto(experiment) && !task->validations && !o->n_splits)
         return et_fail(error, ET_ECONFIG,
                        "tabular/auto compares models on rows that are held out, and task.held_out "
                        "is 0; name validation data or folds, or train tabular/mlp");
@@ -323,7 +323,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->task = (et_tabular_task *)(void *)opening->task;
     s->device = opening->device;
     s->model_dir = opening->model_dir;
-    s->is_auto = et_tabular_is_auto(opening->experiment);
+    s->is_auto = is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     s->run.changed = takes_folds(s->task, opening->experiment);
     options->ensemble.count = 0; /* of a start that was cut off before the model was written */

@@ -7,7 +7,6 @@
 
 /* The experiment that tries several others. */
 #define ET_TABULAR_AUTO "tabular/auto"
-bool et_tabular_is_auto(const char *experiment);
 
 /* For the kind's row. */
 extern const et_series et_tabular_series;

@@ -113,9 +113,6 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
 bool et_document_has_words(et_document *d, const char *text, size_t length);
 /* Ends the segment. White space and markup at its ends stay. */
 void et_document_end(et_document *d);
-/* The same of one character that the document writes as an entity, [length] bytes. */
-void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
-                            size_t line);
 
 /* ---- repair.c ---- */
 

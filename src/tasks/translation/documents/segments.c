@@ -107,8 +107,8 @@ void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_
 }
 
 /* A document with more kinds of entities than ET_ENTITIES_MAX keeps the others as markup. */
-void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
-                            size_t line)
+static void add_entity(et_document *d, uint32_t code, const char *written, size_t length,
+                       size_t line)
 {
     char bytes[5] = "";
     size_t i = 0;
@@ -158,7 +158,7 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         else if ((code == '"' || code == '\'') && is_quoted(d->escape))
             et_document_add(d, code == '"' ? "\"" : "'", 1, line);
         else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
-            et_document_add_entity(d, code, mark, bytes, line);
+            add_entity(d, code, mark, bytes, line);
         else
             et_document_add_tag(d, mark, bytes, line);
         text += bytes ? bytes : 1;

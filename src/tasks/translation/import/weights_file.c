@@ -133,11 +133,6 @@ void et_weights_file_close(et_weights_file *file)
     et_free(file);
 }
 
-const char *et_weights_file_path(const et_weights_file *file)
-{
-    return file->path;
-}
-
 bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
 {
     tensor t;

@@ -31,8 +31,6 @@ int et_weights_file_open(et_weights_file **out, const char *path, et_error *erro
 int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error);
 void et_weights_file_close(et_weights_file *file); /* NULL allowed */
 
-const char *et_weights_file_path(const et_weights_file *file);
-
 /* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
 bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape);
 
