@@ -315,8 +315,8 @@ static void check_isa(void)
            et_kernels_best()->name, names);
 }
 
-/* Whether the command's result is what it prints. The other commands run until they are stopped,
- * and report a lack of memory themselves. */
+/* Whether the result of the command is what it prints. The other commands run until they are
+ * stopped, and report a lack of memory themselves. */
 static bool prints(const char *command)
 {
     static const char *const others[] = { "train", "launch", "serve", "watch" };

@@ -8,8 +8,8 @@
  * exit code 3; any other SIGBUS ends the process as usual. */
 void et_tell_lost_files(const char *program);
 
-/* A file that the handler replaces, because it can do nothing else then. Contents: before, the time
- * in seconds since 1970, between, the message in JSON quotes, behind. */
+/* A file that the handler replaces, because a handler can do nothing else. Contents: `before`, the
+ * time in seconds since 1970, `between`, the message in JSON quotes, `behind`. */
 typedef struct et_lost_report {
     const char *path, *temporary; /* temporary: a name in the same folder */
     const char *before, *between, *behind;

@@ -85,9 +85,9 @@ static size_t length_there(char *path)
 
 /* ---- taking back ---- */
 
-/* Paths of files, then of folders, in the order of removal; each ends with a 0, and an empty path
- * ends the list. It is made at opening, so removal needs no memory: neither after a start that
- * failed for lack of memory, nor after one that ended in a library's thread. */
+/* Paths of files, then of folders, in the order of removal. Each path ends with a 0; an empty path
+ * ends the list. Opening makes the list, so removal needs no memory, also after a start that failed
+ * for lack of memory. */
 
 /* A file, and the same half written. */
 static void list_path(et_strbuf *list, const char *directory, const char *name)

@@ -32,8 +32,8 @@
 /* Nanoseconds after the first request from which a second one counts. */
 #define IMPATIENT 1000000000
 
-/* Rows: the signal, whether it may come from a user who does not want to wait, whether it stays
- * ignored if it was ignored when the program began (nohup). */
+/* Rows: the signal; whether a user who does not want to wait may send it; whether it stays ignored
+ * if it was ignored when the program began (nohup). */
 static const struct {
     int number;
     bool hurries, may_be_ignored;

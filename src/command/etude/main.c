@@ -65,8 +65,8 @@ __attribute__((visibility("default"))) char *getenv(const char *name)
     return count;
 }
 
-/* Only if nobody asked: then libgomp read the environment in its own way. The variable is set in
- * the new process, so it does not begin a third. */
+/* Only if no code asked for the variable: then libgomp has read the environment in another way. The
+ * new process has the variable, so it does not start a third process. */
 static void shorten_waiting(char **argv)
 {
     /* The path of the running program, not argv[0], which may be a name in PATH. */

@@ -67,7 +67,7 @@ static int wait_more(const following *w, bool *over, et_error *error)
     return ET_OK;
 }
 
-/* Until the run has settings of its own, by which its checkpoints are read. */
+/* Waits until the run has settings: its checkpoints are read by them. */
 static int wait_for_run(const following *w, et_error *error)
 {
     const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_RUN_SETTINGS);

@@ -64,8 +64,8 @@ int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
 
 /* ---- writing ---- */
 
-/* File first, then the table: the file is what was asked for, and the table's peak takes time to
- * measure. Both come from the same trace; it is not changed by either. */
+/* The file comes first, because the user asked for it, and the peak in the table takes time to
+ * measure. Both come from the same trace and do not change it. */
 
 /* progress NULL: on standard error as it is. */
 static void show(const et_profiling *p, const char *text)

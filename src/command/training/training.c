@@ -36,9 +36,9 @@ static int check_memory(et_training *t, const et_experiment *kept, et_error *err
                                    error);
 }
 
-/* A directory with a run in it must be this run's. Its settings are left alone until all is
- * open; those of a new run are written first, since they say whose the files are that opening
- * makes. Rank 0 writes them, and the other ranks find them. */
+/* A directory with a run must be of this run. An existing run keeps its settings until everything
+ * is open. A new run writes its settings first, because they name the owner of the files that
+ * opening makes. Rank 0 writes them; the other ranks read them. */
 static int claim(void *self, et_error *error)
 {
     et_training *t = self;
@@ -279,8 +279,8 @@ void et_training_limit_time(const et_train_args *args)
         setitimer(ITIMER_REAL, &limit, NULL);
 }
 
-/* A run that memory was too short for from the beginning is none: what is tried next, with smaller
- * batches, finds nothing in its way. */
+/* If memory was too short from the start, nothing remains of the run, so the next try with smaller
+ * batches finds an empty directory. */
 static void keep_nothing(et_training *t, et_error *error)
 {
     char what[ET_ERROR_TEXT_MAX];

@@ -1,5 +1,6 @@
-/* Words of the line are split at blanks, if their number is that of the vocabulary. If the
- * vocabulary's normalization has joined or split words, columns have numbers instead. */
+/* The line is split at blanks. If this gives as many words as the vocabulary finds, columns have
+ * these words. If the vocabulary's normalization joins or splits words, columns have numbers
+ * instead. */
 #include "command/translation/attention.h"
 
 #include <stdio.h>

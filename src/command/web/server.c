@@ -783,8 +783,8 @@ static double seconds_of(const et_http *http, const connection *c)
     return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
 }
 
-/* Detects a client that has gone. A client that has only closed its sending side still reads; one
- * that is gone answers the sent bytes with a reset. Every HTTP/1.1 client skips a 100. */
+/* Detects a client that has gone. A client that has only closed its sending side still reads. A
+ * client that has gone answers the sent bytes with a reset. Every HTTP/1.1 client skips a 100. */
 static void probe(connection *c)
 {
     static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";

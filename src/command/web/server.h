@@ -59,8 +59,8 @@ typedef struct et_http_options {
     size_t body_max;             /* bytes */
     int connections_max;
     double seconds_max; /* for a request to arrive, and for an answer to leave */
-    /* NULL, or called when the client of a request that handle has kept closes the connection:
-     * reply to the request; nobody reads the reply. */
+    /* NULL, or called when a client closes the connection and handle has kept its request: the
+     * program must reply to the request; the reply is dropped. */
     void (*gone)(void *payload, et_http_request *request);
     /* NULL, or called for each answer, refusals as well: seconds since the request began. */
     void (*answered)(void *payload, const et_http_request *request, int status, double seconds);

@@ -73,8 +73,8 @@ static int no_probability(const et_batch *batch, const char *field, int64_t i, c
                    (unsigned long)batch->sample[i], (double)*p);
 }
 
-/* Draws a sample's values, of which the first has number `first`, in runs. A run is too short for a
- * kernel to divide among threads, since a source may run in its own thread. */
+/* Draws the values of a sample, in runs. `first`: the number of its first value. A run is so short
+ * that a kernel does not divide it among threads, because a source may run in its own thread. */
 static void choose(void *to, const float *p, int64_t item, int64_t first, const sampler *self,
                    et_random random, et_dtype dtype)
 {

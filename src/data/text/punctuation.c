@@ -1,5 +1,5 @@
-/* The rules are replacements, one after the other over the whole line; each goes from left to right
- * and looks no more at what it has replaced. Their order matters: it is that of Moses. */
+/* The rules are replacements, applied one after the other to the whole line, in the order of Moses.
+ * Each rule goes from left to right and does not look again at the text that it has inserted. */
 #include "data/text/punctuation.h"
 
 #include <string.h>

@@ -495,8 +495,8 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 
 /* ---- restoring ---- */
 
-/* The search is checkpoint_find.c's, the copying checkpoint_file.c's; here is what it means for
- * the manager: which step is the newest, and a commit that was cut off. */
+/* checkpoint_find.c searches and checkpoint_file.c copies. Here the manager learns the newest step,
+ * and finishes a commit that was cut off. */
 
 /* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
  * save would have let go goes. */

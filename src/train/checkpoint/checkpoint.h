@@ -62,8 +62,9 @@ void et_checkpoints_end_restore(et_checkpoints *checkpoints);
  * interruptions. */
 int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error);
 
-/* The best step that the next save of a best checkpoint replaces, as the run knows it: its file is
- * deleted, in addition to that of the step in info.json. A kill may have come between the two. */
+/* The best step that the run knows. The next save of a best checkpoint deletes the file of this
+ * step, in addition to the file of the step in info.json: the two differ if the process was killed
+ * between two writes. */
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step);
 
 /* Call before a run at a step goes back. The newest checkpoint counts as one to keep, so that the

@@ -29,11 +29,10 @@
  * read. */
 #define INFO_MAX (64 << 20)
 
-/* A file that is complete under its own name but not named: the run was killed between writing
- * and commit, or the manifest was lost. Only files newer than all that is named: an older one
- * that is not named was let go by max_to_keep. One that has left was to be deleted when a kill
- * came. So 100 200 in the manifest with 100 200 300 on
- * the disk gives 100 200 300. */
+/* Adds complete files that the manifest does not name: the process was killed between writing and
+ * commit, or the manifest was lost. A file older than a named one is not added, because max_to_keep
+ * removed it; nor is a file that the manifest lists for deletion. So 100 200 in the manifest and
+ * 100 200 300 on the disk give 100 200 300. */
 static int take_up(et_manifest *manifest, const char *directory, et_error *error)
 {
     et_manifest found;
@@ -48,9 +47,8 @@ static int take_up(et_manifest *manifest, const char *directory, et_error *error
     return status;
 }
 
-/* A manifest that is missing is empty, and everything in the directory is taken up: the same way
- * as for one that is damaged, without the warning. Errors of other kinds (no permission) are not
- * cured by guessing. */
+/* A missing manifest counts as empty, so all checkpoints in the directory are added. A damaged
+ * manifest is treated alike, with a warning. Other errors (no permission) are returned. */
 int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
                        et_error *error)
 {
@@ -72,8 +70,8 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
     return status;
 }
 
-/* Whether another checkpoint is the newest by now; then *manifest is the present one. Errors of a
- * second reading are those of the first. */
+/* Whether another checkpoint is the newest now; *manifest then becomes the present manifest. If
+ * this second reading fails, the error of the first reading counts. */
 static bool has_moved_on(et_manifest *manifest, const char *directory)
 {
     et_manifest now;
@@ -89,9 +87,10 @@ static bool has_moved_on(et_manifest *manifest, const char *directory)
     return moved;
 }
 
-/* From the newest to the oldest. Each file is read whole for its checksums, so a sound newest
- * costs one reading and a damaged one another. A run that saves removes what is listed here:
- * each new beginning is another save of it, so this ends. */
+/* Reads from the newest file to the oldest. Checksums need the whole file, so a sound newest file
+ * costs one reading, and each damaged file costs another. A run that saves meanwhile removes listed
+ * files; then the search begins again. Each new search follows another save, so there is a last
+ * one. */
 int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *index,
                               et_manifest *manifest, const char *directory, et_error *error)
 {

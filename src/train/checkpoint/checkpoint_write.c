@@ -19,8 +19,9 @@
 
 /* ---- writing, in the thread ---- */
 
-/* Everything here runs beside training. It may read self->items' arrays until stop_reading, and
- * writes nothing that the caller reads before the join but `reading`. */
+/* Everything here runs while training continues. It may read the arrays of self->items until
+ * stop_reading. The only value that it writes and that the caller reads before the join is
+ * `reading`. */
 
 /* After a failed commit: back to the manifest on disk. Its text, not ours, decides whether the new
  * file exists. If it can't be read either, ours stays as it is; the next commit or the next opening
@@ -174,9 +175,9 @@ static void remove_best(const et_checkpoints *self, int64_t step)
     et_free(path);
 }
 
-/* info.json is replaced as a whole, which is the commit. If that failed and the old one remains,
- * the new weights go. If it names the new step all the same (only the fsync of the directory
- * failed), they stay. */
+/* Replacing info.json is the commit. If the replacement failed and the old file remains, the new
+ * weights are deleted. If info.json names the new step although the commit failed (only the fsync
+ * of the directory failed), the new weights stay. */
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;

@@ -21,8 +21,9 @@ bool et_stored_weight_fits(const et_safetensors *file, const et_safetensors_tens
 void et_stored_weight_read(float *to, const et_safetensors *file,
                            const et_safetensors_tensor *there);
 
-/* Whether a weight of this name is a table whose rows are looked up: its bytes go by rows, as those
- * of the product with it do; all other matrices' by columns. */
+/* Whether the weight with this name is a table whose rows are looked up. Its bytes are stored by
+ * rows, for look-ups and for the product with the table. The bytes of all other matrices are stored
+ * by columns. */
 bool et_stored_weight_by_rows(const char *name);
 
 /* Whether a weight of that shape is stored narrower than float32 where that is asked for. */

@@ -19,8 +19,8 @@
 #include "train/run/run_names.h"
 #include "train/task/metric_name.h"
 
-/* A count of steps nobody reaches, small enough that doubles hold it exactly, and so many steps
- * of 65536 batches each are still an int64_t. */
+/* A count of steps that no run reaches. Doubles represent it exactly, and this number times 65,536
+ * batches still fits an int64_t. */
 #define STEPS_MAX 1000000000000.0
 
 /* Names of choices, ended by NULL. ORDER: ET_COMPARE_*, ET_FAILED_SAVE_*, ET_PRECISION_*,

@@ -127,8 +127,8 @@ int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int
 
 int et_runtime_check(const et_runtime_options *options, et_error *error);
 
-/* Rows for the table of a kind of task, and for those of its data, that files of Model Garden have
- * and that mean nothing here. */
+/* Rows for the tables of a kind of task and of its data: settings in files of Model Garden that
+ * have no effect here. */
 #define ET_TASK_ONLY_FIELDS                                                                        \
     ET_FIELD_ONLY("name", "null", "a task is named by its kind"),                                  \
         ET_FIELD_ONLY("allow_image_summary", "false", "Etude writes no images to the logs")

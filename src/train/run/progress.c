@@ -24,8 +24,8 @@ static void save_items(et_value *to, const et_value *list)
             et_value_append_copy(to, NULL, v);
 }
 
-/* An evaluation's values, for the actions that have not seen them: a run that is interrupted
- * between two goes on with what they would have seen. Numbers bit for bit. */
+/* The values of an evaluation, for actions that have not seen them yet. A run that is interrupted
+ * between two actions gives the second one the same values, bit for bit. */
 static void save_values(et_value *to, const et_value *values)
 {
     for (const et_value *v = values->first; v; v = v->next)

@@ -29,8 +29,8 @@ int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, in
                      et_error *error);
 void et_recovery_release(et_recovery *recovery);
 
-/* Call after a step failed with ET_EDIVERGED, with its error. ET_OK: the state is that of the
- * checkpoint. ET_EDIVERGED: no trial is left. */
+/* Call after a step failed with ET_EDIVERGED, with the error of the step. ET_OK: the state is that
+ * of the checkpoint. ET_EDIVERGED: no trial is left. */
 int et_recovery_go_back(et_recovery *recovery, et_run *run, et_trainer *trainer, et_error *error);
 
 #endif

@@ -335,8 +335,8 @@ static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *err
     return status;
 }
 
-/* Which logs that are there are the run's: none where it begins, else those that were written since
- * then, but for what comes after an older checkpoint. */
+/* Which existing logs belong to the run. At the start of a run, none. Later, those written since
+ * the start, without those after an older checkpoint. */
 static int say_whose(et_run *run, et_error *error)
 {
     const et_checkpoints *checkpoints = run->checkpoints;
@@ -466,7 +466,7 @@ static int save_as_asked(et_run *run, int64_t step, et_error *error)
     return et_run_save_unsaved(run, step, true, error);
 }
 
-/* A process alone of which nobody wants anything, as between most steps. */
+/* A single process without a request, a save in progress or a warning, as between most steps. */
 static bool is_undisturbed(const et_run *run)
 {
     bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);

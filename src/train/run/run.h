@@ -105,9 +105,9 @@ int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *err
  * the run's directory, also logs, are moved aside before they are overwritten. */
 int et_run_restore_file(et_run *run, const char *path, et_error *error);
 
-/* Every rank's best becomes rank 0's: only rank 0 knows that a save of it failed, and then goes
- * back to the previous best. et_run_note_best calls this. status: each rank's result; the first
- * failure becomes that of all ranks. */
+/* Gives rank 0's best to all ranks. Only rank 0 knows whether the save of a best failed; it then
+ * returns to the previous best. et_run_note_best calls this. status: the result of this rank; all
+ * ranks return the first failure. */
 int et_run_broadcast_best(et_run *run, int status, et_error *error);
 
 /* The step of the best so far; -1: none. */

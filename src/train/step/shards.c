@@ -147,7 +147,7 @@ static int run_shard(void *self, int shard, et_error *error)
     return et_reducer_add(s->reducer, shard, s->pass, error);
 }
 
-/* The text is that of who has the shard, which was its last. */
+/* The rank that has the shard writes the message. */
 static int tell_diverged(et_shards *s, int shard, et_error *error)
 {
     bool mine = shard >= s->reducer->first && shard < s->reducer->end;

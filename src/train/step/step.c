@@ -122,8 +122,8 @@ static int take_batch(et_step *step, int shard, et_error *error)
     return status;
 }
 
-/* The weights may change once no save reads them: the optimizer waits, and not before, as all of
- * a step's computing may go on beside a save. */
+/* The weights may change when no save reads them. Only the optimizer waits for this: all other
+ * computing of a step may run during a save. */
 static int apply(et_step *step, et_error *error)
 {
     et_track_begin(step->track, &update_activity, -1);
@@ -158,8 +158,8 @@ int et_step_go_back(et_step *step, et_error *error)
     return et_source_seek(step->parts.source, &step->begin, error);
 }
 
-/* An update of many batches may take minutes, which nobody who asks to stop wants to wait. Nothing
- * but the gradients' sum and the position in the data has moved by then. */
+/* An update of many batches may take minutes, too long for a user who asks to stop. Until then the
+ * update has changed only the sum of gradients and the position in the data. */
 static int leave(et_step *step, et_error *error)
 {
     int status = et_step_go_back(step, error);
@@ -177,8 +177,8 @@ static int reach(et_step *step, int shard, et_error *error)
     return status;
 }
 
-/* The rank that computed the shard describes it. A step that was left out has taken its batches all
- * the same, where that must not depend on who computed them. */
+/* The rank that computed the shard describes the failure. A skipped step still consumes its batches
+ * on every rank if the position in the data must not depend on which rank computed them. */
 static int not_finite(et_step *step, int shard, et_error *error)
 {
     et_reducer *reducer = step->reducer;

@@ -77,9 +77,9 @@ typedef struct et_step {
 int et_step_open(et_step *step, const et_step_parts *parts, et_error *error);
 void et_step_release(et_step *step);
 
-/* Defines each measure of a pass in metrics, as prefix and its name. place[measures + 1]: their
- * places; the last is that of the minimized loss, if it is not a measure of that name (otherwise
- * -1). skip (NULL: none) is left out: -1. */
+/* Defines each measure of a pass in metrics, under prefix and its name. index[measures + 1]: their
+ * indices; the last is the index of the minimized loss, or -1 if a measure has its name. The
+ * measure `skip` (NULL: none) is left out: -1. */
 int et_define_measures(et_metrics *metrics, const et_pass *pass, const char *prefix,
                        const char *skip, int *index, et_error *error);
 

@@ -38,9 +38,9 @@ void et_ranks_let_first_speak(void);
 /* ET_EUSAGE if several ranks were started for work of one process; advice: the cure. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);
 
-/* Closes comm; NULL: what has failed did so before there was one, and it is opened, so that the
- * others hear of it; without ranks nothing is to do. One rank says what went wrong, before any of
- * them has ended; all end with the status that is returned. */
+/* Ends the work of all ranks and closes comm. One rank prints the error before any rank ends; all
+ * ranks return the same status. comm NULL: this rank failed before it had one; a comm is opened, so
+ * that the other ranks learn of the failure. Without ranks, does nothing. */
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error);
 
 #endif

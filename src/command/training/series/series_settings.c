@@ -38,7 +38,8 @@ typedef struct giving {
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
 
-/* The values that are not those of a new run of the same experiment, or were given all the same. */
+/* The values that differ from those of a new run of the same experiment, and the values that the
+ * user gave. */
 static void keep_given(const giving *g, et_value *out, const et_value *now, const et_value *usual,
                        const char *path)
 {

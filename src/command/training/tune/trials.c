@@ -1,6 +1,6 @@
-/* The process of a trial is a fork of this one, which computes nothing itself, so that OpenMP has
- * no threads yet. It has a process group of its own: a terminal's signals reach only this process,
- * which passes them on once. If this process is killed, so is the trial, and is resumed later. */
+/* A trial runs in a fork of this process. This process computes nothing, so OpenMP has no threads
+ * yet. The fork has its own process group: signals of the terminal reach only this process, which
+ * passes them on once. If this process is killed, its trial is killed too, and is resumed later. */
 #include "command/training/tune/trials.h"
 
 #include <fcntl.h>

@@ -43,9 +43,9 @@ typedef struct et_scored_output {
 int et_scores_print(const char *const *hypotheses, const char *const *references, size_t count,
                     const et_score_options *options, et_value *results, et_error *error);
 
-/* The same of several outputs, the first of which the others are compared with. Of results:
- * "signatures", and "outputs", a list of dicts "output", "values" and, with significance, "means",
- * "intervals" and "p_values". */
+/* The same for several outputs. The first output is the base of comparison. Sets in results:
+ * "signatures", and "outputs", a list of dicts with "output", "values" and, with significance,
+ * "means", "intervals" and "p_values". */
 int et_scores_compare(const et_scored_output *outputs, int output_count,
                       const char *const *references, size_t count, const et_score_options *options,
                       et_value *results, et_error *error);

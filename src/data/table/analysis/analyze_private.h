@@ -91,8 +91,8 @@ bool et_table_formats_find(et_table_stats *table, et_arena *arena);
 /* After a pass with the found ones. True: some were wrong, and are plain now. */
 bool et_table_formats_check(et_table_stats *table);
 
-/* Of JSON lines: finds the columns, the union of all rows' keys or those of the schema, and adds
- * the values of all rows to the statistics. */
+/* For JSON lines: finds the columns (the union of the keys of all rows, or those of the schema),
+ * and adds the values of all rows to the statistics. */
 int et_table_head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error);
 int et_table_read_jsonl(et_table_stats *stats, et_error *error);
 

@@ -127,8 +127,8 @@ int64_t et_column_stats_numbers(const et_column_stats *stats);
 et_date_order et_column_stats_date_order(const et_column_stats *stats);
 /* Values that are dates by this order. */
 int64_t et_column_stats_dates(const et_column_stats *stats);
-/* The notation and the unit by which nearly all values are numbers, if some are texts; unit: of
- * these stats. PLAIN: there is none. */
+/* The notation and the unit in which nearly all values are numbers, if some values are texts. unit:
+ * borrowed from these stats. PLAIN: there is no such notation. */
 et_number_format et_column_stats_format(const et_column_stats *stats);
 /* Whether that is the notation with a point only because no value says which: there is 1,234, but
  * neither 1,234.5 nor 12.5. */

@@ -15,8 +15,8 @@
 #include "base/files/checksum.h"
 #include "base/vector.h"
 
-/* Bytes of text that there is room for, on average per entry. Texts have a limit of their own
- * because they may have any length. */
+/* Bytes of memory for texts, on average per entry. Texts have a separate limit because a text may
+ * have any length. */
 #define TEXT_MEAN 64
 
 #define SLOTS_FIRST ((size_t)64)

@@ -23,8 +23,8 @@ typedef struct et_date {
 
 /* False: not a date, or a day that the calendar does not have. order ANY: month first. */
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order);
-/* The orders by which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
- * also 1 << ET_DATE_ANY if both give the same date. 0: not a date. */
+/* The orders in which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
+ * also 1 << ET_DATE_ANY if both orders give the same date. 0: not a date. */
 unsigned et_date_orders(const char *text, size_t length);
 /* "month-first" and "day-first" in files. */
 const char *et_date_order_name(et_date_order order);

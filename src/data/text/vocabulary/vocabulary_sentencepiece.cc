@@ -63,9 +63,9 @@ template <typename Body> int guarded(et_error *error, const char *what, Body bod
     }
 }
 
-/* What SentencePiece says, after the place in its own source that it begins with; without words,
- * the condition that was not met. "INTERNAL: src/trainer.cc(12) [a > 0] text" -> "text", without
- * text "a > 0" */
+/* The reason in a message of SentencePiece, without the position in its source; if there is no
+ * text, the condition that was not met. "INTERNAL: src/trainer.cc(12) [a > 0] text" -> "text",
+ * without text "a > 0" */
 std::string reason(const sentencepiece::util::Status &status)
 {
     std::string text = status.ToString();
@@ -106,8 +106,8 @@ bool agrees(const sentencepiece::SentencePieceProcessor &processor,
            processor.pad_id() == facts->pad;
 }
 
-/* Also refuses a model that makes something of nothing (a prefix or suffix in its
- * normalisation): an empty side of a pair must have no token. */
+/* Also refuses a model whose normalization adds a prefix or suffix to an empty text: an empty side
+ * of a pair must have no token. */
 int load(et_sentencepiece *model, const et_vocabulary_facts *facts, const void *bytes,
          size_t length, const char *name, et_error *error)
 {
@@ -200,10 +200,10 @@ ET_APART int encode_tagged(const et_sentencepiece *model, const char *text, size
 
 constexpr int training_threads = 4;
 
-/* An exception of a thread that the library started ends the process: nobody can catch it. So what
- * training takes is asked for before. Text of words takes up to 32 times its bytes (measured:
- * suffix array, candidates, sums of each thread); a thread has its stack and a heap, of which the
- * C library reserves 64 MiB. */
+/* An exception in a thread of the library ends the process, because no caller can catch it. So
+ * memory is checked before training. Text of words takes up to 32 times its bytes (measured: suffix
+ * array, candidates, sums of each thread). A thread has a stack and a heap, for which the C library
+ * reserves 64 MiB. */
 int check_memory(const std::vector<std::string> &lines, et_error *error)
 {
     size_t text = 0;
@@ -256,7 +256,8 @@ int gather(std::vector<std::string> *out, et_vocabulary_lines_fn *lines, void *p
     }
 }
 
-/* As SentencePiece reads lists: with commas between, each in quotes, which are doubled inside. */
+/* A list in the format of SentencePiece: values in quotes, separated by commas; a quote inside a
+ * value is doubled. */
 std::string list_of(const et_strings &texts)
 {
     std::string list;
@@ -269,8 +270,8 @@ std::string list_of(const et_strings &texts)
     return list;
 }
 
-/* The number of threads is part of the result (partial sums, and it stands in the model), so
- * it is fixed. Numbers are spelt here: SentencePiece reads them in the C locale. */
+/* The number of threads changes the result (partial sums, and a field of the model), so it is
+ * fixed. Numbers are printed here, because SentencePiece reads them in the C locale. */
 sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_options *options,
                                        int64_t size, const std::vector<std::string> &lines)
 {
@@ -292,7 +293,7 @@ sentencepiece::util::Status train_once(std::string *model, const et_vocabulary_o
         { "shuffle_input_sentence", "false" },
         { "minloglevel", "3" }
     };
-    /* Only where they are asked for: they stand in the model, whose bytes a run is known by. */
+    /* Set only if requested: the model stores them, and its bytes identify a run. */
     if (options->byte_fallback)
         settings["byte_fallback"] = "true";
     if (options->symbols.count)
@@ -314,8 +315,9 @@ int64_t number_after(const std::string &text, const char *key)
 const char too_high[] = "Please set it to a value <= ";
 const char too_low[] = " vs ";
 
-/* Trains with the largest size that the text allows; 0: none was found. SentencePiece names one,
- * but with another size it may find another: tries until one works, so that what we say is true. */
+/* Trains with the largest size that the text allows; 0: none was found. SentencePiece names a size,
+ * but may name another when it is tried. So sizes are tried until one works, and the message is
+ * true. */
 int64_t train_largest(std::string *model, const et_vocabulary_options *options,
                       const std::vector<std::string> &lines, int64_t largest)
 {
@@ -330,9 +332,9 @@ int64_t train_largest(std::string *model, const et_vocabulary_options *options,
     return 0;
 }
 
-/* Two failures have numbers that help: the size is above what the text has, or below its
- * characters. Others are passed on as the library says them. The first is none where size is a
- * limit: model is the largest then. */
+/* Two failures have useful numbers: the size is larger than the text allows, or too small for its
+ * characters. Other failures are passed on with the library's words. If size is a limit (at_most),
+ * the first is no failure: model is the largest possible one. */
 int training_failed(std::string *model, const sentencepiece::util::Status &trained,
                     const et_vocabulary_options *options, const std::vector<std::string> &lines,
                     et_error *error)
@@ -358,7 +360,7 @@ int training_failed(std::string *model, const sentencepiece::util::Status &train
     return et_fail(error, ET_EDATA, "SentencePiece cannot train a vocabulary: %s", text.c_str());
 }
 
-/* SentencePiece passes over longer lines. */
+/* SentencePiece skips longer lines. */
 constexpr size_t line_bytes_max = 4192;
 
 /* A line that SentencePiece looks at has at least one letter. */
@@ -381,7 +383,7 @@ void warn_of_long_lines(const std::vector<std::string> &lines)
                et_format_many(count, "line").text);
 }
 
-/* bytes get a 0 behind them (et_strndup), which length does not count. */
+/* et_strndup adds a 0 after bytes; length does not count it. */
 int train(char **bytes, size_t *length, const et_vocabulary_options *options,
           et_vocabulary_lines_fn *fn, void *payload, et_error *error)
 {

@@ -114,8 +114,9 @@ const char *et_artifact_path(const et_artifact *artifact, const char *name, et_a
  * not the name of a file in it. */
 int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error);
 
-/* Of a directory without a model: ET_ENOTFOUND with the first run right below it, for a user who
- * named the folder in place of a run. ET_OK: no run is there. */
+/* For a directory without a model. ET_ENOTFOUND: a run is right below the directory; the message
+ * names the first one, because the user probably named the folder instead of the run. ET_OK: no run
+ * is there. */
 int et_artifact_check_folder(const et_artifact *artifact, et_error *error);
 
 /* ---- weights ---- */
@@ -136,9 +137,10 @@ typedef struct et_artifact_weights {
  * ET_ENOTFOUND: a run without checkpoints. ET_ECONFIG: a checkpoint of one file is named. */
 int et_artifact_load(et_artifact_weights *load, et_error *error);
 
-/* What its weights say of themselves: those of an export, else of the run's newest checkpoint.
- * Lives in arena. No checkpoint and no identity are no error. Of several models of a run, the dict
- * ET_ARTIFACT_MEMBERS of the run's identity has by name what only one of them has. */
+/* The identity of the model: that of an export's weights, or of the run's newest checkpoint. In
+ * arena. A missing checkpoint or identity is no error. If a run has several models, the dict
+ * ET_ARTIFACT_MEMBERS of its identity has, by the name of a model, the values that only this model
+ * has. */
 #define ET_ARTIFACT_MEMBERS "tasks"
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
                          et_error *error);

@@ -457,9 +457,8 @@ int64_t et_exports_by_iterations(void *optimizer)
 
 /* ---- exports of checkpoints ---- */
 
-/* Made from files, not from what is being trained: so it does not matter whose turn it is when a
- * checkpoint is written, nor which process looks. A checkpoint that the run sweeps while it is read
- * is passed over. */
+/* An export is made from files, not from the model in training. So any process may make it at any
+ * time. If the run deletes a checkpoint while the checkpoint is read, the checkpoint is skipped. */
 
 /* From the checkpoint with the path in payload. */
 static int write_from(void *payload, const char *path, et_error *error)
