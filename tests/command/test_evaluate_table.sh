@@ -2,25 +2,7 @@
 # test_evaluate_table.sh ETUDE: `evaluate` of a table: the confusion matrix and lines of classes
 # agree with the predictions of `predict`; --threshold, --costs, charts, pictures, sets, numbers.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/evaluate_table.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "test_evaluate_table: $*" >&2
-    exit 1
-}
-
-# says CODE TEXT ARGUMENTS...
-says() {
-    code=$1 text=$2
-    shift 2
-    status=0
-    "$etude" "$@" >out 2>&1 || status=$?
-    [ $status = "$code" ] || fail "$*: exit $status: $(cat out)"
-    grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
-}
+. "$(dirname "$0")/command.sh"
 
 # table FIRST COUNT CLASSES: noisy classes by one number.
 table() {

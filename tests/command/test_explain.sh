@@ -2,25 +2,7 @@
 # test_explain.sh ETUDE: importance of columns and partial dependence: they agree with evaluate and
 # predict, are equal for any number of threads, and name what is wrong.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/explain.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "test_explain: $*" >&2
-    exit 1
-}
-
-# says CODE TEXT ARGUMENTS...
-says() {
-    code=$1 text=$2
-    shift 2
-    status=0
-    "$etude" "$@" >out 2>&1 || status=$?
-    [ $status = "$code" ] || fail "$*: exit $status: $(cat out)"
-    grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
-}
+. "$(dirname "$0")/command.sh"
 
 says 0 '--rows N  *use at most N rows, chosen by the seed (default: 10,000; 0: all)$' explain --help
 says 0 '--points N  *of --partial: use at most N values of each column (default: 20)$' explain --help

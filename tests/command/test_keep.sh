@@ -1,25 +1,7 @@
 #!/bin/sh
 # test_keep.sh ETUDE: columns that predictions carry: --id of training, --keep of predict.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/keep.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "test_keep: $*" >&2
-    exit 1
-}
-
-# says CODE TEXT ARGUMENTS...
-says() {
-    code=$1 text=$2
-    shift 2
-    status=0
-    "$etude" "$@" >out 2>&1 || status=$?
-    [ $status = "$code" ] || fail "$*: exit $status: $(cat out)"
-    grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
-}
+. "$(dirname "$0")/command.sh"
 
 # The ID tells the class: a model that reads it would be right about rows with it alone.
 awk 'BEGIN {

@@ -2,25 +2,7 @@
 # test_report.sh ETUDE: the page of a run: one file that needs nothing from outside, with all of its
 # parts, the numbers of evaluate and explain, and names escaped.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/report.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "test_report: $*" >&2
-    exit 1
-}
-
-# says CODE TEXT ARGUMENTS...
-says() {
-    code=$1 text=$2
-    shift 2
-    status=0
-    "$etude" "$@" >out 2>&1 || status=$?
-    [ $status = "$code" ] || fail "$*: exit $status: $(cat out)"
-    grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
-}
+. "$(dirname "$0")/command.sh"
 
 says 0 '--rows N  *measure importance on at most N rows (default: 2,000; 0: none)$' report --help
 

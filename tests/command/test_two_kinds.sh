@@ -2,22 +2,7 @@
 # test_two_kinds.sh TWO_KINDS: a program with two kinds of task has the experiments and commands of
 # both; if both have a command of the same name, the run decides which is called.
 set -eu
-two=$1
-work=$(mktemp -d "$PWD/two_kinds.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-
-# says CODE TEXT ARGUMENT...: it ends with CODE, and TEXT is in what it prints.
-says() {
-    code=$1 text=$2 got=0
-    shift 2
-    "$two" "$@" >out 2>&1 || got=$?
-    [ "$got" = "$code" ] && grep -q -e "$text" out || {
-        echo "two_kinds $*: exit code $got, wanted $code and: $text" >&2
-        cat out >&2
-        exit 1
-    }
-}
+. "$(dirname "$0")/command.sh"
 
 mkdir plain none words
 echo 'experiment: plain/five' >plain/params.yaml
@@ -93,9 +78,9 @@ SEVERAL=broken says 1 'kind 2 of a multitask: needs a name' list
 # A service of its own.
 says 3 'words have no precision$' serve plain --port 0 --precision int8
 WRONG=plain/fives says 3 'the service echo is not open' serve plain --port 0
-if command -v curl >/dev/null && ! "$two" serve plain --port 0 --precision int8 2>&1 |
+if command -v curl >/dev/null && ! "$etude" serve plain --port 0 --precision int8 2>&1 |
     grep -q 'this build has no HTTP server: install libmicrohttpd-dev, and build Etude again'; then
-    "$two" serve plain --port 0 >address 2>log &
+    "$etude" serve plain --port 0 >address 2>log &
     server=$!
     trap 'kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
     for _ in $(seq 600); do

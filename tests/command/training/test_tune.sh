@@ -2,26 +2,9 @@
 # test_tune.sh ETUDE: successive halving: trials are runs, values come from the seed, a killed search
 # continues and ends as a whole one, a time limit and signals stop it; other kinds of task; mistakes.
 set -eu
-etude=$1
-work=$(mktemp -d "$PWD/tune.XXXXXX")
+. "$(dirname "$0")/../command.sh"
 pid=
 trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true; rm -rf "$work"' EXIT
-cd "$work"
-
-fail() {
-    echo "test_tune: $*" >&2
-    exit 1
-}
-
-# says CODE TEXT ARGUMENTS...
-says() {
-    code=$1 text=$2
-    shift 2
-    status=0
-    "$etude" "$@" >out 2>&1 || status=$?
-    [ $status = "$code" ] || fail "$*: exit $status: $(cat out)"
-    grep -q -- "$text" out || fail "$*: no \"$text\": $(cat out)"
-}
 
 awk 'BEGIN {
     print "size,colour,kind"
