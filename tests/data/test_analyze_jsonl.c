@@ -153,8 +153,15 @@ static void test_analyze_jsonl__bad(void **state)
         if (!strstr(error.text, bad[i].what))
             fail_msg("%s: not %s", error.text, bad[i].what);
     }
+    /* More columns than the first memory for them, and then a wrong one. */
+    char line[1024] = "{";
+    for (int i = 0; i < 64; i++)
+        sprintf(line + strlen(line), "\"c%d\": 1, ", i);
+    strcat(line, "\"\": 1}\n");
     et_error error = ET_ERROR_INIT;
     et_analysis analysis;
+    assert_int_equal(analyze(&analysis, write_text(*state, "bad.jsonl", line), NULL, &error),
+                     ET_EDATA);
     const char *both[] = { write_text(*state, "a.csv", "a\n1\n"),
                            write_text(*state, "a.jsonl", "{\"a\": 1}\n") };
     assert_int_equal(et_analyze(&analysis, &(et_strings){ both, 2 }, NULL, &error), ET_EDATA);

@@ -91,14 +91,14 @@ static int add_column(finding *f, reading *r, const char *name, int64_t line, et
 {
     found *columns = et_vector_grow(f->columns, &f->capacity, f->count + 1, sizeof *columns, 64);
     char *copy = et_arena_strdup(f->arena, name);
+    if (columns)
+        f->columns = columns;
     if (!*name)
         return et_fail(error, ET_EDATA, "%s:%lld: a key is empty: give the column a name",
                        path_of(r), (long long)line);
     if (f->count == ET_CSV_COLUMNS_MAX)
         return et_fail(error, ET_EDATA, "%s:%lld: more than %d columns", path_of(r),
                        (long long)line, ET_CSV_COLUMNS_MAX);
-    if (columns)
-        f->columns = columns;
     if (!columns || !copy || !et_map_put(&r->index, copy, (int64_t)f->count))
         return et_alloc_failed(error, sizeof *columns, "columns");
     columns[f->count++] = (found){ .name = copy };
