@@ -49,6 +49,7 @@ typedef struct builder {
     et_corpus_pair *chunk;   /* [CHUNK]; texts are offsets until the chunk is whole */
     et_tokens (*encoded)[2]; /* [CHUNK]: source and target; memory is used again by each chunk */
     et_error *failures;      /* [CHUNK]: status 0 if the pair was encoded */
+    int largest;             /* the most pairs of a chunk: only their tokens have memory */
 } builder;
 
 /* ---- encoding ---- */
@@ -281,6 +282,7 @@ static bool is_full(const builder *build)
 static int encode_chunk(builder *build, int count, et_error *error)
 {
     point_into_text(build, count);
+    build->largest = count > build->largest ? count : build->largest;
 #pragma omp parallel for num_threads(et_team_now()) schedule(dynamic, 64)
     for (int i = 0; i < count; i++) {
         build->failures[i].status = ET_OK;
@@ -309,7 +311,7 @@ static int open_builder(builder *build, et_error *error)
 
 static void close_builder(builder *build)
 {
-    for (int i = 0; build->encoded && i < CHUNK; i++) {
+    for (int i = 0; i < build->largest; i++) {
         et_tokens_release(&build->encoded[i][0]);
         et_tokens_release(&build->encoded[i][1]);
     }
