@@ -183,6 +183,18 @@ says 3 'hf: belongs to another model: ' train a --init hf $data --experiment tra
 rm -rf a
 # shellcheck disable=SC2086
 says 0 'weights of hf' train a --init hf $data --steps 1 --set task.init_pattern=norm
+# A run with an experiment has the languages of the folder, or those that are named, or none. Its
+# model is another.
+printf '{"source_lang": "en", "target_lang": "de"}' >hf/tokenizer_config.json
+for own in "normalized as Moses does: source en, target de:" \
+    "normalized as Moses does: source fr, target de:--set task.vocabulary.source_punctuation=fr" \
+    "normalized as Moses does: source es, target it:--normalize-punctuation es it" \
+    "not normalized; :--set task.vocabulary.source_punctuation=,task.vocabulary.target_punctuation="; do
+    # shellcheck disable=SC2086
+    says 3 "^punctuation  ${own%:*}" train x --dry-run --init hf $data --experiment translation/tiny \
+        --set task.vocabulary.shared=false ${own##*:}
+done
+rm hf/tokenizer_config.json
 says 3 'a run of translation/base' train b --init hf --experiment tabular/mlp --data s.en
 
 # The language that a text is translated to: in front of each line, as a setting of the text, or in

@@ -166,6 +166,23 @@ static bool has_setting(const et_experiment *experiment, const char *name)
     return et_fields_find(experiment->kind->fields, name, strlen(name)) != NULL;
 }
 
+/* Not those of a run that has all settings from the model. */
+static int take_settings(const et_initial *initial, et_experiment *experiment,
+                         const et_experiment *other, et_arena *arena, et_error *error)
+{
+    const char *const *path = initial->settings ? NULL : experiment->kind->of_weights;
+    if (!path)
+        return ET_OK;
+    et_value *tree = et_experiment_tree(other, arena);
+    int status = et_value_failed(tree) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    for (; *path && !status; path++) {
+        et_value *value = et_value_path(tree, *path);
+        if (value && value->kind != ET_VALUE_NULL)
+            status = et_experiment_assign(experiment, "--init", *path, value, arena, error);
+    }
+    return status;
+}
+
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
@@ -180,6 +197,8 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
                          "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
                          et_directory_exists(model) ? "run" : "model", other.name, other.kind->name,
                          experiment->name, experiment->kind->name);
+    if (!status && model)
+        status = take_settings(initial, experiment, &other, arena, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
     initial->unset = !has_setting(experiment, "init_checkpoint");

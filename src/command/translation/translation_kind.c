@@ -306,6 +306,9 @@ static const et_option options[] = {
     ET_OPTION_END,
 };
 
+static const char *const of_weights[] = { "task.vocabulary.source_punctuation",
+                                          "task.vocabulary.target_punctuation", NULL };
+
 const et_task_kind et_translation_kind = {
     .name = "translation",
     .fields = &et_translation_fields,
@@ -317,6 +320,7 @@ const et_task_kind et_translation_kind = {
     .check_metric = et_translation_check_metric,
     .adopt = adopt,
     .inherit = inherit,
+    .of_weights = of_weights,
     .foreign = &foreign_class,
     .reads = reads,
     .describe = describe,
