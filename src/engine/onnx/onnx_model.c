@@ -17,10 +17,18 @@
 
 #define IR_VERSION   8
 #define OPERATOR_SET 17
+#define ML_DOMAIN    "ai.onnx.ml"
+#define ML_SET       3
 #define BYTES_MAX    ((size_t)INT32_MAX)
 #define PIECE        ((size_t)1 << 16) /* bytes that are gathered before they are written */
 
-enum { ATTRIBUTE_FLOAT = 1, ATTRIBUTE_INT = 2, ATTRIBUTE_TEXT = 3, ATTRIBUTE_INTS = 7 };
+enum {
+    ATTRIBUTE_FLOAT = 1,
+    ATTRIBUTE_INT = 2,
+    ATTRIBUTE_TEXT = 3,
+    ATTRIBUTE_INTS = 7,
+    ATTRIBUTE_TEXTS = 8
+};
 
 typedef Etude__Onnx__Node node_message;
 typedef Etude__Onnx__Tensor tensor_message;
@@ -36,9 +44,10 @@ typedef struct list {
 struct et_onnx {
     et_arena arena; /* messages, names, small constants */
     const char *name;
-    list nodes, constants, inputs, outputs;
+    list nodes, constants, inputs, outputs, notes;
     list attributes; /* of the last node */
     int64_t names;   /* made so far */
+    bool ml;         /* some node is of ML_DOMAIN */
     bool failed;
 };
 
@@ -59,8 +68,8 @@ void et_onnx_free(et_onnx *model)
 {
     if (!model)
         return;
-    list *const lists[] = { &model->nodes, &model->constants, &model->inputs, &model->outputs,
-                            &model->attributes };
+    list *const lists[] = { &model->nodes,   &model->constants, &model->inputs,
+                            &model->outputs, &model->notes,     &model->attributes };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         et_free(lists[i]->items);
     et_arena_release(&model->arena);
@@ -172,6 +181,15 @@ const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
     return model->failed ? NULL : own;
 }
 
+void et_onnx_describe(et_onnx *model, const char *text)
+{
+    char *own = copy(model, text);
+    if (model->failed)
+        return;
+    et_assert(model->inputs.count);
+    ((value_message *)model->inputs.items[model->inputs.count - 1])->doc_string = own;
+}
+
 /* A value has one name, and an output its own. */
 void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx_type type,
                     const et_onnx_dim *dims, int count)
@@ -186,8 +204,9 @@ void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx
 
 /* ---- constants ---- */
 
-static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, const void *data,
-                                size_t bytes, const int64_t *dims, int rank)
+/* NULL: no memory. */
+static tensor_message *new_constant(et_onnx *model, char *name, et_onnx_type type,
+                                    const int64_t *dims, int rank)
 {
     tensor_message *tensor = take(model, sizeof *tensor);
     int64_t *sizes = take(model, (size_t)rank * sizeof *sizes);
@@ -201,6 +220,15 @@ static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, c
     tensor->has_data_type = true;
     tensor->data_type = (int32_t)type;
     tensor->name = name;
+    return tensor;
+}
+
+static const char *add_constant(et_onnx *model, char *name, et_onnx_type type, const void *data,
+                                size_t bytes, const int64_t *dims, int rank)
+{
+    tensor_message *tensor = new_constant(model, name, type, dims, rank);
+    if (!tensor)
+        return NULL;
     tensor->has_raw_data = true;
     tensor->raw_data = (ProtobufCBinaryData){ bytes, (uint8_t *)data };
     return add(model, &model->constants, tensor) ? name : NULL;
@@ -215,6 +243,16 @@ const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, 
 float *et_onnx_reserve_floats(et_onnx *model, int64_t count)
 {
     return take(model, (size_t)count * sizeof(float));
+}
+
+const char *et_onnx_array(et_onnx *model, const float *data, et_shape shape)
+{
+    const int64_t count = et_shape_count(shape);
+    float *own = et_onnx_reserve_floats(model, count);
+    if (own && count)
+        memcpy(own, data, (size_t)count * sizeof *own);
+    return add_constant(model, new_name(model, "array"), ET_ONNX_F32, own,
+                        (size_t)count * sizeof *own, shape.size, shape.rank);
 }
 
 const char *et_onnx_float(et_onnx *model, float x)
@@ -253,6 +291,31 @@ const char *et_onnx_int(et_onnx *model, int64_t value)
     return add_ints(model, &value, 1, 0);
 }
 
+/* [count], copied. */
+static ProtobufCBinaryData *copy_texts(et_onnx *model, const char *const *texts, int count)
+{
+    ProtobufCBinaryData *own = take(model, (size_t)count * sizeof *own);
+    for (int i = 0; own && i < count; i++) {
+        char *text = copy(model, texts[i]);
+        if (!text)
+            return NULL;
+        own[i] = (ProtobufCBinaryData){ strlen(text), (uint8_t *)text };
+    }
+    return own;
+}
+
+const char *et_onnx_texts(et_onnx *model, const char *const *texts, int count)
+{
+    const int64_t size = count;
+    tensor_message *tensor = new_constant(model, new_name(model, "texts"), ET_ONNX_TEXT, &size, 1);
+    ProtobufCBinaryData *own = copy_texts(model, texts, count);
+    if (!tensor || !own)
+        return NULL;
+    tensor->n_string_data = (size_t)count;
+    tensor->string_data = own;
+    return add(model, &model->constants, tensor) ? tensor->name : NULL;
+}
+
 /* ---- nodes ---- */
 
 const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count)
@@ -275,6 +338,16 @@ const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inpu
     node->name = name;
     node->op_type = type;
     return add(model, &model->nodes, node) ? name : NULL;
+}
+
+void et_onnx_use_ml(et_onnx *model)
+{
+    static char domain[] = ML_DOMAIN;
+    if (model->failed)
+        return;
+    et_assert(model->nodes.count);
+    ((node_message *)model->nodes.items[model->nodes.count - 1])->domain = domain;
+    model->ml = true;
 }
 
 static attribute_message *add_attribute(et_onnx *model, const char *name, int type)
@@ -330,7 +403,29 @@ void et_onnx_set_text(et_onnx *model, const char *name, const char *value)
     attribute->s = (ProtobufCBinaryData){ strlen(own), (uint8_t *)own };
 }
 
+void et_onnx_set_texts(et_onnx *model, const char *name, const char *const *texts, int count)
+{
+    attribute_message *attribute = add_attribute(model, name, ATTRIBUTE_TEXTS);
+    ProtobufCBinaryData *own = copy_texts(model, texts, count);
+    if (!attribute || !own)
+        return;
+    attribute->n_strings = (size_t)count;
+    attribute->strings = own;
+}
+
 /* ---- the file ---- */
+
+void et_onnx_note(et_onnx *model, const char *key, const char *value)
+{
+    Etude__Onnx__Property *note = take(model, sizeof *note);
+    char *own_key = copy(model, key), *own_value = copy(model, value);
+    if (model->failed)
+        return;
+    etude__onnx__property__init(note);
+    note->key = own_key;
+    note->value = own_value;
+    add(model, &model->notes, note);
+}
 
 /* What protobuf-c appends to. */
 typedef struct sink {
@@ -403,8 +498,9 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
 {
     Etude__Onnx__Model message = ETUDE__ONNX__MODEL__INIT;
     Etude__Onnx__Graph graph;
-    Etude__Onnx__OperatorSet set = ETUDE__ONNX__OPERATOR_SET__INIT, *sets[] = { &set };
-    char domain[] = "", producer[] = "etude";
+    Etude__Onnx__OperatorSet set = ETUDE__ONNX__OPERATOR_SET__INIT,
+                             ml = ETUDE__ONNX__OPERATOR_SET__INIT, *sets[] = { &set, &ml };
+    char domain[] = "", ml_domain[] = ML_DOMAIN, producer[] = "etude";
     close_node(model);
     if (model->failed)
         return et_alloc_failed(error, model->arena.used, "a model to export");
@@ -412,13 +508,18 @@ int et_onnx_write(et_onnx *model, const char *path, et_error *error)
     set.domain = domain;
     set.has_version = true;
     set.version = OPERATOR_SET;
+    ml.domain = ml_domain;
+    ml.has_version = true;
+    ml.version = ML_SET;
     message.has_ir_version = true;
     message.ir_version = IR_VERSION;
     message.producer_name = producer;
     message.producer_version = (char *)et_version();
     message.graph = &graph;
-    message.n_opset_import = 1;
+    message.n_opset_import = model->ml ? 2 : 1;
     message.opset_import = sets;
+    message.n_metadata_props = model->notes.count;
+    message.metadata_props = (Etude__Onnx__Property **)model->notes.items;
     const size_t bytes = protobuf_c_message_get_packed_size(&message.base);
     if (bytes > BYTES_MAX)
         return et_fail(error, ET_EFAIL, "%s: %zu bytes, more than the 2 GiB of an ONNX file", path,

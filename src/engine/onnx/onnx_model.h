@@ -9,7 +9,8 @@
  *     et_onnx_output(model, y, "scores", ET_ONNX_F32, dims, 2);
  *     et_onnx_write(model, "model.onnx", &error);
  *
- * Operators are those of operator set 17. Only onnx_model.c knows the format. */
+ * Operators are those of operator set 17, and of ai.onnx.ml 3 (et_onnx_use_ml). Only onnx_model.c
+ * knows the format. */
 #ifndef ETUDE_ENGINE_ONNX_ONNX_MODEL_H
 #define ETUDE_ENGINE_ONNX_ONNX_MODEL_H
 
@@ -22,6 +23,7 @@ typedef struct et_onnx et_onnx;
 typedef enum et_onnx_type {
     ET_ONNX_F32 = 1,
     ET_ONNX_I64 = 7,
+    ET_ONNX_TEXT = 8,
     ET_ONNX_BOOL = 9,
     ET_ONNX_F64 = 11
 } et_onnx_type;
@@ -38,17 +40,21 @@ void et_onnx_free(et_onnx *model); /* NULL allowed */
 /* Names are copied. Inputs and outputs are in the order of their making. */
 const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
                           const et_onnx_dim *dims, int count);
+/* Describes the input that was made last. */
+void et_onnx_describe(et_onnx *model, const char *text);
 void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx_type type,
                     const et_onnx_dim *dims, int count);
 
-/* Constants: a named array of float32, borrowed until the file is written; a scalar; doubles and
- * int64 [count], copied; one int64 as a scalar. */
+/* Constants: a named array of float32, borrowed until the file is written; one that is copied; a
+ * scalar; doubles, int64 and texts [count], copied; one int64 as a scalar. */
 const char *et_onnx_floats(et_onnx *model, const char *name, const float *data, et_shape shape);
 float *et_onnx_reserve_floats(et_onnx *model, int64_t count); /* for such data; NULL: no memory */
+const char *et_onnx_array(et_onnx *model, const float *data, et_shape shape);
 const char *et_onnx_float(et_onnx *model, float x);
 const char *et_onnx_doubles(et_onnx *model, const double *values, int64_t count);
 const char *et_onnx_ints(et_onnx *model, const int64_t *values, int count);
 const char *et_onnx_int(et_onnx *model, int64_t value);
+const char *et_onnx_texts(et_onnx *model, const char *const *texts, int count);
 
 /* Adds a node with one result and returns it. NULL among inputs: nothing is added. */
 const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inputs, int count);
@@ -58,11 +64,17 @@ const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inpu
     et_onnx_node(model, op, (const char *const[]){ __VA_ARGS__ },                                  \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
 
+/* The node that was made last is an operator of ai.onnx.ml. */
+void et_onnx_use_ml(et_onnx *model);
 /* Attributes of the node that was made last. */
 void et_onnx_set_int(et_onnx *model, const char *name, int64_t value);
 void et_onnx_set_ints(et_onnx *model, const char *name, const int64_t *values, int count);
 void et_onnx_set_float(et_onnx *model, const char *name, float value);
 void et_onnx_set_text(et_onnx *model, const char *name, const char *value);
+void et_onnx_set_texts(et_onnx *model, const char *name, const char *const *texts, int count);
+
+/* A fact about the model, for programs that run it: metadata_props of the file. */
+void et_onnx_note(et_onnx *model, const char *key, const char *value);
 
 /* Atomically. ET_ENOMEM: anything before failed. ET_EFAIL: the format ends at 2 GiB. */
 int et_onnx_write(et_onnx *model, const char *path, et_error *error);
