@@ -8,8 +8,16 @@
 
 static const char *const formats[] = { "onnx", NULL };
 
-static const et_option options[] = { ET_EXPORTING_OPTIONS(
-    formats, "for other programs: a file whose input is encoded rows", et_option_precisions) };
+static const char *const inputs[] = { "raw", "encoded", NULL };
+
+static const et_option options[] = {
+    ET_OPTION_TEXT(et_exporting_args, options.inputs, "inputs", NULL,
+                   "of onnx: the table's columns as texts and numbers (the default), or what the "
+                   "features make of these",
+                   .field.choices = inputs),
+    ET_EXPORTING_OPTIONS(formats, "for other programs: a file whose inputs are the table's columns",
+                         et_option_precisions)
+};
 
 const et_usage et_usage_export_table = { options, sizeof(et_exporting_args),
                                          ET_EXPORTING_ABOUT("predicting", "predict"),

@@ -12,8 +12,6 @@
 #include "engine/onnx/onnx_graph.h"
 #include "engine/tensor/params.h"
 
-#define ROWS "batch" /* name of the first dimension */
-
 typedef struct export
 {
     et_layout layout; /* for a prime number of rows */
@@ -55,8 +53,8 @@ static int describe(described *to, et_shape shape)
     for (int i = 0; i < shape.rank; i++) {
         const int64_t times = shape.size[i] / ET_ONNX_PRIME_A;
         const bool known = !times || shape.size[i] % ET_ONNX_PRIME_A != 0;
-        snprintf(to->names[i], sizeof to->names[i], times == 1 ? ROWS : ROWS "_%lld",
-                 (long long)times);
+        snprintf(to->names[i], sizeof to->names[i],
+                 times == 1 ? ET_ONNX_ROWS : ET_ONNX_ROWS "_%lld", (long long)times);
         to->dims[i] = (et_onnx_dim){ known ? NULL : to->names[i], shape.size[i] };
     }
     return shape.rank;
@@ -130,23 +128,44 @@ static et_onnx_type type_of(et_dtype dtype)
     return dtype == ET_I32 ? ET_ONNX_I64 : ET_ONNX_F32;
 }
 
-static void add_input(export *e, const et_node *node)
+static const char *add_input(export *e, const et_node *node)
 {
     described sizes;
-    const int64_t first = 0, end = 1;
     const int rank = describe(&sizes, node->type[0].shape);
     const char *value =
         et_onnx_input(e->model, node->name, type_of(node->type[0].dtype), sizes.dims, rank);
-    const char *read = e->edges->input && value
-                           ? e->edges->input(e->edges->payload, e->model, node->name, value)
-                           : value;
-    e->bindings[e->binding_count++] = (et_onnx_binding){ .name = node->name, .value = read };
-    if (e->binding_count == 1)
-        e->rows =
-            (et_onnx_symbol){ ET_ONNX_PRIME_A, et_onnx_call(e->model, "Slice",
-                                                            et_onnx_call(e->model, "Shape", value),
-                                                            et_onnx_ints(e->model, &first, 1),
-                                                            et_onnx_ints(e->model, &end, 1)) };
+    return e->edges->input && value
+               ? e->edges->input(e->edges->payload, e->model, node->name, value)
+               : value;
+}
+
+/* The same for all that are bound, by the edges. */
+static int replace_inputs(export *e, et_error *error)
+{
+    const size_t count = (size_t)e->binding_count;
+    const char **names = et_alloc_zero(count, sizeof *names);
+    const char **values = et_alloc_zero(count, sizeof *values);
+    int status = names && values ? ET_OK : et_alloc_failed(error, 0, "a model to export");
+    for (size_t i = 0; !status && i < count; i++)
+        names[i] = e->bindings[i].name;
+    if (!status)
+        status =
+            e->edges->inputs(e->edges->payload, e->model, names, values, e->binding_count, error);
+    for (size_t i = 0; !status && i < count; i++)
+        e->bindings[i].value = values[i];
+    et_free(names);
+    et_free(values);
+    return status;
+}
+
+/* The number of rows of a run. */
+static et_onnx_symbol rows_of(et_onnx *model, const char *value)
+{
+    const int64_t first = 0, end = 1;
+    return (et_onnx_symbol){
+        ET_ONNX_PRIME_A, et_onnx_call(model, "Slice", et_onnx_call(model, "Shape", value),
+                                      et_onnx_ints(model, &first, 1), et_onnx_ints(model, &end, 1))
+    };
 }
 
 static int add_inputs(export *e, const char *path, et_error *error)
@@ -157,12 +176,20 @@ static int add_inputs(export *e, const char *path, et_error *error)
         inputs += e->graph->nodes[i]->op == ET_OP_INPUT;
     e->bindings = et_alloc_zero((size_t)inputs, sizeof *e->bindings);
     int status = needed && e->bindings ? ET_OK : et_alloc_failed(error, 0, "a model to export");
-    for (int i = 0; i < e->graph->count && !status; i++)
-        if (needed[i] && e->graph->nodes[i]->op == ET_OP_INPUT)
-            add_input(e, e->graph->nodes[i]);
+    for (int i = 0; i < e->graph->count && !status; i++) {
+        const et_node *node = e->graph->nodes[i];
+        if (needed[i] && node->op == ET_OP_INPUT)
+            e->bindings[e->binding_count++] =
+                (et_onnx_binding){ .name = node->name,
+                                   .value = e->edges->inputs ? NULL : add_input(e, node) };
+    }
     et_free(needed);
     if (!status && !e->binding_count)
         status = et_fail(error, ET_ECONFIG, "%s: the model reads no field of a batch", path);
+    if (!status && e->edges->inputs)
+        status = replace_inputs(e, error);
+    if (!status)
+        e->rows = rows_of(e->model, e->bindings[0].value);
     return status;
 }
 
@@ -179,10 +206,10 @@ static int add_graph(export *e, et_error *error)
         described sizes;
         const et_result_type *type = &e->outputs[i]->type[0];
         const int rank = describe(&sizes, type->shape);
-        et_onnx_type is = type_of(type->dtype);
+        et_onnx_result result = { e->names[i], values[i], type_of(type->dtype), rank };
         if (e->edges->output && values[i])
-            values[i] = e->edges->output(e->edges->payload, e->model, e->names[i], values[i], &is);
-        et_onnx_output(e->model, values[i], e->names[i], is, sizes.dims, rank);
+            status = e->edges->output(e->edges->payload, e->model, &result, error);
+        et_onnx_output(e->model, result.value, result.name, result.type, sizes.dims, rank);
     }
     return status;
 }

@@ -7,14 +7,27 @@
 
 #include "engine/onnx/onnx_model.h"
 
-/* Called for every input and output, by its name. Returns the value that the graph reads in place
- * of the input, or that is output in place of the output: value itself, or the result of added
- * nodes. Either may be NULL. */
+/* The name of the first dimension of inputs and outputs. */
+#define ET_ONNX_ROWS "batch"
+
+/* An output of a graph: value is float32 of that rank, with rows first. */
+typedef struct et_onnx_result {
+    const char *name, *value;
+    et_onnx_type type;
+    int rank;
+} et_onnx_result;
+
+/* What is around a graph. Each member may be NULL. */
 typedef struct et_onnx_edges {
+    /* Called for every input, by its name. Returns the value that the graph reads in its place:
+     * value itself, or the result of added nodes. */
     const char *(*input)(void *payload, et_onnx *model, const char *name, const char *value);
-    /* type: of the output, which may be changed. */
-    const char *(*output)(void *payload, et_onnx *model, const char *name, const char *value,
-                          et_onnx_type *type);
+    /* Instead of inputs of the graph's fields: adds other inputs, and sets values [count] to what
+     * the graph reads as the fields with these names. */
+    int (*inputs)(void *payload, et_onnx *model, const char *const *names, const char **values,
+                  int count, et_error *error);
+    /* Called for every output. May change name, value and type, and may add outputs. */
+    int (*output)(void *payload, et_onnx *model, et_onnx_result *result, et_error *error);
     void *payload;
 } et_onnx_edges;
 

@@ -16,7 +16,7 @@
 typedef Etude__Onnx__Node node;
 typedef Etude__Onnx__Tensor tensor;
 
-enum { VALUES_MAX = 8192, INPUTS_MAX = 8 };
+enum { VALUES_MAX = 8192, INPUTS_MAX = 64 };
 
 typedef struct values {
     evaluated all[VALUES_MAX];
@@ -44,10 +44,25 @@ static evaluated make(int rank, const int64_t *size)
     return x;
 }
 
+static evaluated make_text(int rank, const int64_t *size)
+{
+    evaluated x = make(rank, size);
+    x.text = calloc((size_t)count_of(&x) + 1, sizeof *x.text);
+    assert_non_null(x.text);
+    return x;
+}
+
+static evaluated make_like(bool text, int rank, const int64_t *size)
+{
+    return text ? make_text(rank, size) : make(rank, size);
+}
+
 static evaluated copy(const evaluated *x)
 {
-    evaluated to = make(x->rank, x->size);
+    evaluated to = make_like(x->text != NULL, x->rank, x->size);
     memcpy(to.data, x->data, (size_t)count_of(x) * sizeof *x->data);
+    if (x->text)
+        memcpy(to.text, x->text, (size_t)count_of(x) * sizeof *x->text);
     return to;
 }
 
@@ -65,8 +80,8 @@ static evaluated make_broadcast(const evaluated *a, const evaluated *b)
     return make(rank, size);
 }
 
-/* The element of x for element `at` of a larger array. */
-static double broadcast(const evaluated *x, const evaluated *to, int64_t at)
+/* The place in x of element `at` of a larger array. */
+static int64_t broadcast_place(const evaluated *x, const evaluated *to, int64_t at)
 {
     int64_t place = 0, step = 1;
     for (int i = x->rank - 1, k = to->rank - 1; k >= 0; i--, k--) {
@@ -77,7 +92,12 @@ static double broadcast(const evaluated *x, const evaluated *to, int64_t at)
         place += x->size[i] == 1 ? 0 : index * step;
         step *= x->size[i];
     }
-    return x->data[place];
+    return place;
+}
+
+static double broadcast(const evaluated *x, const evaluated *to, int64_t at)
+{
+    return x->data[broadcast_place(x, to, at)];
 }
 
 /* ---- operators ---- */
@@ -103,6 +123,18 @@ static double subtract(double a, double b)
 static double multiply(double a, double b)
 {
     return a * b;
+}
+static double divide(double a, double b)
+{
+    return a / b;
+}
+static double both(double a, double b)
+{
+    return a != 0 && b != 0;
+}
+static double is_not_greater(double a, double b)
+{
+    return a <= b;
 }
 static double is_less(double a, double b)
 {
@@ -141,6 +173,9 @@ static const struct {
     { "Add", add },
     { "Sub", subtract },
     { "Mul", multiply },
+    { "Div", divide },
+    { "And", both },
+    { "LessOrEqual", is_not_greater },
     { "Less", is_less },
     { "Equal", is_equal },
     { "Greater", is_greater },
@@ -160,11 +195,17 @@ static evaluated of_pair(pair_fn *fn, const evaluated *a, const evaluated *b)
 
 static evaluated where(const evaluated *condition, const evaluated *a, const evaluated *b)
 {
-    evaluated both = make_broadcast(a, b), to = make_broadcast(condition, &both);
-    for (int64_t i = 0; i < count_of(&to); i++)
-        to.data[i] =
-            broadcast(condition, &to, i) != 0 ? broadcast(a, &to, i) : broadcast(b, &to, i);
-    free(both.data);
+    evaluated pair = make_broadcast(a, b), to = make_broadcast(condition, &pair);
+    assert_true(!a->text == !b->text);
+    if (a->text)
+        to.text = calloc((size_t)count_of(&to) + 1, sizeof *to.text);
+    for (int64_t i = 0; i < count_of(&to); i++) {
+        const evaluated *from = broadcast(condition, &to, i) != 0 ? a : b;
+        to.data[i] = broadcast(from, &to, i);
+        if (a->text)
+            to.text[i] = from->text[broadcast_place(from, &to, i)];
+    }
+    free(pair.data);
     return to;
 }
 
@@ -258,7 +299,7 @@ static evaluated gather(const node *n, const evaluated *x, const evaluated *ids)
         if (i != axis)
             size[rank++] = x->size[i];
     }
-    evaluated to = make(rank, size);
+    evaluated to = make_like(x->text != NULL, rank, size);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < many; k++) {
             int64_t id = (int64_t)ids->data[k];
@@ -267,7 +308,80 @@ static evaluated gather(const node *n, const evaluated *x, const evaluated *ids)
             memcpy(to.data + (o * many + k) * inner,
                    x->data + (o * all + (id < 0 ? id + all : id)) * inner,
                    (size_t)inner * sizeof *to.data);
+            for (int64_t i = 0; x->text && i < inner; i++)
+                to.text[(o * many + k) * inner + i] =
+                    x->text[(o * all + (id < 0 ? id + all : id)) * inner + i];
         }
+    return to;
+}
+
+/* The last dimension, of one element. */
+static evaluated squeeze(const evaluated *x, const evaluated *axes)
+{
+    assert_true(count_of(axes) == 1 && axes->data[0] == (double)(x->rank - 1));
+    assert_int_equal(x->size[x->rank - 1], 1);
+    evaluated to = make(x->rank - 1, x->size);
+    memcpy(to.data, x->data, (size_t)count_of(x) * sizeof *x->data);
+    return to;
+}
+
+static evaluated one_hot(const evaluated *index, const evaluated *depth, const evaluated *off_on)
+{
+    const int64_t size[] = { index->size[0], (int64_t)depth->data[0] };
+    assert_int_equal(index->rank, 1);
+    evaluated to = make(2, size);
+    for (int64_t i = 0; i < count_of(&to); i++)
+        to.data[i] = off_on->data[index->data[i / size[1]] == (double)(i % size[1])];
+    return to;
+}
+
+/* Of the last dimension, which is then gone. */
+static evaluated argmax(const node *n, const evaluated *x)
+{
+    const int64_t width = x->size[x->rank - 1];
+    assert_true(attribute(n, "axis", 0) == x->rank - 1 && !attribute(n, "keepdims", 1));
+    evaluated to = make(x->rank - 1, x->size);
+    for (int64_t i = 0; i < count_of(&to); i++)
+        for (int64_t k = 1; k < width; k++)
+            if (x->data[i * width + k] > x->data[i * width + (int64_t)to.data[i]])
+                to.data[i] = (double)k;
+    return to;
+}
+
+static const Etude__Onnx__Attribute *find_attribute(const node *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (!strcmp(n->attribute[i]->name, name))
+            return n->attribute[i];
+    return NULL;
+}
+
+/* Whether key k of a LabelEncoder is element i. */
+static bool is_key(const Etude__Onnx__Attribute *keys, size_t k, const evaluated *x, int64_t i)
+{
+    if (!x->text)
+        return (double)keys->ints[k] == x->data[i];
+    return keys->strings[k].len == strlen(x->text[i]) &&
+           !memcmp(keys->strings[k].data, x->text[i], keys->strings[k].len);
+}
+
+static evaluated encode_labels(const node *n, const evaluated *x)
+{
+    const Etude__Onnx__Attribute *keys =
+        find_attribute(n, x->text ? "keys_strings" : "keys_int64s");
+    const Etude__Onnx__Attribute *places = find_attribute(n, "values_int64s");
+    assert_non_null(keys);
+    assert_non_null(places);
+    assert_string_equal(n->domain, "ai.onnx.ml");
+    const size_t count = x->text ? keys->n_strings : keys->n_ints;
+    assert_int_equal(count, places->n_ints);
+    evaluated to = make(x->rank, x->size);
+    for (int64_t i = 0; i < count_of(x); i++) {
+        size_t k = 0;
+        while (k < count && !is_key(keys, k, x, i))
+            k++;
+        to.data[i] = (double)(k < count ? places->ints[k] : attribute(n, "default_int64", -1));
+    }
     return to;
 }
 
@@ -347,6 +461,24 @@ static evaluated of_each(const node *n, const evaluated *x)
             to.data[i] = larger(x->data[i], 0);
         else if (!strcmp(n->op_type, "IsNaN"))
             to.data[i] = isnan(x->data[i]);
+        else if (!strcmp(n->op_type, "IsInf"))
+            to.data[i] = isinf(x->data[i]) != 0;
+        else if (!strcmp(n->op_type, "Floor"))
+            to.data[i] = floor(x->data[i]);
+        else if (!strcmp(n->op_type, "Abs"))
+            to.data[i] = fabs(x->data[i]);
+        else if (!strcmp(n->op_type, "Neg"))
+            to.data[i] = -x->data[i];
+        else if (!strcmp(n->op_type, "Log"))
+            to.data[i] = log(x->data[i]);
+        else if (!strcmp(n->op_type, "Sqrt"))
+            to.data[i] = sqrt(x->data[i]);
+        else if (!strcmp(n->op_type, "Cast") && attribute(n, "to", 0) == 1)
+            to.data[i] = (double)(float)x->data[i];
+        else if (!strcmp(n->op_type, "Cast") && attribute(n, "to", 0) == 7)
+            to.data[i] = trunc(x->data[i]);
+        else if (!strcmp(n->op_type, "Cast") && attribute(n, "to", 0) == 9)
+            to.data[i] = x->data[i] != 0;
         else if (!strcmp(n->op_type, "Cos"))
             to.data[i] = cos(x->data[i]);
         else if (!strcmp(n->op_type, "Tanh"))
@@ -358,7 +490,8 @@ static evaluated of_each(const node *n, const evaluated *x)
     return to;
 }
 
-static const char *const ones[] = { "Relu", "IsNaN", "Identity", "Cast",
+static const char *const ones[] = { "Relu", "IsNaN", "IsInf",    "Floor",  "Abs",
+                                    "Neg",  "Log",   "Sqrt",     "Cast",   "Identity",
                                     "Cos",  "Tanh",  "Softplus", "Sigmoid" };
 
 static evaluated compute(const node *n, const evaluated *const *in)
@@ -386,6 +519,14 @@ static evaluated compute(const node *n, const evaluated *const *in)
         return reshape(in[0], in[1]);
     if (!strcmp(op, "Gather"))
         return gather(n, in[0], in[1]);
+    if (!strcmp(op, "Squeeze"))
+        return squeeze(in[0], in[1]);
+    if (!strcmp(op, "OneHot"))
+        return one_hot(in[0], in[1], in[2]);
+    if (!strcmp(op, "ArgMax"))
+        return argmax(n, in[0]);
+    if (!strcmp(op, "LabelEncoder"))
+        return encode_labels(n, in[0]);
     if (!strcmp(op, "Unsqueeze"))
         return unsqueeze(in[0], in[1]);
     if (!strcmp(op, "Gemm"))
@@ -414,9 +555,28 @@ static void put(values *v, const char *name, evaluated x)
     v->all[v->count++] = x;
 }
 
-/* float 1, int64 7, double 11 */
+static evaluated constant_texts(const tensor *t)
+{
+    evaluated x = make_text((int)t->n_dims, t->dims);
+    size_t all = 0;
+    assert_int_equal(t->n_string_data, (size_t)count_of(&x));
+    for (size_t i = 0; i < t->n_string_data; i++)
+        all += t->string_data[i].len + 1;
+    char *at = x.bytes = calloc(all + 1, 1);
+    assert_non_null(at);
+    for (size_t i = 0; i < t->n_string_data; i++) {
+        memcpy(at, t->string_data[i].data, t->string_data[i].len);
+        x.text[i] = at;
+        at += t->string_data[i].len + 1;
+    }
+    return x;
+}
+
+/* float 1, int64 7, text 8, double 11 */
 static evaluated constant(const tensor *t)
 {
+    if (t->data_type == 8)
+        return constant_texts(t);
     evaluated x = make((int)t->n_dims, t->dims);
     const size_t bytes = t->data_type == 1 ? 4 : 8;
     assert_true(t->data_type == 1 || t->data_type == 7 || t->data_type == 11);
@@ -438,34 +598,75 @@ static evaluated constant(const tensor *t)
     return x;
 }
 
-evaluated evaluate(const char *path, const evaluated *inputs, size_t count)
+struct evaluated_model {
+    values v;
+    Etude__Onnx__Model *model;
+};
+
+evaluated_model *evaluated_open(const char *path, const evaluated *inputs, size_t count)
 {
-    static values v;
     char *bytes;
     size_t length;
-    v.count = 0;
+    evaluated_model *self = calloc(1, sizeof *self);
+    assert_non_null(self);
     assert_int_equal(et_file_read(&bytes, &length, path, 1 << 24, NULL), ET_OK);
-    Etude__Onnx__Model *model = etude__onnx__model__unpack(NULL, length, (uint8_t *)bytes);
-    assert_non_null(model);
-    const Etude__Onnx__Graph *graph = model->graph;
+    self->model = etude__onnx__model__unpack(NULL, length, (uint8_t *)bytes);
+    et_free(bytes);
+    assert_non_null(self->model);
+    const Etude__Onnx__Graph *graph = self->model->graph;
+    values *v = &self->v;
     assert_int_equal(graph->n_input, count);
-    assert_int_equal(graph->n_output, 1);
     for (size_t i = 0; i < count; i++)
-        put(&v, inputs[i].name, copy(&inputs[i]));
+        put(v, inputs[i].name, copy(&inputs[i]));
+    for (size_t i = 0; i < count; i++)
+        find(v, graph->input[i]->name);
     for (size_t i = 0; i < graph->n_initializer; i++)
-        put(&v, graph->initializer[i]->name, constant(graph->initializer[i]));
+        put(v, graph->initializer[i]->name, constant(graph->initializer[i]));
     for (size_t i = 0; i < graph->n_node; i++) {
         const node *n = graph->node[i];
         const evaluated *in[INPUTS_MAX];
         assert_true(n->n_input <= INPUTS_MAX);
         for (size_t k = 0; k < n->n_input; k++)
-            in[k] = find(&v, n->input[k]);
-        put(&v, n->output[0], compute(n, in));
+            in[k] = find(v, n->input[k]);
+        put(v, n->output[0], compute(n, in));
     }
-    evaluated found = copy(find(&v, graph->output[0]->name));
-    for (size_t i = 0; i < v.count; i++)
-        free(v.all[i].data);
-    etude__onnx__model__free_unpacked(model, NULL);
-    et_free(bytes);
+    return self;
+}
+
+const evaluated *evaluated_output(const evaluated_model *model, const char *name)
+{
+    const Etude__Onnx__Graph *graph = model->model->graph;
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (!strcmp(graph->output[i]->name, name))
+            return find(&model->v, name);
+    fail_msg("there is no output %s", name);
+    return NULL;
+}
+
+const char *evaluated_note(const evaluated_model *model, const char *key)
+{
+    for (size_t i = 0; i < model->model->n_metadata_props; i++)
+        if (!strcmp(model->model->metadata_props[i]->key, key))
+            return model->model->metadata_props[i]->value;
+    return NULL;
+}
+
+void evaluated_close(evaluated_model *model)
+{
+    for (size_t i = 0; i < model->v.count; i++) {
+        free(model->v.all[i].data);
+        free(model->v.all[i].text);
+        free(model->v.all[i].bytes);
+    }
+    etude__onnx__model__free_unpacked(model->model, NULL);
+    free(model);
+}
+
+evaluated evaluate(const char *path, const evaluated *inputs, size_t count)
+{
+    evaluated_model *model = evaluated_open(path, inputs, count);
+    assert_int_equal(model->model->graph->n_output, 1);
+    evaluated found = copy(find(&model->v, model->model->graph->output[0]->name));
+    evaluated_close(model);
     return found;
 }

@@ -39,7 +39,7 @@ for model in linear feed_forward mlp resnet ft_transformer realmlp tabm pack; do
     [ $model != pack ] || few="--set task.model.pack.members=3,task.model.pack.width=16"
     run "$etude" train $model --experiment tabular/$model --data train.csv --target kind \
         --steps 20 $few
-    run "$etude" export $model --format onnx --output $model.onnx
+    run "$etude" export $model --format onnx --inputs encoded --output $model.onnx
     "$etude" predict $model <rows.csv >$model.jsonl
     run "$python" "$here/run_exports.py" table $model.onnx $model/metadata.json rows.csv $model.jsonl
 done

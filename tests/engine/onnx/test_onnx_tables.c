@@ -237,8 +237,10 @@ static void compare(const table *t, const char *model)
         memcpy(x + i * wide, t->rows[i].x, (size_t)wide * sizeof *x);
         memcpy(ids + i * IDS, t->rows[i].ids, IDS * sizeof *ids);
     }
-    const evaluated inputs[] = { { "X", 2, { t->count, wide }, x },
-                                 { "ids", 2, { t->count, IDS }, ids } };
+    const evaluated inputs[] = {
+        { .name = "X", .rank = 2, .size = { t->count, wide }, .data = x },
+        { .name = "ids", .rank = 2, .size = { t->count, IDS }, .data = ids }
+    };
     snprintf(path, sizeof path, "%s.onnx", model);
     evaluated found = evaluate(path, inputs, 2);
     assert_int_equal(found.rank, 2);
@@ -264,7 +266,7 @@ static void check_run(const char *run)
     static table t;
     char path[64];
     et_error error = ET_ERROR_INIT;
-    const et_export_options options = { .format = "onnx" };
+    const et_export_options options = { .format = "onnx", .inputs = "encoded" };
     t = (table){ .count = 0 };
     if (et_predictor_open(&t.predictor, run, NULL, &error))
         fail_msg("%s", error.text);
@@ -365,7 +367,7 @@ static void test_onnx_tables__defaults(void **state)
     bad_release(&end);
     static table t;
     et_error error = ET_ERROR_INIT;
-    const et_export_options options = { .format = "onnx" };
+    const et_export_options options = { .format = "onnx", .inputs = "encoded" };
     t = (table){ .count = 0 };
     assert_int_equal(et_predictor_open(&t.predictor, "defaults", NULL, &error), ET_OK);
     t.x = et_encoder_field(encoder_of(&t), 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "data/table/features/emit.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/date_text.h"
 
@@ -53,9 +54,23 @@ static int no_date(const et_fitted *f, const et_reading *value, et_error *error)
                    value->text);
 }
 
-int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+/* Columns of a part with that value. */
+static float *put_part(float *out, int k, int value)
 {
     static const double turn = 6.283185307179586;
+    if (!cycle[k]) {
+        *out++ = (float)((value - 1970) / 100.0);
+        return out;
+    }
+    double position = (double)value / cycle[k];
+    *out++ = (float)position;
+    *out++ = (float)sin(turn * position);
+    *out++ = (float)cos(turn * position);
+    return out;
+}
+
+int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
     et_date when;
     float *out = to;
     if (value->missing) {
@@ -70,18 +85,99 @@ int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_erro
         return no_date(f, value, error);
     const int part[PART_COUNT] = { when.year,    when.month, when.day,
                                    when.weekday, when.hour,  when.minute };
-    for (int k = 0; k < PART_COUNT; k++) {
-        if (!(f->parts >> k & 1))
-            continue;
-        if (!cycle[k]) {
-            *out++ = (float)((part[k] - 1970) / 100.0);
-            continue;
-        }
-        double position = (double)part[k] / cycle[k];
-        *out++ = (float)position;
-        *out++ = (float)sin(turn * position);
-        *out++ = (float)cos(turn * position);
-    }
+    for (int k = 0; k < PART_COUNT; k++)
+        if (f->parts >> k & 1)
+            out = put_part(out, k, part[k]);
     et_assert_equal(out - (float *)to, f->width);
     return ET_OK;
+}
+
+/* ---- as nodes ---- */
+
+static const char *plus(et_onnx *to, const char *x, double y)
+{
+    return et_onnx_call(to, "Add", x, et_emit_number(to, y));
+}
+
+static const char *times(et_onnx *to, const char *x, double y)
+{
+    return et_onnx_call(to, "Mul", x, et_emit_number(to, y));
+}
+
+static const char *minus(et_onnx *to, const char *x, const char *y)
+{
+    return et_onnx_call(to, "Sub", x, y);
+}
+
+/* How many whole y are in x. */
+static const char *whole(et_onnx *to, const char *x, double y)
+{
+    return et_onnx_call(to, "Floor", et_onnx_call(to, "Div", x, et_emit_number(to, y)));
+}
+
+/* What is left of x then. */
+static const char *rest(et_onnx *to, const char *x, const char *count, double y)
+{
+    return minus(to, x, times(to, count, y));
+}
+
+/* Year, month and day from the days since 1970. A year of 365.2425 days begins with March here, so
+ * that a leap day is its last one: months from March on have 153 days in five. */
+static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_COUNT])
+{
+    const char *since = plus(to, days, 719468), *era = whole(to, since, 146097);
+    const char *day = rest(to, since, era, 146097); /* of 400 years */
+    const char *leaps = minus(to, whole(to, day, 1460), whole(to, day, 36524));
+    leaps = et_onnx_call(to, "Add", leaps, whole(to, day, 146096));
+    const char *year = whole(to, minus(to, day, leaps), 365); /* of 400 */
+    const char *before = et_onnx_call(to, "Add", times(to, year, 365), whole(to, year, 4));
+    day = minus(to, day, minus(to, before, whole(to, year, 100))); /* of the year */
+    const char *month = whole(to, plus(to, times(to, day, 5), 2), 153);
+    day = minus(to, day, whole(to, plus(to, times(to, month, 153), 2), 5));
+    const char *next = et_onnx_call(to, "Less", et_emit_number(to, 9.5), month); /* January on */
+    next = et_emit_cast(to, next, ET_ONNX_F64);
+    year = et_onnx_call(to, "Add", year, times(to, era, 400));
+    part[0] = et_onnx_call(to, "Add", year, next);
+    part[1] = plus(to, rest(to, month, next, 12), 2);
+    part[2] = day;
+}
+
+/* The columns of a part, float32 [rows, 1 or 3]: of a cycle looked up in all that it has. */
+static const char *emit_part(et_onnx *to, int k, const char *part)
+{
+    float table[3 * 60], *end = table;
+    if (!cycle[k])
+        return et_emit_cast(to,
+                            et_onnx_call(to, "Div", plus(to, part, -1970), et_emit_number(to, 100)),
+                            ET_ONNX_F32);
+    for (int i = 0; i < cycle[k]; i++)
+        end = put_part(end, k, i);
+    et_assert_equal(end - table, 3 * cycle[k]);
+    return et_onnx_call(to, "Gather", et_onnx_array(to, table, et_shape_2(cycle[k], 3)),
+                        et_emit_flat(to, et_emit_cast(to, part, ET_ONNX_I64)));
+}
+
+const char *et_date_emit(et_emitting *e)
+{
+    et_onnx *to = e->to;
+    const char *part[PART_COUNT], *columns[PART_COUNT];
+    int count = 0;
+    const char *sound = et_onnx_call(
+        to, "And",
+        et_onnx_call(to, "GreaterOrEqual", e->x, et_emit_number(to, ET_DATE_SECONDS_LEAST)),
+        et_onnx_call(to, "Less", e->x, et_emit_number(to, ET_DATE_SECONDS_END)));
+    const char *seconds = et_onnx_call(to, "Where", sound, e->x, et_emit_number(to, 0));
+    const char *days = whole(to, seconds, ET_DATE_DAY);
+    const char *minutes = whole(to, rest(to, seconds, days, ET_DATE_DAY), 60);
+    emit_calendar(to, days, part);
+    part[3] = plus(to, days, 3);
+    part[3] = rest(to, part[3], whole(to, part[3], 7), 7);
+    part[4] = whole(to, minutes, 60);
+    part[5] = rest(to, minutes, part[4], 60);
+    for (int k = 0; k < PART_COUNT; k++)
+        if (e->fitted[0]->parts >> k & 1)
+            columns[count++] = emit_part(to, k, part[k]);
+    const char *all = et_onnx_node(to, "Concat", columns, count);
+    et_onnx_set_int(to, "axis", 1);
+    return et_onnx_call(to, "Where", sound, all, et_onnx_float(to, NAN));
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/assert.h"
+#include "data/table/features/emit.h"
 #include "data/table/features/transforms.h"
 
 #define TERMS 8
@@ -46,6 +47,42 @@ static double divide(const quotient *of, double r)
         below = below * r + of->below[i];
     }
     return above / below;
+}
+
+static const char *emit_polynomial(et_onnx *to, const double *terms, const char *r)
+{
+    const char *y = et_emit_number(to, terms[0]);
+    for (int i = 1; i < TERMS; i++)
+        y = et_onnx_call(to, "Add", et_onnx_call(to, "Mul", y, r), et_emit_number(to, terms[i]));
+    return y;
+}
+
+static const char *emit_quotient(et_onnx *to, const quotient *of, const char *r)
+{
+    return et_onnx_call(to, "Div", emit_polynomial(to, of->above, r),
+                        emit_polynomial(to, of->below, r));
+}
+
+const char *et_normal_quantile_emit(et_onnx *to, const char *p)
+{
+    const char *q = et_onnx_call(to, "Sub", p, et_emit_number(to, 0.5));
+    const char *inner =
+        et_onnx_call(to, "Sub", et_emit_number(to, 0.180625), et_onnx_call(to, "Mul", q, q));
+    const char *middle = et_onnx_call(to, "Mul", q, emit_quotient(to, &centre, inner));
+    const char *less =
+        et_onnx_call(to, "Min", p, et_onnx_call(to, "Sub", et_emit_number(to, 1), p));
+    const char *r =
+        et_onnx_call(to, "Sqrt", et_onnx_call(to, "Neg", et_onnx_call(to, "Log", less)));
+    const char *z =
+        et_onnx_call(to, "Where", et_onnx_call(to, "LessOrEqual", r, et_emit_number(to, 5)),
+                     emit_quotient(to, &near, et_onnx_call(to, "Sub", r, et_emit_number(to, 1.6))),
+                     emit_quotient(to, &far, et_onnx_call(to, "Sub", r, et_emit_number(to, 5))));
+    z = et_onnx_call(to, "Where", et_onnx_call(to, "Less", q, et_emit_number(to, 0)),
+                     et_onnx_call(to, "Neg", z), z);
+    return et_onnx_call(
+        to, "Where",
+        et_onnx_call(to, "LessOrEqual", et_onnx_call(to, "Abs", q), et_emit_number(to, 0.425)),
+        middle, z);
 }
 
 double et_normal_quantile(double p)

@@ -1,6 +1,7 @@
 /* A transform is two functions: fit reads what it needs from schema, metadata and spec, and apply
  * writes the columns of a value. Numbers are computed in double and stored as float. A result that
- * is not finite is an error, so no NaN gets into a model.
+ * is not finite is an error, so no NaN gets into a model. emit adds the same arithmetic to an ONNX
+ * model, in the same order and in double.
  *
  * standardize, scale and identity are one line, base + (x - offset) / divisor * span. A constant
  * column has span 0, so nothing is divided by zero. */
@@ -12,10 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "data/table/features/emit.h"
 #include "data/table/features/label_yes.h"
 #include "data/table/features/words.h"
+#include "data/table/rows/number.h"
 
 /* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
  * nanoseconds since 1970 that differ by a millisecond are above it. */
@@ -183,6 +187,25 @@ static uint64_t hash_of(const et_reading *value)
                           : et_checksum(value->text, value->length);
 }
 
+/* ---- what emitting shares ---- */
+
+static const char *refuse(et_emitting *e, const char *why)
+{
+    e->refused = why;
+    return NULL;
+}
+
+/* Node op of x and a number of each of fitted, member: its offset. */
+static const char *with_each(const et_emitting *e, const char *op, const char *x, size_t member)
+{
+    double *all = et_alloc((size_t)e->count, sizeof *all);
+    for (int i = 0; all && i < e->count; i++)
+        memcpy(&all[i], (const char *)e->fitted[i] + member, sizeof *all);
+    const char *y = et_onnx_call(e->to, op, x, all ? et_onnx_doubles(e->to, all, e->count) : NULL);
+    et_free(all);
+    return y;
+}
+
 /* ---- lines: identity, scale, standardize ---- */
 
 static void fit_identity(et_fitted *fitted, const et_fitting *with)
@@ -197,6 +220,24 @@ static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_
         return put_number(to, f->missing, 0, error);
     return put_number(to, f->base + (x - f->offset) / f->divisor * f->span, x, error);
 }
+
+/* (x - offset) / divisor * span */
+static const char *emit_deviation(const et_emitting *e)
+{
+    const char *y = with_each(e, "Sub", e->x, offsetof(et_fitted, offset));
+    y = with_each(e, "Div", y, offsetof(et_fitted, divisor));
+    return with_each(e, "Mul", y, offsetof(et_fitted, span));
+}
+
+static const char *emit_line(et_emitting *e)
+{
+    return et_emit_cast(e->to, with_each(e, "Add", emit_deviation(e), offsetof(et_fitted, base)),
+                        ET_ONNX_F32);
+}
+
+#define emit_identity    emit_line
+#define emit_scale       emit_line
+#define emit_standardize emit_line
 
 static int apply_identity(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
@@ -266,6 +307,17 @@ static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_e
     return put_number(to, log1p(x), x, error);
 }
 
+/* ln(u) - ((u - 1) - x) / u with u = x + 1 has log1p's precision. */
+static const char *emit_log(et_emitting *e)
+{
+    et_onnx *to = e->to;
+    const char *one = et_emit_number(to, 1), *u = et_onnx_call(to, "Add", e->x, one);
+    const char *rounding = et_onnx_call(to, "Sub", et_onnx_call(to, "Sub", u, one), e->x);
+    const char *y =
+        et_onnx_call(to, "Sub", et_onnx_call(to, "Log", u), et_onnx_call(to, "Div", rounding, u));
+    return et_emit_cast(to, y, ET_ONNX_F32);
+}
+
 static void fit_quantile(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -317,6 +369,22 @@ static int apply_robust(const et_fitted *f, const et_reading *value, void *to, e
     return put_number(to, z / hypot(1, z / ROBUST_MOST), x, error);
 }
 
+/* A z beyond LARGE has the same root as LARGE; an infinite one gives NaN. */
+static const char *emit_robust(et_emitting *e)
+{
+    const double LARGE = 1e150;
+    et_onnx *to = e->to;
+    const char *all = emit_deviation(e);
+    const char *z = et_onnx_call(to, "Max", et_emit_number(to, -LARGE),
+                                 et_onnx_call(to, "Min", et_emit_number(to, LARGE), all));
+    const char *third = et_onnx_call(to, "Div", z, et_emit_number(to, ROBUST_MOST));
+    const char *root =
+        et_onnx_call(to, "Add", et_emit_number(to, 1), et_onnx_call(to, "Mul", third, third));
+    const char *y = et_onnx_call(to, "Div", z, et_onnx_call(to, "Sqrt", root));
+    y = et_onnx_call(to, "Add", y, et_onnx_call(to, "Sub", all, all));
+    return et_emit_cast(to, y, ET_ONNX_F32);
+}
+
 /* How many points are below x, or not above it. */
 static int points_below(const et_fitted *f, double x, bool or_equal)
 {
@@ -357,6 +425,38 @@ static int apply_quantile(const et_fitted *f, const et_reading *value, void *to,
     return put_number(to, z, value->number, error);
 }
 
+/* Portions of all, float64 [rows, count]; a constant column has the middle, which gives 0. */
+static const char *emit_portions(const et_emitting *e)
+{
+    const char **parts = et_alloc_zero((size_t)e->count, sizeof *parts), *y = NULL;
+    for (int i = 0; parts && i < e->count; i++) {
+        const et_fitted *f = e->fitted[i];
+        const int64_t at = i;
+        const char *x = et_onnx_call(e->to, "Gather", e->x, et_onnx_ints(e->to, &at, 1));
+        et_onnx_set_int(e->to, "axis", 1);
+        parts[i] = f->point[0] < f->point[f->points - 1]
+                       ? et_emit_portion(e->to, f, x)
+                       : et_onnx_call(e->to, "Add", et_emit_number(e->to, 0.5),
+                                      et_onnx_call(e->to, "Mul", x, et_emit_number(e->to, 0)));
+    }
+    y = parts ? et_onnx_node(e->to, "Concat", parts, e->count) : NULL;
+    et_onnx_set_int(e->to, "axis", 1);
+    et_free(parts);
+    return y;
+}
+
+static const char *emit_quantile(et_emitting *e)
+{
+    et_onnx *to = e->to;
+    const char *low = et_emit_number(to, -NORMAL_END), *high = et_emit_number(to, NORMAL_END);
+    const char *p = emit_portions(e), *z = et_normal_quantile_emit(to, p);
+    z = et_onnx_call(to, "Max", low, et_onnx_call(to, "Min", high, z));
+    z = et_onnx_call(to, "Where", et_onnx_call(to, "Less", p, et_emit_number(to, 1)), z, high);
+    z = et_onnx_call(to, "Where", et_onnx_call(to, "LessOrEqual", p, et_emit_number(to, 0)), low,
+                     z);
+    return et_emit_cast(to, z, ET_ONNX_F32);
+}
+
 static void fit_missing(et_fitted *fitted, const et_fitting *with)
 {
     const char **names = columns(fitted, with, 1);
@@ -368,6 +468,11 @@ static int apply_missing(const et_fitted *f, const et_reading *value, void *to, 
 {
     (void)f;
     return put_number(to, value->missing, 0, error);
+}
+
+static const char *emit_missing(et_emitting *e)
+{
+    return et_onnx_float(e->to, 0);
 }
 
 /* ---- one of several columns: bucketize, one-hot ---- */
@@ -410,6 +515,14 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
     return ET_OK;
 }
 
+static const char *emit_bucketize(et_emitting *e)
+{
+    const et_fitted *f = e->fitted[0];
+    const char *points = et_onnx_doubles(e->to, f->point, f->points);
+    const char *index = et_emit_count(e->to, et_onnx_call(e->to, "LessOrEqual", points, e->x));
+    return et_emit_one_hot(e->to, index, f->width);
+}
+
 static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 {
     fitted->labels = entries(with);
@@ -436,6 +549,84 @@ static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, 
     return ET_OK;
 }
 
+/* Below it a double that is whole is an int64. */
+#define INT64_END 9223372036854775808.0
+
+/* The numbers of labels, and their indices: of those that label_of can find. keys: room for all of
+ * them, as for indices. Returns how many; -1: one is no int64. */
+static int number_labels(const et_fitted *f, int64_t *keys, int64_t *indices)
+{
+    int count = 0;
+    for (int i = 0; i < et_dictionary_count(f->labels); i++) {
+        const char *text = et_dictionary_texts(f->labels)[i];
+        et_reading value = { .numeric = true };
+        if (!et_number_is(et_number_parse(&value.number, text, strlen(text))) ||
+            label_of(f, &value) != i)
+            continue;
+        if (fabs(value.number) >= INT64_END)
+            return -1;
+        keys[count] = (int64_t)value.number;
+        indices[count++] = i;
+    }
+    return count;
+}
+
+/* The indices of keys [count], int64 [rows, 1]: of whole numbers that an int64 can be. */
+static const char *emit_encoder(const et_emitting *e, const int64_t *keys, const int64_t *indices,
+                                int count, int64_t unknown)
+{
+    et_onnx *to = e->to;
+    const char *whole = et_onnx_call(to, "Equal", et_onnx_call(to, "Floor", e->x), e->x);
+    const char *fits =
+        et_onnx_call(to, "Less", et_onnx_call(to, "Abs", e->x), et_emit_number(to, INT64_END));
+    const char *sound = et_onnx_call(to, "And", whole, fits);
+    const char *x = et_onnx_call(to, "Where", sound, e->x, et_emit_number(to, 0));
+    const char *index = et_onnx_call(to, "LabelEncoder", et_emit_cast(to, x, ET_ONNX_I64));
+    et_onnx_use_ml(to);
+    et_onnx_set_ints(to, "keys_int64s", keys, count);
+    et_onnx_set_ints(to, "values_int64s", indices, count);
+    et_onnx_set_int(to, "default_int64", unknown);
+    return et_onnx_call(to, "Where", sound, index, et_onnx_int(to, unknown));
+}
+
+static const char *emit_number_labels(et_emitting *e, int64_t unknown)
+{
+    const et_fitted *f = e->fitted[0];
+    const size_t room = (size_t)et_dictionary_count(f->labels);
+    int64_t *keys = et_alloc(2 * room, sizeof *keys), *indices = keys + room;
+    int count = keys ? number_labels(f, keys, indices) : 0;
+    const char *index = count > 0 ? emit_encoder(e, keys, indices, count, unknown)
+                        : count   ? refuse(e, "a category is a number beyond 64 bits")
+                                  : refuse(e, "no category is a whole number");
+    et_free(keys);
+    return index;
+}
+
+/* label_of, int64 [rows, 1], or unknown. */
+static const char *emit_labels(et_emitting *e, int64_t unknown)
+{
+    const et_dictionary *labels = e->fitted[0]->labels;
+    const int count = et_dictionary_count(labels);
+    if (!e->text)
+        return emit_number_labels(e, unknown);
+    int64_t *indices = et_alloc((size_t)count, sizeof *indices);
+    for (int i = 0; indices && i < count; i++)
+        indices[i] = i;
+    const char *index = et_onnx_call(e->to, "LabelEncoder", indices ? e->x : NULL);
+    et_onnx_use_ml(e->to);
+    et_onnx_set_texts(e->to, "keys_strings", et_dictionary_texts(labels), count);
+    et_onnx_set_ints(e->to, "values_int64s", indices, count);
+    et_onnx_set_int(e->to, "default_int64", unknown);
+    et_free(indices);
+    return index;
+}
+
+static const char *emit_one_hot(et_emitting *e)
+{
+    const int64_t width = e->fitted[0]->width;
+    return et_emit_one_hot(e->to, emit_labels(e, width - 1), width);
+}
+
 /* ---- ids: embed, hash, cross ---- */
 
 static void fit_embed(et_fitted *fitted, const et_fitting *with)
@@ -451,6 +642,11 @@ static int apply_embed(const et_fitted *f, const et_reading *value, void *to, et
     (void)error;
     int index = value->missing ? -1 : label_of(f, value);
     return put_id(to, value->missing ? f->cardinality - 1 : index < 0 ? f->unknown : index);
+}
+
+static const char *emit_embed(et_emitting *e)
+{
+    return emit_labels(e, e->fitted[0]->unknown);
 }
 
 static void fit_hash(et_fitted *fitted, const et_fitting *with)
@@ -490,6 +686,13 @@ static int apply_cross(const et_fitted *f, const et_reading *values, void *to, e
     }
     return put_id(to, (int64_t)(missing ? buckets : hash % buckets));
 }
+
+static const char *emit_hash(et_emitting *e)
+{
+    return refuse(e, "ONNX has no operator for the hash of a value");
+}
+
+#define emit_cross emit_hash
 
 /* ---- target ---- */
 
@@ -647,7 +850,8 @@ static int apply_written(const et_fitted *f, const et_reading *value, void *to, 
 }
 
 const et_transform_row et_transform_written = { "written", ET_OVER_NUMBERS, ET_GIVES_TARGET,
-                                                0,         fit_written,     apply_written };
+                                                0,         fit_written,     apply_written,
+                                                NULL };
 
 /* ---- date: see date.c ---- */
 
@@ -659,6 +863,11 @@ static void fit_date(et_fitted *fitted, const et_fitting *with)
 static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     return et_date_apply(f, value, to, error);
+}
+
+static const char *emit_date(et_emitting *e)
+{
+    return et_date_emit(e);
 }
 
 /* ---- words: see words.c ---- */
@@ -673,14 +882,24 @@ static int apply_words(const et_fitted *f, const et_reading *value, void *to, et
     return et_words_apply(f, value, to, error);
 }
 
+static const char *emit_words(et_emitting *e)
+{
+    return refuse(e, "ONNX has no operator for the words of a text");
+}
+
 /* ---- the table ---- */
 
-#define fit_none   NULL
-#define apply_none NULL
+#define fit_none    NULL
+#define apply_none  NULL
+#define emit_none   NULL
+#define emit_target NULL
+#define emit_weight NULL
 
 const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT] = {
 #define TRANSFORM(constant, function, word, over, gives, takes)                                    \
-    [ET_TRANSFORM_##constant] = { word, over, gives, takes, fit_##function, apply_##function },
+    [ET_TRANSFORM_##constant] = { word,           over,           gives,                           \
+                                  takes,          fit_##function, apply_##function,                \
+                                  emit_##function },
 #include "data/table/features/transforms.def"
 #undef TRANSFORM
 };

@@ -10,6 +10,7 @@
 #include "base/text/problems.h"
 #include "data/table/analysis/dictionary.h"
 #include "data/table/features/encoder.h"
+#include "engine/onnx/onnx_model.h"
 
 typedef enum et_transform_over {
     ET_OVER_NOTHING,
@@ -79,6 +80,20 @@ typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
 typedef int et_transform_apply_fn(const et_fitted *fitted, const et_reading *values, void *to,
                                   et_error *error);
 
+/* What emit adds to a model: apply as nodes. */
+typedef struct et_emitting {
+    et_onnx *to;
+    const et_fitted *const *fitted; /* [count]: 1; or several that read and give one number each */
+    int count;
+    const char *x; /* float64 [rows, count], a time in seconds since 1970; or text [rows, 1] */
+    bool text;     /* x is text */
+    const char *refused; /* set: why ONNX cannot express it */
+} et_emitting;
+
+/* Returns what apply gives for values that are there: float32 [rows, columns], or int64 [rows, 1]
+ * for ids. NaN: apply refuses the value. Results for missing values are replaced by the caller. */
+typedef const char *et_transform_emit_fn(et_emitting *e);
+
 typedef struct et_transform_row {
     const char *name;
     et_transform_over over;
@@ -86,6 +101,7 @@ typedef struct et_transform_row {
     unsigned takes;
     et_transform_fit_fn *fit; /* NULL: the transform makes no columns itself */
     et_transform_apply_fn *apply;
+    et_transform_emit_fn *emit; /* NULL: no model reads it */
 } et_transform_row;
 
 extern const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT];
@@ -106,6 +122,7 @@ void et_fitting_problem(const et_fitting *with, const char *format, ...)
 /* What date does, in date.c. */
 void et_date_fit(et_fitted *fitted, const et_fitting *with);
 int et_date_apply(const et_fitted *fitted, const et_reading *values, void *to, et_error *error);
+const char *et_date_emit(et_emitting *e);
 
 /* The name of a value among a column's entries, [length]: "07" and "7.0" of an integer field are
  * "7". The value is not missing. buffer has the text of a number. */

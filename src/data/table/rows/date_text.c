@@ -13,9 +13,6 @@
 
 #include "base/assert.h"
 
-#define DAY           86400.0
-#define SECONDS_LEAST (-62167219200.0) /* 0000-01-01 */
-#define SECONDS_END   253402300800.0   /* 10000-01-01 */
 /* As POSIX's %y. */
 #define CENTURY_FROM 69
 
@@ -65,10 +62,10 @@ static void set_days(et_date *out, int64_t days)
 
 bool et_date_of_seconds(et_date *out, double seconds)
 {
-    if (!(seconds >= SECONDS_LEAST && seconds < SECONDS_END))
+    if (!(seconds >= ET_DATE_SECONDS_LEAST && seconds < ET_DATE_SECONDS_END))
         return false;
-    double days = floor(seconds / DAY);
-    int minute = (int)(floor(seconds - days * DAY) / 60);
+    double days = floor(seconds / ET_DATE_DAY);
+    int minute = (int)(floor(seconds - days * ET_DATE_DAY) / 60);
     set_days(out, (int64_t)days);
     out->hour = minute / 60;
     out->minute = minute % 60;

@@ -30,6 +30,10 @@ unsigned et_date_orders(const char *text, size_t length);
 const char *et_date_order_name(et_date_order order);
 /* False: another name. */
 bool et_date_order_parse(et_date_order *out, const char *name);
+/* Seconds since 1970 of 0000-01-01, and of 10000-01-01. */
+#define ET_DATE_SECONDS_LEAST (-62167219200.0)
+#define ET_DATE_SECONDS_END   253402300800.0
+#define ET_DATE_DAY           86400.0 /* seconds */
 /* seconds since 1970; false: before the year 0 or after 9999. */
 bool et_date_of_seconds(et_date *out, double seconds);
 

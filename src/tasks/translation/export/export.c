@@ -75,6 +75,9 @@ int et_translator_export(const et_translator *t, const char *path, const et_expo
 {
     static const et_export_options defaults = { 0 };
     const et_export_options *o = options ? options : &defaults;
+    if (o->inputs)
+        return et_fail(error, ET_ECONFIG, "inputs %s is for models of tables: leave inputs out",
+                       o->inputs);
     if (t->other_count)
         return et_fail(error, ET_ECONFIG,
                        "an ensemble of %d models cannot be exported: export each model",

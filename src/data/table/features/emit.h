@@ -1,0 +1,25 @@
+/* What the transforms' emit functions share: nodes over columns of a table, [rows, columns]. */
+#ifndef ETUDE_DATA_TABLE_FEATURES_EMIT_H
+#define ETUDE_DATA_TABLE_FEATURES_EMIT_H
+
+#include "data/table/features/transforms.h"
+#include "engine/onnx/onnx_model.h"
+
+const char *et_emit_cast(et_onnx *to, const char *x, et_onnx_type type);
+const char *et_emit_number(et_onnx *to, double x); /* float64 [1] */
+/* [rows, 1] to [rows]. */
+const char *et_emit_flat(et_onnx *to, const char *x);
+/* How many values of each row are true, int64 [rows, 1]. */
+const char *et_emit_count(et_onnx *to, const char *rows);
+/* Rows of float32 columns: 1 at index, int64 [rows, 1], else 0. */
+const char *et_emit_one_hot(et_onnx *to, const char *index, int64_t columns);
+
+/* The place of x, float64 [rows, 1], among the points of fitted, of which two differ: 0..1, as the
+ * transform quantile has it. */
+const char *et_emit_portion(et_onnx *to, const et_fitted *fitted, const char *x);
+
+/* et_normal_quantile of float64 values; of values that are not between 0 and 1 any number. In
+ * normal_quantile.c. */
+const char *et_normal_quantile_emit(et_onnx *to, const char *p);
+
+#endif
