@@ -342,8 +342,8 @@ const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inpu
 
 void et_onnx_use_ml(et_onnx *model)
 {
-    static char domain[] = ML_DOMAIN;
-    if (model->failed)
+    char *domain = copy(model, ML_DOMAIN);
+    if (!domain)
         return;
     et_assert(model->nodes.count);
     ((node_message *)model->nodes.items[model->nodes.count - 1])->domain = domain;
