@@ -161,6 +161,8 @@ def fit_peer(stem, target, classes, model, seed, epochs):
     if model == "catboost":
         fitted = Catboost(classes, seed)
     elif model in ("realmlp", "tabm"):
+        middle = x.median(numeric_only=True)  # since pytabkit refuses missing numbers
+        x, x_test = x.fillna(middle), x_test.fillna(middle)
         fitted = pytabkit(model, classes, seed, epochs)
     else:
         maker = {"mlp": mlp, "trees": trees, "lightgbm": lightgbm}[model]
