@@ -51,7 +51,14 @@ train 0 '^done' threads 40 $frozen
 OMP_NUM_THREADS=1
 same threads
 # shellcheck disable=SC2086
-train 0 '^done' shards 40 $frozen --set runtime.data_shards=2
+train 0 '^memory .*, sums of gradients [0-9.]* kB, ' shards 40 $frozen --set runtime.data_shards=2
+# The parts are what is planned, also for info.json: gradients are added up in a copy.
+sed -n 's/^memory .*planned: //p' out | tr , '\n' | awk '
+    { unit = $NF == "MB" ? 1e6 : $NF == "kB" ? 1e3 : 1; all += $(NF - 1) * unit }
+    END { printf "%d\n", all }' >parts
+planned=$(sed -n 's/.*"memory": \([0-9]*\).*/\1/p' shards/info.json)
+awk "BEGIN { parts = $(cat parts); exit !(parts > 0.99 * $planned && parts < 1.01 * $planned) }" ||
+    fail "$planned bytes planned, parts of $(cat parts)"
 tensors shards 40 . >ours
 # shellcheck disable=SC2086
 says 0 '^done' launch -n 2 -- train ranks $settings --steps 40 $frozen --set runtime.data_shards=2

@@ -237,6 +237,7 @@ static void test_reducer__arrays(void **state)
         arrays = 0;
         assert_ok(et_tree_open(&reducer, s.pass, cases[i].shards, error));
         assert_int_equal(arrays, cases[i].arrays);
+        assert_int_equal(reducer->bytes, (size_t)cases[i].arrays * (large + MEANS * sizeof(float)));
         reduce(&s, reducer, cases[i].shards);
         assert_int_equal(arrays, cases[i].arrays);
         et_reducer_close(reducer);

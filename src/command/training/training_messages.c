@@ -41,11 +41,20 @@ void et_training_say_task(et_training *t)
                         et_format_count(et_params_elements(t->params)).text);
 }
 
+/* "sums of gradients 44.0 MB, "; nothing where an update has one batch. */
+static const char *format_sums(const et_training *t, char text[64])
+{
+    const size_t sums = et_learner_sum_bytes(t->learner);
+    if (sums)
+        snprintf(text, 64, "sums of gradients %s, ", et_format_bytes(sums).text);
+    return sums ? text : "";
+}
+
 /* What will be in memory: what was planned, not what the system has given. */
 void et_training_say_memory(et_training *t)
 {
     et_plan_memory memory = et_learner_plan_memory(t->learner);
-    size_t parameters = et_learner_parameter_bytes(t->learner);
+    char sums[64];
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
@@ -53,12 +62,13 @@ void et_training_say_memory(et_training *t)
                     et_format_many(t->device->threads, "thread").text);
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = memory.packed + memory.constants;
-    size_t all = parameters + memory.activations + constants;
     const et_recompute twice = et_learner_recompute(t->learner);
     et_training_say(
-        t->progress, "memory       %s planned: parameters %s, activations %s, constants %s%s",
-        et_format_bytes(all).text, et_format_bytes(parameters).text,
-        et_format_bytes(memory.activations).text, et_format_bytes(constants).text,
+        t->progress, "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
+        et_format_bytes(et_training_planned(t)).text,
+        et_format_bytes(et_learner_parameter_bytes(t->learner)).text,
+        et_format_bytes(memory.activations).text, format_sums(t, sums),
+        et_format_bytes(constants).text,
         twice == ET_RECOMPUTE_LAYERS   ? "; feed-forward layers and attention are computed twice"
         : twice == ET_RECOMPUTE_MARKED ? "; feed-forward layers are computed twice"
                                        : "");

@@ -173,6 +173,14 @@ size_t et_learner_parameter_bytes(const et_learner *learner)
     return sum + et_task_trainer_parameter_bytes(learner->one);
 }
 
+size_t et_learner_sum_bytes(const et_learner *learner)
+{
+    size_t sum = 0;
+    for (int i = 0; i < task_count(learner); i++)
+        sum += et_task_trainer_sum_bytes(task_at(learner, i));
+    return sum;
+}
+
 et_plan_memory et_learner_plan_memory(const et_learner *learner)
 {
     et_plan_memory sum = { 0 };

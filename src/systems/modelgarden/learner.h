@@ -40,6 +40,7 @@ const et_layout *et_learner_layout(const et_learner *learner);
 /* That an epoch has; of several tasks: et_multitask_batches. 0: not known. */
 int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error);
 size_t et_learner_parameter_bytes(const et_learner *learner); /* values, gradients, slots, ... */
+size_t et_learner_sum_bytes(const et_learner *learner);       /* sums of gradients over batches */
 
 /* Of all its passes: what training needs; the most that one computes twice. */
 et_plan_memory et_learner_plan_memory(const et_learner *learner);

@@ -806,3 +806,8 @@ size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
     return flat + gradients + et_optimizer_bytes(t->optimizer) +
            (t->options.bfloat16 ? flat / 2 : 0);
 }
+
+size_t et_task_trainer_sum_bytes(const et_task_trainer *trainer)
+{
+    return trainer->step.reducer ? trainer->step.reducer->bytes : 0;
+}

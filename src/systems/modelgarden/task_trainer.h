@@ -27,4 +27,7 @@ const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int n
 /* Values, gradients, shadow, slots, averages. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
 
+/* Sums of the gradients of an update's batches, where it has several. */
+size_t et_task_trainer_sum_bytes(const et_task_trainer *trainer);
+
 #endif

@@ -390,11 +390,13 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
         status = make_rows(self, error);
     if (!status && ranks > 1)
         status = open_exchange(self, error);
-    if (status)
+    if (status) {
         ranked_close(&self->reducer);
-    else
-        *out = &self->reducer;
-    return status;
+        return status;
+    }
+    self->reducer.bytes = self->tree->reducer.bytes;
+    *out = &self->reducer;
+    return ET_OK;
 }
 
 /* ---- metrics ---- */

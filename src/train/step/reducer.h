@@ -56,6 +56,7 @@ struct et_reducer {
     int shards;
     int first, end; /* shards of this process */
     bool whole;     /* an update consumes all its batches, also if it is skipped */
+    size_t bytes;   /* memory of sums; 0 of one shard */
     int bad;        /* the shard that add or meet found not finite */
     uint64_t seed;  /* for its random numbers, and the number of the step; set before begin */
     int64_t step;
