@@ -203,6 +203,18 @@ static int export_folder(void **state, const char *precision, et_error *failure)
     return status;
 }
 
+static int export_of(void **state, const char *model, et_error *failure)
+{
+    et_translator *t;
+    const et_export_options options = { .format = "huggingface" };
+    char path[800];
+    snprintf(path, sizeof path, "%s", in(state, model));
+    assert_ok(et_translator_open(&t, path, NULL, error));
+    int status = et_translator_export(t, in(state, "none"), &options, failure);
+    et_translator_close(t);
+    return status;
+}
+
 /* is NULL: there is none. */
 static void check_text(const et_value *dict, const char *name, const char *is)
 {
@@ -325,7 +337,28 @@ static void test_import__tables_go_out_again(void **state)
     }
 }
 
-/* Sinusoids that transformers does not make are in the file, and known again. */
+/* What transformers gives its own table, which the file's must fit. */
+static void check_positions(void **state, int64_t rows)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *made;
+    assert_ok(et_json_read(&made, &arena, exported(state, "config.json"), 1 << 20, error));
+    assert_int_equal(et_value_get(made, "max_position_embeddings")->integer, rows);
+    et_arena_release(&arena);
+}
+
+/* The import becomes what its own export is. */
+static void export_own(void **state)
+{
+    et_translator *t;
+    char path[800];
+    snprintf(path, sizeof path, "%s", in(state, "model.safetensors"));
+    assert_ok(et_translator_open(&t, path, NULL, error));
+    assert_ok(et_translator_export(t, path, NULL, error));
+    et_translator_close(t);
+}
+
+/* Tables of sinusoids, also those that transformers makes, go out as they came in. */
 static void test_import__positions(void **state)
 {
     for (int other = 0; other < 2; other++) {
@@ -334,16 +367,15 @@ static void test_import__positions(void **state)
         write_safetensors(folder(state, "model.safetensors"), "F32");
         assert_ok(import(state, error));
         assert_ok(export_folder(state, NULL, error));
-        et_safetensors *file;
-        assert_ok(et_safetensors_open_foreign(&file, exported(state, "model.safetensors"), error));
-        const et_safetensors_tensor *t =
-            et_safetensors_find(file, "model.decoder.embed_positions.weight");
-        assert_int_equal(t != NULL, other);
-        for (int k = 0; t && k < 20 * WIDTH; k++)
-            assert_true(fabsf(((const float *)t->data)[k] - values[value_count - 20 * WIDTH + k]) <
-                        1e-5f);
-        et_safetensors_close(file);
+        check_tensors(exported(state, "model.safetensors"), "F32");
+        check_positions(state, 20);
         check_again(state);
+        values[value_count - 7] += 1e-6f;
+        write_safetensors(folder(state, "model.safetensors"), "F32");
+        assert_ok(import(state, error));
+        export_own(state);
+        assert_ok(export_folder(state, NULL, error));
+        check_tensors(exported(state, "model.safetensors"), "F32");
         values[value_count - 7] += 0.1f;
         write_safetensors(folder(state, "model.safetensors"), "F32");
         assert_fails(import(state, error), ET_EFORMAT,
@@ -498,7 +530,38 @@ static void test_import__untied(void **state)
                                      "shared_embeddings", &shared, error));
         assert_int_equal(shared, !apart);
         et_import_close(from);
+        assert_ok(export_folder(state, NULL, error));
+        check_tensors(exported(state, "model.safetensors"), "F32");
+        check_again(state);
     }
+}
+
+/* Kept tensors of another model, or damaged, are refused. */
+static void test_import__unused_of_another(void **state)
+{
+    static const char name[] = "model.encoder.embed_positions.weight";
+    size_t length;
+    write_folder(state);
+    add_positions(false);
+    write_safetensors(folder(state, "model.safetensors"), "F32");
+    et_import *from;
+    assert_ok(et_import_open(&from, in(state, "hf"), error));
+    assert_ok(et_import_write(from, in(state, "dir"), error));
+    et_import_close(from);
+    char *file = get_file(in(state, "dir/unused.safetensors"), &length);
+    file[length - 1] ^= 1;
+    put_file(in(state, "dir/unused.safetensors"), file, length);
+    free(file);
+    assert_fails(export_of(state, "dir", error), ET_EFORMAT, "damaged");
+    const float wide[2 * WIDTH] = { 0 };
+    const et_safetensors_item item = {
+        name, { .dtype = ET_F32, .shape = et_shape_2(1, 2 * WIDTH), .data = (void *)wide }
+    };
+    et_safetensors_written written;
+    assert_ok(
+        et_safetensors_write(&written, in(state, "dir/unused.safetensors"), &item, 1, NULL, error));
+    assert_fails(export_of(state, "dir", error), ET_EFORMAT,
+                 "embed_positions.weight belongs to another");
 }
 
 /* Translations that are cut off: by EOS if the folder says so. */
@@ -641,6 +704,7 @@ int main(void)
         cmocka_unit_test(test_import__opens_once),
         cmocka_unit_test(test_import__languages),
         cmocka_unit_test(test_import__untied),
+        cmocka_unit_test(test_import__unused_of_another),
         cmocka_unit_test(test_import__forced_end),
         cmocka_unit_test(test_import__goes_out_again),
         cmocka_unit_test(test_import__tables_go_out_again),

@@ -134,6 +134,8 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     t->sides = from->sides;
     t->vocabularies = from->vocabularies;
     t->params = from->params;
+    t->unused = from->unused;
+    t->unused_length = from->unused_length;
     t->step = from->step;
     t->identity = from->identity;
     t->live_weights = from->live_weights;
@@ -256,8 +258,10 @@ void et_translator_close(et_translator *t)
     et_translator_close_terms(t);
     if (!t->borrows_device)
         et_device_close(t->device);
-    if (!t->options.shares)
+    if (!t->options.shares) {
         et_params_free(t->params);
+        et_free(t->unused);
+    }
     et_vocabularies_close(&t->own);
     et_free(t->checkpoint);
     et_arena_release(&t->arena);

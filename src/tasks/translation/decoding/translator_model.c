@@ -7,6 +7,7 @@
 #include "engine/graph/graph.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/interchange/unused_tensors.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -128,5 +129,8 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
         status = declare_params(t, error);
     if (!status)
         status = load_weights(t, artifact, error);
+    if (!status && et_artifact_has(artifact, ET_UNUSED_TENSORS))
+        status = et_artifact_read(artifact, ET_UNUSED_TENSORS, ET_UNUSED_BYTES_MAX, &t->unused,
+                                  &t->unused_length, error);
     return status || !t->int8 ? status : round_weights(t, error);
 }

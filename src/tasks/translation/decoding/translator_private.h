@@ -28,7 +28,9 @@ struct et_translator {
     const et_vocabularies *vocabularies; /* own, or those of the translator whose weights it shares
                                           */
     et_vocabularies own;                 /* owned, as the next three; none if it shares */
-    et_params *params;                   /* borrowed if it shares */
+    et_params *params;                   /* borrowed if it shares, as unused */
+    char *unused; /* [unused_length] for exports (interchange/unused_tensors.h); NULL: none */
+    size_t unused_length;
     /* Of an ensemble, in arena, or in that of the translator whose weights it shares. */
     const et_translator *const *others; /* [other_count] */
     int other_count;                    /* 0: no ensemble */

@@ -7,6 +7,7 @@
 #include "base/fields/fields.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/export/export_formats.h"
+#include "tasks/translation/interchange/unused_tensors.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/run/run_names.h"
@@ -16,7 +17,7 @@ static int write_model(const et_translator *t, const char *path, const char *pre
 {
     const et_vocabularies *v = t->vocabularies;
     int status = et_experiment_print(&t->experiment, settings, error);
-    et_artifact_text texts[1 + ET_SIDES] = {
+    et_artifact_text texts[2 + ET_SIDES] = {
         { ET_RUN_SETTINGS, et_strbuf_text(settings), settings->length },
     };
     for (int i = 0; i < v->count; i++) {
@@ -24,8 +25,9 @@ static int write_model(const et_translator *t, const char *path, const char *pre
         text->name = v->roles[i].file;
         text->bytes = et_vocabulary_bytes(v->models[i], &text->length);
     }
+    texts[1 + v->count] = (et_artifact_text){ ET_UNUSED_TENSORS, t->unused, t->unused_length };
     const et_artifact_content model = { .texts = texts,
-                                        .count = 1 + v->count,
+                                        .count = 1 + v->count + (t->unused != NULL),
                                         .params = t->params,
                                         .step = t->step,
                                         .identity = t->identity,

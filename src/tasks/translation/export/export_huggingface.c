@@ -3,7 +3,8 @@
  * setting.
  *
  * transformers makes the sinusoids of the paper. A model with others has their table among its
- * weights, from where transformers takes it. */
+ * weights, from where transformers takes it. Tensors that an import did not use are as they were.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/export/export_transformers.h"
 #include "tasks/translation/export/exported_tensors.h"
+#include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include <etude/log.h>
 
@@ -69,7 +71,7 @@ static int check_model(const et_transformer *model, et_error *error)
 
 /* ---- weights ---- */
 
-#define SHARED     "model.shared.weight"
+#define SHARED     ET_UNUSED_TABLE
 #define OF_ENCODER "model.encoder.embed_tokens.weight"
 #define OF_DECODER "model.decoder.embed_tokens.weight"
 #define OF_OUTPUT  "lm_head.weight"
@@ -96,43 +98,95 @@ static int add_tables(et_exported_tensors *list, const et_transformer *model, et
     return status;
 }
 
-/* Tables of positions are no parameters. */
-enum { POSITIONS = -2 };
-
-static int add_positions(et_exported_tensors *list, const et_transformer *model, et_error *error)
-{
-    static const char *const names[] = { "model.encoder.embed_positions.weight",
-                                         "model.decoder.embed_positions.weight" };
-    int status = ET_OK;
-    for (int i = 0; i < 2 && !model->open_positions && !status; i++) {
-        et_mapped_tensor mapped = { .shape = et_shape_2(ET_TRANSFORMERS_POSITIONS, model->width),
-                                    .param = POSITIONS };
-        strcpy(mapped.name, names[i]);
-        status = et_exported_tensors_add(list, &mapped, error);
-    }
-    return status;
-}
-
-static int list_tensors(et_exported_tensors *list, const et_transformer *model, et_error *error)
-{
-    int status = et_exported_tensors_add_bias(list, "final_logits_bias", model->output.scope,
-                                              model->output.count, error);
-    if (!status)
-        status = add_tables(list, model, error);
-    if (!status)
-        status = add_positions(list, model, error);
-    return status ? status
-                  : et_exported_tensors_add_layers(list, model, ET_NAMES_TRANSFORMERS, error);
-}
-
-/* ---- the file ---- */
+/* Tables of positions, and tensors that are not used, are no parameters. */
+enum { POSITIONS = -2, UNUSED = -3 };
 
 typedef struct output {
     et_transformer model;
     const char *precision;
     et_exported_tensors list;
-    float *room; /* for the largest tensor; owned */
+    et_safetensors *unused; /* owned; NULL: none */
+    int64_t positions;      /* rows of its tables; 0: it has none */
+    float *room;            /* for the largest tensor; owned */
 } output;
+
+static const char *const position_names[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                              ET_UNUSED_DECODER_POSITIONS };
+
+static int add_positions(et_exported_tensors *list, const output *o, et_error *error)
+{
+    const et_transformer *model = &o->model;
+    const int64_t rows = o->positions ? o->positions : ET_TRANSFORMERS_POSITIONS;
+    int status = ET_OK;
+    for (int i = 0; i < 2 && !model->open_positions && !status; i++) {
+        et_mapped_tensor mapped = { .shape = et_shape_2(rows, model->width), .param = POSITIONS };
+        if (o->unused && et_safetensors_find(o->unused, position_names[i]))
+            continue;
+        strcpy(mapped.name, position_names[i]);
+        status = et_exported_tensors_add(list, &mapped, error);
+    }
+    return status;
+}
+
+/* Whether the model can have it: a file beside it may be another's. */
+static bool fits(const et_transformer *model, const et_safetensors_tensor *t)
+{
+    const bool table = !strcmp(t->name, SHARED);
+    if (t->dtype != ET_F32 || t->shape.rank != 2 || t->shape.size[1] != model->width)
+        return false;
+    if (table)
+        return t->shape.size[0] == model->source.count && !et_transformers_shares_table(model);
+    return t->shape.size[0] <= ET_TRANSLATION_LENGTH_MAX &&
+           (!strcmp(t->name, position_names[0]) || !strcmp(t->name, position_names[1]));
+}
+
+static int add_unused(et_exported_tensors *list, const output *o, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; !status && o->unused && i < et_safetensors_count(o->unused); i++) {
+        const et_safetensors_tensor *t = et_safetensors_at(o->unused, i);
+        et_mapped_tensor mapped = { .shape = t->shape, .param = UNUSED };
+        if (!fits(&o->model, t))
+            return et_fail(error, ET_EFORMAT, ET_UNUSED_TENSORS ": %s belongs to another model",
+                           t->name);
+        strcpy(mapped.name, t->name);
+        status = et_exported_tensors_add(list, &mapped, error);
+    }
+    return status;
+}
+
+static int open_unused(output *o, const et_translator *t, et_error *error)
+{
+    if (!t->unused)
+        return ET_OK;
+    int status = et_safetensors_open_memory(&o->unused, t->unused, t->unused_length,
+                                            ET_UNUSED_TENSORS, error);
+    if (!status)
+        status = et_safetensors_verify(o->unused, error);
+    for (int i = 0; i < 2 && !status && !o->positions; i++) {
+        const et_safetensors_tensor *table = et_safetensors_find(o->unused, position_names[i]);
+        o->positions = table && table->shape.rank ? table->shape.size[0] : 0;
+    }
+    return status;
+}
+
+static int list_tensors(output *o, et_error *error)
+{
+    et_exported_tensors *list = &o->list;
+    const et_transformer *model = &o->model;
+    int status = et_exported_tensors_add_bias(list, "final_logits_bias", model->output.scope,
+                                              model->output.count, error);
+    if (!status)
+        status = add_tables(list, model, error);
+    if (!status)
+        status = add_positions(list, o, error);
+    if (!status)
+        status = add_unused(list, o, error);
+    return status ? status
+                  : et_exported_tensors_add_layers(list, model, ET_NAMES_TRANSFORMERS, error);
+}
+
+/* ---- the file ---- */
 
 static et_dtype dtype_of(const char *precision)
 {
@@ -162,6 +216,9 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
     const size_t count = (size_t)et_shape_count(mapped->shape);
     if (mapped->param == POSITIONS)
         et_positions_fill(o->room, mapped->shape.size[0], o->model.width, false);
+    else if (mapped->param == UNUSED)
+        memcpy(o->room, et_safetensors_find(o->unused, mapped->name)->data,
+               count * sizeof *o->room);
     else
         et_mapped_tensor_get(mapped, o->list.params, o->room);
     return take(payload, o->room, narrow(o->room, count, dtype_of(o->precision)), error);
@@ -189,7 +246,7 @@ static int write_weights(void *self, int which, const char *path, et_error *erro
 {
     output *o = self;
     (void)which;
-    int status = list_tensors(&o->list, &o->model, error);
+    int status = list_tensors(o, error);
     if (!status)
         status = write_tensors(o, path, error);
     et_exported_tensors_release(&o->list);
@@ -203,17 +260,21 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     output o = { .model = et_translator_transformer(t),
                  .precision = precision,
                  .list = { .params = t->params } };
-    const et_transformers_folder folder = { .translator = t,
-                                            .precision = precision,
-                                            .names = names,
-                                            .count = 1,
-                                            .write = write_weights,
-                                            .self = &o,
-                                            .vocab_size = o.model.source.count };
+    et_transformers_folder folder = { .translator = t,
+                                      .precision = precision,
+                                      .names = names,
+                                      .count = 1,
+                                      .write = write_weights,
+                                      .self = &o,
+                                      .vocab_size = o.model.source.count };
     int status = check_model(&o.model, error);
+    if (!status)
+        status = open_unused(&o, t, error);
+    folder.positions = o.positions;
     if (!status)
         status = et_transformers_write(&folder, directory, error);
     if (!status)
         warn_of_norms(&o.model);
+    et_safetensors_close(o.unused);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

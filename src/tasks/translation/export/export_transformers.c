@@ -53,6 +53,11 @@ static void set_symbols(et_value *dict, const et_translator *t)
         et_value_set_null(dict, "forced_eos_token_id"); /* a missing one is 0 there */
 }
 
+static int64_t positions_of(const et_transformers_folder *of)
+{
+    return of->positions ? of->positions : ET_TRANSFORMERS_POSITIONS;
+}
+
 static void set_stack(et_value *dict, const char *name, const et_transformer_stack *stack,
                       et_arena *arena)
 {
@@ -88,7 +93,7 @@ static void set_config(et_value *dict, const et_transformers_folder *of, et_aren
     et_value_set_float(dict, "dropout", settings->dropout_rate);
     et_value_set_float(dict, "attention_dropout", settings->encoder.attention_dropout_rate);
     et_value_set_float(dict, "activation_dropout", settings->encoder.intermediate_dropout);
-    et_value_set_int(dict, "max_position_embeddings", ET_TRANSFORMERS_POSITIONS);
+    et_value_set_int(dict, "max_position_embeddings", positions_of(of));
     et_value_set_bool(dict, "scale_embedding", !model.plain_embeddings);
     et_value_set_bool(dict, "share_encoder_decoder_embeddings",
                       et_transformers_shares_table(&model));
@@ -98,12 +103,14 @@ static void set_config(et_value *dict, const et_transformers_folder *of, et_aren
     set_symbols(dict, t);
 }
 
-static void set_generation(et_value *dict, const et_translator *t)
+static void set_generation(et_value *dict, const et_transformers_folder *of)
 {
+    const et_translator *t = of->translator;
+    const int64_t most = positions_of(of);
     const et_decoder_options options = et_translator_decoder_options(t);
     set_symbols(dict, t);
-    const bool own = options.max_length > 0 && options.max_length < ET_TRANSFORMERS_POSITIONS;
-    et_value_set_int(dict, "max_length", own ? options.max_length : ET_TRANSFORMERS_POSITIONS);
+    const bool own = options.max_length > 0 && options.max_length < most;
+    et_value_set_int(dict, "max_length", own ? options.max_length : most);
     et_value_set_int(dict, "num_beams", options.beam.size);
     et_value_set_float(dict, "length_penalty", options.beam.alpha);
     et_value_set_bool(dict, "renormalize_logits", true);
@@ -138,8 +145,9 @@ static void set_language(et_value *dict, const char *field, const char *language
         et_value_set_string(dict, field, language);
 }
 
-static void set_tokenizer(et_value *dict, const et_translator *t)
+static void set_tokenizer(et_value *dict, const et_transformers_folder *of)
 {
+    const et_translator *t = of->translator;
     const et_vocabulary *v = t->sides.target;
     const int32_t pad = et_vocabulary_pad(v) < 0 ? et_vocabulary_eos(v) : et_vocabulary_pad(v);
     et_value_set_string(dict, "tokenizer_class", "MarianTokenizer");
@@ -147,7 +155,7 @@ static void set_tokenizer(et_value *dict, const et_translator *t)
     et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
     et_value_set_string(dict, "pad_token", et_vocabulary_token(v, pad));
     et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
-    et_value_set_int(dict, "model_max_length", ET_TRANSFORMERS_POSITIONS);
+    et_value_set_int(dict, "model_max_length", positions_of(of));
     const et_translation_vocabulary *punctuation =
         &((const et_translation_options *)t->experiment.task)->vocabulary;
     set_language(dict, "source_lang", punctuation->source_punctuation);
@@ -163,13 +171,13 @@ static int write_values(const et_transformers_folder *of, int which, const char 
     if (dict && which == CONFIG)
         set_config(dict, of, &arena);
     if (dict && which == GENERATION)
-        set_generation(dict, t);
+        set_generation(dict, of);
     if (dict && which == VOCABULARY)
         set_tokens(dict, t->sides.source);
     if (dict && which == TARGET_VOCABULARY)
         set_tokens(dict, t->sides.target);
     if (dict && which == TOKENIZER)
-        set_tokenizer(dict, t);
+        set_tokenizer(dict, of);
     int status = dict && !et_value_failed(dict) && !arena.failed
                      ? et_json_write(path, dict, 2, "\n", error)
                      : et_alloc_failed(error, 0, "a model to export");

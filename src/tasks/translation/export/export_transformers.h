@@ -25,6 +25,7 @@ typedef struct et_transformers_folder {
     void *self;
     int64_t vocab_size; /* what config.json says: tokens of the source, or of the
                            target, where a search goes by it */
+    int64_t positions;  /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
 } et_transformers_folder;
 
 /* Warns where the search of transformers is another than the model's. ET_ECONFIG: the sides have

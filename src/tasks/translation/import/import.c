@@ -15,6 +15,7 @@
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/tensor_map.h"
+#include "tasks/translation/interchange/unused_tensors.h"
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -129,6 +130,8 @@ typedef struct made {
     et_vocabularies vocabularies;
     et_params *params;
     et_strbuf settings;
+    char *unused; /* ET_UNUSED_TENSORS; owned; NULL: none */
+    size_t unused_length;
 } made;
 
 #define MADE_INIT                                                                                  \
@@ -231,17 +234,19 @@ static int make(made *m, et_import *from, et_error *error)
 
 static int write_made(made *m, const et_import *from, const char *output, et_error *error)
 {
-    et_artifact_text texts[1 + ET_SIDES] = {
+    et_artifact_text texts[2 + ET_SIDES] = {
         { ET_RUN_SETTINGS, et_strbuf_text(&m->settings), m->settings.length },
     };
     for (int i = 0; i < ET_SIDES; i++)
         texts[1 + i] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
                                            from->vocabulary_length[i] };
+    texts[1 + ET_SIDES] = (et_artifact_text){ ET_UNUSED_TENSORS, m->unused, m->unused_length };
     et_value *identity = et_value_dict(&m->arena);
     et_vocabularies_identify(&m->vocabularies, identity);
-    const et_artifact_content content = {
-        .texts = texts, .count = 1 + ET_SIDES, .params = m->params, .identity = identity
-    };
+    const et_artifact_content content = { .texts = texts,
+                                          .count = 1 + ET_SIDES + (m->unused != NULL),
+                                          .params = m->params,
+                                          .identity = identity };
     return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export")
                                      : et_artifact_write(&content, output, error);
 }
@@ -251,6 +256,7 @@ static void release(made *m)
     et_vocabularies_close(&m->vocabularies);
     et_params_free(m->params);
     et_strbuf_release(&m->settings);
+    et_free(m->unused);
     et_arena_release(&m->arena);
 }
 
@@ -258,6 +264,8 @@ int et_import_write(et_import *from, const char *output, et_error *error)
 {
     made m = MADE_INIT;
     int status = make(&m, from, error);
+    if (!status)
+        status = et_import_read_unused(from, &m.unused, &m.unused_length, error);
     if (!status)
         status = write_made(&m, from, output, error);
     release(&m);

@@ -15,7 +15,6 @@ typedef struct et_import_facts {
     int64_t tokens[ET_SIDES]; /* rows of the two tables */
     int64_t eos, pad;         /* numbers of the symbols */
     bool shared, tied;        /* source and target have one table; the target's is the output's */
-    bool apart;               /* not shared, although config.json says so: the tables differ */
 } et_import_facts;
 
 struct et_import {
@@ -89,6 +88,13 @@ int et_import_read_positions(et_import *from, et_error *error);
 
 /* Decides whether the tables of both sides are one. */
 int et_import_look_at_tables(et_import *from, et_error *error);
+
+/* import_unused.c. Whether there is a table of both sides although each has its own. */
+bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file);
+
+/* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.
+ * *bytes: free with et_free; NULL: all tensors are used. */
+int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error);
 
 /* Fills params, which are declared and have memory. ET_EFORMAT: a tensor is
  * missing, is not known, or has another shape. */

@@ -10,6 +10,7 @@
 #include "engine/kernel/positions.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/import/weights_file.h"
+#include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 int et_import_open_weights(et_import *from, et_error *error)
@@ -67,7 +68,7 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
     return status || done ? status : et_weights_file_read(r->file, of->names[0], &none, error);
 }
 
-#define SHARED     "model.shared.weight"
+#define SHARED     ET_UNUSED_TABLE
 #define OF_ENCODER "model.encoder.embed_tokens.weight"
 #define OF_DECODER "model.decoder.embed_tokens.weight"
 #define OF_OUTPUT  "lm_head.weight"
@@ -94,8 +95,7 @@ static int compare_tables(et_import *from, et_error *error)
         memcpy(first, values, bytes);
         status = et_weights_file_read(from->weights, OF_DECODER, &values, error);
     }
-    facts->apart = !status && memcmp(first, values, bytes) != 0;
-    facts->shared = !facts->apart;
+    facts->shared = status || !memcmp(first, values, bytes);
     et_free(first);
     return status;
 }
@@ -108,21 +108,28 @@ int et_import_look_at_tables(et_import *from, et_error *error)
     return status;
 }
 
+/* It is not used, but it must be as config.json says: it is kept for an export. */
+static int pass_shared(et_import_reading *r, et_error *error)
+{
+    et_shape shape;
+    const float *values;
+    et_import_param(r, r->model->source.scope, "table", &shape);
+    return et_weights_file_need(r->file, SHARED, shape, &values, error);
+}
+
 static int read_tables(et_import_reading *r, et_error *error)
 {
     const et_import_facts *facts = r->facts;
-    et_shape unused;
+    const bool passes = et_import_passes_shared(facts, r->file);
     const char *output = facts->tied ? OF_OUTPUT : NULL;
     const table all[] = {
         { r->model->target.scope, { SHARED, OF_ENCODER, OF_DECODER, output } },
-        { r->model->source.scope, { OF_ENCODER, facts->shared || facts->apart ? NULL : SHARED } },
+        { r->model->source.scope, { OF_ENCODER, passes ? NULL : SHARED } },
         { r->model->target.scope, { OF_DECODER, output } },
         { r->model->output.scope, { OF_OUTPUT } },
     };
-    int status = ET_OK;
-    if (facts->apart && et_weights_file_find(r->file, SHARED, &unused))
-        et_weights_file_pass(r->file, SHARED);
-    if (facts->shared)
+    int status = passes ? pass_shared(r, error) : ET_OK;
+    if (!status && facts->shared)
         status = read_table(r, &all[0], error);
     else
         for (int i = 1; i <= 2 && !status; i++)
@@ -144,8 +151,8 @@ static int read_bias(et_import_reading *r, et_error *error)
 
 /* ---- positions ---- */
 
-static const char *const position_names[] = { "model.encoder.embed_positions.weight",
-                                              "model.decoder.embed_positions.weight" };
+static const char *const position_names[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                              ET_UNUSED_DECODER_POSITIONS };
 
 /* bfloat16 keeps 8 bits, so a sine differs by at most 2^-8. */
 static bool same_positions(const float *values, const float *made, int64_t count)

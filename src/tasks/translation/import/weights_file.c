@@ -241,13 +241,6 @@ int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape
     return et_weights_file_read(file, name, values, error);
 }
 
-void et_weights_file_pass(et_weights_file *file, const char *name)
-{
-    tensor t;
-    if (find(file, name, &t))
-        file->seen[t.number] = true;
-}
-
 static bool is_text(const et_weights_file *file, size_t i)
 {
     return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;

@@ -47,9 +47,6 @@ int et_weights_file_read(et_weights_file *file, const char *name, const float **
 int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape,
                          const float **values, et_error *error);
 
-/* Counts a tensor that is there as read: it is not used. */
-void et_weights_file_pass(et_weights_file *file, const char *name);
-
 /* ET_EFORMAT names a tensor that was never read. */
 int et_weights_file_check_seen(const et_weights_file *file, et_error *error);
 
