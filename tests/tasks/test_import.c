@@ -370,6 +370,12 @@ static void test_import__positions(void **state)
         check_tensors(exported(state, "model.safetensors"), "F32");
         check_positions(state, 20);
         check_again(state);
+        write_torch(state, true);
+        add_positions(other);
+        assert_ok(import(state, error));
+        assert_ok(export_folder(state, NULL, error));
+        check_tensors(exported(state, "model.safetensors"), "F32");
+        remove(folder(state, "pytorch_model.bin"));
         values[value_count - 7] += 1e-6f;
         write_safetensors(folder(state, "model.safetensors"), "F32");
         assert_ok(import(state, error));
