@@ -41,6 +41,13 @@ void et_training_say_task(et_training *t)
                         et_format_count(et_params_elements(t->params)).text);
 }
 
+uint64_t et_training_planned(const et_training *t)
+{
+    et_plan_memory memory = et_learner_plan_memory(t->learner);
+    return et_learner_parameter_bytes(t->learner) + et_learner_sum_bytes(t->learner) +
+           memory.activations + memory.packed + memory.constants;
+}
+
 /* "sums of gradients 44.0 MB, "; nothing where an update has one batch. */
 static const char *format_sums(const et_training *t, char text[64])
 {

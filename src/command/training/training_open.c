@@ -428,13 +428,6 @@ static int open_batch(et_training *t, const char *directory, int64_t batch, et_e
     return status ? status : open_model(t, directory, error);
 }
 
-uint64_t et_training_planned(const et_training *t)
-{
-    et_plan_memory memory = et_learner_plan_memory(t->learner);
-    return et_learner_parameter_bytes(t->learner) + et_learner_sum_bytes(t->learner) +
-           memory.activations + memory.packed + memory.constants;
-}
-
 /* The smallest batch that can be opened, above one that cannot be: it stays open. Else the message
  * of that one. */
 static int open_least(et_training *t, const char *directory, et_batch_fit *fit, et_error *error)
