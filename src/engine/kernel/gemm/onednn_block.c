@@ -430,9 +430,10 @@ static dnnl_exec_arg_t argument(const et_gemm_block *block, int thread, int whic
  * array. */
 #define ASKED 24576
 
+/* volatile: otherwise clang removes the allocation and returns true. */
 static bool has_memory(void)
 {
-    void *probe = malloc(ASKED);
+    void *volatile probe = malloc(ASKED);
     bool there = probe != NULL;
     free(probe);
     return there;
