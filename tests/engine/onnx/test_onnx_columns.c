@@ -55,7 +55,7 @@ typedef struct row {
 static row make_row(int i, bool unseen)
 {
     static const char *const cities[] = { "Rome", "Oslo", "K\xc3\xb6ln", "a \"b\"", "Nowhere" };
-    static const char *const missing[] = { "", "NA", "?", "-999" };
+    static const char *const missing[] = { "", "NA", "?", "-999.5" };
     const et_random random = { unseen ? 5 : 4, 0, 1 };
     double u[12], x = (double)et_random_normal(random, (uint64_t)(20 * i));
     row r;
@@ -167,13 +167,13 @@ static void train(const char *run, target kind, const char *more)
     snprintf(text, sizeof text, "%s%s}\n", features, names[kind]);
     bad_write_text("features.yaml", text);
     write_table("train.csv", kind);
-    bad_end end = succeed("data analyze train.csv --missing -999 --output . --force -q");
+    bad_end end = succeed("data analyze train.csv --missing -999.5 --output . --force -q");
     bad_release(&end);
     add_entries();
     refuse_fractions();
     end = succeed("train %s --data train.csv --target %s --epochs 3 --seed 3 -q --set "
                   "task.features_path=features.yaml,task.schema_path=schema.yaml,"
-                  "task.metadata_path=metadata.json,task.missing=[-999] %s",
+                  "task.metadata_path=metadata.json,task.missing=[-999.5] %s",
                   run, kind == LABELS ? "y,second" : "y", more);
     bad_release(&end);
 }
@@ -191,13 +191,13 @@ static bool is_missing(const char *cell)
     return !*cell || !strcmp(cell, "NA") || !strcmp(cell, "?");
 }
 
-/* A program has NaN for no value, and computes times itself; -999 stays as it is. */
+/* A program has NaN for no value, and computes times itself; -999.5 stays as it is. */
 static double number_of(int column, const char *cell)
 {
     int year, month, day, hour, minute;
     if (is_missing(cell))
         return (double)NAN;
-    if (column != 8 || !strcmp(cell, "-999"))
+    if (column != 8 || !strcmp(cell, "-999.5"))
         return strtod(cell, NULL);
     assert_int_equal(sscanf(cell, "%d-%d-%dT%d:%d", &year, &month, &day, &hour, &minute), 5);
     const int shifted = year - (month < 3);
@@ -433,7 +433,7 @@ static void test_onnx_columns__refused_transforms(void **state)
         bad_write_text("features.yaml", text);
         bad_end end = succeed("train %s --experiment tabular/linear --data train.csv --target y "
                               "--steps 2 -q --set task.features_path=features.yaml,"
-                              "task.missing=[-999]",
+                              "task.missing=[-999.5]",
                               name);
         bad_release(&end);
         assert_int_equal(et_predictor_open(&p, name, NULL, &error), ET_OK);

@@ -222,9 +222,11 @@ static void refuse_numbers(emission *e)
     const char *whole = emit_property(e, is_whole), *required = emit_property(e, is_required);
     const char *infinite = et_onnx_call(to, "IsInf", e->numbers);
     refuse_rows(e, any(to, infinite));
-    if (whole)
-        refuse_where(e, whole,
-                     et_onnx_call(to, "Sub", e->numbers, et_onnx_call(to, "Floor", e->numbers)));
+    if (whole) {
+        const char *there =
+            et_onnx_call(to, "Where", e->missing, et_emit_number(to, 0), e->numbers);
+        refuse_where(e, whole, et_onnx_call(to, "Sub", there, et_onnx_call(to, "Floor", there)));
+    }
     if (required)
         refuse_where(e, required, et_emit_cast(to, e->missing, ET_ONNX_F64));
 }
