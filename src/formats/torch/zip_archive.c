@@ -155,8 +155,8 @@ static int check_ratio(const et_zip *zip, int64_t index, const zip_stat_t *facts
     const char *name = et_zip_name(zip, index);
     return et_fail(
         error, ET_EFORMAT,
-        "%s: %s has %llu bytes, packed into %llu: more than %d times as many, as no file "
-        "of a model has; unpack the archive yourself if you trust it",
+        "%s: %s has %llu bytes, packed into %llu; a file of a model has at most %d times its "
+        "packed size. Unpack the archive yourself if you trust it",
         zip->path, name ? name : "a file", (unsigned long long)facts->size,
         (unsigned long long)facts->comp_size, RATIO_MAX);
 }

@@ -593,7 +593,7 @@ static const char *emit_number_labels(et_emitting *e, int64_t unknown)
 {
     const et_fitted *f = e->fitted[0];
     const size_t room = (size_t)et_dictionary_count(f->labels);
-    int64_t *keys = et_alloc(2 * room, sizeof *keys), *indices = keys + room;
+    int64_t *keys = et_alloc(2 * room, sizeof *keys), *indices = keys ? keys + room : NULL;
     int count = keys ? number_labels(f, keys, indices) : 0;
     const char *index = count > 0 ? emit_encoder(e, keys, indices, count, unknown)
                         : count   ? refuse(e, "a category is a number beyond 64 bits")
