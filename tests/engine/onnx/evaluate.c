@@ -361,8 +361,9 @@ static bool is_key(const Etude__Onnx__Attribute *keys, size_t k, const evaluated
 {
     if (!x->text)
         return (double)keys->ints[k] == x->data[i];
-    return keys->strings[k].len == strlen(x->text[i]) &&
-           !memcmp(keys->strings[k].data, x->text[i], keys->strings[k].len);
+    const size_t length = keys->strings[k].len;
+    return length == strlen(x->text[i]) &&
+           (!length || !memcmp(keys->strings[k].data, x->text[i], length));
 }
 
 static evaluated encode_labels(const node *n, const evaluated *x)
@@ -565,7 +566,8 @@ static evaluated constant_texts(const tensor *t)
     char *at = x.bytes = calloc(all + 1, 1);
     assert_non_null(at);
     for (size_t i = 0; i < t->n_string_data; i++) {
-        memcpy(at, t->string_data[i].data, t->string_data[i].len);
+        if (t->string_data[i].len)
+            memcpy(at, t->string_data[i].data, t->string_data[i].len);
         x.text[i] = at;
         at += t->string_data[i].len + 1;
     }
