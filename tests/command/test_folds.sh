@@ -89,7 +89,7 @@ says 0 'complete' train whole
 # ---- killed ------------------------------------------------------------------------------------
 
 kills=0
-for delay in 0.1 0.2 0.3 0.45 0.6; do
+for delay in 0.02 0.03 0.05 0.1 0.2 0.3 0.45 0.6; do
     code=0
     timeout --foreground --preserve-status -s KILL "$delay" "$etude" train killed --experiment \
         tabular/mlp --target kind --data t.csv --folds 3 --steps 30 >out 2>&1 || code=$?
