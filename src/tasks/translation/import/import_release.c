@@ -102,11 +102,16 @@ static release read_text(const char *text, size_t length)
 }
 
 /* Several languages have the general rules, as mul has. */
-static void set(et_import *from, et_value *vocabulary, const char *setting, part language)
+static int set(et_import *from, et_value *vocabulary, const char *setting, part language,
+               et_error *error)
 {
+    if (!language.length)
+        return ET_OK;
     const char *code = et_arena_printf(&from->arena, "%.*s", (int)language.length, language.text);
-    if (code && language.length)
-        et_value_set_string(vocabulary, setting, et_language_is_code(code) ? code : "mul");
+    if (!code)
+        return et_alloc_failed(error, language.length, "a language");
+    et_value_set_string(vocabulary, setting, et_language_is_code(code) ? code : "mul");
+    return ET_OK;
 }
 
 int et_import_read_release(et_import *from, et_value *vocabulary, et_error *error)
@@ -119,10 +124,10 @@ int et_import_read_release(et_import *from, et_value *vocabulary, et_error *erro
     if (status)
         return status;
     const release r = read_text(text, length);
-    if (r.normalized) {
-        set(from, vocabulary, "source_punctuation", r.languages[ET_SIDE_SOURCE]);
-        set(from, vocabulary, "target_punctuation", r.languages[ET_SIDE_TARGET]);
-    }
+    if (r.normalized)
+        status = set(from, vocabulary, "source_punctuation", r.languages[ET_SIDE_SOURCE], error);
+    if (r.normalized && !status)
+        status = set(from, vocabulary, "target_punctuation", r.languages[ET_SIDE_TARGET], error);
     et_free(text);
-    return ET_OK;
+    return status;
 }
