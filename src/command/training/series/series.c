@@ -293,17 +293,24 @@ static void say_score(const series *s, const char *name, const et_series_score *
 
 /* ---- one training ---- */
 
-static int train_one(series *s, const et_series_candidate *candidate, int which, et_error *error)
+/* *out: the command line of the training, in arena; its directory has what it needs. */
+static int prepare_one(series *s, const et_series_candidate *candidate, int which,
+                       et_train_args **out, et_arena *arena, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_train_args *args = et_arena_alloc(&arena, sizeof *args);
+    et_train_args *args = *out = et_arena_alloc(arena, sizeof *args);
     const et_series_settings settings = settings_of(s);
-    int status = args ? et_series_settings_args(&settings, args, candidate, which, &arena, error)
+    int status = args ? et_series_settings_args(&settings, args, candidate, which, arena, error)
                       : et_alloc_failed(error, sizeof *args, "settings");
     if (!status)
         status = et_directory_make(args->model_dir, error);
-    if (!status)
-        status = s->class->prepare(s->run, args->model_dir, error);
+    return status ? status : s->class->prepare(s->run, args->model_dir, error);
+}
+
+static int train_one(series *s, const et_series_candidate *candidate, int which, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_train_args *args;
+    int status = prepare_one(s, candidate, which, &args, &arena, error);
     if (!status) {
         status = et_training_run(s->call, args, error);
         et_show_log_quietly(&s->quiet);
@@ -477,15 +484,9 @@ static int measure(series *s, int which, double *seconds, et_error *error)
 {
     const et_series_candidate *candidate = &s->run->candidate[which];
     et_arena arena = ET_ARENA_INIT;
-    et_train_args *args = et_arena_alloc(&arena, sizeof *args);
+    et_train_args *args;
     et_dry_run_share share = { candidate->name, candidate->count, 0 };
-    const et_series_settings settings = settings_of(s);
-    int status = args ? et_series_settings_args(&settings, args, candidate, 0, &arena, error)
-                      : et_alloc_failed(error, sizeof *args, "settings");
-    if (!status)
-        status = et_directory_make(args->model_dir, error);
-    if (!status)
-        status = s->class->prepare(s->run, args->model_dir, error);
+    int status = prepare_one(s, candidate, 0, &args, &arena, error);
     if (!status) {
         args->counted = NULL;
         args->share = &share;
