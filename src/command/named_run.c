@@ -83,15 +83,18 @@ static const et_task_kind *kind_of(const et_program *program, const char *run)
     return kind;
 }
 
-int et_runs_check_kinds(const et_program *program, const char *run, const char *other,
-                        et_error *error)
+int et_runs_check_kinds(const et_program *program, const char *run, const char *const *others,
+                        int count, et_error *error)
 {
-    const et_task_kind *kind = kind_of(program, run), *second = kind_of(program, other);
-    if (!kind || !second || kind == second)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s is a %s model, and %s a %s model: name models of one kind", run, kind->name,
-                   other, second->name);
+    const et_task_kind *kind = run && count ? kind_of(program, run) : NULL;
+    for (int i = 0; kind && i < count; i++) {
+        const et_task_kind *other = kind_of(program, others[i]);
+        if (other && other != kind)
+            return et_fail(error, ET_ECONFIG,
+                           "%s is a %s model, and %s a %s model: name models of one kind", run,
+                           kind->name, others[i], other->name);
+    }
+    return ET_OK;
 }
 
 const et_task_kind *et_kind_named(const et_call *call)

@@ -17,10 +17,10 @@ typedef struct et_named_run {
 
 et_named_run et_run_named(const et_call *call);
 
-/* ET_ECONFIG: both can be opened, and are models of different kinds. What cannot be opened is not
- * judged. */
-int et_runs_check_kinds(const et_program *program, const char *run, const char *other,
-                        et_error *error);
+/* ET_ECONFIG: run and one of others [count] can be opened, and are models of different kinds. What
+ * cannot be opened is not judged, and nothing if run is NULL. */
+int et_runs_check_kinds(const et_program *program, const char *run, const char *const *others,
+                        int count, et_error *error);
 
 /* The kind of the experiment that the line names with --experiment; NULL: no existing experiment is
  * named. */

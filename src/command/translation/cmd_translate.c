@@ -436,9 +436,9 @@ int et_cmd_translate(const et_call *call, et_error *error)
                                         args->work.options.checkpoint, args->work.task.name, error);
     if (!status)
         status = check(args, error);
-    for (int i = 0; i < args->work.ensemble.count && !status && args->work.model_dir; i++)
+    if (!status)
         status = et_runs_check_kinds(call->program, args->work.model_dir,
-                                     args->work.ensemble.others[i], error);
+                                     args->work.ensemble.others, args->work.ensemble.count, error);
     if (!status)
         return translate_together(args, call, error);
     et_ensemble_words_release(&args->work.ensemble);

@@ -224,8 +224,9 @@ int et_cmd_serve(const et_call *call, et_error *error)
     if (!status)
         status = et_ensemble_words_take(&args->others, &args->ensemble, NULL, 0,
                                         args->service.checkpoint, args->task.name, error);
-    for (int i = 0; i < args->others.count && !status; i++)
-        status = et_runs_check_kinds(call->program, args->model_dir, args->others.others[i], error);
+    if (!status)
+        status = et_runs_check_kinds(call->program, args->model_dir, args->others.others,
+                                     args->others.count, error);
     args->service.others = args->others.others;
     args->service.other_count = args->others.count;
     args->service.weights = args->others.weights;

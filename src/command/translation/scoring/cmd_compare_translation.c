@@ -381,7 +381,7 @@ static int check_translations(const compare_options *args, const et_program *pro
                        "compare --translations: found %zu names; give two, each a run or a file of "
                        "translations",
                        words->count);
-    int status = et_runs_check_kinds(program, words->items[0], words->items[1], error);
+    int status = et_runs_check_kinds(program, words->items[0], words->items + 1, 1, error);
     if (status)
         return status;
     if (args->runs.all)

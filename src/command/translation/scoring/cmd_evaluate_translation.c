@@ -267,9 +267,9 @@ static int take_ensemble(evaluate_options *args, const et_program *program, et_e
     const char **const files[] = { &args->text.source, &args->text.reference };
     int status = et_ensemble_words_take(&work->ensemble, &args->ensemble, files, 2,
                                         work->options.checkpoint, work->task.name, error);
-    for (int i = 0; i < work->ensemble.count && !status && work->model_dir; i++)
-        status = et_runs_check_kinds(program, work->model_dir, work->ensemble.others[i], error);
-    return status;
+    return status ? status
+                  : et_runs_check_kinds(program, work->model_dir, work->ensemble.others,
+                                        work->ensemble.count, error);
 }
 
 /* The order reports every mistake that can be found without the model first. */
