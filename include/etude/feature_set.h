@@ -44,6 +44,10 @@ typedef enum et_transform {
     ET_TRANSFORM_ROBUST,   /* z / sqrt(1 + (z / 3)^2), so within +-3, of z = (x - median) / (third
                               quartile - first), or if both are equal 2 (x - median) / (max - min);
                               a constant column 0; missing 0 */
+    ET_TRANSFORM_CLIP,     /* z; of |z| > t: 2 t - t^2 / |z| with z's sign, so within +-2 t. z =
+                              (x - median) / ((third quartile - first) / 1.349), t = 6.74; or if
+                              both quartiles are equal, z = (x - mean) / std, t = the larger |z|
+                              of min and max; a constant column 0; missing 0 */
     ET_TRANSFORM_EMBED,    /* an id: the position among the entries; unknown and missing have the
                               two ids after the entries */
     ET_TRANSFORM_HASH,     /* an id: xxHash of the text, or of the number as a double, modulo
@@ -112,8 +116,8 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
  *   % differ, integers that number the rows), except whether such values are missing. */
 typedef struct et_feature_choice {
-    et_transform numeric;  /* 0: standardize; quantile; scale. The latter two only if the metadata
-                              has what they need */
+    et_transform numeric;  /* 0: clip; standardize, quantile, scale, robust. If the metadata has not
+                              what it needs: the next of clip, standardize, scale, identity */
     et_transform discrete; /* 0: embed; one-hot */
     et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:
                               none */

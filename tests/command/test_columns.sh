@@ -30,12 +30,12 @@ awk 'BEGIN { srand(1); print "id,user,flat,size,shop,amount,y"
         shop = i % 5 ? i % 180 : 1000 + i
         printf "%d,user %d,7,%d,shop%d,%d %03d,%s\n", i + 1, i, i % 23, shop, 1 + i % 900, i, shop % 2 ? "no" : "yes"
     } }' >shops.csv
-train 0 'amount  *integer  *number, standardized (written like 1,234.50)$' shops --data shops.csv --epochs 30
+train 0 'amount  *integer  *number, standardized, clipped (written like 1,234.50)$' shops --data shops.csv --epochs 30
 grep -q 'warning: column amount' out && fail 'a number with blanks is said to be suspicious'
 tr -s ' ' <out >short
 for line in 'id integer counts the rows: looks like an ID, ignored' \
     'user discrete 600 of 600 values differ: looks like an ID, ignored' 'flat integer constant: ignored' \
-    'size integer number, standardized' 'shop discrete embedding of 264 values' 'y discrete the target'; do
+    'size integer number, standardized, clipped' 'shop discrete embedding of 264 values' 'y discrete the target'; do
     grep -q " $line\$" short || fail "no line: $line"
 done
 same_lines shops.csv
@@ -114,7 +114,7 @@ says 0 'y  *"yes" (2[0-9]* rows) and "YES" (20 rows) differ only' data analyze l
 awk 'BEGIN { for (c = 0; c < 300; c++) printf "c%d,", c; print "y"
     for (i = 0; i < 60; i++) { for (c = 0; c < 300; c++) printf "%d,", (i * c) % 17; print i % 2 ? "a" : "b" } }' >wide.csv
 train 0 'columns  *18 integer columns: constant: ignored (c0, c17, c34, c51, c68, c85, ...)' wide --data wide.csv --steps 2
-grep -q '^  *2[0-9][0-9] integer columns: number, standardized (c1, c2, c3, c4, c5, c6, ...)' out || fail 'wide'
+grep -q '^  *2[0-9][0-9] integer columns: number, standardized, clipped (c1, c2, c3, c4, c5, c6, ...)' out || fail 'wide'
 [ "$(sed -n '/^columns/,/^model/p' out | wc -l)" -lt 8 ] || fail 'too many lines'
 same_lines wide.csv
 echo 'columns: said alike by train and data analyze'

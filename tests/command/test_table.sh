@@ -88,7 +88,7 @@ train 0 '^done' comes_back --data t.csv --steps 9 \
 
 # The same files in another run; others belong to no checkpoint of it.
 train 0 '^done' again --data t.csv --steps 20 --set task.features_path=whole/features.yaml
-sed 's/standardize/scale/' whole/features.yaml >changed.yaml
+sed 's/clip/scale/' whole/features.yaml >changed.yaml
 cp changed.yaml whole/features.yaml
 says 3 'features.yaml' train whole --steps 80
 
@@ -220,8 +220,8 @@ train 3 'bad.csv:1: the header does not match the schema: there is no column pri
     --data bad.csv --set task.schema_path=usual/schema.yaml
 features='task.schema_path=parts/schema.yaml,task.metadata_path=parts/metadata.json'
 features="$features,task.features_path=bad.yaml"
-sed 's/standardize/standardise/' parts/features.yaml >bad.yaml
-train 3 'bad.yaml:[0-9]*: unknown type "standardise". Nearest: standardize' bad --data t.csv \
+sed 's/clip/clipp/' parts/features.yaml >bad.yaml
+train 3 'bad.yaml:[0-9]*: unknown type "clipp". Nearest: clip' bad --data t.csv \
     --set "$features"
 sed 's/type: embed/type: log/' parts/features.yaml >bad.yaml
 train 3 'feature colour: log does not work on discrete fields such as colour: use embed' bad \
@@ -244,7 +244,7 @@ printf 'sep=;\r\na;y\r\n4;1\r\n' | "$etude" predict sep >out 2>&1 && [ "$(wc -l 
 awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%d,%03d\",%d\n", i % 28 + 1,
     i % 12 + 1, i % 40 + 1, i * 37 % 100, i % 2 }' >thousands.csv
 says 0 'n  *"1,000" in thousands.csv:2 is read as 1000, with a decimal point, though no' data analyze thousands.csv --dry-run
-grep -q '^n  *integer  *number, standardized (written like 1,234.50)$' out || fail "thousands: $(cat out)"
+grep -q '^n  *integer  *number, standardized, clipped (written like 1,234.50)$' out || fail "thousands: $(cat out)"
 grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx

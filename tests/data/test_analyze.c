@@ -266,19 +266,26 @@ static void test_analyze__thousands(void **state)
         double fraction;
         const char *use;
     } cases[] = {
-        { ",", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
-        { " ", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
-        { "'", ".50", "", ET_NOTATION_POINT, .5, "number, standardized (written like 1,234.50)" },
-        { "_", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
-        { ".", ",5", "", ET_NOTATION_COMMA, .5, "number, standardized (written like 1.234,50)" },
-        { "\u00a0", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+        { ",", "", "", ET_NOTATION_POINT, 0,
+          "number, standardized, clipped (written like 1,234.50)" },
+        { " ", "", "", ET_NOTATION_POINT, 0,
+          "number, standardized, clipped (written like 1,234.50)" },
+        { "'", ".50", "", ET_NOTATION_POINT, .5,
+          "number, standardized, clipped (written like 1,234.50)" },
+        { "_", "", "", ET_NOTATION_POINT, 0,
+          "number, standardized, clipped (written like 1,234.50)" },
+        { ".", ",5", "", ET_NOTATION_COMMA, .5,
+          "number, standardized, clipped (written like 1.234,50)" },
+        { "\u00a0", "", "", ET_NOTATION_POINT, 0,
+          "number, standardized, clipped (written like 1,234.50)" },
         { "\u202f", ",25", "", ET_NOTATION_COMMA, .25,
-          "number, standardized (written like 1.234,50)" },
-        { "\u2019", "", "", ET_NOTATION_POINT, 0, "number, standardized (written like 1,234.50)" },
+          "number, standardized, clipped (written like 1.234,50)" },
+        { "\u2019", "", "", ET_NOTATION_POINT, 0,
+          "number, standardized, clipped (written like 1,234.50)" },
         { "\u00a0", "\u00a0\u20ac", "\u20ac", ET_NOTATION_POINT, 0,
-          "number, standardized (written like 1,234.50 \u20ac)" },
+          "number, standardized, clipped (written like 1,234.50 \u20ac)" },
         { " ", " kg", "kg", ET_NOTATION_POINT, 0,
-          "number, standardized (written like 1,234.50 kg)" },
+          "number, standardized, clipped (written like 1,234.50 kg)" },
     };
     for (size_t k = 0; k < COUNT(cases); k++) {
         et_strbuf text = ET_STRBUF_INIT;

@@ -762,18 +762,69 @@ static void test_encoder__robust(void **state)
                  "the metadata has no quantiles of n");
 }
 
+/* A line up to five times the distance of the quartiles; beyond, never twice as far. */
+static void test_encoder__clip(void **state)
+{
+    (void)state;
+    static const char *const cells[] = { "0.9705", "1", "-3", "40", "-40", "1e300", "-1e300" };
+    const double spread = ((1.6992 + 2.4294) / 2 - (0.4274 + 0.5738) / 2) / 1.3489795003921634;
+    const double from = 5 * 1.3489795003921634;
+    for (size_t i = 0; i < COUNT(cells); i++) {
+        const double z = (strtod(cells[i], NULL) - 0.9705) / spread;
+        const double wanted = fabs(z) <= from ? z : copysign(2 * from - from * from / fabs(z), z);
+        check_row(&(row_case){ .feature = "{name: F, type: clip, fields: x}",
+                               .cells = { [X] = cells[i] },
+                               .numbers = { (float)wanted },
+                               .width = 1 });
+    }
+    check_row(&(row_case){
+        .feature = "{name: F, type: clip, fields: x}", .cells = { NULL }, .width = 1 });
+    /* Equal quartiles: standardized up to the farther end of the range; a constant. */
+    static const char fields[] = "fields: [{name: a, type: real}, {name: b, type: real}]";
+    static const char numbers[] =
+        "{\"a\": {\"min\": -2, \"max\": 6, \"mean\": 1, \"std\": 2, "
+        "\"quantiles\": [-2, 1, 1, 1, 6]}, \"b\": {\"min\": 7, \"max\": 7, \"mean\": 7, "
+        "\"std\": 0, \"quantiles\": [7, 7, 7]}}";
+    static const struct {
+        const char *a, *b;
+        double wanted;
+    } rows[] = { { "6", "7", 2.5 }, { "-3", "1e9", -2 }, { "11", "-9", 5 - 6.25 / 5 } };
+    et_encoder *encoder;
+    float out[2];
+    assert_ok(encoder_parse(&encoder, fields, numbers,
+                            "features: [{name: F, type: clip, fields: 'a, b'}]", error));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_cell both[] = { cell_of(rows[i].a), cell_of(rows[i].b) };
+        assert_ok(et_encoder_row(encoder, both, (void *[]){ out }, "f.csv:1", error));
+        assert_true(fabs((double)out[0] - rows[i].wanted) < 1e-6 && out[1] == 0);
+    }
+    et_encoder_free(encoder);
+    assert_fails(open_feature(&encoder, "{name: F, type: clip, fields: n}", error), ET_ECONFIG,
+                 "the metadata has no");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder__numbers),         cmocka_unit_test(test_encoder__quantile),
-        cmocka_unit_test(test_encoder__columns),         cmocka_unit_test(test_encoder__ids),
-        cmocka_unit_test(test_encoder__dates),           cmocka_unit_test(test_encoder__targets),
-        cmocka_unit_test(test_encoder__labels),          cmocka_unit_test(test_encoder__layout),
-        cmocka_unit_test(test_encoder__without_target),  cmocka_unit_test(test_encoder__fractions),
-        cmocka_unit_test(test_encoder__values),          cmocka_unit_test(test_encoder__bad_rows),
-        cmocka_unit_test(test_encoder__fingerprint),     cmocka_unit_test(test_encoder__locale),
-        cmocka_unit_test(test_encoder__normal_quantile), cmocka_unit_test(test_encoder__mutated),
-        cmocka_unit_test(test_encoder__memory),          cmocka_unit_test(test_encoder__robust),
+        cmocka_unit_test(test_encoder__numbers),
+        cmocka_unit_test(test_encoder__quantile),
+        cmocka_unit_test(test_encoder__columns),
+        cmocka_unit_test(test_encoder__ids),
+        cmocka_unit_test(test_encoder__dates),
+        cmocka_unit_test(test_encoder__targets),
+        cmocka_unit_test(test_encoder__labels),
+        cmocka_unit_test(test_encoder__layout),
+        cmocka_unit_test(test_encoder__without_target),
+        cmocka_unit_test(test_encoder__fractions),
+        cmocka_unit_test(test_encoder__values),
+        cmocka_unit_test(test_encoder__bad_rows),
+        cmocka_unit_test(test_encoder__fingerprint),
+        cmocka_unit_test(test_encoder__locale),
+        cmocka_unit_test(test_encoder__normal_quantile),
+        cmocka_unit_test(test_encoder__mutated),
+        cmocka_unit_test(test_encoder__memory),
+        cmocka_unit_test(test_encoder__robust),
+        cmocka_unit_test(test_encoder__clip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

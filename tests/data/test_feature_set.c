@@ -260,9 +260,9 @@ static void test_feature_set__names(void **state)
 {
     (void)state;
     static const char *const names[ET_TRANSFORM_COUNT] = {
-        "identity", "target",      "concat",   "log",    "scale", "bucketize",
-        "one-hot",  "standardize", "quantile", "robust", "embed", "hash",
-        "cross",    "date",        "missing",  "key",    "words", "weight",
+        "identity",    "target",   "concat", "log",   "scale",  "bucketize", "one-hot",
+        "standardize", "quantile", "robust", "clip",  "embed",  "hash",      "cross",
+        "date",        "missing",  "key",    "words", "weight",
     };
     for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
         assert_string_equal(et_transform_name((et_transform)i), names[i]);
@@ -400,7 +400,7 @@ static void test_feature_set__infer(void **state)
         const char *set;
     } cases[] = {
         { { .target = "y" },
-          "X(age:standardize age:missing fare:standardize flat2:missing when:date when:missing "
+          "X(age:clip age:missing fare:standardize flat2:missing when:date when:missing "
           "days:date days:missing bare:scale) ids(cabin:embed shop:embed/2 sex:embed one2:embed "
           "free:hash) Y:target " },
         { { .numeric = ET_TRANSFORM_QUANTILE, .discrete = ET_TRANSFORM_ONE_HOT, .target = "age" },
@@ -416,7 +416,7 @@ static void test_feature_set__infer(void **state)
           "days:missing bare:scale) ids(cabin:embed shop:embed/2 one2:embed free:hash y:embed) "
           "Y:target " },
         { { .target = "sex", .more_targets = beside, .more_target_count = 1 },
-          "X(age:standardize age:missing fare:standardize flat2:missing when:date when:missing "
+          "X(age:clip age:missing fare:standardize flat2:missing when:date when:missing "
           "days:date days:missing bare:scale) ids(cabin:embed shop:embed/2 one2:embed free:hash) "
           "Y:target " },
     };
@@ -458,7 +458,8 @@ static void test_feature_set__infer_errors(void **state)
         { { .target = "name" }, ET_ECONFIG, "the target name has 99 different values in 100 rows" },
         { { .numeric = ET_TRANSFORM_EMBED },
           ET_ECONFIG,
-          "embed is not a transform for numbers: use standardize, quantile, scale or robust" },
+          "embed is not a transform for numbers: use clip, standardize, quantile, scale or "
+          "robust" },
         { { .discrete = ET_TRANSFORM_LOG },
           ET_ECONFIG,
           "log is not a transform for texts: use embed or one-hot" },

@@ -57,7 +57,7 @@ const et_experiment_row et_tabular_experiments[] = {
                  ADAMW("1e-2", "0", "") ", " PASSES("100", "10")) },
     { "tabular/feed_forward", "TensorFX's model: layers with relu, gradient descent",
       EXPERIMENT("model: {type: feed_forward}, train_data: {batch_size: 128}, "
-                 "features: {discrete: one-hot}",
+                 "features: {numeric: standardize, discrete: one-hot}",
                  "optimizer_config: {optimizer: {type: sgd}, "
                  "learning_rate: {type: constant, constant: {learning_rate: 0.01}}}, "
                  "train_steps: 1000, summary_interval: 100") },

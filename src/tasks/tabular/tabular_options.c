@@ -239,13 +239,13 @@ static const et_field data_fields[] = {
 };
 const et_fields et_tabular_data_fields = { "data", data_fields };
 
-static const char *const numeric[] = { "standardize", "quantile", "scale",
-                                       "identity",    "robust",   NULL };
-static const et_transform numeric_transforms[] = { ET_TRANSFORM_STANDARDIZE, ET_TRANSFORM_QUANTILE,
-                                                   ET_TRANSFORM_SCALE, ET_TRANSFORM_IDENTITY,
-                                                   ET_TRANSFORM_ROBUST };
-static const char *const also[] = { "none",     "standardize", "quantile", "scale",
-                                    "identity", "robust",      NULL };
+static const char *const numeric[] = { "clip",     "standardize", "quantile", "scale",
+                                       "identity", "robust",      NULL };
+static const et_transform numeric_transforms[] = { ET_TRANSFORM_CLIP,     ET_TRANSFORM_STANDARDIZE,
+                                                   ET_TRANSFORM_QUANTILE, ET_TRANSFORM_SCALE,
+                                                   ET_TRANSFORM_IDENTITY, ET_TRANSFORM_ROBUST };
+static const char *const also[] = { "none",  "clip",     "standardize", "quantile",
+                                    "scale", "identity", "robust",      NULL };
 static const char *const discrete[] = { "embed", "one-hot", NULL };
 static const et_transform discrete_transforms[] = { ET_TRANSFORM_EMBED, ET_TRANSFORM_ONE_HOT };
 

@@ -110,7 +110,9 @@ static bool is_running(const et_schema_field *field, const et_column_metadata *m
 static et_transform numeric_transform(const et_feature_choice *choice, const et_column_metadata *m)
 {
     et_transform type = choice->numeric;
-    if ((type == ET_TRANSFORM_QUANTILE || type == ET_TRANSFORM_ROBUST) && m->quantile_count < 2)
+    const bool by_quantiles =
+        type == ET_TRANSFORM_QUANTILE || type == ET_TRANSFORM_ROBUST || type == ET_TRANSFORM_CLIP;
+    if (by_quantiles && (m->quantile_count < 2 || !m->has_range))
         type = ET_TRANSFORM_STANDARDIZE;
     if (type == ET_TRANSFORM_STANDARDIZE && !m->has_moments)
         type = ET_TRANSFORM_SCALE;
@@ -198,7 +200,7 @@ bool et_column_is_target(const et_feature_choice *choice, const char *field)
 
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets)
 {
-    return (et_feature_choice){ .numeric = ET_TRANSFORM_STANDARDIZE,
+    return (et_feature_choice){ .numeric = ET_TRANSFORM_CLIP,
                                 .discrete = ET_TRANSFORM_EMBED,
                                 .target = target,
                                 .more_targets = more_targets ? more_targets->items : NULL,
@@ -270,6 +272,7 @@ static const char *const words[ET_TRANSFORM_COUNT] = {
     [ET_TRANSFORM_STANDARDIZE] = "number, standardized",
     [ET_TRANSFORM_QUANTILE] = "number, by its quantiles",
     [ET_TRANSFORM_ROBUST] = "number, by its quartiles, within 3 of 0",
+    [ET_TRANSFORM_CLIP] = "number, standardized, clipped",
     [ET_TRANSFORM_EMBED] = "embedding",
     [ET_TRANSFORM_HASH] = "embedding by hash",
     [ET_TRANSFORM_CROSS] = "crossed with others",

@@ -323,6 +323,13 @@ static int check_id(const choosing *c)
     return ET_OK;
 }
 
+static bool may_be_numeric(et_transform type)
+{
+    return type == ET_TRANSFORM_CLIP || type == ET_TRANSFORM_STANDARDIZE ||
+           type == ET_TRANSFORM_QUANTILE || type == ET_TRANSFORM_SCALE ||
+           type == ET_TRANSFORM_ROBUST;
+}
+
 static int check_choice(choosing *c)
 {
     et_feature_choice *choice = &c->choice;
@@ -331,18 +338,15 @@ static int check_choice(choosing *c)
         choice->numeric = usual.numeric;
     if (choice->discrete == ET_TRANSFORM_IDENTITY)
         choice->discrete = usual.discrete;
-    if (choice->numeric != ET_TRANSFORM_STANDARDIZE && choice->numeric != ET_TRANSFORM_QUANTILE &&
-        choice->numeric != ET_TRANSFORM_SCALE && choice->numeric != ET_TRANSFORM_ROBUST)
+    if (!may_be_numeric(choice->numeric))
         return et_fail(
             c->error, ET_ECONFIG,
-            "%s is not a transform for numbers: use standardize, quantile, scale or robust",
+            "%s is not a transform for numbers: use clip, standardize, quantile, scale or robust",
             et_transform_name(choice->numeric));
-    if (choice->also && choice->also != ET_TRANSFORM_STANDARDIZE &&
-        choice->also != ET_TRANSFORM_QUANTILE && choice->also != ET_TRANSFORM_SCALE &&
-        choice->also != ET_TRANSFORM_ROBUST)
+    if (choice->also && !may_be_numeric(choice->also))
         return et_fail(c->error, ET_ECONFIG,
-                       "%s is not a second transform for numbers: use standardize, quantile, scale "
-                       "or robust",
+                       "%s is not a second transform for numbers: use clip, standardize, quantile, "
+                       "scale or robust",
                        et_transform_name(choice->also));
     if (choice->discrete != ET_TRANSFORM_EMBED && choice->discrete != ET_TRANSFORM_ONE_HOT)
         return et_fail(c->error, ET_ECONFIG,

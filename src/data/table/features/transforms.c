@@ -30,6 +30,10 @@
 #define NORMAL_END 5.199337582605575
 /* What no value of robust reaches, on either side of 0. */
 #define ROBUST_MOST 3
+/* What a normal distribution has between its quartiles, in standard deviations; and how far from
+ * the median clip leaves values as they are. Of an exponential distribution, 1 of 300 is beyond. */
+#define NORMAL_MIDDLE 1.3489795003921634
+#define CLIP_FROM     (5 * NORMAL_MIDDLE)
 
 /* ---- what fits share ---- */
 
@@ -383,6 +387,46 @@ static const char *emit_robust(et_emitting *e)
     const char *y = et_onnx_call(to, "Div", z, et_onnx_call(to, "Sqrt", root));
     y = et_onnx_call(to, "Add", y, et_onnx_call(to, "Sub", all, all));
     return et_emit_cast(to, y, ET_ONNX_F32);
+}
+
+static void fit_clip(et_fitted *fitted, const et_fitting *with)
+{
+    const et_column_metadata *m = with->metadata;
+    fit_standardize(fitted, with);
+    if (m->quantile_count < 2 || !m->has_range) {
+        lacks(with, m->has_range ? "quantiles" : "min and max");
+        return;
+    }
+    const double middle = quantile_at(m, 0.75) - quantile_at(m, 0.25);
+    const double most = fmax(m->max - fitted->offset, fitted->offset - m->min) / fitted->divisor;
+    fitted->bend = fitted->span > 0 ? most : 1;
+    if (middle > 0 && isfinite(middle)) {
+        fitted->offset = quantile_at(m, 0.5);
+        fitted->divisor = middle / NORMAL_MIDDLE;
+        fitted->bend = CLIP_FROM;
+    }
+}
+
+/* z, of |z| > t: 2 t - t^2 / |z| with z's sign. So a typing error, however large, is at most twice
+ * as far away as the last value on the line. */
+static int apply_clip(const et_fitted *f, const et_reading *value, void *to, et_error *error)
+{
+    const double x = value->number;
+    const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
+    const double r = f->bend / fmax(fabs(z), f->bend);
+    return put_number(to, z * r * (2 - r), x, error);
+}
+
+static const char *emit_clip(et_emitting *e)
+{
+    et_onnx *to = e->to;
+    const char *z = emit_deviation(e), *size = et_onnx_call(to, "Abs", z);
+    const char *inverse = with_each(e, "Max", size, offsetof(et_fitted, bend));
+    inverse = with_each(e, "Div", inverse, offsetof(et_fitted, bend));
+    const char *r = et_onnx_call(to, "Div", et_emit_number(to, 1), inverse);
+    const char *factor =
+        et_onnx_call(to, "Mul", r, et_onnx_call(to, "Sub", et_emit_number(to, 2), r));
+    return et_emit_cast(to, et_onnx_call(to, "Mul", z, factor), ET_ONNX_F32);
 }
 
 /* How many points are below x, or not above it. */

@@ -53,6 +53,7 @@ typedef struct et_fitted {
     int64_t cardinality;                /* of ids and classes */
     int64_t unknown;                    /* the id of a value that is not among the others */
     double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
+    double bend;                        /* of clip: of a larger |z|, the line bends */
     double missing;                     /* the item of a missing value */
     const double *point;                /* [points]: boundaries, quantiles */
     int points;
