@@ -16,6 +16,8 @@ try() {
 # ---- a small table: folds ----------------------------------------------------------------------
 
 try 0 '^candidates   linear, mlp, realmlp, tabm, each on 5 folds' whole
+grep -q '^time         about 0:[0-9]* on two cores' out || fail 'no duration'
+grep -q '^  budget: 120$' whole/params.yaml || fail 'the duration is no setting'
 grep -q '^validation   5 folds' out || fail 'a small table loses rows'
 grep -q '^candidate  *log_likelihood  *accuracy  *time  *weight' out || fail 'no table at the end'
 for name in linear mlp realmlp tabm; do
@@ -124,11 +126,19 @@ cmp late/model.safetensors first.safetensors >out 2>&1 || fail 'the record does 
 says 75 . train none --experiment tabular/auto --target kind --data t.csv --epochs 1000000 \
     --set trainer.early_stopping.patience=0 --time-limit 0:00:01
 
+# A table says how long its trainings take; what does not fit into the budget is left out with a line.
+says 0 '^left out     tabm (about 0:[0-9]*): more with a longer --time-limit$' train short \
+    --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=2
+grep -q '^candidates   linear, mlp, realmlp, each on 5 folds' out || fail 'tabm is no candidate, but a training'
+[ ! -e short/members/tabm_1 ] || fail 'what is left out is trained'
+says 0 '^left out     tabm ' train limited --experiment tabular/auto --target kind --data t.csv --epochs 1 \
+    --time-limit 2s --dry-run
+
 # ---- a held-out part ---------------------------------------------------------------------------
 
 try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_out=0.2
 # A pack chooses its ensemble on the rows that are held out, which folds are not.
-grep -q '^candidates   linear, mlp, realmlp, tabm, pack' out || fail 'no candidates'
+grep -q '^candidates   linear, mlp, realmlp, pack, tabm' out || fail 'no candidates'
 grep -q '^pack  *-[0-9.]*  *[0-9.]*  *[0-9:]*  *[01]\.[0-9]*$' out || fail 'no row of the pack'
 [ ! -e part/out_of_fold.jsonl ] || fail 'folds where there are none'
 score=$(grep -o '"validation_log_likelihood":[0-9.e-]*' part/metrics.jsonl | cut -d: -f2)

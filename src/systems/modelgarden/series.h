@@ -56,7 +56,9 @@ typedef struct et_series_score {
 typedef struct et_series_run {
     const et_series_candidate *candidate; /* [count] */
     int count;
-    int64_t step; /* of the model, when written: the latest of a training */
+    int64_t step;         /* of the model, when written: the latest of a training */
+    double seconds;       /* for all of them, on two cores of 2023; 0: not known */
+    const char *left_out; /* "tabm (about 5:20)": what would take longer than there is; or NULL */
     bool changed; /* settings were chosen by the data: open the task and the series again with them
                    */
 } et_series_run;
@@ -66,6 +68,7 @@ typedef struct et_series_opening {
     void *options;          /* the task's settings of the run; the data may choose some */
     et_task *task;          /* open with these settings; outlives the series */
     et_device *device;      /* for scores; the same */
+    double seconds;         /* that a new run may take; 0: the class chooses */
     const char *model_dir;  /* of the run */
 } et_series_opening;
 

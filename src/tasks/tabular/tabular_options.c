@@ -287,6 +287,10 @@ static const et_field task_fields[] = {
                  .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_tabular_options, fold, -1, -1, ET_TABULAR_FOLDS_MAX - 1,
                  "fold that is validated, from 0; -1: each in turn", .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(et_tabular_options, budget, 0, 0, 1000000000,
+                 "tabular/auto: seconds on two cores that all trainings may take together, by an "
+                 "estimate; 0: --time-limit, or 120",
+                 .change = ET_CHANGE_FREE),
     ET_FIELD_STRING(et_tabular_options, groups, NULL,
                     "column of groups: rows of a group are all for training or all for validation; "
                     "the model ignores this column",

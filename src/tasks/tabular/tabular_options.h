@@ -192,6 +192,7 @@ typedef struct et_tabular_options {
                          none; 0: no validation then */
     int64_t n_splits; /* folds; 0: a share is held out */
     int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
+    int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
     const char *groups, *time;  /* columns that split rows (folds.h); NULL: none. Not both */
     et_strings target;          /* columns; none: those of the features */
     et_strings quantile_levels; /* of a number, ascending; none: the number itself */

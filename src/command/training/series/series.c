@@ -182,6 +182,7 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
                                         .options = e->task,
                                         .task = s->task,
                                         .device = s->device,
+                                        .seconds = s->args->time_limit,
                                         .model_dir = s->run_dir };
     return s->class->open(&s->run, &opening, error);
 }
@@ -267,11 +268,14 @@ static void say_plan(const series *s)
         et_print(stderr, "candidates   %s\n", et_strbuf_text(&text));
     else if (!s->args->quiet)
         et_print(stderr, "training     %s\n", et_strbuf_text(&text));
+    if (!s->args->quiet && run->left_out)
+        et_print(stderr, "left out     %s: more with a longer --time-limit\n", run->left_out);
     if (!s->args->quiet && run->count > 1 && s->args->time_limit > 0)
         et_print(stderr, "time limit   %s for all of them\n",
                  et_format_duration(s->args->time_limit).text);
     else if (!s->args->quiet && run->count > 1)
-        et_print(stderr, "time limit   none: all of them are trained (--time-limit sets one)\n");
+        et_print(stderr, "time         about %s on two cores (--time-limit sets a limit)\n",
+                 et_format_duration(run->seconds).text);
     et_strbuf_release(&text);
 }
 

@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -45,11 +46,13 @@
 /* A pass of a small table takes less time than a checkpoint, which waits for the disk. */
 #define SELDOM "checkpoint_interval: 25ep"
 
-/* In order of training. Costs are those of Adult and California housing, as multiples of the MLP's.
- * Of the two features of numbers each reads one. RealMLP is best before its 64th pass there. Its
- * smoothed labels are better for accuracy alone, but its probabilities are averaged here. Batches
- * of few rows are all its time on a small table. A pack chooses its ensemble on the rows that are
- * held out, so folds have none; it is of few members, and in the precision of the whole. */
+/* In order of training. cost: microseconds for a row that is learned, in all passes, as on Adult
+ * and California housing with two cores of 2023. Of the two features of numbers each reads one.
+ * RealMLP is best before its 64th pass there. Its smoothed labels are better for accuracy alone,
+ * but its probabilities are averaged here. Batches of few rows are all its time on a small table. A
+ * pack chooses its ensemble on the rows that are held out, so folds have none; it is of few
+ * members, and in the precision of the whole. Its passes, each of this cost, are a share of the
+ * budget. */
 static const struct {
     const char *experiment;
     double cost;
@@ -57,24 +60,35 @@ static const struct {
     const char *defaults; /* in YAML, as the others: of the run; NULL: none */
     const char *trainer, *task;
     const char *small, *classes; /* of the task, for a small table and for classes */
-    bool pack; /* not on folds, nor for targets that it does not learn; the last ones */
+    bool always;                 /* whatever the budget */
+    bool pack;                   /* not on folds, nor for targets that it does not learn */
 } candidates[] = {
-    { .experiment = "tabular/linear", .cost = 0.4, .ignores = "X_robust" },
-    { .experiment = "tabular/mlp", .cost = 1, .ignores = "X_robust" },
+    { .experiment = "tabular/linear", .cost = 20, .ignores = "X_robust", .always = true },
+    { .experiment = "tabular/mlp", .cost = 250, .ignores = "X_robust", .always = true },
     { .experiment = "tabular/realmlp",
-      .cost = 2,
+      .cost = 900,
       .ignores = "X",
       .trainer = "train_steps: 64ep, ",
       .small = "train_data: {batch_size: 32}, ",
       .classes = "label_smoothing: 0" },
-    { .experiment = "tabular/tabm", .cost = 8, .ignores = "X_robust" },
     { .experiment = "tabular/pack",
-      .cost = 12,
+      .cost = 140,
       .ignores = "X",
       .defaults = "runtime: {mixed_precision_dtype: float32}, ",
       .task = "model: {pack: {members: 8}}, ",
       .pack = true },
+    { .experiment = "tabular/tabm", .cost = 11000, .ignores = "X_robust" },
 };
+
+/* Seconds for all trainings, if nobody says how many. */
+#define USUAL_BUDGET 120
+
+/* Of a pack: its share of the budget, and passes that it needs and that are enough. */
+#define PACK_SHARE  0.35
+#define PACK_LEAST  8
+#define PACK_PASSES 400
+/* A row of more columns costs more. */
+#define USUAL_COLUMNS 14
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
@@ -99,6 +113,7 @@ typedef struct selection {
     et_device *device;
     const char *model_dir;
     bool is_auto;
+    double budget;       /* seconds for all trainings of tabular/auto */
     int64_t rows, width; /* of the arrays below */
     int64_t targets;     /* of a row, but of classes */
     int folds;           /* 1: none */
@@ -140,6 +155,8 @@ static void adopt(void *options, const void *kept)
         o->n_splits = was->n_splits;
     if (!o->ensemble.count)
         o->ensemble = was->ensemble;
+    if (!o->budget)
+        o->budget = was->budget;
 }
 
 static const char *candidate_at(const char *experiment, const void *options, int i)
@@ -149,7 +166,10 @@ static const char *candidate_at(const char *experiment, const void *options, int
         return i ? NULL : experiment;
     const size_t labels = o->target.count > 1 ? o->target.count : 0;
     const bool packs = !o->n_splits && et_pack_learns(labels, o->quantile_levels.count);
-    return i < CANDIDATES && (packs || !candidates[i].pack) ? candidates[i].experiment : NULL;
+    for (int k = 0; k < CANDIDATES; k++)
+        if ((packs || !candidates[k].pack) && i-- == 0)
+            return candidates[k].experiment;
+    return NULL;
 }
 
 static int find_candidate(const char *experiment)
@@ -176,17 +196,64 @@ static const char *some(const char *text, bool wanted)
     return text && wanted ? text : "";
 }
 
+/* ---- how long ---- */
+
+/* Of all trainings of a candidate, or of one pass of a pack. */
+static double seconds_of(const selection *s, int which)
+{
+    const et_tabular_task *task = s->task;
+    const bool held = !task->other[0] && s->folds < 2;
+    const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
+    const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
+    return 1e-6 * candidates[which].cost * learned * (double)task->table->count *
+           (1 + fmax(columns, 1)) / 2;
+}
+
+static int passes_of_pack(const selection *s, int which)
+{
+    const double passes = PACK_SHARE * s->budget / seconds_of(s, which);
+    return (int)fmax(1, fmin(PACK_PASSES, passes));
+}
+
+/* What a candidate takes in all. */
+static double duration_of(const selection *s, int which)
+{
+    return which < 0
+               ? 1
+               : seconds_of(s, which) * (candidates[which].pack ? passes_of_pack(s, which) : 1);
+}
+
+/* Within the budget, next to those that were chosen before it. */
+static bool is_affordable(const selection *s, int which)
+{
+    return which < 0 || candidates[which].always ||
+           (s->run.seconds + duration_of(s, which) <= s->budget &&
+            (!candidates[which].pack || passes_of_pack(s, which) >= PACK_LEAST));
+}
+
+/* "tabm (about 5:20)" */
+static void leave_out(selection *s, int which)
+{
+    const char *before = s->run.left_out;
+    s->run.left_out = et_arena_printf(
+        &s->arena, "%s%s%s (about %s)", before ? before : "", before ? ", " : "",
+        et_path_base(candidates[which].experiment), et_format_duration(duration_of(s, which)).text);
+}
+
 static const char *defaults_of(selection *s, int which)
 {
     const et_tabular_task *task = s->task;
     const bool small = task->table->count <= FEW_ROWS, classes = !task->target.values;
-    return s->is_auto && which >= 0
-               ? et_arena_printf(
-                     &s->arena, "{%strainer: {%s%s}, task: {%s%s%s}}",
-                     some(candidates[which].defaults, true), some(candidates[which].trainer, true),
-                     some(SELDOM, small), some(candidates[which].task, true),
-                     some(candidates[which].small, small), some(candidates[which].classes, classes))
-               : NULL;
+    char passes[40] = "";
+    if (!s->is_auto || which < 0)
+        return NULL;
+    if (candidates[which].pack)
+        snprintf(passes, sizeof passes, "train_steps: %dep, ", passes_of_pack(s, which));
+    return et_arena_printf(&s->arena, "{%strainer: {%s%s%s}, task: {%s%s%s}}",
+                           some(candidates[which].defaults, true), passes,
+                           some(candidates[which].trainer, true), some(SELDOM, small),
+                           some(candidates[which].task, true), some(candidates[which].small, small),
+                           some(candidates[which].classes, classes));
 }
 
 /* NULL: none. */
@@ -207,8 +274,7 @@ static void add_candidate(selection *s, et_series_candidate *to, const char *exp
     const int which = find_candidate(experiment);
     const int count = s->folds > 1 ? s->folds : 1;
     et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
-    *to = (et_series_candidate){ et_path_base(experiment), all, count,
-                                 which < 0 ? 1 : candidates[which].cost };
+    *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which) };
     for (int i = 0; all && i < count; i++) {
         all[i].experiment = experiment;
         all[i].name =
@@ -223,11 +289,16 @@ static int plan(selection *s, const char *experiment, const et_tabular_options *
 {
     et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
     const char *name;
-    while (all && (name = candidate_at(experiment, options, s->run.count)) != NULL) {
+    for (int i = 0; all && (name = candidate_at(experiment, options, i)) != NULL; i++) {
         const int which = find_candidate(name);
         if (which >= 0 && candidates[which].pack &&
             !et_pack_learns((size_t)s->task->target.labels, (size_t)s->task->target.quantiles))
-            break;
+            continue;
+        if (s->is_auto && !is_affordable(s, which)) {
+            leave_out(s, which);
+            continue;
+        }
+        s->run.seconds += s->is_auto ? duration_of(s, which) : 0;
         add_candidate(s, &all[s->run.count++], name);
     }
     s->run.candidate = all;
@@ -325,6 +396,9 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->model_dir = opening->model_dir;
     s->is_auto = is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
+    if (s->is_auto && !options->budget)
+        options->budget = (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : USUAL_BUDGET);
+    s->budget = (double)options->budget;
     s->run.changed = takes_folds(s->task, opening->experiment);
     options->ensemble.count = 0; /* of a start that was cut off before the model was written */
     int status = check_rows(s->task, opening->experiment, error);
