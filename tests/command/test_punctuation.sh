@@ -37,6 +37,16 @@ train tuned --init book --data book.en book.de || { cat log >&2; fail "init"; }
 grep -q 'source_punctuation: en' tuned/params.yaml || fail "a fine-tuned run forgets"
 grep -q 'target_punctuation: de' tuned/params.yaml || fail "a fine-tuned run forgets the target"
 
+# Empty settings of a run that begins with these weights are kept.
+for own in "--experiment translation/tiny" ""; do
+    # shellcheck disable=SC2086
+    "$etude" train off --dry-run --init book --data book.en book.de --steps 2 $own \
+        --set task.vocabulary.source_punctuation=,task.vocabulary.target_punctuation= \
+        --set "{task: {model: {embedding_width: 16, encoder: {num_layers: 1}, decoder: {num_layers: 1}}}}" \
+        >log 2>&1 || { cat log >&2; fail "empty settings"; }
+    if grep '^punctuation  normalized' log >&2; then fail "empty settings are overridden"; fi
+done
+
 # A run keeps it.
 if train book --data book.en book.de --normalize-punctuation fr de; then fail "another language for the same run"; fi
 grep -q 'source_punctuation' log || { cat log >&2; fail "not named"; }

@@ -6,13 +6,9 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
-#include "base/values/yaml.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "train/run/run_names.h"
-
-/* Of a run's settings. */
-#define SETTINGS_BYTES_MAX ((size_t)16 << 20)
 
 static const et_vocabulary_role shared[] = {
     { "shared",
@@ -299,35 +295,6 @@ static int find_files(const et_vocabularies *v, const et_artifact *artifact, et_
     return ET_OK;
 }
 
-static void take_text(const char **setting, const et_value *vocabulary, const char *name)
-{
-    const et_value *value = et_value_get(vocabulary, name);
-    if (value && value->kind == ET_VALUE_STRING)
-        *setting = value->string;
-}
-
-/* Rules for punctuation, which belong to the text that a vocabulary was trained on. */
-static int inherit_punctuation(et_translation_vocabulary *settings, const et_artifact *artifact,
-                               et_arena *arena, et_error *error)
-{
-    char *text;
-    size_t length;
-    et_value *all;
-    if (is_named(settings->source_punctuation) || is_named(settings->target_punctuation) ||
-        !et_artifact_has(artifact, ET_RUN_SETTINGS))
-        return ET_OK;
-    int status =
-        et_artifact_read(artifact, ET_RUN_SETTINGS, SETTINGS_BYTES_MAX, &text, &length, error);
-    if (status)
-        return status;
-    status = et_yaml_parse(&all, arena, text, length, ET_RUN_SETTINGS, error);
-    et_free(text);
-    const et_value *vocabulary = status ? NULL : et_value_path(all, "task.vocabulary");
-    take_text(&settings->source_punctuation, vocabulary, "source_punctuation");
-    take_text(&settings->target_punctuation, vocabulary, "target_punctuation");
-    return status;
-}
-
 int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error)
@@ -346,8 +313,6 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
         status = find_files(&both, &artifact, arena, paths, &has, error);
     if (!status && !(shared_text = et_artifact_setting(&artifact, shared->file, arena)))
         status = et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!status)
-        status = inherit_punctuation(settings, &artifact, arena, error);
     et_artifact_close(&artifact);
     if (status)
         return status;

@@ -93,8 +93,8 @@ int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *ide
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
 
 /* Settings of a new run that begins with the weights of another, model_dir: settings without a
- * model get that run's model, settings without rules for punctuation its rules, and the sides share
- * one if its sides do. *taken: the inherited settings, for people; NULL: none. */
+ * model get that run's model, and the sides share one if its sides do. *taken: the inherited
+ * settings, for people; NULL: none. */
 int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error);
