@@ -260,7 +260,11 @@ static const struct {
     { "decoder.yml", "beam-size: 4", "beam-size: 99", "beam-size is 99" },
     { "decoder.yml", "mini-batch: 1", "shortlist: [lex.bin, 50, 50]", "shortlist is [\"lex.bin\"" },
     { "decoder.yml", "models", "model", "has no list models" },
-    { "source.vocab.yml", "\"</s>\": 0", "\"</s>\": 1", "have one number, 1" },
+    { "source.vocab.yml", "\"</s>\": 0", "\"</s>\": 1",
+      "marian/source.vocab.yml: \"</s>\" and \"<unk>\" have one number, 1" },
+    { "target.vocab.yml", "\"<unk>\": 1", "\"<unk>\": 2", "marian/target.vocab.yml: \"<unk>\"" },
+    { "source.vocab.yml", "\"</s>\": 0\n\"<unk>\": 1", "\"</s>\": 1\n\"<unk>\": 0",
+      "\"</s>\" has the number 1, but target.vocab.yml says 0" },
     { "source.vocab.yml", "\"</s>\": 0", "\"<pad>\": 0", "has a token <pad>" },
     { "source.vocab.yml", "\"</s>\": 0\n", "", "has 28 tokens, but dim-vocabs" },
     { "target.vocab.yml", "\"</s>\": 0", "\"</s>\": x", "no token </s>" },
@@ -348,6 +352,13 @@ static void test_import_marian__hostile_archive(void **state)
     assert_fails(import_from(state, in(state, "outer.zip"), error), ET_EFORMAT,
                  "outer.zip: the archive has no decoder.yml");
     free(inner);
+    archive.length = directory.length = 0;
+    add_member(&archive, &directory, "a/decoder.yml", "", 0, 0);
+    add_member(&archive, &directory, "b/decoder.yml", "", 0, 0);
+    end_archive(&archive, &directory, 2);
+    put_file(in(state, "two.zip"), archive.data, archive.length);
+    assert_fails(import_from(state, in(state, "two.zip"), error), ET_EFORMAT,
+                 "several models, a/decoder.yml and b/decoder.yml");
 }
 
 /* The two languages of a release with this README.md. */

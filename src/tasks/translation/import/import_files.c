@@ -30,22 +30,39 @@ bool et_import_is_folder(const char *path)
 
 /* ---- archives ---- */
 
+/* Whether a file is decoder.yml of a folder, "" or "opus/", whose length is *folder. */
+static bool is_decoder(const char *name, size_t *folder)
+{
+    const size_t suffix = strlen(ET_MARIAN_DECODER), length = name ? strlen(name) : 0;
+    if (length < suffix || strcmp(name + length - suffix, ET_MARIAN_DECODER) != 0)
+        return false;
+    *folder = length - suffix;
+    return !*folder || name[*folder - 1] == '/';
+}
+
 /* Files of an archive are in its folder that has decoder.yml; nothing is unpacked. */
 static int find_in_zip(et_import *from, et_error *error)
 {
-    const size_t suffix = strlen(ET_MARIAN_DECODER);
     for (int64_t i = 0; i < et_zip_count(from->zip); i++) {
         const char *name = et_zip_name(from->zip, i);
-        const size_t length = name ? strlen(name) : 0;
-        if (length < suffix || strcmp(name + length - suffix, ET_MARIAN_DECODER) != 0 ||
-            (length > suffix && name[length - suffix - 1] != '/'))
+        size_t folder;
+        if (!is_decoder(name, &folder))
             continue;
-        from->in_zip = et_arena_printf(&from->arena, "%.*s", (int)(length - suffix), name);
-        return from->in_zip ? ET_OK : et_alloc_failed(error, length, "a name");
+        if (from->in_zip)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: the archive has several models, %s" ET_MARIAN_DECODER
+                           " and %s; unpack it and name a folder",
+                           from->folder, from->in_zip, name);
+        from->in_zip = et_arena_printf(&from->arena, "%.*s", (int)folder, name);
+        if (!from->in_zip)
+            return et_alloc_failed(error, folder, "a name");
     }
-    return et_fail(error, ET_EFORMAT,
-                   "%s: the archive has no " ET_MARIAN_DECODER ", so it is no model of OPUS-MT",
-                   from->folder);
+    return from->in_zip
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT,
+                         "%s: the archive has no " ET_MARIAN_DECODER
+                         ", so it is no release of Marian; unpack a folder of transformers",
+                         from->folder);
 }
 
 int et_import_open_files(et_import *from, et_error *error)

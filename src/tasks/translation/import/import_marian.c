@@ -320,6 +320,7 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
     const char *name = names[side];
     et_value *tokens = NULL;
     et_assert(name && names[0]);
+    from->lists[side] = name;
     if (side && !strcmp(name, names[0]) && from->facts.tokens[side] == from->facts.tokens[0]) {
         from->tokens[side] = from->tokens[0];
         return ET_OK;

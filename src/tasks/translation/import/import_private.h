@@ -24,11 +24,12 @@ struct et_import {
     et_value *settings;
     char *vocabulary[ET_SIDES]; /* owned */
     size_t vocabulary_length[ET_SIDES];
-    et_weights_file *weights;   /* owned */
-    et_zip *zip;                /* owned; NULL: a folder */
-    const char *in_zip;         /* the folder of its files there, "" or "opus/" */
-    bool marian;                /* Marian's own release, else transformers' */
-    et_value *tokens[ET_SIDES]; /* numbers of tokens by text; may be one list */
+    et_weights_file *weights;    /* owned */
+    et_zip *zip;                 /* owned; NULL: a folder */
+    const char *in_zip;          /* the folder of its files there, "" or "opus/" */
+    bool marian;                 /* Marian's own release, else transformers' */
+    et_value *tokens[ET_SIDES];  /* numbers of tokens by text; may be one list */
+    const char *lists[ET_SIDES]; /* the files of these numbers */
 };
 
 /* import_files.c. Opens the archive, if folder is one. */

@@ -86,24 +86,26 @@ static int list_tokens(const et_value *json, const char **tokens, const char *pa
     return ET_OK;
 }
 
-static int find_symbol(const et_value *json, const char *symbol, int64_t expected, int32_t *number,
-                       const char *path, et_error *error)
+/* expected: the number that `by` says, a file or a list; -1: any. */
+static int find_symbol(const et_value *json, const char *symbol, int64_t expected, const char *by,
+                       int32_t *number, const char *path, et_error *error)
 {
     const et_value *v = et_value_get(json, symbol);
     if (!v)
         return et_fail(error, ET_EFORMAT, "%s has no token \"%s\"", path, symbol);
     *number = (int32_t)v->integer;
     if (expected >= 0 && *number != expected)
-        return et_fail(error, ET_EFORMAT, "%s: \"%s\" has the number %d, but config.json says %lld",
-                       path, symbol, (int)*number, (long long)expected);
+        return et_fail(error, ET_EFORMAT, "%s: \"%s\" has the number %d, but %s says %lld", path,
+                       symbol, (int)*number, by, (long long)expected);
     return ET_OK;
 }
 
-static int read_list(et_import *from, int side, const char *name, const symbols *s,
-                     et_vocabulary_list *list, et_error *error)
+static int read_list(et_import *from, int side, const symbols *s, et_vocabulary_list *list,
+                     et_error *error)
 {
     const et_import_facts *facts = &from->facts;
-    const char *path = et_import_path(from, name);
+    const char *path = et_import_path(from, from->lists[side]);
+    const char *by = from->marian ? from->lists[ET_SIDE_TARGET] : ET_TRANSFORMERS_CONFIG;
     const et_value *json = from->tokens[side];
     int status = ET_OK;
     if ((int64_t)json->count != facts->tokens[side])
@@ -121,11 +123,11 @@ static int read_list(et_import *from, int side, const char *name, const symbols 
     if (status)
         return status;
     *list = (et_vocabulary_list){ .tokens = tokens, .count = (int32_t)json->count };
-    status = find_symbol(json, s->eos, facts->eos, &list->eos, path, error);
+    status = find_symbol(json, s->eos, facts->eos, by, &list->eos, path, error);
     if (!status)
-        status = find_symbol(json, s->unk, -1, &list->unk, path, error);
+        status = find_symbol(json, s->unk, -1, by, &list->unk, path, error);
     if (!status)
-        status = find_symbol(json, s->pad, side == ET_SIDE_TARGET ? facts->pad : -1, &list->pad,
+        status = find_symbol(json, s->pad, side == ET_SIDE_TARGET ? facts->pad : -1, by, &list->pad,
                              path, error);
     return status;
 }
@@ -181,12 +183,14 @@ int et_import_read_vocabularies(et_import *from, et_error *error)
     for (int side = 0; side < ET_SIDES && !status; side++) {
         const bool own = side == ET_SIDE_TARGET && separate;
         const char *name = own ? ET_TRANSFORMERS_TARGET_VOCABULARY : ET_TRANSFORMERS_VOCABULARY;
+        if (!from->marian)
+            from->lists[side] = name;
         if (!from->marian && side == ET_SIDE_TARGET && !own)
             from->tokens[side] = from->tokens[ET_SIDE_SOURCE];
         else if (!from->marian)
             status = et_import_read_json(from, name, &from->tokens[side], error);
         if (!status)
-            status = read_list(from, side, name, &s, &lists[side], error);
+            status = read_list(from, side, &s, &lists[side], error);
         if (!status)
             status = make_vocabulary(from, side, &lists[side], error);
     }
