@@ -537,6 +537,22 @@ static void test_documents__md(void **state)
         { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n", "[TWO [IN] ONE](a_(b)) [C][d]\n" },
         { ET_DOCUMENT_MD, "`a ``b\n", "`A ``B\n" },
         { ET_DOCUMENT_MD, "a\r\nb\r\n\r\nc", "A B\r\n\r\nC" },
+        /* Blocks that end a paragraph, or a list. */
+        { ET_DOCUMENT_MD, "a\n> b\nc\n> > d\n> e\n\nf\n> g\n", "A\n> B C\n> > D E\n\nF\n> G\n" },
+        { ET_DOCUMENT_MD, "1. a\n> b\n\n    code\n", "1. A\n> B\n\n    code\n" },
+        { ET_DOCUMENT_MD, "- a\n```\nb\n```\n\n    code\n", "- A\n```\nb\n```\n\n    code\n" },
+        { ET_DOCUMENT_MD, "- a\n\n* * *\n\n    code\n", "- A\n\n* * *\n\n    code\n" },
+        { ET_DOCUMENT_MD, "a [^1]\n[^1]: b\n    c\n[^two]:d\n[^]: e\n",
+          "A [^1]\n[^1]: B C\n[^two]:D [^]: E\n" },
+        { ET_DOCUMENT_MD, "a\n<div>\nb\n\nc\n", "A\n<div>\nb\n\nC\n" },
+        { ET_DOCUMENT_MD, "<!-- a\n\nb --> c\nd\n<!--e-->\nf\n",
+          "<!-- a\n\nb --> c\nD\n<!--e-->\nF\n" },
+        { ET_DOCUMENT_MD, "<Script x>\n\na\n</SCRIPT>\nb\n<?p\n\n?>\nc\n<prefix>d</prefix>\n",
+          "<Script x>\n\na\n</SCRIPT>\nB\n<?p\n\n?>\nC <prefix>D</prefix>\n" },
+        { ET_DOCUMENT_MD, "+++\na = 1\n---\n+++\nb\n", "+++\na = 1\n---\n+++\nB\n" },
+        { ET_DOCUMENT_MD, "$$\na\n\nb\n$$\nc\n$$$\nd\n", "$$\na\n\nb\n$$\nC $$$ D\n" },
+        { ET_DOCUMENT_MD, "```\na\n``` b\nc\n```  \nd\n```e``` f\n",
+          "```\na\n``` b\nc\n```  \nD ```e``` F\n" },
     };
     (void)state;
     assert_rows(rows, COUNT(rows), NULL, capitals);

@@ -1,6 +1,6 @@
 /* Markdown (CommonMark, tables, front matter): blocks line by line, then the inline markup of each
  * paragraph (read_md_inline.c). The lines of a paragraph are one text; a hard line break ends a
- * segment. Code, HTML blocks, link definitions and rules stay. */
+ * segment. Code, formulas between lines of $$, HTML blocks, link definitions and rules stay. */
 #include <string.h>
 #include <strings.h>
 
@@ -19,13 +19,15 @@ typedef struct reader {
     size_t number;
     et_strbuf paragraph; /* its text so far */
     size_t paragraph_line;
+    size_t quotes;     /* depth of the paragraph's quote */
     const char *after; /* the end of the paragraph's last line, [after_length] */
     size_t after_length;
     char fence; /* of the open block of code; 0: none */
     size_t fence_length;
-    bool html;   /* in a block of HTML */
-    bool table;  /* in a table */
-    size_t list; /* column of the text of the last list item; 0: none */
+    bool html;            /* in a block of HTML */
+    const char *html_end; /* that ends it; NULL: an empty line */
+    bool table;           /* in a table */
+    size_t list;          /* column of the text of the last list item; 0: none */
     bool failed;
 } reader;
 
@@ -134,22 +136,64 @@ static size_t heading_marker(const line *l, size_t at)
     return count && count <= 6 && (blanks || at + count == l->length) ? count + blanks : 0;
 }
 
+/* [^name]: with the blanks after it; 0: none. */
+static size_t footnote_marker(const line *l, size_t at)
+{
+    if (l->length < at + 5 || memcmp(l->text + at, "[^", 2) != 0)
+        return 0;
+    const char *end = memchr(l->text + at, ']', l->length - at);
+    const size_t name = end ? (size_t)(end - l->text) : l->length;
+    if (name == at + 2 || name + 1 >= l->length || l->text[name + 1] != ':')
+        return 0;
+    return name + 2 + run_of(l, name + 2, " \t") - at;
+}
+
+static bool has_text(const line *l, size_t at, const char *text)
+{
+    const size_t length = strlen(text);
+    for (; at + length <= l->length; at++)
+        if (!strncasecmp(l->text + at, text, length))
+            return true;
+    return false;
+}
+
+/* Whether a block of HTML begins whose lines, empty ones too, stay up to *end. */
+static bool begins_closed_html(const line *l, size_t at, const char **end)
+{
+    static const struct {
+        const char *begin, *end;
+    } blocks[] = {
+        { "<!--", "-->" },          { "<?", "?>" },
+        { "<![CDATA[", "]]>" },     { "<!", ">" },
+        { "<script", "</script>" }, { "<style", "</style>" },
+        { "<pre", "</pre>" },       { "<textarea", "</textarea>" },
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        const size_t length = strlen(blocks[i].begin), after = at + length;
+        const bool name = blocks[i].end[1] == '/';
+        if (after > l->length || strncasecmp(l->text + at, blocks[i].begin, length) != 0 ||
+            (name && after < l->length && !strchr(" \t>", l->text[after])))
+            continue;
+        *end = blocks[i].end;
+        return true;
+    }
+    return false;
+}
+
 /* Whether a block of HTML begins: its lines stay up to an empty one. */
 static bool begins_html(const line *l, size_t at)
 {
     static const char *const names[] = {
-        "address", "article", "aside",  "blockquote", "body",     "center",  "details", "dialog",
-        "dd",      "div",     "dl",     "dt",         "fieldset", "figure",  "footer",  "form",
-        "h1",      "h2",      "h3",     "h4",         "h5",       "h6",      "head",    "header",
-        "hr",      "html",    "iframe", "li",         "link",     "main",    "nav",     "ol",
-        "p",       "pre",     "script", "section",    "style",    "summary", "table",   "tbody",
-        "td",      "tfoot",   "th",     "thead",      "title",    "tr",      "ul",      NULL,
+        "address", "article", "aside",   "blockquote", "body",     "center", "details", "dialog",
+        "dd",      "div",     "dl",      "dt",         "fieldset", "figure", "footer",  "form",
+        "h1",      "h2",      "h3",      "h4",         "h5",       "h6",     "head",    "header",
+        "hr",      "html",    "iframe",  "li",         "link",     "main",   "nav",     "ol",
+        "p",       "section", "summary", "table",      "tbody",    "td",     "tfoot",   "th",
+        "thead",   "title",   "tr",      "ul",         NULL,
     };
     if (at >= l->length || l->text[at] != '<')
         return false;
     at += 1 + run_of(l, at + 1, "/");
-    if (run_of(l, at, "!?"))
-        return true;
     const size_t name =
         run_of(l, at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
     for (size_t i = 0; names[i]; i++)
@@ -193,12 +237,45 @@ static void add_row(reader *r, const line *l, size_t at)
     et_document_keep(r->d, l->text + l->length, l->whole - l->length);
 }
 
+/* Of code, or a line of $$ around a formula. */
 static bool is_fence(const line *l, size_t at, size_t *count)
 {
+    if ((*count = run_of(l, at, "$")) != 0)
+        return *count == 2 && at + 2 == l->length;
     *count = run_of(l, at, "`");
-    if (!*count)
-        *count = run_of(l, at, "~");
+    if (*count)
+        return *count >= 3 && !memchr(l->text + at + *count, '`', l->length - at - *count);
+    *count = run_of(l, at, "~");
     return *count >= 3;
+}
+
+static bool closes_fence(const reader *r, const line *l, size_t at)
+{
+    const size_t count = run_of(l, at, (const char[]){ r->fence, 0 });
+    return count >= r->fence_length && run_of(l, at + count, " \t") == l->length - at - count;
+}
+
+/* A block that begins further to the left is not of the list. */
+static void leave_list(reader *r, size_t indent)
+{
+    if (indent < r->list)
+        r->list = 0;
+}
+
+/* Whether the line is of a block of HTML. */
+static bool take_html(reader *r, const line *l, size_t indent)
+{
+    if (!r->html) {
+        const char *end = NULL;
+        if (!begins_closed_html(l, indent, &end) && !begins_html(l, indent))
+            return false;
+        r->html = true;
+        r->html_end = end;
+        leave_list(r, indent);
+    }
+    if (r->html_end)
+        r->html = !has_text(l, 0, r->html_end);
+    return true;
 }
 
 /* Whether the next line makes this one the head of a table. */
@@ -213,45 +290,59 @@ static bool is_table_head(const reader *r, const line *l, size_t at)
 /* Lines of code, of HTML and empty ones. false: another line. */
 static bool take_plain(reader *r, const line *l, size_t indent)
 {
+    const bool empty = !l->length || is_only(l, 0, " \t>");
+    const bool code = !r->paragraph_line && indent >= (r->list ? r->list + 4 : 4) && l->length &&
+                      l->text[0] != '>';
     size_t count;
     if (r->fence) {
-        if (run_of(l, indent, (const char[]){ r->fence, 0 }) >= r->fence_length)
+        if (closes_fence(r, l, indent))
             r->fence = 0;
-    } else if (is_only(l, 0, " \t>") || !l->length) {
+    } else if (empty && !(r->html && r->html_end)) {
         r->html = r->table = false;
-    } else if (is_fence(l, indent, &count)) {
+    } else if (!r->html && is_fence(l, indent, &count)) {
         r->fence = l->text[indent];
         r->fence_length = count;
-    } else if (!r->html && !r->paragraph_line && begins_html(l, indent)) {
-        r->html = true;
-    } else if (!r->html && !(!r->paragraph_line && indent >= (r->list ? r->list + 4 : 4) &&
-                             l->text[0] != '>')) {
+        leave_list(r, indent);
+    } else if (!take_html(r, l, indent) && !code) {
         return false;
     }
     keep_line(r, l);
     return true;
 }
 
-/* Marks of quotes, lists and headings at the line's start. Returns where the text begins. */
+static size_t depth_of(const line *l, size_t indent)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < indent; i++)
+        depth += l->text[i] == '>';
+    return depth;
+}
+
+/* Marks of quotes, lists, footnotes and headings at the line's start. Returns where the text
+ * begins. A line of a quote may leave out its marks, but a deeper quote begins a block. */
 static size_t take_marks(reader *r, const line *l, size_t indent)
 {
     size_t at = indent, marker;
-    bool begins = false;
+    const size_t depth = depth_of(l, indent);
+    bool begins = depth > r->quotes, item = false;
     while ((marker = list_marker(l, at)) != 0) {
         at += marker;
         r->list = at;
         at += task_box(l, at);
         at += run_of(l, at, " \t>");
-        begins = true;
+        item = true;
     }
     marker = heading_marker(l, at);
-    begins |= marker != 0;
+    if (!marker)
+        marker = footnote_marker(l, at);
+    begins |= item || marker != 0;
     at += marker;
     if (!begins && r->paragraph_line)
         return at;
     end_paragraph(r);
-    if (!begins && indent < r->list)
-        r->list = 0;
+    r->quotes = depth;
+    if (!item)
+        leave_list(r, indent);
     et_document_keep(r->d, l->text, at);
     return at;
 }
@@ -263,6 +354,7 @@ static void take_line(reader *r, const line *l)
         return;
     if (is_rule(l, indent) || is_definition(l, indent) || is_delimiter_row(l, indent)) {
         r->table |= is_delimiter_row(l, indent);
+        leave_list(r, indent);
         keep_line(r, l);
         return;
     }
@@ -284,16 +376,22 @@ static void take_line(reader *r, const line *l)
         end_paragraph(r);
 }
 
-/* Front matter: between lines of --- at the start of the document. */
+static bool is_line(const line *l, const char *text)
+{
+    return l->length == strlen(text) && !memcmp(l->text, text, l->length);
+}
+
+/* Front matter: between lines of ---, or of +++, at the start of the document. */
 static void take_front_matter(reader *r)
 {
     reader copy = *r;
     line l;
     const char *from = r->at;
-    if (!next_line(&copy, &l) || l.length != 3 || memcmp(l.text, "---", 3) != 0)
+    if (!next_line(&copy, &l) || (!is_line(&l, "---") && !is_line(&l, "+++")))
         return;
+    const bool yaml = *l.text == '-';
     while (next_line(&copy, &l))
-        if (l.length == 3 && (!memcmp(l.text, "---", 3) || !memcmp(l.text, "...", 3))) {
+        if (yaml ? is_line(&l, "---") || is_line(&l, "...") : is_line(&l, "+++")) {
             et_document_keep(r->d, from, (size_t)(copy.at - from));
             r->at = copy.at;
             r->number = copy.number;
