@@ -25,9 +25,21 @@ static const et_import_fixed search_fields[] = {
     { "no_repeat_ngram_size", 0, "which is not supported; remove it" },
     { "encoder_no_repeat_ngram_size", 0, "which is not supported; remove it" },
     { "repetition_penalty", 1, "which is not supported; remove it" },
+    { "encoder_repetition_penalty", 1, "which is not supported; remove it" },
     { "min_length", 0, "which is not supported; remove it" },
+    { "min_new_tokens", 0, "which is not supported; remove it" },
+    { "diversity_penalty", 0, "which is not supported; remove it" },
+    { "guidance_scale", 1, "which is not supported; remove it" },
+    { "penalty_alpha", 0, "which is not supported; remove it" },
     { "early_stopping", 0, "which is not supported; set it to false" },
     { "num_beam_groups", 1, "which is not supported; remove it" },
+};
+
+/* Fields that must be null, or an empty list. */
+static const char *const search_lists[] = {
+    "forced_bos_token_id", "forced_decoder_ids",    "suppress_tokens",
+    "sequence_bias",       "begin_suppress_tokens", "exponential_decay_length_penalty",
+    "force_words_ids",     "constraints",           "stop_strings",
 };
 
 /* Words of transformers for our activations. */
@@ -160,11 +172,45 @@ static int read_model(et_import *from, const et_import_config *c, et_value *mode
 /* ---- the search ---- */
 
 /* Fields of a search are in generation_config.json; of older models, in config.json. */
-static const et_value *find_search(const et_import_config *search, const et_import_config *c,
+static et_import_field find_search(const et_import_config *search, const et_import_config *c,
                                    const char *field)
 {
     const et_value *v = et_value_get(search->values, field);
-    return v ? v : et_value_get(c->values, field);
+    return v ? (et_import_field){ search, v }
+             : (et_import_field){ c, et_value_get(c->values, field) };
+}
+
+static int check_search(const et_import_config *c, et_error *error)
+{
+    int status = et_import_check_fixed(c, search_fields,
+                                       sizeof search_fields / sizeof *search_fields, error);
+    for (size_t i = 0; i < sizeof search_lists / sizeof *search_lists && !status; i++) {
+        const et_value *v = et_value_get(c->values, search_lists[i]);
+        if (v && v->kind != ET_VALUE_NULL && (v->kind != ET_VALUE_LIST || v->count))
+            status = et_import_refuse(c, v, "which is not supported; remove it", error);
+    }
+    return status;
+}
+
+/* Symbols of the search are those of the model. A list of one end is an end. */
+static int check_symbols(const et_import *from, const et_import_config *search, et_error *error)
+{
+    const et_import_facts *facts = &from->facts;
+    const struct {
+        const char *field;
+        int64_t is;
+    } symbols[] = { { "eos_token_id", facts->eos },
+                    { "pad_token_id", facts->pad },
+                    { "decoder_start_token_id", facts->pad } };
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        const et_value *v = et_value_get(search->values, symbols[i].field), *one = v;
+        if (v && v->kind == ET_VALUE_LIST && v->count == 1)
+            one = v->first;
+        if (one && one->kind != ET_VALUE_NULL &&
+            (one->kind != ET_VALUE_INT || one->integer != symbols[i].is))
+            return et_import_refuse(search, v, "but must be as in " ET_TRANSFORMERS_CONFIG, error);
+    }
+    return ET_OK;
 }
 
 /* Lists of one number each: texts of several tokens cannot be forbidden. Numbers become tokens when
@@ -183,13 +229,12 @@ static int read_bad_words(const et_import_config *c, const et_value *words, et_v
 }
 
 /* A number, or null. Older versions of transformers allowed a list; none is published. */
-static int read_forced_end(const et_import *from, const et_import_config *c,
-                           const et_import_config *search, et_value *model, et_error *error)
+static int read_forced_end(const et_import *from, et_import_field end, et_value *model,
+                           et_error *error)
 {
-    const et_value *end = find_search(search, c, "forced_eos_token_id");
-    const bool is = end && end->kind != ET_VALUE_NULL;
-    if (is && (end->kind != ET_VALUE_INT || end->integer != from->facts.eos))
-        return et_import_refuse(search, end, "but must be eos_token_id", error);
+    const bool is = end.value && end.value->kind != ET_VALUE_NULL;
+    if (is && (end.value->kind != ET_VALUE_INT || end.value->integer != from->facts.eos))
+        return et_import_refuse(end.of, end.value, "but must be eos_token_id", error);
     et_value_set_bool(model, "force_end", is);
     return ET_OK;
 }
@@ -197,14 +242,17 @@ static int read_forced_end(const et_import *from, const et_import_config *c,
 static int read_search(const et_import *from, const et_import_config *c,
                        const et_import_config *search, et_value *model, et_error *error)
 {
-    const et_value *beams = find_search(search, c, "num_beams");
-    const et_value *power = find_search(search, c, "length_penalty");
-    const et_value *words = find_search(search, c, "bad_words_ids");
+    const et_import_field words = find_search(search, c, "bad_words_ids");
     et_value *never = et_value_set_list(model, "suppressed_tokens");
-    int status = et_import_read_search(search, beams, power, 1, model, error);
-    if (!status && words && words->kind != ET_VALUE_NULL)
-        status = read_bad_words(search, words, never, error);
-    return status ? status : read_forced_end(from, c, search, model, error);
+    int status = check_symbols(from, search, error);
+    if (!status)
+        status = et_import_read_search(find_search(search, c, "num_beams"),
+                                       find_search(search, c, "length_penalty"), 1, model, error);
+    if (!status && words.value && words.value->kind != ET_VALUE_NULL)
+        status = read_bad_words(words.of, words.value, never, error);
+    return status
+               ? status
+               : read_forced_end(from, find_search(search, c, "forced_eos_token_id"), model, error);
 }
 
 /* ---- both files ---- */
@@ -242,8 +290,7 @@ int et_import_read_config(et_import *from, et_error *error)
         status = et_import_check_fixed(&c, model_fields, sizeof model_fields / sizeof *model_fields,
                                        error);
     for (int i = 0; i < 2 && !status; i++)
-        status = et_import_check_fixed(i ? &search : &c, search_fields,
-                                       sizeof search_fields / sizeof *search_fields, error);
+        status = check_search(i ? &search : &c, error);
     if (!status)
         status = read_model(from, &c, model, error);
     return status ? status : read_search(from, &c, generation ? &search : &c, model, error);

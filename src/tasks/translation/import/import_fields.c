@@ -90,21 +90,22 @@ int et_import_check_heads(const et_import_config *c, const char *field, int64_t 
                                                          : et_import_refuse(c, heads, why, error);
 }
 
-int et_import_read_search(const et_import_config *c, const et_value *beams, const et_value *alpha,
-                          double otherwise, et_value *model, et_error *error)
+int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
+                          et_value *model, et_error *error)
 {
-    const double power = !alpha || alpha->kind == ET_VALUE_NULL ? otherwise
-                         : alpha->kind == ET_VALUE_BOOL         ? alpha->boolean
-                         : alpha->kind == ET_VALUE_INT          ? (double)alpha->integer
-                         : alpha->kind == ET_VALUE_FLOAT        ? alpha->real
-                                                                : -1;
-    if (beams && beams->kind == ET_VALUE_NULL)
-        beams = NULL;
-    if (beams && (beams->kind != ET_VALUE_INT || beams->integer < 1 || beams->integer > 64))
-        return et_import_refuse(c, beams, "but must be from 1 to 64", error);
+    const et_value *size = beams.value, *length = alpha.value;
+    const double power = !length || length->kind == ET_VALUE_NULL ? otherwise
+                         : length->kind == ET_VALUE_BOOL          ? length->boolean
+                         : length->kind == ET_VALUE_INT           ? (double)length->integer
+                         : length->kind == ET_VALUE_FLOAT         ? length->real
+                                                                  : -1;
+    if (size && size->kind == ET_VALUE_NULL)
+        size = NULL;
+    if (size && (size->kind != ET_VALUE_INT || size->integer < 1 || size->integer > 64))
+        return et_import_refuse(beams.of, size, "but must be from 1 to 64", error);
     if (!(power >= 0 && power <= ET_TRANSLATION_ALPHA_MAX))
-        return et_import_refuse(c, alpha, "but must be from 0 to 10", error);
-    et_value_set_int(model, "beam_size", beams ? beams->integer : 1);
+        return et_import_refuse(alpha.of, length, "but must be from 0 to 10", error);
+    et_value_set_int(model, "beam_size", size ? size->integer : 1);
     et_value_set_float(model, "alpha", power);
     et_value_set_string(model, "length_penalty", "length");
     return ET_OK;

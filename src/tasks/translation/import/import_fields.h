@@ -14,6 +14,12 @@ typedef struct et_import_config {
     const et_value *values;
 } et_import_config;
 
+/* A field that may be in one of several files. */
+typedef struct et_import_field {
+    const et_import_config *of;
+    const et_value *value; /* NULL: not there */
+} et_import_field;
+
 /* A field that must have a value; a missing field has it. number: also of a truth value, 0 or 1. */
 typedef struct et_import_fixed {
     const char *field;
@@ -43,8 +49,8 @@ int et_import_check_width(const et_import_config *c, const char *field, int64_t 
 int et_import_check_heads(const et_import_config *c, const char *field, int64_t width,
                           const char *why, et_error *error);
 
-/* The search, all optional; NULL: not there. beams: 1 to 64; alpha: a power of lengths, 0 to 10. */
-int et_import_read_search(const et_import_config *c, const et_value *beams, const et_value *alpha,
-                          double otherwise, et_value *model, et_error *error);
+/* The search, all optional. beams: 1 to 64; alpha: a power of lengths, 0 to 10. */
+int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
+                          et_value *model, et_error *error);
 
 #endif

@@ -373,9 +373,9 @@ static int read_search(const et_import_config *c, et_value *model, et_error *err
     if (!status)
         status =
             check_list(c, "output-approx-knn", NULL, "which is not supported; remove it", error);
-    return status ? status
-                  : et_import_read_search(c, et_value_get(c->values, "beam-size"),
-                                          et_value_get(c->values, "normalize"), 0, model, error);
+    const et_import_field beams = { c, et_value_get(c->values, "beam-size") };
+    const et_import_field power = { c, et_value_get(c->values, "normalize") };
+    return status ? status : et_import_read_search(beams, power, 0, model, error);
 }
 
 int et_import_read_marian(et_import *from, et_error *error)
