@@ -13,6 +13,8 @@
 
 #include "base/arena.h"
 #include "base/values/value.h"
+#include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/task/metric_name.h"
 #include "train/train.h"
 
@@ -248,6 +250,39 @@ static void test_run__best(void **state)
         end(&d);
         et_arena_release(&arena);
     }
+}
+
+/* A new best of a small state waits for the next checkpoint, or the end: the disk has the state
+ * that was the best, not the later one, and nothing of a best that another has replaced. */
+static void test_run__best_waits_for_a_checkpoint(void **state)
+{
+    driver d;
+    const char *directory = in(state, "waits");
+    begin(&d, directory);
+    for (int step = 1; step <= 5; step++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        et_value_set_float(values, "score", step == 5 ? 0.5 : step);
+        do_step(&d, step);
+        assert_ok(et_run_note_best(d.run, step, values, error));
+        assert_false(file_is_there(below(directory, "best/info.json")) && step < 3);
+        if (step == 2)
+            assert_ok(et_run_save(d.run, step, false, error));
+        et_arena_release(&arena);
+    }
+    assert_true(file_is_there(below(directory, "best/best-2.safetensors")));
+    assert_false(file_is_there(below(directory, "best/best-1.safetensors")));
+    assert_false(file_is_there(below(directory, "best/best-4.safetensors")));
+    end(&d);
+    assert_true(file_is_there(below(directory, "best/best-4.safetensors")));
+    assert_false(file_is_there(below(directory, "best/best-2.safetensors")));
+    assert_false(file_is_there(below(directory, "best/best-3.safetensors")));
+    /* It is of step 4, not of step 5: the state has seen as much. */
+    et_safetensors *file;
+    assert_ok(et_safetensors_open(&file, below(directory, "best/best-4.safetensors"), error));
+    const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STEP);
+    assert_string_equal(text, "4");
+    et_safetensors_close(file);
 }
 
 /* The best of one metric or comparison is not the best of another: the first value decides, and
@@ -624,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_run__observer_and_lock),
         cmocka_unit_test(test_run__warnings_without_a_log_function),
         cmocka_unit_test(test_run__best),
+        cmocka_unit_test(test_run__best_waits_for_a_checkpoint),
         cmocka_unit_test(test_run__best_of_another_metric),
         cmocka_unit_test(test_run__best_of_other_data),
         cmocka_unit_test(test_run__best_of_ties),

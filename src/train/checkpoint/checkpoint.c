@@ -22,8 +22,8 @@
  * The arrays of the best step stay unchanged until its checkpoint is durable. If that save fails,
  * it is tried once more while the arrays are still those of the best step.
  *
- * The state is not copied, except arrays of the program: a copy needs three to four times the
- * memory of the weights, and a step only reads the state until its update.
+ * The state is not copied, except arrays of the program and a small best that is held: a copy needs
+ * three to four times the memory of the weights, and a step only reads the state until its update.
  *
  * If each rank has a part of the state, the caller writes the draft itself with the parts that the
  * other ranks send, and the thread does the rest. */
@@ -156,6 +156,10 @@ static void release(et_checkpoints *self)
     et_manifest_release(&self->manifest);
     et_strbuf_release(&self->job.state);
     et_strbuf_release(&self->job.info);
+    et_strbuf_release(&self->held.state);
+    et_strbuf_release(&self->held.info);
+    et_free(self->held.arrays);
+    et_free(self->held.items);
     et_safetensors_close(self->restored);
     et_free(self->items);
     et_free(self->copies);
@@ -301,6 +305,24 @@ static void forget_draft(et_checkpoints *self)
     self->job.drafted = false;
 }
 
+/* reading: the thread reads the state's arrays. */
+static int launch(et_checkpoints *self, bool reading, et_error *error)
+{
+    self->reading = reading;
+    self->ended = false;
+    int status = et_thread_start(&self->thread, et_checkpoints_run_job, self, error);
+    if (status) {
+        self->reading = false;
+        forget_draft(self);
+    }
+    self->running = !status;
+    if (!status && self->inside.waits) {
+        et_thread_join(self->thread);
+        self->joined = true;
+    }
+    return status;
+}
+
 /* Text of the small values first; the thread reads the arrays where they are. `reading` is set
  * before the thread exists, so that a wait right after cannot miss it. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
@@ -318,24 +340,10 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.status = ET_OK;
     self->job.error = (et_error)ET_ERROR_INIT;
     copy_foreign(self);
+    self->job.items = self->items;
     status = et_state_ranks(self->state) ? et_checkpoints_draft(self, error) : ET_OK;
-    if (status)
-        return status;
-    self->reading = !self->job.drafted;
-    self->ended = false;
-    status = et_thread_start(&self->thread, et_checkpoints_run_job, self, error);
-    if (status) {
-        self->reading = false;
-        forget_draft(self);
-    }
-    self->running = !status;
-    if (!status && self->inside.waits) {
-        et_thread_join(self->thread);
-        self->joined = true;
-    }
-    return status;
+    return status ? status : launch(self, !self->job.drafted, error);
 }
-
 static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
 
 /* A wait that ends at once costs a lock; only a real one is a span in the trace. */
@@ -456,6 +464,98 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     if (!status)
         status = print_info(checkpoints, step, metrics, error);
     return status ? status : start_best(checkpoints, step, error);
+}
+
+/* ---- a best in memory ---- */
+
+static size_t elements(const et_checkpoints *self)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < self->item_count; i++)
+        count += (size_t)et_shape_count(self->items[i].tensor.shape);
+    return count;
+}
+
+static int open_held(et_checkpoints *self, et_error *error)
+{
+    et_checkpoint_held *held = &self->held;
+    const size_t count = elements(self);
+    if (!held->arrays)
+        held->arrays = et_alloc(count, sizeof *held->arrays);
+    if (!held->items)
+        held->items = et_alloc(self->item_count, sizeof *held->items);
+    return held->arrays && held->items
+               ? ET_OK
+               : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
+}
+
+static void copy_arrays(et_checkpoints *self)
+{
+    float *to = self->held.arrays;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        self->held.items[i] = self->items[i];
+        self->held.items[i].tensor.data = to;
+        to += count;
+    }
+}
+
+static void swap_texts(et_checkpoints *self)
+{
+    const et_strbuf state = self->job.state, info = self->job.info;
+    self->job.state = self->held.state;
+    self->job.info = self->held.info;
+    self->held.state = state;
+    self->held.info = info;
+}
+
+bool et_checkpoints_may_hold(const et_checkpoints *self)
+{
+    return !et_state_ranks(self->state) && elements(self) <= ET_CHECKPOINT_HELD_MAX;
+}
+
+int et_checkpoints_hold_best(et_checkpoints *self, int64_t step, const et_value *metrics,
+                             et_error *error)
+{
+    sane(self);
+    et_assert(et_checkpoints_may_hold(self));
+    int status = check_step(step, error);
+    if (!status)
+        status = et_checkpoints_wait(self, error);
+    if (!status)
+        status = open_held(self, error);
+    if (!status)
+        status = print_info(self, step, metrics, error);
+    if (!status)
+        status = print_state(self, error);
+    if (status)
+        return status;
+    copy_arrays(self);
+    swap_texts(self);
+    self->held.step = step;
+    self->held.full = true;
+    return ET_OK;
+}
+
+int et_checkpoints_save_held(et_checkpoints *self, et_error *error)
+{
+    sane(self);
+    et_assert(self->held.full);
+    int status = et_checkpoints_wait(self, error);
+    if (!status)
+        status = et_checkpoints_check_lock(self, error);
+    if (status)
+        return status;
+    self->held.full = false;
+    swap_texts(self);
+    self->job.kind = ET_SAVE_BEST;
+    self->job.step = self->held.step;
+    self->job.status = ET_OK;
+    self->job.error = (et_error)ET_ERROR_INIT;
+    self->job.items = self->held.items;
+    return launch(self, false, error);
 }
 
 bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)

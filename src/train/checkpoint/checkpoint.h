@@ -147,4 +147,12 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error);
 
+/* The same in two steps, of a small state that no ranks share: hold copies the state, in the place
+ * of one that is held, and writes nothing; save_held begins to write what is held. */
+#define ET_CHECKPOINT_HELD_MAX ((size_t)4 << 20) /* numbers of all tensors */
+bool et_checkpoints_may_hold(const et_checkpoints *checkpoints);
+int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error);
+int et_checkpoints_save_held(et_checkpoints *checkpoints, et_error *error);
+
 #endif

@@ -26,15 +26,25 @@ typedef struct et_checkpoint_job {
      * commit, ET_SAVE_BEST goes to the other directory and has no manifest. */
     enum { ET_SAVE_NEWEST, ET_SAVE_TRANSIENT, ET_SAVE_BEST } kind;
     int64_t step;
-    et_strbuf state; /* the tree as JSON; its memory is kept from save to save */
-    et_strbuf info;  /* for the best: the text of info.json; else the text of the last best */
-    char *path;      /* of its file; owned */
-    bool drafted;    /* writer has all of it, and written says what */
+    const et_safetensors_item *items; /* those of the state, or of the held best */
+    et_strbuf state;                  /* the tree as JSON; its memory is kept from save to save */
+    et_strbuf info; /* for the best: the text of info.json; else the text of the last best */
+    char *path;     /* of its file; owned */
+    bool drafted;   /* writer has all of it, and written says what */
     et_file_writer writer;
     et_safetensors_written written;
     int status;     /* result of the thread: read after the join, reported once */
     et_error error; /* its message, if status is not 0 */
 } et_checkpoint_job;
+
+/* The best so far that is in memory alone. Its texts and arrays are copies. */
+typedef struct et_checkpoint_held {
+    bool full;
+    int64_t step;
+    et_strbuf state, info;
+    float *arrays;              /* of all tensors; owned; NULL: none was held yet */
+    et_safetensors_item *items; /* the same names and shapes, in arrays; owned */
+} et_checkpoint_held;
 
 struct et_checkpoints {
     et_state *state; /* borrowed; outlives the manager, and so do its arrays */
@@ -58,6 +68,7 @@ struct et_checkpoints {
     bool reading;            /* the thread needs the arrays as they are */
     bool ended;              /* the thread has finished; under the mutex, like reading */
     et_checkpoint_job job;
+    et_checkpoint_held held;
     et_safetensors *restored; /* open for other ranks' parts; NULL: closed */
     int64_t newest_step;      /* -1: none */
     int64_t line;  /* step up to which checkpoints of earlier processes are this run's; -1: none */

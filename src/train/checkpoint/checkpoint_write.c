@@ -106,7 +106,7 @@ int et_checkpoints_draft(et_checkpoints *self, et_error *error)
         directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
     if (!work->path)
         return et_alloc_failed(error, strlen(directory), "a path");
-    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, self->items,
+    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, work->items,
                                       self->item_count, &reader, work->step,
                                       et_strbuf_text(&work->state), error);
     work->drafted = !status;

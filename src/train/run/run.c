@@ -233,7 +233,9 @@ int et_run_close(et_run *run, et_error *error)
 {
     if (!run)
         return ET_OK;
-    int status = et_checkpoints_close(run->checkpoints, error);
+    int status = run->saves.held ? et_run_write_held(run, error) : ET_OK;
+    int stopped = et_checkpoints_close(run->checkpoints, status ? NULL : error);
+    status = status ? status : stopped;
     int closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
     et_run_tell_warnings(run);
@@ -471,8 +473,8 @@ static bool is_undisturbed(const et_run *run)
 {
     bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
     bool again = run->saves.again || run->saves_again;
-    return run->alone && !saving && !again && !et_run_signalled(run) && !is_asked_to_save(run) &&
-           !et_run_warnings_wait(&run->warnings);
+    return run->alone && !saving && !again && !et_run_is_held_due(run) && !et_run_signalled(run) &&
+           !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
 }
 
 ET_APART int serve(et_run *run, int64_t step, et_error *error)
@@ -673,7 +675,8 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, ET_LOGGED_BEST_STEP, run->best.step);
     if (run->best.step == step && run->checkpoints && !run->options.best_unsaved)
-        et_value_set_string(values, ET_SINK_NOTE, "best so far, saved");
+        et_value_set_string(values, ET_SINK_NOTE,
+                            run->saves.held ? "best so far" : "best so far, saved");
     return ET_OK;
 }
 

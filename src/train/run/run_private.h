@@ -31,7 +31,9 @@ typedef struct et_run_saves {
     int failed;              /* in a row, the last one among them */
     bool again;              /* the first of them is to be tried again at the next step boundary */
     bool is_best;            /* the one in progress is the best one's */
-    et_run_best best_before; /* the best, if that save fails */
+    bool held;               /* the best is in memory alone */
+    double held_since;       /* monotonic time of the first of them */
+    et_run_best best_before; /* the best, if that save, or the one of what is held, fails */
     int64_t best_saved;      /* the step of the last that was saved; -1: none by this process */
     et_error best_failure;   /* of the last that was not */
     int64_t due;             /* the last step that was saved not only as a transient checkpoint */
@@ -74,6 +76,11 @@ bool et_run_has_own_best(const et_run *run);
 
 /* run_best.c: at the end of a run: whether its best was saved, and is still there. */
 int et_run_check_best(const et_run *run, et_error *error);
+
+/* saving.c: whether the best that is in memory alone has waited long enough. */
+bool et_run_is_held_due(const et_run *run);
+/* saving.c: writes it, and waits until it is durable; nothing held: does nothing. */
+int et_run_write_held(et_run *run, et_error *error);
 
 /* Waits for a save in progress; a failed save is not tried again. */
 int et_run_settle(et_run *run, et_error *error);

@@ -23,6 +23,7 @@
 #include <etude/log.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/text/format.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_private.h"
@@ -72,6 +73,7 @@ static void sane(const et_run *run)
     et_assert(saves->failed >= 0 && (!saves->again || saves->failed == 1));
     et_assert(!saves->failed || saves->failure.status);
     et_assert(!saves->is_best || run->checkpoints);
+    et_assert(!saves->held || run->checkpoints);
     et_assert(saves->best_saved >= -1);
     et_assert(run->in_parts || !run->saves_again);
     et_assert(!run->in_parts || !run->alone);
@@ -116,9 +118,61 @@ static int settle_last(et_run *run, et_error *error)
     return ET_OK;
 }
 
+/* ---- a best in memory ---- */
+
+/* A small state may have a new best many times a second, and the disk takes as long for a small
+ * file as for a large one. So its best is copied, and written before the next checkpoint, whose
+ * state names it, at an end of the run, or after HELD_SECONDS. A run that is killed before has an
+ * older best and an older checkpoint, and finds the best again. */
+#define HELD_SECONDS 10
+
+bool et_run_is_held_due(const et_run *run)
+{
+    return run->saves.held && et_clock_monotonic() >= run->saves.held_since + HELD_SECONDS;
+}
+
+static int start_held(et_run *run, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    int status = run->saves.held ? settle_last(run, error) : ET_OK;
+    if (status || !run->saves.held)
+        return status;
+    et_assert(!run->saves.is_best);
+    run->saves.held = false;
+    run->saves.is_best = true;
+    if (run->saves.best_before.known)
+        et_checkpoints_replace_best(run->checkpoints, run->saves.best_before.step);
+    return et_checkpoints_save_held(run->checkpoints, &failure) ? settle(run, &failure, error)
+                                                                : ET_OK;
+}
+
+int et_run_write_held(et_run *run, et_error *error)
+{
+    int status = start_held(run, error);
+    return status ? status : settle_last(run, error);
+}
+
+/* The last that is on the disk stays the one before. */
+static int hold_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
+{
+    const et_run_best before = run->best;
+    run->best = *best;
+    int status = et_checkpoints_hold_best(run->checkpoints, best->step, logs, error);
+    if (status)
+        run->best = before;
+    if (status || run->saves.held)
+        return status;
+    run->saves.best_before = before;
+    run->saves.held_since = et_clock_monotonic();
+    run->saves.held = true;
+    return ET_OK;
+}
+
 int et_run_settle(et_run *run, et_error *error)
 {
-    int status = settle_last(run, error);
+    int status = et_run_write_held(run, error);
+    if (!status)
+        status = settle_last(run, error);
     run->saves.again = false;
     return status;
 }
@@ -127,10 +181,13 @@ int et_run_settle(et_run *run, et_error *error)
 static int begin(et_run *run, int64_t step, bool transient, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
+    int status = et_run_write_held(run, error);
+    if (status)
+        return status;
     run->saves.again = false;
     if (!transient)
         run->saves.due = step;
-    int status = run->sink ? et_sink_flush(run->sink, &failure) : ET_OK;
+    status = run->sink ? et_sink_flush(run->sink, &failure) : ET_OK;
     if (!status)
         status = transient ? et_checkpoints_save_transient(run->checkpoints, step, &failure)
                            : et_checkpoints_save(run->checkpoints, step, &failure);
@@ -175,11 +232,12 @@ static int save_request(void *self, et_error *error)
     const request *r = self;
     et_run *run = r->run;
     et_assert(r->step >= 0);
-    if (!run->checkpoints || (r->unsaved && !run->unsaved))
-        return ET_OK;
+    int status = run->checkpoints ? et_run_write_held(run, error) : ET_OK;
+    if (status || !run->checkpoints || (r->unsaved && !run->unsaved))
+        return status;
     if (run->options.verbose && !r->transient)
         et_run_tell(run, "step  %s  saving", et_format_count(r->step).text);
-    int status = settle_last(run, error);
+    status = settle_last(run, error);
     return status ? status : begin(run, r->step, r->transient, error);
 }
 
@@ -203,6 +261,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     if (status)
         return status;
     et_assert(!run->saves.is_best);
+    if (run->checkpoints && !run->options.best_unsaved && et_checkpoints_may_hold(run->checkpoints))
+        return hold_best(run, best, logs, error);
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;
     run->best = *best;
@@ -230,6 +290,8 @@ int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
     bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
     int status = ended ? settle_last(run, error) : ET_OK;
+    if (!status && et_run_is_held_due(run))
+        status = start_held(run, error);
     bool again = run->in_parts ? run->saves_again : run->saves.again;
     if (status || !again)
         return status;
@@ -242,7 +304,9 @@ static int await_saves(void *self, et_error *error)
 {
     const request *r = self;
     et_run *run = r->run;
-    int status = settle_last(run, error);
+    int status = et_run_write_held(run, error);
+    if (!status)
+        status = settle_last(run, error);
     while (!status && run->saves.again) {
         status = try_again(run, r->step, error);
         if (!status)
