@@ -120,10 +120,10 @@ static int settle_last(et_run *run, et_error *error)
 
 /* ---- a best in memory ---- */
 
-/* A small state may have a new best many times a second, and the disk takes as long for a small
- * file as for a large one. So its best is copied, and written before the next checkpoint, whose
- * state names it, at an end of the run, or after HELD_SECONDS. A run that is killed before has an
- * older best and an older checkpoint, and finds the best again. */
+/* Of a process alone. A small state may have a new best many times a second, and the disk takes as
+ * long for a small file as for a large one. So its best is copied, and written before the next
+ * checkpoint, whose state names it, at an end of the run, or after HELD_SECONDS. A run that is
+ * killed before has an older best and an older checkpoint, and finds the best again. */
 #define HELD_SECONDS 10
 
 bool et_run_is_held_due(const et_run *run)
@@ -261,7 +261,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     if (status)
         return status;
     et_assert(!run->saves.is_best);
-    if (run->checkpoints && !run->options.best_unsaved && et_checkpoints_may_hold(run->checkpoints))
+    if (run->alone && run->checkpoints && !run->options.best_unsaved &&
+        et_checkpoints_may_hold(run->checkpoints))
         return hold_best(run, best, logs, error);
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;
