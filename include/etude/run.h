@@ -4,7 +4,9 @@
  *     et_run_options run = { .model_dir = "runs/a", .max_to_keep = 3, .best_metric = "accuracy" };
  *     et_controller_options options = { .trainer = trainer, .train_steps = 1000, .run = run };
  *
- * A save runs in the background; a later call of the driver returns its failure. */
+ * A save runs in the background; a later call of the driver returns its failure. The best
+ * checkpoint of a small model is saved before the next checkpoint, at the end, or after ten
+ * seconds. A run that is killed before finds this best again when it resumes. */
 #ifndef ETUDE_RUN_H
 #define ETUDE_RUN_H
 

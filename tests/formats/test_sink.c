@@ -28,7 +28,7 @@ static et_value *make_log(et_arena *arena, int64_t step)
         et_value *validation = et_value_set_dict(log, "validation");
         et_value_set_float(validation, "BLEU", 24.8);
         et_value_set_float(validation, "bad", NAN);
-        et_value_set_string(validation, ET_SINK_NOTE, "best so far, saved");
+        et_value_set_string(validation, ET_SINK_NOTE, "best so far");
         et_value_set_string(validation, "sample", "Klicken Sie.");
     }
     return log;
@@ -338,7 +338,7 @@ static void test_sink__console(void **state)
     et_progress_close(progress);
     close(options.fd);
     char *text = get_file(in(state, "screen"), &length);
-    assert_string_equal(text, "step  2,000  validation  BLEU 24.8  bad nan  best so far, saved\n");
+    assert_string_equal(text, "step  2,000  validation  BLEU 24.8  bad nan  best so far\n");
     free(text);
 }
 

@@ -344,6 +344,7 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     status = et_state_ranks(self->state) ? et_checkpoints_draft(self, error) : ET_OK;
     return status ? status : launch(self, !self->job.drafted, error);
 }
+
 static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
 
 /* A wait that ends at once costs a lock; only a real one is a span in the trace. */
@@ -513,7 +514,8 @@ static void swap_texts(et_checkpoints *self)
 
 bool et_checkpoints_may_hold(const et_checkpoints *self)
 {
-    return !et_state_ranks(self->state) && elements(self) <= ET_CHECKPOINT_HELD_MAX;
+    return !et_state_ranks(self->state) && !self->inside.waits &&
+           elements(self) <= ET_CHECKPOINT_HELD_MAX;
 }
 
 int et_checkpoints_hold_best(et_checkpoints *self, int64_t step, const et_value *metrics,
@@ -539,23 +541,34 @@ int et_checkpoints_hold_best(et_checkpoints *self, int64_t step, const et_value 
     return ET_OK;
 }
 
-int et_checkpoints_save_held(et_checkpoints *self, et_error *error)
+static int start_held(et_checkpoints *self, et_error *error)
 {
-    sane(self);
-    et_assert(self->held.full);
-    int status = et_checkpoints_wait(self, error);
-    if (!status)
-        status = et_checkpoints_check_lock(self, error);
+    int status = et_checkpoints_check_lock(self, error);
     if (status)
         return status;
-    self->held.full = false;
-    swap_texts(self);
     self->job.kind = ET_SAVE_BEST;
     self->job.step = self->held.step;
     self->job.status = ET_OK;
     self->job.error = (et_error)ET_ERROR_INIT;
     self->job.items = self->held.items;
     return launch(self, false, error);
+}
+
+int et_checkpoints_save_held(et_checkpoints *self, et_error *error)
+{
+    const int64_t step = self->held.step;
+    et_error reason = ET_ERROR_INIT;
+    sane(self);
+    et_assert(self->held.full);
+    int status = et_checkpoints_wait(self, error);
+    if (status)
+        return status;
+    self->held.full = false;
+    swap_texts(self);
+    status = start_held(self, &reason);
+    if (et_checkpoints_tries_again(step, status, &reason))
+        status = start_held(self, &reason);
+    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
 }
 
 bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)

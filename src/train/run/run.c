@@ -228,14 +228,24 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     return status;
 }
 
+/* A caller that closes after an error passes none: then a failure is a warning. */
+static int close_checkpoints(et_run *run, et_error *error)
+{
+    et_error failure = ET_ERROR_INIT;
+    int status = et_run_end_saves(run, &failure);
+    int stopped = et_checkpoints_close(run->checkpoints, status ? NULL : &failure);
+    status = status ? status : stopped;
+    if (status && !error)
+        et_log(ET_LOG_WARNING, "%s", failure.text);
+    return status ? et_fail(error, status, "%s", failure.text) : ET_OK;
+}
+
 /* The checkpoints first: their thread may still be reading arrays. The first error is returned. */
 int et_run_close(et_run *run, et_error *error)
 {
     if (!run)
         return ET_OK;
-    int status = run->saves.held ? et_run_write_held(run, error) : ET_OK;
-    int stopped = et_checkpoints_close(run->checkpoints, status ? NULL : error);
-    status = status ? status : stopped;
+    int status = close_checkpoints(run, error);
     int closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
     et_run_tell_warnings(run);
@@ -675,8 +685,7 @@ int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *erro
     et_value_set_float(values, key, run->best.value);
     et_value_set_int(values, ET_LOGGED_BEST_STEP, run->best.step);
     if (run->best.step == step && run->checkpoints && !run->options.best_unsaved)
-        et_value_set_string(values, ET_SINK_NOTE,
-                            run->saves.held ? "best so far" : "best so far, saved");
+        et_value_set_string(values, ET_SINK_NOTE, "best so far");
     return ET_OK;
 }
 

@@ -29,7 +29,8 @@
 #include "train/run/recent.h"
 
 int et_run_open(et_run **out, const et_run_options *options, et_error *error);
-/* Waits for the last save. NULL allowed. */
+/* Writes a new best that waits for its save, and waits for the last save. Without error, a failure
+ * is a warning. NULL allowed. */
 int et_run_close(et_run *run, et_error *error);
 
 /* Restores the newest checkpoint; *step -1: no checkpoint. If the best step was chosen by another
@@ -52,8 +53,9 @@ void et_run_touch(et_run *run);
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
 /* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
- * info.json, both or neither. NaN is never the best and does not count as a validation. Adds
- * best_<metric>, best_step and a note to values. */
+ * info.json, both or neither: in the background or, if the state is small and without ranks, before
+ * the next checkpoint, at the end, or between two steps after ten seconds. NaN is never the best
+ * and does not count as a validation. Adds best_<metric>, best_step and a note to values. */
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
 /* Saves the step in the background. transient: an uninterrupted run would not save this step, so it

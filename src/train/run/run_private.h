@@ -31,6 +31,7 @@ typedef struct et_run_saves {
     int failed;              /* in a row, the last one among them */
     bool again;              /* the first of them is to be tried again at the next step boundary */
     bool is_best;            /* the one in progress is the best one's */
+    bool ends;               /* the run is being closed: any failure is an error */
     bool held;               /* the best is in memory alone */
     double held_since;       /* monotonic time of the first of them */
     et_run_best best_before; /* the best, if that save, or the one of what is held, fails */
@@ -79,8 +80,8 @@ int et_run_check_best(const et_run *run, et_error *error);
 
 /* saving.c: whether the best that is in memory alone has waited long enough. */
 bool et_run_is_held_due(const et_run *run);
-/* saving.c: writes it, and waits until it is durable; nothing held: does nothing. */
-int et_run_write_held(et_run *run, et_error *error);
+/* saving.c: writes it, waits for all saves, and tries none again: for the close of the run. */
+int et_run_end_saves(et_run *run, et_error *error);
 
 /* Waits for a save in progress; a failed save is not tried again. */
 int et_run_settle(et_run *run, et_error *error);

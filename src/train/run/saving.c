@@ -42,7 +42,8 @@ void et_run_tell(const et_run *run, const char *format, ...)
 
 static int end_or_warn(et_run *run, const et_error *failure, const char *what, et_error *error)
 {
-    if (failure->status == ET_EBUSY || run->options.on_failed_save == ET_FAILED_SAVE_STOP)
+    bool stops = run->saves.ends || run->options.on_failed_save == ET_FAILED_SAVE_STOP;
+    if (stops || failure->status == ET_EBUSY)
         return et_fail(error, failure->status, "%s", failure->text);
     et_log(ET_LOG_WARNING, "%s; training continues, and %s", failure->text, what);
     return ET_OK;
@@ -59,6 +60,7 @@ static int settle_best(et_run *run, const et_error *failure, et_error *error)
     best->lost_value = failed.lost ? failed.lost_value : failed.value;
     best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
     best->lost_step = failed.lost ? failed.lost_step : failed.step;
+    best->since = failed.since; /* it was an improvement all the same */
     run->saves.is_best = false;
     run->saves.best_failure = *failure;
     run->unsaved = true;
@@ -89,7 +91,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
     run->unsaved = true;
     saves->failure = *failure;
     saves->failed++;
-    saves->again = saves->failed == 1 && failure->status != ET_EBUSY;
+    saves->again = saves->failed == 1 && !saves->ends && failure->status != ET_EBUSY;
     if (saves->again) {
         et_log(ET_LOG_WARNING, "%s; trying once more", failure->text);
         return ET_OK;
@@ -146,42 +148,55 @@ static int start_held(et_run *run, et_error *error)
                                                                 : ET_OK;
 }
 
-int et_run_write_held(et_run *run, et_error *error)
+/* Waits until it is durable, and for any other save in progress. */
+static int write_held(et_run *run, et_error *error)
 {
     int status = start_held(run, error);
     return status ? status : settle_last(run, error);
 }
 
-/* The last that is on the disk stays the one before. */
-static int hold_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error)
+static bool may_hold(const et_run *run)
+{
+    return run->alone && run->checkpoints && !run->options.best_unsaved &&
+           et_checkpoints_may_hold(run->checkpoints);
+}
+
+/* The last that is on the disk stays the one before. False: no memory for a copy. */
+static bool hold_best(et_run *run, const et_run_best *best, const et_value *logs)
 {
     const et_run_best before = run->best;
     run->best = *best;
-    int status = et_checkpoints_hold_best(run->checkpoints, best->step, logs, error);
-    if (status)
+    const bool holds = !et_checkpoints_hold_best(run->checkpoints, best->step, logs, NULL);
+    if (!holds)
         run->best = before;
-    if (status || run->saves.held)
-        return status;
+    if (!holds || run->saves.held)
+        return holds;
     run->saves.best_before = before;
     run->saves.held_since = et_clock_monotonic();
     run->saves.held = true;
-    return ET_OK;
+    return true;
 }
 
 int et_run_settle(et_run *run, et_error *error)
 {
-    int status = et_run_write_held(run, error);
-    if (!status)
-        status = settle_last(run, error);
+    int status = write_held(run, error);
     run->saves.again = false;
     return status;
+}
+
+int et_run_end_saves(et_run *run, et_error *error)
+{
+    run->saves.ends = true;
+    int status = settle_last(run, error);
+    int written = write_held(run, status ? NULL : error);
+    return status ? status : written;
 }
 
 /* The logs are durable before the checkpoint that names their lengths. */
 static int begin(et_run *run, int64_t step, bool transient, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
-    int status = et_run_write_held(run, error);
+    int status = write_held(run, error);
     if (status)
         return status;
     run->saves.again = false;
@@ -232,13 +247,12 @@ static int save_request(void *self, et_error *error)
     const request *r = self;
     et_run *run = r->run;
     et_assert(r->step >= 0);
-    int status = run->checkpoints ? et_run_write_held(run, error) : ET_OK;
+    int status = run->checkpoints ? write_held(run, error) : ET_OK;
     if (status || !run->checkpoints || (r->unsaved && !run->unsaved))
         return status;
     if (run->options.verbose && !r->transient)
         et_run_tell(run, "step  %s  saving", et_format_count(r->step).text);
-    status = settle_last(run, error);
-    return status ? status : begin(run, r->step, r->transient, error);
+    return begin(run, r->step, r->transient, error);
 }
 
 int et_run_save(et_run *run, int64_t step, bool transient, et_error *error)
@@ -261,9 +275,11 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     if (status)
         return status;
     et_assert(!run->saves.is_best);
-    if (run->alone && run->checkpoints && !run->options.best_unsaved &&
-        et_checkpoints_may_hold(run->checkpoints))
-        return hold_best(run, best, logs, error);
+    if (may_hold(run) && hold_best(run, best, logs))
+        return ET_OK;
+    status = write_held(run, error);
+    if (status)
+        return status;
     run->saves.best_before = run->best;
     run->saves.is_best = run->checkpoints != NULL;
     run->best = *best;
@@ -305,9 +321,7 @@ static int await_saves(void *self, et_error *error)
 {
     const request *r = self;
     et_run *run = r->run;
-    int status = et_run_write_held(run, error);
-    if (!status)
-        status = settle_last(run, error);
+    int status = write_held(run, error);
     while (!status && run->saves.again) {
         status = try_again(run, r->step, error);
         if (!status)
