@@ -71,6 +71,14 @@ inspect 3 'exported/metadata.json' exported
 # What is beside it may be damaged: a warning, and the verdict is of the checkpoint.
 inspect 0 . run/checkpoints/ckpt-40.safetensors
 rm run/checkpoints/ckpt-60.safetensors
+# The log of a killed run may know of a best that has no file.
+cp -r run killed
+echo '{"step":80,"validation":{"validation_log_likelihood":-0.01,"best_validation_log_likelihood":-0.01,"best_step":80}}' \
+    >>killed/metrics.jsonl
+inspect 0 '^best         validation_log_likelihood -0.01 at step 80' killed
+step=$(sed -n 's/.*"best_ckpt_global_step": //p' run/best/info.json)
+grep -q "; the best in best/, step $step\$" out || fail "no step of the file in best/"
+rm -r killed
 echo nothing >>run/metrics.jsonl
 inspect 0 'warning: run/metrics.jsonl:' run
 grep -q '^intact: ' out || fail "no verdict"

@@ -191,6 +191,20 @@ static double score_at(const et_run_overview *o, int64_t step)
     return (double)NAN;
 }
 
+/* The step of the file in best/; -1: none. The log may know of a later best, of which a killed run
+ * has no file. */
+static int64_t best_file_step(const et_run_overview *o)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int64_t step = -1;
+    int status = et_checkpoint_best_info(&info, o->history->model_dir, &arena, NULL);
+    if (!status)
+        et_value_read_int(info, ET_CHECKPOINT_STEP, &step, NULL);
+    et_arena_release(&arena);
+    return step;
+}
+
 static void append_checkpoints(et_strbuf *out, const et_run_overview *o)
 {
     size_t count = o->checkpoints->count, first = count > SHOWN ? count - SHOWN : 0;
@@ -203,10 +217,10 @@ static void append_checkpoints(et_strbuf *out, const et_run_overview *o)
         if (!isnan(score))
             et_strbuf_printf(out, " (%s)", et_format_value(score).text);
     }
-    et_history_best best = et_history_best_of(o->history);
-    if (best.series && count)
+    const int64_t best = best_file_step(o);
+    if (best >= 0)
         et_strbuf_printf(out, "; the best in " ET_CHECKPOINT_BEST "/, step %s",
-                         et_format_count(best.step).text);
+                         et_format_count(best).text);
 }
 
 void et_run_overview_print(const et_run_overview *o)
