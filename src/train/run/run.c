@@ -483,7 +483,8 @@ static bool is_undisturbed(const et_run *run)
 {
     bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
     bool again = run->saves.again || run->saves_again;
-    return run->alone && !saving && !again && !et_run_is_held_due(run) && !et_run_signalled(run) &&
+    bool due = run->saves.held && et_run_is_held_due(run);
+    return run->alone && !saving && !again && !due && !et_run_signalled(run) &&
            !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
 }
 
