@@ -762,13 +762,19 @@ static void test_encoder__robust(void **state)
                  "the metadata has no quantiles of n");
 }
 
-/* A line up to five times the distance of the quartiles; beyond, never twice as far. */
+/* A line up to five times the distance of the quartiles; beyond, never twice as far. The formula
+ * once more, with the quantiles of x. */
 static void test_encoder__clip(void **state)
 {
     (void)state;
     static const char *const cells[] = { "0.9705", "1", "-3", "40", "-40", "1e300", "-1e300" };
-    const double spread = ((1.6992 + 2.4294) / 2 - (0.4274 + 0.5738) / 2) / 1.3489795003921634;
-    const double from = 5 * 1.3489795003921634;
+    static const double quantiles[] = { 0.051,  0.2749, 0.4274, 0.5738, 0.7606, 0.9705,
+                                        1.2888, 1.6992, 2.4294, 3.7993, 16.641 };
+    const double far = 5 * ((1.6992 + 2.4294) / 2 - (0.4274 + 0.5738) / 2);
+    double sum = 0;
+    for (size_t i = 0; i < COUNT(quantiles); i++)
+        sum += pow(fmin(fabs(quantiles[i] - 0.9705), far), 2);
+    const double spread = sqrt(sum / COUNT(quantiles)), from = fmax(far / spread, 4);
     for (size_t i = 0; i < COUNT(cells); i++) {
         const double z = (strtod(cells[i], NULL) - 0.9705) / spread;
         const double wanted = fabs(z) <= from ? z : copysign(2 * from - from * from / fabs(z), z);
@@ -789,6 +795,9 @@ static void test_encoder__clip(void **state)
         const char *a, *b;
         double wanted;
     } rows[] = { { "6", "7", 2.5 }, { "-3", "1e9", -2 }, { "11", "-9", 5 - 6.25 / 5 } };
+    static const char typing[] =
+        "{\"a\": {\"min\": 0, \"max\": 1e300, \"quantiles\": [0, 0, 0, 0, 1e300]},"
+        " \"b\": {\"min\": -1e300, \"max\": 9, \"quantiles\": [-1e300, 0, 1, 2, 9]}}";
     et_encoder *encoder;
     float out[2];
     assert_ok(encoder_parse(&encoder, fields, numbers,
@@ -798,6 +807,15 @@ static void test_encoder__clip(void **state)
         assert_ok(et_encoder_row(encoder, both, (void *[]){ out }, "f.csv:1", error));
         assert_true(fabs((double)out[0] - rows[i].wanted) < 1e-6 && out[1] == 0);
     }
+    et_encoder_free(encoder);
+    /* A typing error in the training rows: there is no deviation, and b has its scale all the same.
+     */
+    assert_ok(encoder_parse(&encoder, fields, typing,
+                            "features: [{name: F, type: clip, fields: 'a, b'}]", error));
+    et_cell typed[] = { cell_of("1e300"), cell_of("2") };
+    assert_ok(et_encoder_row(encoder, typed, (void *[]){ out }, "f.csv:1", error));
+    assert_true(out[0] == 2 &&
+                fabs((double)out[1] - 1 / sqrt((100 + 1 + 0 + 1 + 64) / 5.0)) < 1e-6);
     et_encoder_free(encoder);
     assert_fails(open_feature(&encoder, "{name: F, type: clip, fields: n}", error), ET_ECONFIG,
                  "the metadata has no");

@@ -30,10 +30,10 @@
 #define NORMAL_END 5.199337582605575
 /* What no value of robust reaches, on either side of 0. */
 #define ROBUST_MOST 3
-/* What a normal distribution has between its quartiles, in standard deviations; and how far from
- * the median clip leaves values as they are. Of an exponential distribution, 1 of 300 is beyond. */
-#define NORMAL_MIDDLE 1.3489795003921634
-#define CLIP_FROM     (5 * NORMAL_MIDDLE)
+/* How far from the median clip leaves values as they are: distances of the quartiles, of which an
+ * exponential distribution has 1 of 300 values beyond; and at least so many deviations. */
+#define CLIP_FROM  5
+#define CLIP_LEAST 4
 
 /* ---- what fits share ---- */
 
@@ -389,22 +389,39 @@ static const char *emit_robust(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
+/* How far the quantiles are from the middle: the root of the mean square, each at most `most`. */
+static double spread_of(const et_column_metadata *m, double middle, double most)
+{
+    double sum = 0;
+    for (int i = 0; i < m->quantile_count; i++) {
+        const double distance = fmin(fabs(m->quantiles[i] - middle), most);
+        sum += distance * distance;
+    }
+    return sqrt(sum / m->quantile_count);
+}
+
 static void fit_clip(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
-    fit_standardize(fitted, with);
     if (m->quantile_count < 2 || !m->has_range) {
+        one_column(fitted, with);
         lacks(with, m->has_range ? "quantiles" : "min and max");
         return;
     }
-    const double middle = quantile_at(m, 0.75) - quantile_at(m, 0.25);
+    const double far = CLIP_FROM * (quantile_at(m, 0.75) - quantile_at(m, 0.25));
+    if (far > 0 && isfinite(far)) {
+        fit_line(fitted, with);
+        fitted->offset = quantile_at(m, 0.5);
+        fitted->divisor = spread_of(m, fitted->offset, far);
+        fitted->bend = fmax(far / fitted->divisor, CLIP_LEAST);
+        return;
+    }
+    if (m->has_moments)
+        fit_standardize(fitted, with);
+    else
+        fit_robust(fitted, with);
     const double most = fmax(m->max - fitted->offset, fitted->offset - m->min) / fitted->divisor;
     fitted->bend = fitted->span > 0 ? most : 1;
-    if (middle > 0 && isfinite(middle)) {
-        fitted->offset = quantile_at(m, 0.5);
-        fitted->divisor = middle / NORMAL_MIDDLE;
-        fitted->bend = CLIP_FROM;
-    }
 }
 
 /* z, of |z| > t: 2 t - t^2 / |z| with z's sign. So a typing error, however large, is at most twice
