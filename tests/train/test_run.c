@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include <etude/log.h>
@@ -28,6 +29,15 @@ int fsync(int fd)
     name[length > 0 ? length : 0] = 0;
     flushes += strstr(name, "/metrics.jsonl") != NULL;
     return (int)syscall(SYS_fsync, fd);
+}
+
+static time_t seconds_later;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int status = (int)syscall(SYS_clock_gettime, clock, now);
+    now->tv_sec += clock == CLOCK_MONOTONIC ? seconds_later : 0;
+    return status;
 }
 
 typedef struct driver {
@@ -646,9 +656,38 @@ static void test_run__logs_wait_for_no_save(void **state)
     log_step(&d, 1);
     assert_int_equal(flushes, 2);
     assert_ok(et_run_look_after_saves(d.run, 1, error));
+    seconds_later += 2;
     log_step(&d, 2);
     assert_int_equal(flushes, 3);
     end(&d);
+}
+
+/* They are in the file at once, and durable once a second, with a checkpoint, and at the end. */
+static void test_run__logs_are_durable_once_a_second(void **state)
+{
+    const char *directory = in(state, "second");
+    driver d;
+    size_t length;
+    begin(&d, directory);
+    flushes = 0;
+    for (int step = 1; step <= 100; step++)
+        log_step(&d, step);
+    assert_in_range(flushes, 1, 20); /* on a slow machine, 100 logs take some seconds */
+    char *text = get_file(below(directory, "metrics.jsonl"), &length);
+    assert_non_null(strstr(text, "{\"step\":100,"));
+    free(text);
+    flushes = 0;
+    seconds_later += 2;
+    log_step(&d, 101);
+    assert_int_equal(flushes, 1);
+    log_step(&d, 102);
+    assert_ok(et_run_save(d.run, 102, false, error));
+    assert_true(flushes >= 2);
+    assert_ok(et_run_await_saves(d.run, 102, error));
+    log_step(&d, 103);
+    flushes = 0;
+    end(&d);
+    assert_int_equal(flushes, 1);
 }
 
 int main(void)
@@ -670,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_run__without_a_directory),
         cmocka_unit_test(test_run__logs_elsewhere),
         cmocka_unit_test(test_run__logs_wait_for_no_save),
+        cmocka_unit_test(test_run__logs_are_durable_once_a_second),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

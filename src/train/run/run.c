@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/flag.h"
@@ -511,13 +512,31 @@ void et_run_touch(et_run *run)
 
 /* ---- logs ---- */
 
-/* During a save, does not wait for the disk: a file system may write the save's bytes first. */
-static int write_log(const et_run *run, et_sink *sink, int64_t step, const et_value *logs,
-                     et_error *error)
+/* A small model may have many logs in a second, and each file takes as long as a checkpoint to
+ * become durable. A run that resumes needs no more logs than its checkpoint names. */
+#define FLUSH_SECONDS 1
+
+static bool is_saving(const et_run *run)
 {
-    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
-    int status = et_sink_write(sink, step, logs, error);
-    return status || saving ? status : et_sink_flush(sink, error);
+    return run->checkpoints && et_checkpoints_saving(run->checkpoints);
+}
+
+/* During a save, does not wait for the disk: a file system may write the save's bytes first. */
+static int write_files(et_run *run, int64_t step, const et_value *logs, et_error *error)
+{
+    int status = et_sink_write(run->sink, step, logs, error);
+    const double now = et_clock_monotonic();
+    if (status || is_saving(run) || (run->flushed && now < run->flushed + FLUSH_SECONDS))
+        return status;
+    run->flushed = now;
+    return et_sink_flush(run->sink, error);
+}
+
+static int write_console(const et_run *run, int64_t step, const et_value *logs, et_error *error)
+{
+    et_sink *console = run->options.console;
+    int status = et_sink_write(console, step, logs, error);
+    return status || is_saving(run) ? status : et_sink_flush(console, error);
 }
 
 /* Where a save may fail a log may too, for most often it is the same disk. People see it all the
@@ -526,9 +545,9 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
     et_run_tell_warnings(run);
     et_error failure = ET_ERROR_INIT;
-    et_sink *console = run->options.console;
-    int status = run->sink ? write_log(run, run->sink, step, logs, &failure) : ET_OK;
-    int shown = console ? write_log(run, console, step, logs, status ? NULL : &failure) : ET_OK;
+    int status = run->sink ? write_files(run, step, logs, &failure) : ET_OK;
+    int shown =
+        run->options.console ? write_console(run, step, logs, status ? NULL : &failure) : ET_OK;
     status = status ? status : shown;
     if (!status)
         return ET_OK;

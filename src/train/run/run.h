@@ -49,7 +49,8 @@ bool et_run_asked_to_stop(const et_run *run);
 /* Marks the state as changed since the last save. */
 void et_run_touch(et_run *run);
 
-/* Writes and flushes a log. During a save in the background, the next log or save flushes it. */
+/* Writes a log. It is made durable if no other log was in the last second, and no save runs in the
+ * background: else by a later log, the next save, or the close. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
 /* Compares the values of a validation with the best so far. A new best is saved as checkpoint and

@@ -45,6 +45,7 @@ struct et_run {
     et_run_options options;      /* a copy; model_dir owned */
     et_checkpoints *checkpoints; /* of model_dir */
     et_sink *sink;               /* the files as one; NULL: not begun */
+    double flushed;              /* monotonic time of the last log that was made durable; 0: none */
     et_run_best best;
     et_run_saves saves;
     bool alone; /* there are no other ranks */
