@@ -55,7 +55,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 
 /* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
  * info.json, both or neither: in the background or, if the state is small and without ranks, before
- * the next checkpoint, at the end, or between two steps after ten seconds. NaN is never the best
+ * the next checkpoint, at the end, or between two steps after a second. NaN is never the best
  * and does not count as a validation. Adds best_<metric>, best_step and a note to values. */
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 

@@ -126,7 +126,7 @@ static int settle_last(et_run *run, et_error *error)
  * long for a small file as for a large one. So its best is copied, and written before the next
  * checkpoint, whose state names it, at an end of the run, or after HELD_SECONDS. A run that is
  * killed before has an older best and an older checkpoint, and finds the best again. */
-#define HELD_SECONDS 10
+#define HELD_SECONDS 1
 
 bool et_run_is_held_due(const et_run *run)
 {
