@@ -188,6 +188,8 @@ static void note_search(et_value *work, const et_translator *t)
     et_value_set_int(work, "seed", (int64_t)o.choice.seed);
     et_value_set_string(work, "precision", o.int8 ? "int8" : et_dtype_name(o.act));
     et_value_set_bool(work, "live weights", t->live_weights);
+    if (t->options.tag)
+        et_value_set_string(work, "tag", t->options.tag);
 }
 
 static int open_journal(augmentation *a, et_error *error)

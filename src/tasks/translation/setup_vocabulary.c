@@ -15,6 +15,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "data/text/punctuation.h"
+#include "data/text/vocabulary/language_tags.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
 
@@ -372,4 +373,39 @@ int et_translation_look_for_unknowns(const et_translation_task *task, const et_e
     }
     et_free(ids);
     return ET_OK;
+}
+
+/* ---- languages ---- */
+
+/* Pairs among the first whose source does not begin with a language; ids: [longest source]. */
+static int64_t count_untagged(const et_vocabulary *source, const et_encoded *encoded, int32_t *ids)
+{
+    const int64_t pairs = encoded->pairs < PAIRS_LOOKED ? encoded->pairs : PAIRS_LOOKED;
+    int64_t untagged = 0;
+    for (int64_t i = 0; i < pairs; i++) {
+        bool found = false;
+        et_encoded_ids(encoded, i, false, ids);
+        for (int k = 0; k < 2 && k < et_encoded_source_length(encoded, i) && !found; k++)
+            found = et_language_tag_is(et_vocabulary_token(source, ids[k]));
+        untagged += !found;
+    }
+    return untagged;
+}
+
+int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
+                                 const char *name, et_error *error)
+{
+    et_strbuf list = ET_STRBUF_INIT;
+    const int32_t tags = et_language_tags_list(task->sides.source, &list);
+    int32_t *ids = tags ? et_alloc((size_t)encoded->sizes.longest_source + 1, sizeof *ids) : NULL;
+    int status = tags && (!ids || list.failed) ? et_alloc_failed(error, 0, "a sentence") : ET_OK;
+    const int64_t untagged = tags && !status ? count_untagged(task->sides.source, encoded, ids) : 0;
+    if (untagged)
+        et_log(ET_LOG_WARNING,
+               "%s: %s without a language to translate to; begin each with one of the vocabulary's "
+               "tags, or set task.%s.tag: %s",
+               name, et_format_many(untagged, "source").text, name, et_strbuf_text(&list));
+    et_free(ids);
+    et_strbuf_release(&list);
+    return status;
 }

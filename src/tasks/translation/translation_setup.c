@@ -132,6 +132,14 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
                          tag);
 }
 
+/* Only once: a cache is of a text that was looked at. */
+static int look_at(const et_translation_task *task, const et_translation_text *text,
+                   et_error *error)
+{
+    int status = et_translation_look_for_unknowns(task, text->encoded, error);
+    return status ? status : et_translation_look_for_tags(task, text->encoded, "train_data", error);
+}
+
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
@@ -148,7 +156,7 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
             status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths,
                                   &filter, error);
         if (!status && !input->texts[i].encoded->from_cache)
-            status = et_translation_look_for_unknowns(task, input->texts[i].encoded, error);
+            status = look_at(task, &input->texts[i], error);
     }
     if (!status && input->count > 1)
         status = check_texts(task, error);
@@ -376,6 +384,8 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         status = check_tag(task, text->paths.tag, error);
         if (!status)
             status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
+        if (!status && !text->encoded->from_cache)
+            status = et_translation_look_for_tags(task, text->encoded, "validation_data", error);
         if (status)
             break;
         scored->name = text->name;

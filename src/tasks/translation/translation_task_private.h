@@ -75,6 +75,11 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                      et_error *error);
 
+/* The same: warns of a text of name, train_data or validation_data, whose sources do not begin with
+ * a language although the vocabulary has some. */
+int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
+                                 const char *name, et_error *error);
+
 /* translation_setup.c: batches of the opened data. part NULL: all of them. */
 int et_translation_training(const et_translation_task *task, const et_translation_input *input,
                             const et_translation_data *data, const et_input_context *part,

@@ -31,6 +31,7 @@
 #include "base/text/unicode.h"
 #include "base/threads/thread.h"
 #include "data/text/sides.h"
+#include "data/text/vocabulary/language_tags.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/experiment.h"
@@ -77,6 +78,30 @@ static int find_suppressed(et_translator *t, et_error *error)
     return et_vocabularies_find_suppressed(t->sides.target, tokens, ids, error);
 }
 
+/* The languages that a line may be translated to, and the one that is asked for. */
+static int find_tags(et_translator *t, et_error *error)
+{
+    const char *tag = t->options.tag ? et_arena_strdup(&t->arena, t->options.tag) : NULL;
+    const et_vocabulary *source = t->sides.source;
+    et_strbuf list = ET_STRBUF_INIT;
+    int32_t found = -1;
+    const int32_t count = et_language_tags_list(source, &list);
+    t->tags = count ? et_arena_strdup(&t->arena, et_strbuf_text(&list)) : NULL;
+    const bool failed = list.failed || (count && !t->tags) || (t->options.tag && !tag);
+    t->options.tag = tag;
+    et_strbuf_release(&list);
+    if (failed)
+        return et_alloc_failed(error, 0, "a list of languages");
+    if (tag && t->decoding.alignments)
+        return et_fail(error, ET_ECONFIG,
+                       "tag \"%.100s\": not with alignments; write it in front of each line", tag);
+    if (!tag || !et_vocabularies_find_token(source, "tag", tag, &found, NULL))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "tag \"%.100s\" is no token of the source vocabulary%s%s",
+                   tag, t->tags ? "; it has " : ", which has no language tags",
+                   t->tags ? t->tags : "");
+}
+
 /* What of decoding is the vocabulary's. */
 static int resolve_decoding(et_translator *t, et_error *error)
 {
@@ -89,7 +114,9 @@ static int resolve_decoding(et_translator *t, et_error *error)
                                      .seed = o->seed,
                                      .weights = t->weights,
                                      .model_count = 1 + t->other_count };
-    int status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
+    int status = find_tags(t, error);
+    if (!status)
+        status = find_tokens(t, "ends", o->ends, &t->ends, &t->end_count, error);
     if (!status)
         status = find_suppressed(t, error);
     if (!status)
@@ -294,13 +321,37 @@ int64_t et_translator_step(const et_translator *t)
 
 /* Everything of one call lives in an arena of it but the results, which are the caller's. */
 
+static bool has_language(const et_vocabulary *source, const et_tokens *tokens)
+{
+    for (size_t i = 0; i < tokens->count && i < 2; i++) /* a blank may be a token */
+        if (et_language_tag_is(et_vocabulary_token(source, tokens->ids[i])))
+            return true;
+    return false;
+}
+
+/* The tokens of a line, after the tag unless it has a language. A line without a token stays. */
+static int encode_tagged(const et_sides *sides, const char *tag, const char *line,
+                         et_tokens *tokens, et_error *error)
+{
+    int status = et_sides_encode(sides, false, line, strlen(line), tokens, error);
+    if (status || !tag || !tokens->count || has_language(sides->source, tokens))
+        return status;
+    et_strbuf text = ET_STRBUF_INIT;
+    et_strbuf_printf(&text, "%s %s", tag, line);
+    status = text.failed
+                 ? et_alloc_failed(error, strlen(line), "a line")
+                 : et_sides_encode(sides, false, et_strbuf_text(&text), text.length, tokens, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
 /* A line's tokens and EOS as one model reads them, in arena. number: of the line, for messages. */
-static int encode(const et_sides *sides, const char *line, size_t number, et_decoder_source *source,
-                  et_tokens *tokens, et_arena *arena, et_error *error)
+static int encode(const et_sides *sides, const char *tag, const char *line, size_t number,
+                  et_decoder_source *source, et_tokens *tokens, et_arena *arena, et_error *error)
 {
     et_assert(line);
     /* line is valid UTF-8 by now, of any length. */
-    int status = et_sides_encode(sides, false, line, strlen(line), tokens, error);
+    int status = encode_tagged(sides, tag, line, tokens, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
     size_t count = tokens->count;
@@ -322,20 +373,35 @@ static int encode(const et_sides *sides, const char *line, size_t number, et_dec
     return ET_OK;
 }
 
+/* Once. The model would choose a language. */
+static void look_for_language(et_translator *t, const et_tokens *tokens, size_t number)
+{
+    if (!t->tags || !tokens->count || has_language(t->sides.source, tokens) ||
+        atomic_exchange(&t->warned, true))
+        return;
+    et_log(ET_LOG_WARNING,
+           "line %zu does not say which language to translate to; begin each line with one of the "
+           "model's tags (--tag does): %s",
+           number, t->tags);
+}
+
 /* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
-static int encode_line(const et_translator *t, const char *line, size_t number,
+static int encode_line(et_translator *t, const char *line, size_t number,
                        et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
                        et_error *error)
 {
     const int count = t->own_sources ? t->other_count : 0;
     et_decoder_source source = { NULL, 0 }, *others = NULL;
-    int status = encode(&t->sides, line, number, &source, tokens, arena, error);
+    const char *tag = t->options.tag;
+    int status = encode(&t->sides, tag, line, number, &source, tokens, arena, error);
+    if (!status)
+        look_for_language(t, tokens, number);
     if (!status && count) {
         others = et_arena_array(arena, (size_t)count, sizeof *others);
         status = others ? ET_OK : et_alloc_failed(error, 0, "a sentence");
     }
     for (int i = 0; i < count && !status; i++)
-        status = encode(&t->others[i]->sides, line, number, &others[i], tokens, arena, error);
+        status = encode(&t->others[i]->sides, tag, line, number, &others[i], tokens, arena, error);
     if (!status)
         *sentence = (et_decoder_sentence){ .source = source.ids,
                                            .length = source.length,
@@ -360,7 +426,7 @@ int et_translator_check_line(const char *line, size_t number, et_error *error)
 }
 
 /* tokens is memory that is used again from line to line. */
-int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
                          et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
     et_tokens tokens = ET_TOKENS_INIT;

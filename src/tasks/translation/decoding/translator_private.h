@@ -19,6 +19,9 @@ struct et_translator {
     et_translator_options options; /* a copy */
     et_decoding_options decoding;  /* a copy; its lists come from choice and ends, in arena */
     et_choice_options choice;
+    const char
+        *tags; /* the source vocabulary's languages (language_tags.h); NULL: none; in arena */
+    atomic_bool warned; /* that a line has no language */
     const int32_t *ends;
     int end_count;
     et_dtype act; /* of activations; float32 with int8 */
@@ -96,7 +99,7 @@ int et_translator_make_aligner(et_translator *t, et_error *error);
 
 /* translator.c: lines to sentences, in arena; ET_EDATA names the line. */
 int et_translator_check_line(const char *line, size_t number, et_error *error);
-int et_translator_encode(const et_translator *t, const char *const *lines, size_t count,
+int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
                          et_decoder_sentence *sentences, et_arena *arena, et_error *error);
 
 /* translator.c: fills in the results of sentences with a word; others have none. */
