@@ -337,6 +337,32 @@ static void test_import__tables_go_out_again(void **state)
     }
 }
 
+/* A table under each of these names, as torch.save writes it. */
+static void add_copies(const char *const *names, int count)
+{
+    const size_t first = weights[1].at; /* of model.shared.weight */
+    for (int i = 0; i < count; i++) {
+        add_weight(names[i], ".weight", TOKENS, WIDTH);
+        memcpy(values + weights[weight_count - 1].at, values + first,
+               sizeof *values * TOKENS * WIDTH);
+    }
+}
+
+static void test_import__copies_go_out_again(void **state)
+{
+    static const char *const names[] = { "lm_head", "model.encoder.embed_tokens",
+                                         "model.decoder.embed_tokens" };
+    for (int count = 1; count <= 3; count++) {
+        write_folder(state);
+        add_copies(names, count);
+        write_safetensors(folder(state, "model.safetensors"), "F32");
+        assert_ok(import(state, error));
+        assert_ok(export_folder(state, NULL, error));
+        check_tensors(exported(state, "model.safetensors"), "F32");
+        check_again(state);
+    }
+}
+
 /* What transformers gives its own table, which the file's must fit. */
 static void check_positions(void **state, int64_t rows)
 {
@@ -374,7 +400,10 @@ static void test_import__positions(void **state)
         add_positions(other);
         assert_ok(import(state, error));
         assert_ok(export_folder(state, NULL, error));
+        add_copies((const char *const[]){ "lm_head" }, 1);
         check_tensors(exported(state, "model.safetensors"), "F32");
+        weight_count--;
+        value_count -= TOKENS * WIDTH;
         remove(folder(state, "pytorch_model.bin"));
         values[value_count - 7] += 1e-6f;
         write_safetensors(folder(state, "model.safetensors"), "F32");
@@ -721,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_import__forced_end),
         cmocka_unit_test(test_import__goes_out_again),
         cmocka_unit_test(test_import__tables_go_out_again),
+        cmocka_unit_test(test_import__copies_go_out_again),
         cmocka_unit_test(test_import__positions),
         cmocka_unit_test(test_import__refuses_by_name),
         cmocka_unit_test(test_import__files),

@@ -72,9 +72,9 @@ static int check_model(const et_transformer *model, et_error *error)
 /* ---- weights ---- */
 
 #define SHARED     ET_UNUSED_TABLE
-#define OF_ENCODER "model.encoder.embed_tokens.weight"
-#define OF_DECODER "model.decoder.embed_tokens.weight"
-#define OF_OUTPUT  "lm_head.weight"
+#define OF_ENCODER ET_UNUSED_OF_ENCODER
+#define OF_DECODER ET_UNUSED_OF_DECODER
+#define OF_OUTPUT  ET_UNUSED_OF_OUTPUT
 
 /* A table that is tied has one name; in a model whose output is not tied, transformers ties none,
  * so each name has a copy. */
@@ -155,6 +155,34 @@ static int add_unused(et_exported_tensors *list, const output *o, et_error *erro
     return status;
 }
 
+static bool is_listed(const et_exported_tensors *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (!strcmp(list->tensors[i].name, name))
+            return true;
+    return false;
+}
+
+/* Other names of a table, as an import found them. */
+static int add_copies(et_exported_tensors *list, const output *o, et_error *error)
+{
+    static const char *const known[] = { OF_ENCODER, OF_DECODER, OF_OUTPUT };
+    const char *copies = o->unused ? et_safetensors_metadata(o->unused, ET_UNUSED_COPIES) : NULL;
+    int status = ET_OK;
+    for (const char *end; copies && (end = strchr(copies, ' ')) && !status; copies = end + 1) {
+        const size_t length = (size_t)(end - copies);
+        size_t i = 0;
+        while (i < 3 && (strlen(known[i]) != length || memcmp(known[i], copies, length) != 0))
+            i++;
+        if (i == 3 || is_listed(list, known[i]))
+            return et_fail(error, ET_EFORMAT, ET_UNUSED_TENSORS ": %.*s belongs to another model",
+                           (int)(length < 200 ? length : 200), copies);
+        const et_transformer_tokens *of = i ? &o->model.target : &o->model.source;
+        status = et_exported_tensors_add_table(list, known[i], of->scope, of->count, error);
+    }
+    return status;
+}
+
 static int open_unused(output *o, const et_translator *t, et_error *error)
 {
     if (!t->unused)
@@ -178,6 +206,8 @@ static int list_tensors(output *o, et_error *error)
                                               model->output.count, error);
     if (!status)
         status = add_tables(list, model, error);
+    if (!status)
+        status = add_copies(list, o, error);
     if (!status)
         status = add_positions(list, o, error);
     if (!status)

@@ -69,9 +69,9 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
 }
 
 #define SHARED     ET_UNUSED_TABLE
-#define OF_ENCODER "model.encoder.embed_tokens.weight"
-#define OF_DECODER "model.decoder.embed_tokens.weight"
-#define OF_OUTPUT  "lm_head.weight"
+#define OF_ENCODER ET_UNUSED_OF_ENCODER
+#define OF_DECODER ET_UNUSED_OF_DECODER
+#define OF_OUTPUT  ET_UNUSED_OF_OUTPUT
 
 /* Without tied tables, transformers since 5 keeps a table for each side, whatever config.json says
  * of sharing, and one more that is not used. */

@@ -2,6 +2,8 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/files/scratch.h"
+#include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/unused_tensors.h"
@@ -10,6 +12,7 @@ enum { MOST = 3 };
 
 typedef struct unused {
     et_weights_file *file;
+    et_value *metadata; /* NULL: none */
     const char *names[MOST];
     et_shape shapes[MOST];
     size_t count;
@@ -41,8 +44,8 @@ static int write_file(unused *list, const char *path, et_error *error)
     for (size_t i = 0; i < list->count; i++)
         items[i] = (et_safetensors_item){ .name = list->names[i],
                                           .tensor = { .dtype = ET_F32, .shape = list->shapes[i] } };
-    int status =
-        et_safetensors_draft(&writer, &written, path, items, list->count, &reader, NULL, error);
+    int status = et_safetensors_draft(&writer, &written, path, items, list->count, &reader,
+                                      list->metadata, error);
     return status ? status : et_file_writer_commit(&writer, error);
 }
 
@@ -61,11 +64,31 @@ static int make_file(unused *list, char **bytes, size_t *length, et_error *error
     return status;
 }
 
+/* Other names of a table that has one in an export of such a model. */
+static int note_copies(et_import *from, unused *list, et_error *error)
+{
+    static const char *const names[ET_UNUSED_COPIES_MAX] = { ET_UNUSED_OF_OUTPUT,
+                                                             ET_UNUSED_OF_ENCODER,
+                                                             ET_UNUSED_OF_DECODER };
+    const int count = !from->facts.tied ? 0 : from->facts.shared ? ET_UNUSED_COPIES_MAX : 1;
+    et_strbuf copies = ET_STRBUF_INIT;
+    et_shape shape;
+    for (int i = 0; i < count; i++)
+        if (et_weights_file_find(from->weights, names[i], &shape))
+            et_strbuf_printf(&copies, "%s ", names[i]);
+    if (copies.length && (list->metadata = et_value_dict(&from->arena)) != NULL)
+        et_value_set_string(list->metadata, ET_UNUSED_COPIES,
+                            et_arena_strdup(&from->arena, et_strbuf_text(&copies)));
+    const bool failed = copies.failed || (copies.length && et_value_failed(list->metadata));
+    et_strbuf_release(&copies);
+    return failed ? et_alloc_failed(error, 0, "names of tables") : ET_OK;
+}
+
 bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
 {
     et_shape shape;
     return !facts->shared && et_weights_file_find(file, ET_UNUSED_TABLE, &shape) &&
-           et_weights_file_find(file, "model.encoder.embed_tokens.weight", &shape);
+           et_weights_file_find(file, ET_UNUSED_OF_ENCODER, &shape);
 }
 
 int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error)
@@ -81,5 +104,7 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
         add(&list, ET_UNUSED_TABLE);
     add(&list, ET_UNUSED_ENCODER_POSITIONS);
     add(&list, ET_UNUSED_DECODER_POSITIONS);
-    return list.count ? make_file(&list, bytes, length, error) : ET_OK;
+    int status = note_copies(from, &list, error);
+    return status || (!list.count && !list.metadata) ? status
+                                                     : make_file(&list, bytes, length, error);
 }
