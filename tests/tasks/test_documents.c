@@ -583,6 +583,30 @@ static char *without_ok(const char *line)
     return text;
 }
 
+/* As models do. */
+static char *sentence(const char *line)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    char *text = capitals(line);
+    et_strbuf_printf(&out, "%s%s", text, strchr(line, '{') ? "" : strchr(line, 'x') ? " ?" : ".");
+    et_free(text);
+    return et_strbuf_detach(&out);
+}
+
+/* Parts of a sentence are no sentences. */
+static void test_documents__parts(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_TEXT, "Open {name}. Then {this} file, and end!\n",
+          "OPEN {name}. THEN {this} FILE, AND END!\n" },
+        { ET_DOCUMENT_TEXT, "x {name}\n", "X {name}\n" },
+        { ET_DOCUMENT_HTML, "<p>Click <b>{a} it</b>, or.</p><p>No</p>",
+          "<p>CLICK <b>{a} IT</b>, OR.</p><p>NO.</p>" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, sentence);
+}
+
 /* Translations that are of no use leave the source's text. */
 static void test_documents__kept(void **state)
 {
@@ -714,6 +738,7 @@ int main(void)
         cmocka_unit_test(test_documents__srt),
         cmocka_unit_test(test_documents__md),
         cmocka_unit_test(test_documents__whole),
+        cmocka_unit_test(test_documents__parts),
         cmocka_unit_test(test_documents__kept),
         cmocka_unit_test(test_documents__sentences),
         cmocka_unit_test(test_documents__refused),

@@ -319,9 +319,25 @@ void et_segment_cut(et_document *d, et_segment *s)
     }
 }
 
+/* A model ends each part as a sentence, but what ends a part in the source stays behind it. */
+static size_t without_end(const char *text, size_t length)
+{
+    static const char *const ends[] = { ".", "!", "?", "\xe3\x80\x82" /* 。 */ };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t count = strlen(ends[i]);
+        if (length > count && !memcmp(text + length - count, ends[i], count)) {
+            length -= count;
+            break;
+        }
+    }
+    while (length && text[length - 1] == ' ')
+        length--;
+    return length;
+}
+
 void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result)
 {
-    const size_t length = strlen(result);
+    const size_t length = without_end(result, strlen(result));
     et_span found = { 0, 0, ET_SPAN_NUMBER, 0 };
     for (size_t at = 0; et_span_find(result, length, at, &found); at = found.start + found.length)
         if (found.kind != ET_SPAN_NUMBER)
