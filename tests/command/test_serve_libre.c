@@ -211,6 +211,17 @@ static void test_serve_libre__languages(void **state)
     answer = web_ask(s.port, "/languages", "Content-Length: 9\r\n", NULL);
     free(answer);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
+    /* Languages of the model's settings. */
+    bad_end trained = bad_start("train named --init m --data a.en a.de --steps 1 "
+                                "--normalize-punctuation en de",
+                                NULL, NULL);
+    assert_int_equal(trained.code, 0);
+    bad_release(&trained);
+    s = web_start("serve named", 0);
+    answer = web_ask(s.port, "/languages", "", NULL);
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
     for (size_t i = 0; i < COUNT(bad); i++) {
         snprintf(line, sizeof line, "serve m --languages '%s'", bad[i]);
         bad_end end = bad_start(line, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "command/translation/translation_service.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -66,6 +67,22 @@ static void close_service(et_service *self)
     et_free(all);
 }
 
+/* given: of the user; NULL: the two languages whose punctuation the model normalizes, if both are
+ * known. "mul" is no language. */
+static int open_languages(translations *all, const char *given, et_error *error)
+{
+    const et_translation_options *options = all->usual->experiment.task;
+    const char *source = options->vocabulary.source_punctuation;
+    const char *target = options->vocabulary.target_punctuation;
+    char pair[2 * ET_LANGUAGE_MAX];
+    if (!given && source && target && *source && *target && strcmp(source, "mul") != 0 &&
+        strcmp(target, "mul") != 0) {
+        snprintf(pair, sizeof pair, "%s,%s", source, target);
+        given = pair;
+    }
+    return et_libre_languages_open(&all->languages, given, error);
+}
+
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
                         et_error *error)
 {
@@ -79,13 +96,13 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_translation_service;
-    int status = et_libre_languages_open(&all->languages, options->languages, error);
-    if (!status)
-        status =
-            et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
+    int status =
+        et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
     o.decoding = &decoding;
     if (!status)
         status = et_translator_open(&all->usual, model_dir, &o, error);
+    if (!status)
+        status = open_languages(all, options->languages, error);
     if (status) {
         close_service(&all->service);
         return status;
