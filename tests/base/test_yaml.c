@@ -74,6 +74,9 @@ static void test_yaml__reads(void **state)
         { "\xef\xbb\xbf"
           "a: \xc3\xbc",
           "{\"a\":\"\xc3\xbc\"}" },
+        { "\xef\xbb\xbf"
+          "a: 1\nb: 2\n",
+          "{\"a\":1,\"b\":2}" },
         { "a: \"\\xfc\\u00fc\"", "{\"a\":\"\xc3\xbc\xc3\xbc\"}" },
         { "1: a\ntrue: b", "{\"1\":\"a\",\"true\":\"b\"}" },
     };

@@ -360,7 +360,9 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     et_value *root = NULL;
     if (!text)
         return et_fail(error, ET_EDATA, "%s: the text is NULL", name);
-    int status = parse(&root, arena, text, length, false, name, error);
+    /* libyaml counts it as a column, so the second key would be outside. */
+    const size_t mark = et_utf8_mark(text, length);
+    int status = parse(&root, arena, text + mark, length - mark, false, name, error);
     if (status)
         return status;
     /* A file without settings is one with an empty dict: callers ask it for keys. */
