@@ -44,12 +44,12 @@ typedef enum et_transform {
     ET_TRANSFORM_ROBUST,   /* z / sqrt(1 + (z / 3)^2), so within +-3, of z = (x - median) / (third
                               quartile - first), or if both are equal 2 (x - median) / (max - min);
                               a constant column 0; missing 0 */
-    ET_TRANSFORM_CLIP,     /* z; of |z| > t: 2 t - t^2 / |z| with z's sign, so within +-2 t. z =
-                              (x - median) / s, and t is 4, or 5 quartile distances if that is
-                              more. s is the root of the mean square distance of the quantiles
-                              from the median, each at most 5 quartile distances. If that distance
-                              is 0: z = (x - mean) / std, t is the larger |z| of min and max. A
-                              constant column 0; missing 0 */
+    ET_TRANSFORM_CLIP,     /* z; of |z| > t: 2 t - t^2 / |z| with z's sign, so within +-2 t. z is as
+                              with standardize, and t is d / std, at least 4, where d is 5 times
+                              the distance of the quartiles. If a value of the metadata is further
+                              than d from the median, mean and std are those of the quantiles,
+                              each moved to that distance; if d is 0, t is the larger |z| of min
+                              and max. A constant column 0; missing 0 */
     ET_TRANSFORM_EMBED,    /* an id: the position among the entries; unknown and missing have the
                               two ids after the entries */
     ET_TRANSFORM_HASH,     /* an id: xxHash of the text, or of the number as a double, modulo

@@ -763,20 +763,23 @@ static void test_encoder__robust(void **state)
 }
 
 /* A line up to five times the distance of the quartiles; beyond, never twice as far. The formula
- * once more, with the quantiles of x. */
+ * once more: the last quantile of x is too far away. */
 static void test_encoder__clip(void **state)
 {
     (void)state;
     static const char *const cells[] = { "0.9705", "1", "-3", "40", "-40", "1e300", "-1e300" };
-    static const double quantiles[] = { 0.051,  0.2749, 0.4274, 0.5738, 0.7606, 0.9705,
-                                        1.2888, 1.6992, 2.4294, 3.7993, 16.641 };
+    double quantiles[] = { 0.051,  0.2749, 0.4274, 0.5738, 0.7606, 0.9705,
+                           1.2888, 1.6992, 2.4294, 3.7993, 16.641 };
     const double far = 5 * ((1.6992 + 2.4294) / 2 - (0.4274 + 0.5738) / 2);
-    double sum = 0;
+    double mean = 0, square = 0;
+    quantiles[10] = 0.9705 + far;
     for (size_t i = 0; i < COUNT(quantiles); i++)
-        sum += pow(fmin(fabs(quantiles[i] - 0.9705), far), 2);
-    const double spread = sqrt(sum / COUNT(quantiles)), from = fmax(far / spread, 4);
+        mean += quantiles[i] / COUNT(quantiles);
+    for (size_t i = 0; i < COUNT(quantiles); i++)
+        square += pow(quantiles[i] - mean, 2) / COUNT(quantiles);
+    const double spread = sqrt(square), from = fmax(far / spread, 4);
     for (size_t i = 0; i < COUNT(cells); i++) {
-        const double z = (strtod(cells[i], NULL) - 0.9705) / spread;
+        const double z = (strtod(cells[i], NULL) - mean) / spread;
         const double wanted = fabs(z) <= from ? z : copysign(2 * from - from * from / fabs(z), z);
         check_row(&(row_case){ .feature = "{name: F, type: clip, fields: x}",
                                .cells = { [X] = cells[i] },
@@ -798,6 +801,10 @@ static void test_encoder__clip(void **state)
     static const char typing[] =
         "{\"a\": {\"min\": 0, \"max\": 1e300, \"quantiles\": [0, 0, 0, 0, 1e300]},"
         " \"b\": {\"min\": -1e300, \"max\": 9, \"quantiles\": [-1e300, 0, 1, 2, 9]}}";
+    static const char usual[] =
+        "{\"a\": {\"min\": -2, \"max\": 6, \"mean\": 1, \"std\": 2, "
+        "\"quantiles\": [-2, 0, 1, 2, 6]}, \"b\": {\"min\": -2, \"max\": 6, \"mean\": 1, "
+        "\"std\": 2, \"quantiles\": [-2, 0, 1, 2, 6]}}";
     et_encoder *encoder;
     float out[2];
     assert_ok(encoder_parse(&encoder, fields, numbers,
@@ -815,7 +822,14 @@ static void test_encoder__clip(void **state)
     et_cell typed[] = { cell_of("1e300"), cell_of("2") };
     assert_ok(et_encoder_row(encoder, typed, (void *[]){ out }, "f.csv:1", error));
     assert_true(out[0] == 2 &&
-                fabs((double)out[1] - 1 / sqrt((100 + 1 + 0 + 1 + 64) / 5.0)) < 1e-6);
+                fabs((double)out[1] - 1.4 / sqrt((92.16 + .36 + .16 + 1.96 + 70.56) / 5)) < 1e-6);
+    et_encoder_free(encoder);
+    /* No value is far away: standardize. */
+    assert_ok(encoder_parse(&encoder, fields, usual,
+                            "features: [{name: F, type: clip, fields: 'a, b'}]", error));
+    et_cell near[] = { cell_of("6"), cell_of("12") };
+    assert_ok(et_encoder_row(encoder, near, (void *[]){ out }, "f.csv:1", error));
+    assert_true(out[0] == 2.5F && fabs((double)out[1] - (10 - 25 / 5.5)) < 1e-6);
     et_encoder_free(encoder);
     assert_fails(open_feature(&encoder, "{name: F, type: clip, fields: n}", error), ET_ECONFIG,
                  "the metadata has no");

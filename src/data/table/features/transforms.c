@@ -30,8 +30,8 @@
 #define NORMAL_END 5.199337582605575
 /* What no value of robust reaches, on either side of 0. */
 #define ROBUST_MOST 3
-/* How far from the median clip leaves values as they are: distances of the quartiles, of which an
- * exponential distribution has 1 of 300 values beyond; and at least so many deviations. */
+/* How far clip leaves values as they are: so many distances of the quartiles, beyond which an
+ * exponential distribution has 1 of 300 values; and at least so many deviations. */
 #define CLIP_FROM  5
 #define CLIP_LEAST 4
 
@@ -389,15 +389,17 @@ static const char *emit_robust(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-/* How far the quantiles are from the middle: the root of the mean square, each at most `most`. */
-static double spread_of(const et_column_metadata *m, double middle, double most)
+/* Mean and deviation of the quantiles, each at most `far` from the middle. */
+static void fit_clipped(et_fitted *fitted, const et_column_metadata *m, double middle, double far)
 {
-    double sum = 0;
+    double mean = 0, square = 0;
     for (int i = 0; i < m->quantile_count; i++) {
-        const double distance = fmin(fabs(m->quantiles[i] - middle), most);
-        sum += distance * distance;
+        const double d = fmax(-far, fmin(m->quantiles[i] - middle, far)), before = d - mean;
+        mean += before / (i + 1);
+        square += before * (d - mean);
     }
-    return sqrt(sum / m->quantile_count);
+    fitted->offset = middle + mean;
+    fitted->divisor = sqrt(square / m->quantile_count);
 }
 
 static void fit_clip(et_fitted *fitted, const et_fitting *with)
@@ -408,20 +410,21 @@ static void fit_clip(et_fitted *fitted, const et_fitting *with)
         lacks(with, m->has_range ? "quantiles" : "min and max");
         return;
     }
+    const double middle = quantile_at(m, 0.5);
     const double far = CLIP_FROM * (quantile_at(m, 0.75) - quantile_at(m, 0.25));
-    if (far > 0 && isfinite(far)) {
+    const bool spread = far > 0 && isfinite(far);
+    if (spread && !(m->max - middle <= far && middle - m->min <= far)) {
         fit_line(fitted, with);
-        fitted->offset = quantile_at(m, 0.5);
-        fitted->divisor = spread_of(m, fitted->offset, far);
-        fitted->bend = fmax(far / fitted->divisor, CLIP_LEAST);
-        return;
-    }
-    if (m->has_moments)
+        fit_clipped(fitted, m, middle, far);
+    } else if (m->has_moments) {
         fit_standardize(fitted, with);
-    else
+    } else {
         fit_robust(fitted, with);
-    const double most = fmax(m->max - fitted->offset, fitted->offset - m->min) / fitted->divisor;
-    fitted->bend = fitted->span > 0 ? most : 1;
+    }
+    const double most = fmax(m->max - fitted->offset, fitted->offset - m->min);
+    fitted->bend = spread ? fmax(far / fitted->divisor, CLIP_LEAST) : most / fitted->divisor;
+    if (!(fitted->span > 0))
+        fitted->bend = 1;
 }
 
 /* z, of |z| > t: 2 t - t^2 / |z| with z's sign. So a typing error, however large, is at most twice
