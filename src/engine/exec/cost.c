@@ -75,7 +75,8 @@ static et_cost cost_MATMUL(const et_plan *plan, const et_plan_call *call)
     const et_tensor *a = input(plan, call, 0), *b = input(plan, call, 1);
     const et_tensor *c = output(plan, call, 0);
     bool transposed = call->node->attributes.matmul.transpose_a;
-    double k = (double)a->shape.size[!transposed];
+    const double groups = (double)et_matmul_groups(&call->node->attributes.matmul);
+    double k = (double)a->shape.size[!transposed] / (transposed ? 1 : groups);
     double element = (double)et_dtype_size(plan->graph->options.act);
     double bias = call->in_count == 3 ? bytes(input(plan, call, 2)) : 0;
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };

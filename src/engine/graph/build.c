@@ -266,6 +266,8 @@ et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_option
     if (options)
         attributes.matmul = *options;
     if (!et_in_range(a->graph, ET_OP_MATMUL, "row_tile", (double)attributes.matmul.row_tile, 0,
+                     INT32_MAX) ||
+        !et_in_range(a->graph, ET_OP_MATMUL, "groups", (double)attributes.matmul.groups, 0,
                      INT32_MAX))
         return &a->graph->poison;
     return et_node_add(a->graph, ET_OP_MATMUL, NULL, inputs, bias ? 3 : 2, &attributes);

@@ -90,31 +90,32 @@ static void grad_SUM(gradients *g, et_node *node, et_node *dy)
 
 /* A product of stored matrices, with transposes as flags, so nothing is copied. f32: the result is
  * float32. */
-static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32)
+static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose_b, bool f32,
+                        int64_t groups)
 {
-    et_matmul_options options = { .transpose_a = transpose_a,
-                                  .transpose_b = transpose_b,
-                                  .f32 = f32 };
+    et_matmul_options options = {
+        .transpose_a = transpose_a, .transpose_b = transpose_b, .f32 = f32, .groups = groups
+    };
     return et_matmul(a, b, NULL, &options);
 }
 
 /* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these (dA^T =
  * B dC^T, dB^T = dC^T A). A parameter's derivative is float32 whatever the activations' type; an
- * activation's has its own type. */
+ * activation's has its own type. Groups stay groups. */
 static et_node *left_gradient(et_node *node, et_node *b, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;
     bool f32 = node->input[0]->type[0].dtype == ET_F32;
-    return o->transpose_a ? product(b, o->transpose_b, dy, true, f32)
-                          : product(dy, false, b, !o->transpose_b, f32);
+    return o->transpose_a ? product(b, o->transpose_b, dy, true, f32, o->groups)
+                          : product(dy, false, b, !o->transpose_b, f32, o->groups);
 }
 
 static et_node *right_gradient(et_node *node, et_node *a, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;
     bool f32 = node->input[1]->type[0].dtype == ET_F32;
-    return o->transpose_b ? product(dy, true, a, o->transpose_a, f32)
-                          : product(a, !o->transpose_a, dy, false, f32);
+    return o->transpose_b ? product(dy, true, a, o->transpose_a, f32, o->groups)
+                          : product(a, !o->transpose_a, dy, false, f32, o->groups);
 }
 
 /* Whether a, the left operand of a product, is a concatenation of which at most half of the columns
@@ -124,7 +125,8 @@ static bool needs_few_columns(const gradients *g, const et_node *node)
     const et_node *a = node->input[0], *b = node->input[1];
     int64_t needed = 0;
     if (a->op != ET_OP_CONCATENATE || a->attributes.along.axis != 1 ||
-        node->attributes.matmul.transpose_a || a->type[0].dtype != b->type[0].dtype)
+        node->attributes.matmul.transpose_a || et_matmul_groups(&node->attributes.matmul) > 1 ||
+        a->type[0].dtype != b->type[0].dtype)
         return false;
     for (int i = 0; i < a->inputs; i++)
         needed += is_needed(g, a->input[i]) ? a->input[i]->type[0].shape.size[1] : 0;

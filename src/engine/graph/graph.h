@@ -71,6 +71,11 @@ typedef struct et_axis_range {
     int64_t first, count;
 } et_axis_range;
 
+static inline int64_t et_matmul_groups(const et_matmul_options *options)
+{
+    return options->groups > 1 ? options->groups : 1;
+}
+
 /* Attributes of an op in addition to its inputs; the op decides which member counts. */
 typedef struct et_attributes {
     et_result_type leaf; /* INPUT, PARAM, POSITIONS, INTEGERS, COPY, NOISE, RESHAPE, and derivatives

@@ -63,7 +63,7 @@ static bool is_operand(const et_node *node, int input)
 
 /* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] if the flags say so; bias [N]. A
  * flag is 0 or 1, so it serves as an index: size[transpose] is the first size in the product,
- * size[!transpose] the second. */
+ * size[!transpose] the second. Of groups, these are the sizes of one. */
 static bool shape_MATMUL(et_node *node)
 {
     const et_matmul_options *options = &node->attributes.matmul;
@@ -72,6 +72,13 @@ static bool shape_MATMUL(et_node *node)
         return refuse(node, "not two matrices", 0, 1);
     if (!is_operand(node, 0) || !is_operand(node, 1))
         return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
+    const int64_t groups = et_matmul_groups(options);
+    if (groups > 1 && options->row_tile)
+        return refuse(node, "row_tile and groups exclude each other", 0, 1);
+    if (a.size[1] % groups || b.size[1] % groups)
+        return refuse(node, "the columns of an operand do not divide into its groups", 0, 1);
+    a.size[1] /= groups;
+    b.size[1] /= groups;
     int64_t m = a.size[options->transpose_a], k = a.size[!options->transpose_a];
     int64_t n = b.size[!options->transpose_b], k_b = b.size[options->transpose_b];
     if (is_empty(a) || is_empty(b))
@@ -79,9 +86,10 @@ static bool shape_MATMUL(et_node *node)
     /* K of both; everything else about the operands is free. */
     if (k != k_b)
         return refuse(node, "inner sizes differ", 0, 1);
-    if (node->inputs == 3 && (!is_vector_of(shape(node, 2), n) || dtype(node, 2) != ET_F32))
+    if (node->inputs == 3 &&
+        (!is_vector_of(shape(node, 2), groups * n) || dtype(node, 2) != ET_F32))
         return refuse(node, "bias is not a float32 vector as wide as the result", 1, 2);
-    return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, n));
+    return set(node, options->f32 ? ET_F32 : act(node), et_shape_2(m, groups * n));
 }
 
 /* x [T, D], gamma [D], beta [D]. Results: y as x; stats [T, 2] for the derivative. */

@@ -197,10 +197,41 @@ static const char *onnx_LOG_SOFTMAX(et_onnx_exporter *exporter, const et_node *n
 
 /* ---- products and norms ---- */
 
+/* [rows, groups, columns of one] as [groups, rows, columns], or with these two transposed. */
+static const char *groups_first(et_onnx_exporter *exporter, const et_node *node, int input,
+                                bool transposed)
+{
+    static const int64_t order[] = { 1, 0, 2 }, across[] = { 1, 2, 0 };
+    const et_shape shape = node->input[input]->type[0].shape;
+    const int64_t groups = node->attributes.matmul.groups;
+    const et_shape apart = et_shape_3(shape.size[0], groups, shape.size[1] / groups);
+    const char *x = et_onnx_call(exporter->model, "Reshape", in(exporter, node, input),
+                                 et_onnx_open_shape(exporter, apart));
+    x = et_onnx_call(exporter->model, "Transpose", x);
+    et_onnx_set_ints(exporter->model, "perm", transposed ? across : order, 3);
+    return x;
+}
+
+static const char *grouped_product(et_onnx_exporter *exporter, const et_node *node)
+{
+    static const int64_t order[] = { 1, 0, 2 };
+    const et_matmul_options *o = &node->attributes.matmul;
+    et_onnx *m = exporter->model;
+    const char *y = et_onnx_call(m, "MatMul", groups_first(exporter, node, 0, o->transpose_a),
+                                 groups_first(exporter, node, 1, o->transpose_b));
+    y = et_onnx_call(m, "Transpose", y);
+    et_onnx_set_ints(m, "perm", order, 3);
+    y = et_onnx_call(m, "Reshape", y, et_onnx_open_shape(exporter, node->type[0].shape));
+    y = node->inputs == 3 ? et_onnx_call(m, "Add", y, in(exporter, node, 2)) : y;
+    return o->relu ? et_onnx_call(m, "Relu", y) : y;
+}
+
 static const char *onnx_MATMUL(et_onnx_exporter *exporter, const et_node *node)
 {
     const et_matmul_options *o = &node->attributes.matmul;
     et_onnx *m = exporter->model;
+    if (et_matmul_groups(o) > 1)
+        return grouped_product(exporter, node);
     const char *y = node->inputs == 3
                         ? et_onnx_call(m, "Gemm", in(exporter, node, 0), in(exporter, node, 1),
                                        in(exporter, node, 2))

@@ -68,7 +68,24 @@ static et_node *few_columns(et_scope *s)
     return et_mul(et_add(a, b), et_slice_columns(wide, 18, 5));
 }
 
-/* Plain, with a bias and relu, with both operands stored transposed, and of few columns. */
+/* Groups of columns, as [M, G K] [K, G N] and with each operand stored transposed in its groups. */
+static et_node *grouped(et_scope *s)
+{
+    et_matmul_options plain = { .groups = 2, .relu = true };
+    et_matmul_options across = { .groups = 2, .transpose_b = true };
+    et_matmul_options turned = { .groups = 2, .transpose_a = true };
+    et_matmul_options both = { .groups = 2, .transpose_a = true, .transpose_b = true };
+    et_node *two[] = { et_tanh(x(s)), y(s) };
+    et_node *pair = et_concatenate_columns(two, 2);
+    et_node *h = et_matmul(pair, param(s, "gw", WIDTH, 2 * 3), param(s, "gb", 0, 2 * 3), &plain);
+    h = et_matmul(h, param(s, "gv", 4, 2 * 3), NULL, &across);
+    et_node *g = et_matmul(h, pair, NULL, &turned);
+    g = et_matmul(g, param(s, "gu", 5, 2 * 4), NULL, &both);
+    return et_reshape(g, et_shape_2(1, 2 * WIDTH * 5));
+}
+
+/* Plain, with a bias and relu, with both operands stored transposed, of few columns and in groups.
+ */
 static et_node *check_MATMUL(et_scope *s)
 {
     et_matmul_options relu = { .relu = true }, both = { .transpose_a = true, .transpose_b = true };
@@ -76,8 +93,8 @@ static et_node *check_MATMUL(et_scope *s)
     et_node *t = et_matmul(h, param(s, "v", 4, ROWS), NULL, &both);
     et_node *both_ways[] = { et_reshape(et_matmul(t, param(s, "u", 4, 3), NULL, NULL),
                                         et_shape_2(1, 5 * 3)),
-                             et_reshape(few_columns(s), et_shape_2(1, ROWS * 5)) };
-    return weighted(s, et_concatenate_columns(both_ways, 2));
+                             et_reshape(few_columns(s), et_shape_2(1, ROWS * 5)), grouped(s) };
+    return weighted(s, et_concatenate_columns(both_ways, 3));
 }
 
 /* A product of two norms, the second made later: each gets its gradient, also if a weight's

@@ -88,6 +88,13 @@ static et_node *fits_matmul_transposed(et_scope *s)
     return et_matmul(x(s), et_param(s, "w", et_shape_2(4, T), ones), NULL, &options);
 }
 
+static et_node *fits_matmul_groups(et_scope *s)
+{
+    et_matmul_options options = { .groups = 3 };
+    return et_matmul(x(s), et_param(s, "w", et_shape_2(D / 3, 3 * 4), ones), vector(s, "b", 3 * 4),
+                     &options);
+}
+
 static et_node *fits_layer_norm(et_scope *s)
 {
     return et_layer_norm(x(s), vector(s, "g", D), vector(s, "b", D), 1e-6f);
@@ -188,6 +195,7 @@ static void test_shape__fits(void **state)
         { fits_bias, ACT, { 2, { T, D } } },
         { fits_sum, ET_F32, { 0, { 0 } } },
         { fits_matmul, ACT, { 2, { T, 4 } } },
+        { fits_matmul_groups, ACT, { 2, { T, 3 * 4 } } },
         { fits_matmul_transposed, ET_F32, { 2, { D, 4 } } },
         { fits_layer_norm, ACT, { 2, { T, D } } },
         { fits_embedding, ACT, { 2, { T, D } } },
@@ -500,6 +508,29 @@ static et_node *wrong_product(et_scope *s)
     return et_matmul(matrix(s, "a", (int64_t)1 << 50, 1), matrix(s, "b", 1, 1 << 20), NULL, NULL);
 }
 
+static et_node *wrong_group_count(et_scope *s)
+{
+    return et_matmul(x(s), x(s), NULL, &(et_matmul_options){ .transpose_b = true, .groups = -1 });
+}
+
+static et_node *wrong_groups(et_scope *s)
+{
+    return et_matmul(x(s), x(s), NULL, &(et_matmul_options){ .transpose_b = true, .groups = 5 });
+}
+
+static et_node *wrong_groups_of_rows(et_scope *s)
+{
+    return et_matmul(x(s), x(s), NULL,
+                     &(et_matmul_options){ .transpose_b = true, .groups = 3, .row_tile = 2 });
+}
+
+/* As wide as one group. */
+static et_node *wrong_group_bias(et_scope *s)
+{
+    return et_matmul(x(s), x(s), vector(s, "b", T),
+                     &(et_matmul_options){ .transpose_b = true, .groups = 2 });
+}
+
 static et_node *wrong_row_tile(et_scope *s)
 {
     return et_matmul(x(s), x(s), NULL, &(et_matmul_options){ .transpose_b = true, .row_tile = -1 });
@@ -669,6 +700,11 @@ static void test_shape__refuses(void **state)
         { wrong_integers_count, { "m/integers: -1 from 0 by 1 do not fit in int32" } },
         { wrong_product, { "(matmul): [1125899906842624, 1048576] is not a shape" } },
         { wrong_row_tile, { "matmul: row_tile -1: must be from 0" } },
+        { wrong_group_count, { "matmul: groups -1: must be from 0" } },
+        { wrong_groups,
+          { "(matmul): the columns of an operand do not divide into its groups", "m/x [7, 6]" } },
+        { wrong_groups_of_rows, { "(matmul): row_tile and groups exclude each other" } },
+        { wrong_group_bias, { "(matmul): bias is not a float32 vector as wide as the result" } },
         { wrong_factor, { "scale: factor nan: must be from" } },
         { wrong_int, { "(tanh): not floating-point numbers", "m/ids [7]" } },
         { wrong_rate, { "m/dropout: rate 1 is not in [0, 1)" } },

@@ -81,6 +81,13 @@ static void rows(et_scope *s, void *payload)
     et_output(s, "product", et_matmul(x, w, bias, &(et_matmul_options){ .relu = true }));
     et_output(s, "turned_product",
               et_matmul(x, turned, NULL, &(et_matmul_options){ .transpose_b = true }));
+    et_node *beside = et_param(s, "beside", et_shape_2(WIDTH / 2, 2 * 4), drawn);
+    et_node *below = et_param(s, "below", et_shape_2(4, WIDTH), drawn);
+    et_node *both = et_param(s, "both", et_shape_1(2 * 4), drawn);
+    et_output(s, "grouped", et_matmul(x, beside, both, &(et_matmul_options){ .groups = 2 }));
+    et_output(s, "grouped_turned",
+              et_matmul(x, below, both,
+                        &(et_matmul_options){ .groups = 2, .transpose_b = true, .relu = true }));
     et_output(s, "gram", et_matmul(x, x, NULL, &(et_matmul_options){ .transpose_a = true }));
     et_output(s, "layer_norm", et_layer_norm(x, gamma, beta, 1e-3f));
     et_output(s, "rms_norm", et_rms_norm(x, gamma, 1e-3f));

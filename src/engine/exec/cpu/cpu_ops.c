@@ -161,18 +161,19 @@ static bool wants_packing(const et_plan *plan, const et_plan_call *call, const e
 
 /* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
  * from its shadow if that is bfloat16. k is A's second size, or its first if A is stored
- * transposed. */
+ * transposed. The product is that of one group, whose rows are as far apart as those of all. */
 static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
     et_dtype act = plan->graph->options.act;
+    const int64_t groups = et_matmul_groups(options);
     if (is_by_rows(plan, call))
         return prepare_rows(plan, call, error);
     et_gemm_shape shape = {
         .m = c->shape.size[0],
-        .n = c->shape.size[1],
-        .k = a->shape.size[!options->transpose_a],
+        .n = c->shape.size[1] / groups,
+        .k = options->transpose_a ? a->shape.size[0] : a->shape.size[1] / groups,
         .transpose_a = options->transpose_a,
         .transpose_b = options->transpose_b,
         .a = act,
@@ -182,7 +183,12 @@ static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
         .activation = options->relu ? ET_GEMM_RELU : ET_GEMM_LINEAR,
         .row_tile = options->row_tile,
     };
-    shape.pack_b = wants_packing(plan, call, &shape);
+    if (groups > 1) {
+        shape.lda = a->shape.size[1];
+        shape.ldb = in_tensor(plan, call, 1)->shape.size[1];
+        shape.ldc = c->shape.size[1];
+    }
+    shape.pack_b = groups == 1 && wants_packing(plan, call, &shape);
     int status = et_gemm_get(&call->gemm[0], plan->device->gemms, &shape, error);
     if (status)
         return et_fail_while(error, status, "%s", call->node->name);
@@ -209,6 +215,21 @@ static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const voi
             et_gemm_run_tile(gemm, tile, outer < 0 ? omp_get_thread_num() : outer, c, a, b, bias);
 }
 
+static void run_groups(const et_plan *plan, const et_plan_call *call, const void *a, const void *b,
+                       const float *bias)
+{
+    const et_tensor *c = out_tensor(plan, call, 0);
+    const int64_t count = et_matmul_groups(&call->node->attributes.matmul);
+    const int64_t columns = c->shape.size[1] / count;
+    const et_gemm_groups groups = { .count = count,
+                                    .rows = c->shape.size[0],
+                                    .a = in_tensor(plan, call, 0)->shape.size[1] / count,
+                                    .b = in_tensor(plan, call, 1)->shape.size[1] / count,
+                                    .c = columns,
+                                    .bias = columns };
+    et_gemm_run_groups(call->gemm[0], &groups, c->data, a, b, bias);
+}
+
 /* Fewer rows than planned: only tiles that hold some of them. */
 static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
 {
@@ -222,7 +243,9 @@ static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
     const void *b = call->pack[0] >= 0 ? et_plan_pack_at(plan, call->pack[0])->data
                                        : et_plan_data_as(plan, call->in[1], act);
     const float *bias = call->in_count == 3 ? in(plan, call, 2) : NULL;
-    if (rows < call->node->type[0].shape.size[0])
+    if (et_matmul_groups(&call->node->attributes.matmul) > 1)
+        run_groups(plan, call, a, b, bias);
+    else if (rows < call->node->type[0].shape.size[0])
         run_some_tiles(call->gemm[0], rows, out(plan, call, 0), a, b, bias);
     else
         et_gemm_run(call->gemm[0], out(plan, call, 0), a, b, bias);

@@ -117,6 +117,20 @@ bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
  * (outermost level). bias is NULL unless the shape has one. C overlaps nothing. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
 
+/* Products of equal shape, unpacked, whose operands and results are at equal distances: elements of
+ * their types from the first of one to the first of the next. Their rows may alternate in memory
+ * (lda, ldb, ldc). */
+typedef struct et_gemm_groups {
+    int64_t count;
+    int64_t a, b, c, bias;
+    int64_t rows; /* of C that are read afterwards: tiles without any may be left out */
+} et_gemm_groups;
+
+/* Runs one after another, or shares all tiles of all of them among threads; otherwise as
+ * et_gemm_run. Every product has the bits that et_gemm_run gives it. */
+void et_gemm_run_groups(const et_gemm *gemm, const et_gemm_groups *groups, void *c, const void *a,
+                        const void *b, const float *bias);
+
 /* For an op that runs a product piecewise inside its own parallel region: tiles 0 .. tiles - 1
  * in any order and on any threads, all done before the sums 0 .. sums - 1 (none for most
  * products; they add up what pieces of a long k gave). thread is the caller's number in its

@@ -395,6 +395,83 @@ void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, con
     }
 }
 
+/* Groups. */
+
+typedef struct group_operands {
+    void *c;
+    const void *a, *b;
+    const float *bias;
+} group_operands;
+
+static group_operands operands_of(const et_gemm *gemm, const et_gemm_groups *groups, int64_t group,
+                                  const group_operands *first)
+{
+    const et_gemm_shape *shape = &gemm->shape;
+    return (group_operands){
+        .c = (char *)first->c + (size_t)(group * groups->c) * et_dtype_size(shape->c),
+        .a = (const char *)first->a + (size_t)(group * groups->a) * et_dtype_size(shape->a),
+        .b = (const char *)first->b + (size_t)(group * groups->b) * et_dtype_size(shape->b),
+        .bias = first->bias ? first->bias + group * groups->bias : NULL,
+    };
+}
+
+/* Tiles begin .. end - 1 of all groups, whose tiles follow each other. A slab of B on the desk is
+ * of one group. */
+static void run_group_tiles(const et_gemm *gemm, const et_gemm_groups *groups,
+                            const group_operands *first, int thread, int64_t begin, int64_t end)
+{
+    const int64_t tiles = et_gemm_tiles(gemm);
+    for (int64_t i = begin; i < end; i++) {
+        const group_operands o = operands_of(gemm, groups, i / tiles, first);
+        if (i == begin || i % tiles == 0)
+            clear_desk(gemm, thread);
+        if (position_of(gemm, i % tiles).part.row < groups->rows)
+            run_tile(gemm, i % tiles, thread, o.c, o.a, o.b, o.bias);
+    }
+}
+
+static void share_group_tiles(const et_gemm *gemm, const et_gemm_groups *groups,
+                              const group_operands *first)
+{
+    const int64_t tiles = et_gemm_tiles(gemm);
+    const int team = omp_in_parallel() ? 1 : team_of(gemm->cache);
+    const int alone = omp_in_parallel() ? omp_get_thread_num() : 0;
+    const int threads = omp_get_max_threads();
+    if (team == 1) {
+        omp_set_num_threads(1);
+        run_group_tiles(gemm, groups, first, alone, 0, groups->count * tiles);
+        omp_set_num_threads(threads);
+        return;
+    }
+    et_turns turns;
+    et_turns_init(&turns, team, groups->count * tiles, tiles);
+#pragma omp parallel num_threads(team)
+    {
+        omp_set_num_threads(1);
+        const int thread = omp_get_thread_num();
+        et_turn turn = et_turn_own(&turns);
+        for (et_items now; et_turns_take(&turns, &turn, &now);)
+            run_group_tiles(gemm, groups, first, thread, now.begin, now.end);
+    }
+}
+
+/* Sums of pieces have room for one product at a time. */
+void et_gemm_run_groups(const et_gemm *gemm, const et_gemm_groups *groups, void *c, const void *a,
+                        const void *b, const float *bias)
+{
+    const group_operands first = { c, a, b, bias };
+    et_assert(gemm->shape.bias == (bias != NULL) && !gemm->shape.pack_b);
+    if (et_gemm_sums(gemm) == 0) {
+        if (et_gemm_tiles(gemm) > 0)
+            share_group_tiles(gemm, groups, &first);
+        return;
+    }
+    for (int64_t i = 0; i < groups->count; i++) {
+        const group_operands o = operands_of(gemm, groups, i, &first);
+        et_gemm_run(gemm, o.c, o.a, o.b, o.bias);
+    }
+}
+
 /* Packing. */
 
 /* A chunk does not go beyond its piece, a slab not beyond its column tile. */

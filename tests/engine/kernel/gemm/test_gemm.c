@@ -319,6 +319,91 @@ static void test_gemm__another_b(void **state)
     release(&other);
 }
 
+enum { GROUPS = 3 };
+
+/* The shape of one of GROUPS products whose columns are side by side. */
+static et_gemm_shape beside(const et_gemm_shape *one)
+{
+    et_gemm_shape shape = *one;
+    shape.lda = GROUPS * (one->transpose_a ? one->m : one->k);
+    shape.ldb = GROUPS * (one->transpose_b ? one->k : one->n);
+    shape.ldc = GROUPS * one->n;
+    return shape;
+}
+
+/* All groups at once, by any number of threads, have the bits of each by itself. */
+static void check_groups(const et_gemm_shape *one)
+{
+    const et_gemm_shape shape = beside(one);
+    const et_gemm *gemm = product(&shape);
+    operands o = operands_of(&shape);
+    float *bias = one->bias ? matrix(1, shape.ldc, ET_F32, 5) : NULL;
+    char *each = malloc(o.bytes), *start = malloc(o.bytes);
+    assert_true(each && start);
+    memcpy(each, o.c, o.bytes);
+    memcpy(start, o.c, o.bytes);
+    const et_gemm_groups groups = { .count = GROUPS,
+                                    .a = shape.lda / GROUPS,
+                                    .b = shape.ldb / GROUPS,
+                                    .c = one->n,
+                                    .bias = one->n,
+                                    .rows = one->m };
+    for (int64_t g = 0; g < GROUPS; g++)
+        et_gemm_run(gemm, each + (size_t)(g * groups.c) * et_dtype_size(shape.c),
+                    (char *)o.a + (size_t)(g * groups.a) * et_dtype_size(shape.a),
+                    (char *)o.b + (size_t)(g * groups.b) * et_dtype_size(shape.b),
+                    bias ? bias + g * groups.bias : NULL);
+    for (int threads = 1; threads <= THREADS; threads++) {
+        omp_set_num_threads(threads);
+        memcpy(o.c, start, o.bytes);
+        et_gemm_run_groups(gemm, &groups, o.c, o.a, o.b, bias);
+        assert_int_equal(omp_get_max_threads(), threads);
+        assert_memory_equal(each, o.c, o.bytes);
+    }
+    omp_set_num_threads(2);
+    et_free(bias);
+    free(each);
+    free(start);
+    release(&o);
+}
+
+static void test_gemm__groups(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        et_gemm_shape shape = { .m = 37, .n = 70, .k = 45 }, narrow = { .m = 150, .n = 2, .k = 40 };
+        if (vary(&shape, variant) && !shape.pack_b)
+            check_groups(&shape);
+        if (vary(&narrow, variant) && !narrow.pack_b)
+            check_groups(&narrow);
+    }
+    check_groups(&(et_gemm_shape){ .m = 16, .n = 16, .k = 20000, .bias = true });
+    check_groups(&(et_gemm_shape){ .m = 1000, .n = 129, .k = 300 });
+}
+
+/* Of a batch that is not full, tiles without its rows are left out. */
+static void test_gemm__groups_of_few_rows(void **state)
+{
+    (void)state;
+    const et_gemm_shape one = { .m = 4000, .n = 64, .k = 64 }, shape = beside(&one);
+    const et_gemm *gemm = product(&shape);
+    operands o = operands_of(&shape);
+    float *c = o.c, *whole = malloc(o.bytes);
+    const int64_t rows = et_gemm_tile_part(gemm, 0).rows, size = shape.ldc;
+    assert_non_null(whole);
+    assert_true(rows < one.m && et_gemm_sums(gemm) == 0);
+    et_gemm_groups groups = { GROUPS, one.k, one.n, one.n, 0, one.m };
+    et_gemm_run_groups(gemm, &groups, whole, o.a, o.b, NULL);
+    memset(c, 0, o.bytes);
+    groups.rows = rows;
+    et_gemm_run_groups(gemm, &groups, c, o.a, o.b, NULL);
+    assert_memory_equal(c, whole, (size_t)(rows * size) * sizeof *c);
+    for (int64_t i = rows * size; i < one.m * size; i++)
+        assert_true(c[i] == 0);
+    free(whole);
+    release(&o);
+}
+
 /* Runs with each number of threads and expects the bits of the first. */
 static void check_threads(const et_gemm_shape *shape)
 {
@@ -815,6 +900,8 @@ int main(void)
         cmocka_unit_test(test_gemm__equal_bits_for_any_threads),
         cmocka_unit_test(test_gemm__own_pieces_are_even),
         cmocka_unit_test(test_gemm__both_ways),
+        cmocka_unit_test(test_gemm__groups),
+        cmocka_unit_test(test_gemm__groups_of_few_rows),
         cmocka_unit_test(test_gemm__ways_are_taken),
         cmocka_unit_test(test_gemm__narrow_gradients),
         cmocka_unit_test(test_gemm__small_ones_are_shared),
