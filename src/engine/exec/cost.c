@@ -256,6 +256,17 @@ static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
                                      bytes(output(plan, call, 0)) };
 }
 
+/* two products for each element; of the derivatives two products and one addition for each sum */
+static et_cost cost_SCALED_COPIES(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 2 * count(output(plan, call, 0)), touched(plan, call) };
+}
+
+static et_cost cost_SCALED_COPIES_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
+}
+
 /* square and sum 2, normalising 1, gamma 1; of the derivative n 1, g 1, mean(g n) 2, dgamma 2,
  * dx 3 */
 static et_cost cost_RMS_NORM(const et_plan *plan, const et_plan_call *call)

@@ -70,6 +70,11 @@ et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape sh
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
                        int64_t count, et_node **positions, et_node **offsets);
 
+/* Copies of w [K, N] side by side, with scaled rows and columns, act [K, G N]:
+ * y[k, g N + n] = w[k, n] row_scale[g K + k] column_scale[g N + n]. row_scale [G K] says how many;
+ * column_scale [G N], or NULL: ones. All float32. */
+et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale);
+
 /* x in another type, or repeated to another shape as above; x itself if it has both. */
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape);
 

@@ -94,6 +94,12 @@ et_node *et_embed_columns(et_node *ids, et_node *table, const et_column *columns
     return et_node_add(ids->graph, ET_OP_EMBED_COLUMNS, NULL, inputs, 2, &attributes);
 }
 
+et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale)
+{
+    et_node *inputs[] = { w, row_scale, column_scale };
+    return et_node_add(w->graph, ET_OP_SCALED_COPIES, NULL, inputs, column_scale ? 3 : 2, NULL);
+}
+
 /* ---- norms ---- */
 
 et_node *et_rms_norm(et_node *x, et_node *gamma, float epsilon)

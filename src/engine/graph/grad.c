@@ -51,6 +51,7 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_SLICE         et_grad_SLICE
 #define grad_GATHER        et_grad_GATHER
 #define grad_EMBED_COLUMNS et_grad_EMBED_COLUMNS
+#define grad_SCALED_COPIES et_grad_SCALED_COPIES
 #define grad_RMS_NORM      et_grad_RMS_NORM
 #define grad_BATCH_NORM    et_grad_BATCH_NORM
 #define grad_CONVOLUTION   et_grad_CONVOLUTION
@@ -75,6 +76,7 @@ NO_DERIVATIVE(LABELLED)
 NO_DERIVATIVE(SLICE_GRAD)
 NO_DERIVATIVE(GATHER_GRAD)
 NO_DERIVATIVE(EMBED_COLUMNS_GRAD)
+NO_DERIVATIVE(SCALED_COPIES_GRAD)
 NO_DERIVATIVE(RMS_NORM_GRAD)
 NO_DERIVATIVE(BATCH_NORM_GRAD)
 NO_DERIVATIVE(CONVOLUTION_GRAD)

@@ -1,5 +1,19 @@
-/* Derivative rules of norms over a batch, convolutions and pooling. As in grad.c. */
+/* Derivative rules of scaled copies, norms over a batch, convolutions and pooling. As in grad.c. */
 #include "engine/graph/grad_private.h"
+
+/* With y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]: each operand's derivative is the sum of dy
+ * times the other two over what it is repeated for. One node makes all three. */
+void et_grad_SCALED_COPIES(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[4] = { dy };
+    for (int i = 0; i < node->inputs; i++)
+        inputs[1 + i] = value(g, node->input[i]);
+    et_node *all =
+        et_node_add(g->graph, ET_OP_SCALED_COPIES_GRAD, NULL, inputs, node->inputs + 1, NULL);
+    for (int i = 0; i < node->inputs; i++)
+        if (is_needed(g, node->input[i]))
+            give(g, node->input[i], i ? et_node_result(all, i) : all);
+}
 
 /* With n = x r, r the reciprocal of the root mean square, y = gamma n and g = gamma dy:
  *   dx = r (g - n mean(g n)),  dgamma = sum over rows of dy n. */

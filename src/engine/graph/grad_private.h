@@ -96,6 +96,7 @@ void et_grad_GATHER(gradients *g, et_node *node, et_node *dy);
 void et_grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy);
 
 /* grad_layers.c */
+void et_grad_SCALED_COPIES(gradients *g, et_node *node, et_node *dy);
 void et_grad_RMS_NORM(gradients *g, et_node *node, et_node *dy);
 void et_grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy);
 void et_grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy);

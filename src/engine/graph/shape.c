@@ -314,6 +314,8 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
 #define shape_ONE_HOT                 et_shape_ONE_HOT
 #define shape_EMBED_COLUMNS           et_shape_EMBED_COLUMNS
 #define shape_EMBED_COLUMNS_GRAD      leaf
+#define shape_SCALED_COPIES           et_shape_SCALED_COPIES
+#define shape_SCALED_COPIES_GRAD      et_shape_SCALED_COPIES_GRAD
 #define shape_RMS_NORM                et_shape_RMS_NORM
 #define shape_RMS_NORM_GRAD           et_shape_RMS_NORM_GRAD
 #define shape_BATCH_NORM              et_shape_BATCH_NORM

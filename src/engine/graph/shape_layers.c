@@ -3,6 +3,30 @@
 #include "engine/graph/shape.h"
 #include "engine/graph/shape_private.h"
 
+/* w [K, N], row scales [G K], column scales [G N] to [K, G N]. */
+bool et_shape_SCALED_COPIES(et_node *node)
+{
+    et_shape w = shape(node, 0), rows = shape(node, 1);
+    if (!is_matrix(w) || dtype(node, 0) != ET_F32 || is_empty(w))
+        return refuse(node, "not a float32 matrix with rows and columns", 0, 0);
+    if (rows.rank != 1 || dtype(node, 1) != ET_F32 || is_empty(rows) || rows.size[0] % w.size[0])
+        return refuse(node, "not float32 scales for the rows of one or more copies", 0, 1);
+    const int64_t count = rows.size[0] / w.size[0];
+    if (node->inputs == 3 &&
+        (!is_vector_of(shape(node, 2), count * w.size[1]) || dtype(node, 2) != ET_F32))
+        return refuse(node, "not float32 scales for the columns of as many copies", 0, 2);
+    return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
+}
+
+/* dy, then the operands. Results as these. */
+bool et_shape_SCALED_COPIES_GRAD(et_node *node)
+{
+    set(node, ET_F32, shape(node, 1));
+    for (int i = 2; i < node->inputs; i++)
+        add_result(node, ET_F32, shape(node, i));
+    return true;
+}
+
 /* x [T, D], gamma [D]. Results: y as x; 1 / root mean square [T] for the derivative. */
 bool et_shape_RMS_NORM(et_node *node)
 {

@@ -127,6 +127,8 @@ bool et_shape_EMBED_COLUMNS(et_node *node);
 bool et_shape_BERNOULLI(et_node *node);
 
 /* shape_layers.c */
+bool et_shape_SCALED_COPIES(et_node *node);
+bool et_shape_SCALED_COPIES_GRAD(et_node *node);
 bool et_shape_RMS_NORM(et_node *node);
 bool et_shape_RMS_NORM_GRAD(et_node *node);
 bool et_shape_BATCH_NORM(et_node *node);

@@ -1,5 +1,5 @@
 /* Arguments of kernels for other layers than the Transformer's: norms over a batch, embeddings of
- * several columns, pooling.
+ * several columns, scaled copies of a matrix, pooling.
  *
  * Legend as in kernels.h. An image is [N, H, W, C]; a norm over a batch takes it as [N H W, C]. */
 #ifndef ETUDE_ENGINE_KERNEL_LAYER_ARGUMENTS_H
@@ -31,6 +31,22 @@ typedef struct et_column_embedding {
     int64_t rows, width;
     et_dtype dtype; /* of the result */
 } et_column_embedding;
+
+/* `count` copies of w [rows, width] side by side, [rows, count width]. */
+typedef struct et_scaled_matrix {
+    const float *w;
+    const float *row_scale;    /* [count, rows] */
+    const float *column_scale; /* [count, width]; NULL: ones */
+    int64_t rows, width, count;
+    et_dtype dtype; /* of the copies */
+} et_scaled_matrix;
+
+/* Derivatives of these, written. */
+typedef struct et_scaled_matrix_grad {
+    const void *dy;
+    float *dw, *drow;
+    float *dcolumn; /* NULL: not wanted */
+} et_scaled_matrix_grad;
 
 typedef struct et_pool_shape {
     int64_t batch, channels;

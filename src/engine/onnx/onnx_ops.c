@@ -484,6 +484,8 @@ static const char *none(et_onnx_exporter *exporter, const et_node *node)
 #define onnx_SLICE_GRAD              none
 #define onnx_GATHER_GRAD             none
 #define onnx_EMBED_COLUMNS_GRAD      none
+#define onnx_SCALED_COPIES           none
+#define onnx_SCALED_COPIES_GRAD      none
 #define onnx_RMS_NORM_GRAD           none
 #define onnx_BATCH_NORM_GRAD         none
 #define onnx_CONVOLUTION_GRAD        none

@@ -223,6 +223,19 @@ static et_node *check_EMBED_COLUMNS(et_scope *s)
     return weighted(s, et_mul(a, et_tanh(et_embed_columns(at, table, tables, 3))));
 }
 
+/* With scales of columns, without, and of a matrix or scales of rows that are constants. */
+static et_node *check_SCALED_COPIES(et_scope *s)
+{
+    et_node *w = et_tanh(param(s, "w", 3, 5)), *r = param(s, "r", 0, 2 * 3);
+    et_node *fixed = et_input(s, "half", ET_F32, et_shape_2(ROWS, WIDTH));
+    et_node *ones = et_reshape(et_slice_rows(fixed, 0, 1), et_shape_1(WIDTH));
+    et_node *each[] = { et_scaled_copies(w, r, param(s, "c", 0, 2 * 5)),
+                        et_scaled_copies(w, et_tanh(r), NULL),
+                        et_scaled_copies(w, ones, param(s, "d", 0, 2 * 5)),
+                        et_scaled_copies(et_slice_rows(fixed, 1, 3), r, NULL) };
+    return weighted(s, et_concatenate_columns(each, 4));
+}
+
 static et_node *check_RMS_NORM(et_scope *s)
 {
     return weighted(s, et_rms_norm(x(s), param(s, "g", 0, WIDTH), 1e-3f));
@@ -317,6 +330,7 @@ static et_node *check_BERNOULLI(et_scope *s)
 #define check_SLICE_GRAD              NULL
 #define check_GATHER_GRAD             NULL
 #define check_EMBED_COLUMNS_GRAD      NULL
+#define check_SCALED_COPIES_GRAD      NULL
 #define check_RMS_NORM_GRAD           NULL
 #define check_BATCH_NORM_GRAD         NULL
 #define check_CONVOLUTION_GRAD        NULL
@@ -378,7 +392,7 @@ static void test_gradients__every_op(void **state)
         check_case(cases[op].build, cases[op].name);
         checked++;
     }
-    assert_int_equal(checked, 25);
+    assert_int_equal(checked, 26);
 }
 
 /* Ops with other inputs than in their cases above. */

@@ -139,6 +139,12 @@ static et_node *fits_whole(et_scope *s)
     return et_mean_pool(image(s), NULL);
 }
 
+static et_node *fits_copies(et_scope *s)
+{
+    et_node *w = et_param(s, "w", et_shape_2(5, 4), ones);
+    return et_scaled_copies(w, vector(s, "r", 3 * 5), vector(s, "c", 3 * 4));
+}
+
 static et_node *fits_noise(et_scope *s)
 {
     return et_noise(s, "noise", et_shape_2(3, 4));
@@ -168,6 +174,7 @@ static void test_shape_layers__fits(void **state)
         { fits_pool, ACT, { 4, { 2, 4, 3, 3 } } },
         { fits_pool_same, ACT, { 4, { 2, 3, 3, 3 } } },
         { fits_whole, ACT, { 4, { 2, 1, 1, 3 } } },
+        { fits_copies, ACT, { 2, { 5, 3 * 4 } } },
         { fits_noise, ACT, { 2, { 3, 4 } } },
         { fits_bernoulli, ET_F32, { 1, { 8 } } },
     };
@@ -223,6 +230,27 @@ static et_node *wrong_slice_scalar(et_scope *s)
 static et_node *wrong_gather(et_scope *s)
 {
     return et_gather_rows(x(s), vector(s, "v", 3));
+}
+
+static et_node *copies(et_scope *s, int64_t row_scales, int64_t column_scales)
+{
+    et_node *w = et_param(s, "w", et_shape_2(5, 4), ones);
+    return et_scaled_copies(w, vector(s, "r", row_scales), vector(s, "c", column_scales));
+}
+
+static et_node *wrong_copies(et_scope *s)
+{
+    return et_scaled_copies(vector(s, "w", 5), vector(s, "r", 5), NULL);
+}
+
+static et_node *wrong_row_scales(et_scope *s)
+{
+    return copies(s, 3 * 4, 3 * 4);
+}
+
+static et_node *wrong_column_scales(et_scope *s)
+{
+    return copies(s, 3 * 5, 2 * 4);
 }
 
 static et_node *wrong_depth(et_scope *s)
@@ -322,6 +350,10 @@ static void test_shape_layers__refuses(void **state)
           { "m/x [7, 6] does not have 2 of its rows from 9223372036854775806 on" } },
         { wrong_slice_scalar, { "(slice): a scalar has no rows or columns" } },
         { wrong_gather, { "(gather): not a matrix and int32 rows", "m/v [3]" } },
+        { wrong_copies, { "(scaled_copies): not a float32 matrix", "m/w [5]" } },
+        { wrong_row_scales, { "(scaled_copies): not float32 scales for the rows", "m/r [12]" } },
+        { wrong_column_scales,
+          { "(scaled_copies): not float32 scales for the columns", "m/c [8]" } },
         { wrong_depth, { "one_hot: depth 0: must be from 1 to" } },
         { wrong_table, { "(embed_columns): the table is not a float32 vector", "m/t [36]" } },
         { wrong_column_count, { "(embed_columns): not int32 ids of as many columns", "[7, 3]" } },

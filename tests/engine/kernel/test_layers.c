@@ -170,6 +170,48 @@ static void test_layers__columns(void **state)
         }
 }
 
+/* Result: y; dw, drow, dcolumn. width: of the matrix. given: with scales of columns. */
+static void run_copies(const et_kernels *table, const void *with, float *result)
+{
+    enum { COPIES = 3 };
+    const setting *s = with;
+    const size_t matrix = (size_t)(s->rows * s->width), count = COPIES * matrix;
+    const size_t rows = COPIES * (size_t)s->rows, columns_all = COPIES * (size_t)s->width;
+    float *w = make_floats(matrix, 1, 1), *row = make_floats(rows, 1, 2);
+    float *column = make_floats(columns_all, 1, 3);
+    void *y = make(count, et_dtype_size(s->dtype)), *dy = make_act(count, 1, 4, s->dtype);
+    const et_scaled_matrix copies = { w,      row,     s->given ? column : NULL, s->rows, s->width,
+                                      COPIES, s->dtype };
+    table->scaled_copies(y, &copies);
+    widen(result, y, count, s->dtype);
+    float *dw = result + count, *drow = dw + matrix, *dcolumn = drow + rows;
+    const et_scaled_matrix_grad to = { dy, dw, drow, s->given ? dcolumn : NULL };
+    memset(dcolumn, 0, columns_all * sizeof *dcolumn);
+    table->scaled_copies_grad(&to, &copies);
+    free(w);
+    free(row);
+    free(column);
+    free(y);
+    free(dy);
+}
+
+/* Sums over 1,000 rows or columns of numbers of about 1, as of norms. */
+static void test_layers__copies(void **state)
+{
+    (void)state;
+    for (int dtype = ET_F32; dtype <= ET_BF16; dtype++)
+        for (size_t r = 0; r < COUNT(some_rows); r++)
+            for (size_t d = 0; d < COUNT(some_widths); d++) {
+                setting s = { .rows = some_rows[r],
+                              .width = some_widths[d],
+                              .dtype = (et_dtype)dtype };
+                s.given = (r + d) % 3 > 0;
+                const size_t matrix = (size_t)(s.rows * s.width);
+                check_tables("scaled_copies", run_copies, &s,
+                             4 * matrix + 3 * (size_t)(s.rows + s.width), 2e-3, unit_of(s.dtype));
+            }
+}
+
 typedef struct pooling {
     et_pool_shape shape;
     bool special; /* NaN, infinities, equal elements */
@@ -282,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_layers__moments_do_not_cancel),
         cmocka_unit_test(test_layers__uncounted_rows),
         cmocka_unit_test(test_layers__columns),
+        cmocka_unit_test(test_layers__copies),
         cmocka_unit_test(test_layers__pooling),
         cmocka_unit_test(test_layers__samples),
         cmocka_unit_test(test_layers__bernoulli_has_its_probability),

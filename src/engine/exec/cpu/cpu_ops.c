@@ -489,6 +489,10 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define run_EMBED_COLUMNS               et_run_embed_columns
 #define prepare_EMBED_COLUMNS_GRAD      prepare_nothing
 #define run_EMBED_COLUMNS_GRAD          et_run_embed_columns_grad
+#define prepare_SCALED_COPIES           prepare_nothing
+#define run_SCALED_COPIES               et_run_scaled_copies
+#define prepare_SCALED_COPIES_GRAD      et_prepare_scaled_copies_grad
+#define run_SCALED_COPIES_GRAD          et_run_scaled_copies_grad
 #define prepare_RMS_NORM                prepare_nothing
 #define run_RMS_NORM                    et_run_rms_norm
 #define prepare_RMS_NORM_GRAD           et_prepare_rms_norm_grad

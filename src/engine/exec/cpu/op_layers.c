@@ -1,7 +1,55 @@
-/* Norms over a batch, convolutions and pooling: see <etude/ops_image.h>. */
+/* Scaled copies, norms over a batch, convolutions and pooling: see engine/graph/build.h and
+ * <etude/ops_image.h>. */
 #include "engine/exec/cpu/op_private.h"
 #include "engine/graph/shape.h"
 #include "engine/kernel/conv.h"
+
+/* ---- scaled copies ---- */
+
+/* first: input that is the matrix; like: all copies. */
+static et_scaled_matrix copies_of(const et_plan *plan, const et_plan_call *call, int first,
+                                  const et_tensor *like)
+{
+    const et_tensor *w = in_tensor(plan, call, first);
+    return (et_scaled_matrix){ .w = w->data,
+                               .row_scale = in(plan, call, first + 1),
+                               .column_scale =
+                                   call->in_count > first + 2 ? in(plan, call, first + 2) : NULL,
+                               .rows = w->shape.size[0],
+                               .width = w->shape.size[1],
+                               .count = like->shape.size[1] / w->shape.size[1],
+                               .dtype = like->dtype };
+}
+
+void et_run_scaled_copies(const et_plan *plan, const et_plan_call *call)
+{
+    const et_scaled_matrix copies = copies_of(plan, call, 0, out_tensor(plan, call, 0));
+    kernels(plan)->scaled_copies(out(plan, call, 0), &copies);
+}
+
+/* Room for the derivatives by a matrix and by scales of rows that nobody trains. */
+int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    (void)error;
+    const int64_t count = et_shape_count(in_tensor(plan, call, 1)->shape) +
+                          et_shape_count(in_tensor(plan, call, 2)->shape);
+    call->scratch = (size_t)count * sizeof(float);
+    return ET_OK;
+}
+
+void et_run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *dy = in_tensor(plan, call, 0);
+    const et_scaled_matrix copies = copies_of(plan, call, 1, dy);
+    float *room = scratch(plan);
+    const et_scaled_matrix_grad to = {
+        .dy = dy->data,
+        .dw = out(plan, call, 0) ? out(plan, call, 0) : room,
+        .drow = out(plan, call, 1) ? out(plan, call, 1) : room + copies.rows * copies.width,
+        .dcolumn = call->out_count > 2 ? out(plan, call, 2) : NULL,
+    };
+    kernels(plan)->scaled_copies_grad(&to, &copies);
+}
 
 /* ---- norms ---- */
 

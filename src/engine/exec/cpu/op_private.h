@@ -93,8 +93,10 @@ int et_prepare_candidates(et_plan *plan, et_plan_call *call, et_error *error);
 et_plan_run_fn et_run_candidates;
 
 /* op_layers.c */
-et_plan_run_fn et_run_rms_norm, et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad,
-    et_run_convolution, et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
+et_plan_run_fn et_run_scaled_copies, et_run_scaled_copies_grad, et_run_rms_norm,
+    et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad, et_run_convolution,
+    et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
+int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error);
 int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);
 int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error);
 int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);

@@ -24,6 +24,7 @@
 #include "engine/kernel/simd/pool.inc.c"
 #include "engine/kernel/simd/row_product.inc.c"
 #include "engine/kernel/simd/sample.inc.c"
+#include "engine/kernel/simd/scaled_copies.inc.c"
 #include "engine/kernel/simd/slice_update.inc.c"
 #include "engine/kernel/simd/softmax.inc.c"
 #include "engine/kernel/simd/softmax_parts.inc.c"

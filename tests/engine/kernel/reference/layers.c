@@ -164,6 +164,58 @@ void et_reference_embed_columns_grad(float *dtable, const int32_t *ids, const vo
     }
 }
 
+static double column_scale(const et_scaled_matrix *s, int64_t g, int64_t n)
+{
+    return s->column_scale ? (double)s->column_scale[g * s->width + n] : 1;
+}
+
+void et_reference_scaled_copies(void *y, const et_scaled_matrix *s)
+{
+    for (int64_t k = 0; k < s->rows; k++)
+        for (int64_t g = 0; g < s->count; g++)
+            for (int64_t n = 0; n < s->width; n++)
+                et_reference_store(y, (k * s->count + g) * s->width + n,
+                                   (double)s->w[k * s->width + n] *
+                                       (double)s->row_scale[g * s->rows + k] *
+                                       column_scale(s, g, n),
+                                   s->dtype);
+}
+
+/* Element of dy times the operands but the one that it is for. */
+static double copies_term(const et_scaled_matrix_grad *to, const et_scaled_matrix *s, int64_t g,
+                          int64_t k, int64_t n, const void *except)
+{
+    double dy = et_reference_load(to->dy, (k * s->count + g) * s->width + n, s->dtype);
+    double w = except == s->w ? 1 : (double)s->w[k * s->width + n];
+    double row = except == s->row_scale ? 1 : (double)s->row_scale[g * s->rows + k];
+    return dy * w * row * (except && except == s->column_scale ? 1 : column_scale(s, g, n));
+}
+
+void et_reference_scaled_copies_grad(const et_scaled_matrix_grad *to, const et_scaled_matrix *s)
+{
+    for (int64_t k = 0; k < s->rows; k++)
+        for (int64_t n = 0; n < s->width; n++) {
+            double sum = 0;
+            for (int64_t g = 0; g < s->count; g++)
+                sum += copies_term(to, s, g, k, n, s->w);
+            to->dw[k * s->width + n] = (float)sum;
+        }
+    for (int64_t g = 0; g < s->count; g++) {
+        for (int64_t k = 0; k < s->rows; k++) {
+            double sum = 0;
+            for (int64_t n = 0; n < s->width; n++)
+                sum += copies_term(to, s, g, k, n, s->row_scale);
+            to->drow[g * s->rows + k] = (float)sum;
+        }
+        for (int64_t n = 0; n < s->width && to->dcolumn; n++) {
+            double sum = 0;
+            for (int64_t k = 0; k < s->rows; k++)
+                sum += copies_term(to, s, g, k, n, s->column_scale);
+            to->dcolumn[g * s->width + n] = (float)sum;
+        }
+    }
+}
+
 /* Element (row, column, channel) of a sample of x; of y by `out`. */
 static int64_t element(const et_pool_shape *s, bool out, int64_t sample, int64_t row,
                        int64_t column, int64_t channel)
