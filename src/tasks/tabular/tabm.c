@@ -52,45 +52,114 @@ et_node *et_tabular_repeat(et_node *x, int64_t count)
     return y;
 }
 
-/* x side by side. */
-static et_node *scaled(et_scope *scope, const char *name, et_node *x, et_init init)
-{
-    return et_mul(x, et_param(scope, name, et_shape_1(width_of(x)), init));
-}
-
 static et_init uniform(int64_t inputs)
 {
     return (et_init){ ET_INIT_UNIFORM, 1 / sqrtf((float)(inputs > 0 ? inputs : 1)) };
 }
 
-/* x and y side by side; the first scales of a model are applied before. */
-static et_node *layer(et_scope *scope, et_node *x, int i, const et_tabular_tabm *model, members m)
+/* ---- layers ---- */
+
+/* What a layer multiplies by. */
+typedef struct factors {
+    et_node *input_scale; /* [k inputs]; NULL: none */
+    et_node *weight;
+    et_node *output_scale; /* [k width]; NULL: none */
+} factors;
+
+/* Whether to scale a copy of the weight for each member, W_i = r_i W s_i, instead of the rows
+ * before and after the product: copies are fewer numbers if a batch has more rows than layers are
+ * wide. Only in training: predictions do not depend on the number of rows. */
+static bool scales_weights(et_scope *scope, const factors *f, members m)
 {
-    static const et_init ones = { ET_INIT_ONES, 0 };
-    const int64_t inputs = width_of(x) / m.count;
-    if (!model->mini && i > 0)
-        x = scaled(scope, "input_scale", x, ones);
-    et_node *weight = et_param(scope, "weight", et_shape_2(inputs, model->width), uniform(inputs));
-    if (model->mini) {
-        et_node *bias = et_param(scope, "bias", et_shape_1(model->width), uniform(inputs));
-        return side_by_side(et_matmul(below(x, m), weight, bias, NULL), m);
-    }
-    et_node *y = side_by_side(et_matmul(below(x, m), weight, NULL, NULL), m);
-    y = scaled(scope, "output_scale", y, ones);
-    return et_bias(y, et_param(scope, "bias", et_shape_1(m.count * model->width), uniform(inputs)));
+    const et_shape w = et_node_shape(f->weight);
+    return et_scope_graph(scope)->options.training && f->input_scale && w.rank == 2 &&
+           w.size[0] * w.size[1] <= m.rows * (w.size[0] + w.size[1]);
 }
 
-/* [rows, k outputs]: output c of all members is one pass over x, since no matrix is shared. */
+/* y_i = (r_i W s_i) x_i: members are groups of columns, unless all read the same x. */
+static et_node *product_of_copies(et_node *x, const factors *f, bool shared, members m)
+{
+    const et_matmul_options groups = { .groups = shared ? 1 : m.count };
+    return et_matmul(x, et_scaled_copies(f->weight, f->input_scale, f->output_scale), NULL,
+                     &groups);
+}
+
+/* y_i = s_i (W (r_i x_i)): members are rows of one product. */
+static et_node *product_of_rows(et_node *x, const factors *f, bool shared, members m)
+{
+    x = shared ? et_tabular_repeat(x, m.count) : x;
+    x = f->input_scale ? et_mul(x, f->input_scale) : x;
+    et_node *y = side_by_side(et_matmul(below(x, m), f->weight, NULL, NULL), m);
+    return f->output_scale ? et_mul(y, f->output_scale) : y;
+}
+
+static et_node *scale_of(et_scope *scope, const char *name, int64_t width, members m)
+{
+    static const et_init ones = { ET_INIT_ONES, 0 };
+    return et_param(scope, name, et_shape_1(m.count * width), ones);
+}
+
+/* y side by side. first: the scales of a first layer, whose x [rows, inputs] is that of all
+ * members; NULL: x is side by side too. */
+static et_node *layer(et_scope *scope, et_node *x, et_node *first, const et_tabular_tabm *model,
+                      members m)
+{
+    const int64_t inputs = width_of(x) / (first ? 1 : m.count), width = model->width;
+    factors f = { .input_scale = first };
+    if (!model->mini && !first)
+        f.input_scale = scale_of(scope, "input_scale", inputs, m);
+    f.weight = et_param(scope, "weight", et_shape_2(inputs, width), uniform(inputs));
+    if (!model->mini)
+        f.output_scale = scale_of(scope, "output_scale", width, m);
+    et_node *bias =
+        et_param(scope, "bias", et_shape_1(model->mini ? width : m.count * width), uniform(inputs));
+    et_node *y = scales_weights(scope, &f, m) ? product_of_copies(x, &f, first, m)
+                                              : product_of_rows(x, &f, first, m);
+    return model->mini ? side_by_side(et_bias(below(y, m), bias), m) : et_bias(y, bias);
+}
+
+/* ---- logits ---- */
+
+/* One pass over x, since members share no matrix: [rows k, 1], members as rows. */
+static et_node *logit(et_node *x, et_node *weight, members m)
+{
+    return et_row_sum(below(et_mul(x, weight), m));
+}
+
+/* The weights [k inputs] of output c. */
+static et_node *weight_of(et_scope *scope, int64_t c, int64_t inputs, members m)
+{
+    return et_param(et_at(scope, "output", (int)c), "weight", et_shape_1(m.count * inputs),
+                    uniform(inputs));
+}
+
+/* Outputs of each member by a product of its own; parts [outputs]: the weights. */
+static et_node *product_of_members(et_node *x, et_node **parts, int64_t outputs, members m)
+{
+    const et_matmul_options groups = { .groups = m.count, .transpose_b = true, .f32 = true };
+    for (int64_t c = 0; c < outputs; c++)
+        parts[c] = et_reshape(parts[c], et_shape_2(1, width_of(x)));
+    et_node *weight = et_concatenate_rows(parts, (int)outputs);
+    weight = et_copy(weight, et_graph_act(x->graph), et_node_shape(weight));
+    return et_matmul(x, weight, NULL, &groups);
+}
+
+/* [rows, k outputs] of x side by side. */
 static et_node *logits(et_scope *scope, et_node *x, int64_t outputs, members m)
 {
     const int64_t inputs = width_of(x) / m.count;
-    et_node **parts = et_alloc((size_t)outputs, sizeof *parts);
+    const bool training = et_scope_graph(scope)->options.training;
+    et_node **parts = et_alloc((size_t)outputs, sizeof *parts), *y;
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
     for (int64_t c = 0; c < outputs; c++)
-        parts[c] = et_row_sum(
-            below(scaled(et_at(scope, "output", (int)c), "weight", x, uniform(inputs)), m));
-    et_node *y = side_by_side(et_concatenate_columns(parts, (int)outputs), m);
+        parts[c] = weight_of(scope, c, inputs, m);
+    for (int64_t c = 0; !training && c < outputs; c++)
+        parts[c] = logit(x, parts[c], m);
+    if (training)
+        y = product_of_members(x, parts, outputs, m);
+    else
+        y = side_by_side(et_concatenate_columns(parts, (int)outputs), m);
     et_free(parts);
     return et_bias(y, et_param(scope, "bias", et_shape_1(m.count * outputs), uniform(inputs)));
 }
@@ -101,10 +170,13 @@ et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
     static const et_init normal = { ET_INIT_NORMAL, 1 };
     const members m = { inputs->rows, model->members };
     et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &model->columns);
-    x = scaled(et_in(scope, "input"), "scale", et_tabular_repeat(x, m.count), normal);
-    for (int i = 0; i < model->num_layers; i++) {
+    et_node *first =
+        et_param(et_in(scope, "input"), "scale", et_shape_1(m.count * width_of(x)), normal);
+    if (!model->num_layers)
+        x = et_mul(et_tabular_repeat(x, m.count), first);
+    for (int i = 0; i < model->num_layers; i++, first = NULL) {
         et_scope *at = et_at(scope, "layer", i);
-        x = et_activate(layer(at, x, i, model, m), (et_activation)model->activation);
+        x = et_activate(layer(at, x, first, model, m), (et_activation)model->activation);
         x = et_dropout(at, x, (float)model->dropout);
     }
     return logits(et_in(scope, "logits"), x, outputs, m);

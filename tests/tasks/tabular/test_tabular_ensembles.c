@@ -10,6 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/exec/pass.h"
+#include "engine/graph/graph.h"
 #include "tasks/tabular/models_fixture.h"
 #include "tasks/tabular/pack/members.h"
 
@@ -130,6 +132,105 @@ static void test_ensembles__tabm(void **state)
         assert_true(fabs(et_pass_loss(f.pass) - loss) < 1e-4);
         assert_true(fabs(measured(f.pass, "nll") - loss / ROWS) < 1e-5);
         assert_true(fabs(measured(f.pass, "accuracy") - right / (ROWS * MEMBERS)) < 1e-5);
+        close_model(&f);
+    }
+}
+
+/* A training pass next to one of inference, over the same weights. */
+static et_pass *open_training(fixture *f, int64_t width, bool mini, int64_t layers)
+{
+    const et_pass_options options = { .training = true };
+    et_pass *training;
+    open_model(f, ET_TABULAR_TABM);
+    et_tabular_tabm *m = &f->options.model.tabm;
+    *m = (et_tabular_tabm){ .columns = m->columns,
+                            .members = MEMBERS,
+                            .num_layers = layers,
+                            .width = width,
+                            .mini = mini,
+                            .activation = ET_ACTIVATION_TANH };
+    m->columns.bins = BINS_OF_TABM;
+    assert_ok(et_device_open(&f->device, error));
+    assert_ok(et_params_new(&f->params, error));
+    assert_ok(et_pass_open(&training, f->device, f->params, &f->source->layout, build_with_loss, f,
+                           &options, error));
+    assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
+                           NULL, error));
+    assert_ok(et_params_materialize(f->params, false, error));
+    draw(f->params);
+    assert_ok(et_tabular_model_fit(f->params, &f->options.model, f->encoder, f->samples, error));
+    return training;
+}
+
+/* Of the weights moved by so many times a direction of one parameter. */
+static double loss_beside(fixture *f, int param, float times)
+{
+    float *at = et_params_values(f->params) + et_params_offset(f->params, param);
+    const int64_t size = et_shape_count(et_params_shape(f->params, param));
+    et_params_begin_change(f->params);
+    for (int64_t i = 0; i < size; i++)
+        at[i] += times * sinf(1.0f + (float)i);
+    et_params_changed(f->params, true);
+    assert_ok(et_pass_run(f->pass, f->batch, 1, 0, error));
+    for (int64_t i = 0; i < size; i++)
+        at[i] -= times * sinf(1.0f + (float)i);
+    return et_pass_loss(f->pass);
+}
+
+static void check_direction(fixture *f, int param)
+{
+    const float step = 1e-2f, *gradient = et_params_gradients(f->params);
+    const int64_t size = et_shape_count(et_params_shape(f->params, param));
+    double derivative = 0;
+    for (int64_t i = 0; i < size; i++)
+        derivative +=
+            (double)gradient[et_params_offset(f->params, param) + i] * sin(1.0 + (double)i);
+    double numeric =
+        (loss_beside(f, param, step) - loss_beside(f, param, -step)) / (2 * (double)step);
+    if (!(fabs(numeric - derivative) < 5e-3 + 1e-2 * fabs(numeric)))
+        fail_msg("%s: derivative %g, finite difference %g", et_params_name(f->params, param),
+                 derivative, numeric);
+}
+
+static bool copies_weights(const et_pass *training)
+{
+    const et_graph *graph = et_pass_graph(training);
+    for (int i = 0; i < graph->count; i++)
+        if (graph->nodes[i]->op == ET_OP_SCALED_COPIES)
+            return true;
+    return false;
+}
+
+/* Training computes the same as prediction, whether scales are applied to copies of the weights,
+ * as in narrow layers, or to rows, and derivatives are those of it. */
+static void test_ensembles__tabm_in_training(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t width, layers;
+        bool mini, copies;
+    } cases[] = { { WIDTH, 2, false, true },
+                  { WIDTH, 2, true, true },
+                  { 40, 2, false, false },
+                  { 40, 2, true, false },
+                  { WIDTH, 0, false, false } };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        fixture f = { .encoder = NULL };
+        et_pass *training = open_training(&f, cases[c].width, cases[c].mini, cases[c].layers);
+        assert_ok(et_pass_run(training, f.batch, 1, 0, error));
+        assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+        assert_true(fabs(et_pass_loss(training) - et_pass_loss(f.pass)) < 1e-4);
+        if (copies_weights(training) != cases[c].copies)
+            fail_msg("width %lld, mini %d", (long long)cases[c].width, cases[c].mini);
+        assert_false(copies_weights(f.pass));
+        int checked = 0;
+        for (int i = 0; i < et_params_count(f.params); i++)
+            if (et_params_is_trained(f.params, i)) {
+                check_direction(&f, i);
+                checked++;
+            }
+        assert_true(checked >= 6);
+        et_pass_close(training);
         close_model(&f);
     }
 }
@@ -325,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ensembles__tabm),
+        cmocka_unit_test(test_ensembles__tabm_in_training),
         cmocka_unit_test(test_ensembles__pack),
         cmocka_unit_test(test_ensembles__pack_in_bfloat16),
         cmocka_unit_test(test_ensembles__pack_members_are_independent),
