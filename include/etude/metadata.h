@@ -30,6 +30,7 @@ typedef enum et_date_order {
     ET_DATE_ANY, /* no date depends on the order */
     ET_DATE_MONTH_FIRST,
     ET_DATE_DAY_FIRST,
+    ET_DATE_TIME, /* times of day without a date */
 } et_date_order;
 
 typedef struct et_column_metadata {

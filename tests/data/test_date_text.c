@@ -40,6 +40,21 @@ static void test_date_text__forms(void **state)
         { "2024-05-31 9:05", { 2024, 4, 30, 4, 9, 5 } },
         { "2024-05-31T14:30:59.123+02:00", { 2024, 4, 30, 4, 14, 30 } },
         { "2024-05-31 14:30:59 +0200", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31 14:30:59,123", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31 14:30:59+02", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31T14:30:00 EST", { 2024, 4, 30, 4, 14, 30 } },
+        { "2024-05-31 2:30 PM CEST", { 2024, 4, 30, 4, 14, 30 } },
+        { "Fri, 31 May 2024 14:30:00 +0200 (CEST)", { 2024, 4, 30, 4, 14, 30 } },
+        { "Fri May 31 14:30:00 2024", { 2024, 4, 30, 4, 14, 30 } },
+        { "Sat Jun  1 00:05:00 2024", { 2024, 5, 0, 5, 0, 5 } },
+        { "Fri May 31 14:30:00 UTC 2024", { 2024, 4, 30, 4, 14, 30 } },
+        { "Fri May 31 14:30:00 +0000 2024", { 2024, 4, 30, 4, 14, 30 } },
+        { "20240531T143000Z", { 2024, 4, 30, 4, 14, 30 } },
+        { "20240531T1430", { 2024, 4, 30, 4, 14, 30 } },
+        { "May 31st, 2024 at 2:30 p.m.", { 2024, 4, 30, 4, 14, 30 } },
+        { "1st June 2024", { 2024, 5, 0, 5, 0, 0 } },
+        { "Sept. 3, 2024", { 2024, 8, 2, 1, 0, 0 } },
+        { "Tues, 3 Sept 2024", { 2024, 8, 2, 1, 0, 0 } },
         { "2024-02-29", { 2024, 1, 28, 3, 0, 0 } },
         { "0000-01-01", { 0, 0, 0, 5, 0, 0 } },
         { "9999-12-31", { 9999, 11, 30, 4, 0, 0 } },
@@ -69,6 +84,13 @@ static void test_date_text__orders(void **state)
         { "13/4/2024", 1 << ET_DATE_DAY_FIRST },
         { "4/13/2024 10:00", 1 << ET_DATE_MONTH_FIRST },
         { "13/13/2024", 0 },
+        { "14:30", 1 << ET_DATE_TIME },
+        { "9:05", 1 << ET_DATE_TIME },
+        { "23:59:59.5", 1 << ET_DATE_TIME },
+        { "2:30 PM", 1 << ET_DATE_TIME },
+        { "24:00", 0 },
+        { "75:30", 0 },
+        { "1:2", 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (et_date_orders(cases[i].text, strlen(cases[i].text)) != cases[i].orders)
@@ -77,6 +99,11 @@ static void test_date_text__orders(void **state)
     assert_true(et_date_read(&date, "3/4/2024", 8, ET_DATE_MONTH_FIRST));
     assert_int_equal(date.month, 2);
     assert_int_equal(date.day, 3);
+    assert_true(et_date_read(&date, "2:30 PM", 7, ET_DATE_TIME));
+    assert_int_equal(date.hour, 14);
+    assert_int_equal(date.minute, 30);
+    assert_false(et_date_read(&date, "2:30 PM", 7, ET_DATE_MONTH_FIRST));
+    assert_false(et_date_read(&date, "2024-05-31", 10, ET_DATE_TIME));
     assert_true(et_date_read(&date, "3/4/2024", 8, ET_DATE_DAY_FIRST));
     assert_int_equal(date.month, 3);
     assert_int_equal(date.day, 2);
@@ -127,7 +154,16 @@ static void test_date_text__refused(void **state)
         "Fri",
         "Fri, ",
         "Fri 10",
-        "12:30",
+        "20240531",
+        "20240531T",
+        "20240532T1430",
+        "20240531T2460",
+        "2024-05-31 14:30 somewhere",
+        "2024-05-31 14:30+02:",
+        "2024-05-31 14:30 +0200 (CEST",
+        "Fri May 31 14:30:00 24",
+        "Fri May 32 14:30:00 2024",
+        "May 31xx, 2024",
         "\xff\xfe\xfd\xfc\xfb\xfa",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

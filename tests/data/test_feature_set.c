@@ -196,7 +196,7 @@ static void test_feature_set__errors(void **state)
         { "features:\n- {name: a, type: cross, fields: b, transform: {buckets: 9}}",
           "cross needs two or more fields: name them in fields", ET_ECONFIG },
         { "features:\n- {name: a, type: date, transform: {order: day}}",
-          "expected month-first or day-first", ET_ECONFIG },
+          "expected month-first, day-first or time-of-day", ET_ECONFIG },
         { "features:\n- {name: a, type: hash, transform: {buckets: 9, order: day-first}}",
           "hash does not use order: leave them out", ET_ECONFIG },
         { "features:\n- {name: a, type: date, transform: {parts: [yar]}}",

@@ -274,7 +274,7 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
         return;
     sample(stats, text, length);
     look_at_number(stats, part, i, text, length);
-    for (unsigned order = 0; order <= ET_DATE_DAY_FIRST; order++)
+    for (unsigned order = 0; order <= ET_DATE_TIME; order++)
         if (!(orders >> order & 1))
             note(&stats->first_undated[order], part, i, text, length);
 }
@@ -609,6 +609,9 @@ et_date_order et_column_stats_date_order(const et_column_stats *stats)
 {
     const int64_t month_first = stats->dated[ET_DATE_MONTH_FIRST];
     const int64_t day_first = stats->dated[ET_DATE_DAY_FIRST];
+    const int64_t times = stats->dated[ET_DATE_TIME];
+    if (times > month_first && times > day_first)
+        return ET_DATE_TIME;
     if (month_first == day_first && day_first == stats->dated[ET_DATE_ANY])
         return ET_DATE_ANY;
     return day_first > month_first ? ET_DATE_DAY_FIRST : ET_DATE_MONTH_FIRST;

@@ -82,9 +82,9 @@ typedef struct et_column_stats {
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
     char twin[24]; /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
     /* By et_date_order; ANY: both orders read the same. */
-    et_seen_at first_undated[ET_DATE_DAY_FIRST + 1]; /* a text that is not a date */
-    int64_t dated[ET_DATE_DAY_FIRST + 1];            /* values that are dates */
-    int64_t sampled, looks[ET_LOOK_COUNT]; /* of the first texts: so many look like that */
+    et_seen_at first_undated[ET_DATE_TIME + 1]; /* a text that is not a date */
+    int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
+    int64_t sampled, looks[ET_LOOK_COUNT];      /* of the first texts: so many look like that */
     et_noted_texts noted;
     et_number_format format; /* by which texts are read; its unit is borrowed */
     double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */

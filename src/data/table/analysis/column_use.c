@@ -303,8 +303,9 @@ static void print_shares(et_strbuf *out, const et_column_metadata *m)
 static void print_transform(et_strbuf *out, const et_column_use *use, et_transform type,
                             const et_column_metadata *m)
 {
-    et_strbuf_append(out, words[type]);
-    if (m && type == ET_TRANSFORM_DATE && m->order)
+    const bool time = m && type == ET_TRANSFORM_DATE && m->order == ET_DATE_TIME;
+    et_strbuf_append(out, time ? "time of day, its parts" : words[type]);
+    if (m && type == ET_TRANSFORM_DATE && m->order && !time)
         et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
     if (m && type == ET_TRANSFORM_WORDS)
         et_strbuf_printf(out, " (the first %s)", et_format_many(use->words, "word").text);

@@ -1,5 +1,5 @@
 /* The transform date: the year as a number, and every other part as its place in its cycle, with
- * sine and cosine. */
+ * sine and cosine. A time of day has hours and minutes only. */
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "data/table/rows/date_text.h"
 
 #define PART_COUNT 6
+#define TIME_PART  4 /* the first part of a time of day */
 
 const char *const et_date_parts[] = { "year", "month", "day", "weekday", "hour", "minute", NULL };
 
@@ -18,8 +19,9 @@ static const int cycle[PART_COUNT] = { 0, 12, 31, 7, 24, 60 };
 void et_date_fit(et_fitted *fitted, const et_fitting *with)
 {
     const et_feature_spec *spec = with->spec;
+    fitted->order = spec->order ? spec->order : with->metadata->order;
     for (int k = 0; k < PART_COUNT; k++) {
-        bool chosen = !spec->part_count;
+        bool chosen = !spec->part_count && (fitted->order != ET_DATE_TIME || k >= TIME_PART);
         for (int i = 0; i < spec->part_count; i++)
             chosen |= !strcmp(spec->parts[i], et_date_parts[k]);
         fitted->parts |= (unsigned)chosen << k;
@@ -27,7 +29,6 @@ void et_date_fit(et_fitted *fitted, const et_fitting *with)
     }
     const char **names = et_arena_array(with->arena, (size_t)fitted->width, sizeof *names);
     fitted->column = names;
-    fitted->order = spec->order ? spec->order : with->metadata->order;
     for (int k = 0; names && k < PART_COUNT; k++) {
         if (!(fitted->parts >> k & 1))
             continue;
@@ -43,6 +44,9 @@ static int no_date(const et_fitted *f, const et_reading *value, et_error *error)
 {
     const int length = (int)(value->length < 40 ? value->length : 40);
     et_date other;
+    if (f->order == ET_DATE_TIME)
+        return et_fail(error, ET_EDATA, "\"%.*s\" is not a time of day: write 14:30 or 14:30:59",
+                       length, value->text);
     if (et_date_read(&other, value->text, value->length,
                      f->order == ET_DATE_DAY_FIRST ? ET_DATE_MONTH_FIRST : ET_DATE_DAY_FIRST))
         return et_fail(error, ET_EDATA,

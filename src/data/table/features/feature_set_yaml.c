@@ -144,7 +144,7 @@ static int read_order(const reading *r, const et_value *value, et_date_order *or
 {
     return value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)
                ? ET_OK
-               : fail_line(r, value, "expected month-first or day-first");
+               : fail_line(r, value, "expected month-first, day-first or time-of-day");
 }
 
 /* ---- transform ---- */

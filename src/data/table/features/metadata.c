@@ -410,7 +410,7 @@ static int read_order(const reading *r, const et_value *dict, et_date_order *ord
     const et_value *value = find_value(dict, "date_order");
     if (!value || (value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)))
         return ET_OK;
-    return fail_kind(r, dict->key, "date_order", "month-first or day-first", value);
+    return fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day", value);
 }
 
 static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)

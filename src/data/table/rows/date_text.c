@@ -1,8 +1,12 @@
 /* A date is three components, each a number or the name of a month, with separators between them;
  * then a time may follow. Which number is what follows from digits, separators and order.
  *
- *   date = [ weekday [ "," ] ] component separator component separator component [ time ]
- *   time = ( T | blank | ", " ) h[h]:mm [ :ss [ .digits ] ] [ AM | PM ] [ zone ]
+ *   date    = [ weekday [ "," ] ] component separator component separator component [ when ]
+ *           | yyyymmddThhmmss [ zone ]
+ *           | weekday month day time [ zone ] year          as ctime() writes it
+ *   when    = ( T | blank | ", " | " at " ) time [ zone ]
+ *   time    = h[h]:mm [ :ss [ .digits | ,digits ] ] [ AM | PM ]
+ *   zone    = Z | name | +hh[[:]mm] [ (name) ]
  *
  * Days are counted in 400-year cycles (Gregorian calendar, also before its time). */
 #include "data/table/rows/date_text.h"
@@ -74,14 +78,14 @@ bool et_date_of_seconds(et_date *out, double seconds)
 
 const char *et_date_order_name(et_date_order order)
 {
-    static const char *const names[] = { "any", "month-first", "day-first" };
-    et_assert(order >= ET_DATE_ANY && order <= ET_DATE_DAY_FIRST);
+    static const char *const names[] = { "any", "month-first", "day-first", "time-of-day" };
+    et_assert(order >= ET_DATE_ANY && order <= ET_DATE_TIME);
     return names[order];
 }
 
 bool et_date_order_parse(et_date_order *out, const char *name)
 {
-    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_DAY_FIRST; i++)
+    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_TIME; i++)
         if (!strcmp(name, et_date_order_name((et_date_order)i))) {
             *out = (et_date_order)i;
             return true;
@@ -126,12 +130,12 @@ static size_t word_at(const scan *s)
     return length;
 }
 
-/* Place of the next word among names, by the whole name or its first three letters; -1: none. */
+/* Place of the next word among names, by its first three letters or more; -1: none. */
 static int take_name(scan *s, const char *const *names)
 {
     size_t length = word_at(s);
     for (int i = 0; names[i] && length >= 3; i++)
-        if ((length == 3 || length == strlen(names[i])) && !strncasecmp(s->at, names[i], length)) {
+        if (length <= strlen(names[i]) && !strncasecmp(s->at, names[i], length)) {
             s->at += length;
             return i;
         }
@@ -149,22 +153,48 @@ static bool take_word(scan *s, const char *word)
 
 /* ---- time ---- */
 
-static bool read_zone(scan *s)
+/* EST, CEST: a time is not converted, so any name will do. */
+static bool take_zone_name(scan *s)
 {
-    int part;
-    take(s, ' ');
-    if (s->at == s->end)
-        return s->at[-1] != ' ';
-    if (take_word(s, "Z") || take_word(s, "UTC") || take_word(s, "GMT"))
-        return true;
-    if (!take(s, '+') && !take(s, '-'))
+    const size_t length = word_at(s);
+    bool upper = length >= 3 && length <= 5;
+    for (size_t i = 0; upper && i < length; i++)
+        upper = s->at[i] <= 'Z';
+    if (!upper && !take_word(s, "Z") && !take_word(s, "UTC") && !take_word(s, "GMT"))
         return false;
-    if (!digits(s, 2, 2, &part) || part > 23)
-        return false;
-    take(s, ':');
-    return digits(s, 2, 2, &part) && part <= 59;
+    s->at += upper ? length : 0;
+    return true;
 }
 
+static bool read_offset(scan *s)
+{
+    int part;
+    if (!digits(s, 2, 2, &part) || part > 23)
+        return false;
+    const bool colon = take(s, ':');
+    const int minutes = digits(s, 2, 2, &part);
+    if (minutes ? part > 59 : colon)
+        return false;
+    const char *from = s->at;
+    if (take(s, ' ') && take(s, '(') && take_zone_name(s) && take(s, ')'))
+        return true;
+    s->at = from;
+    return true;
+}
+
+static bool read_zone(scan *s)
+{
+    const char *from = s->at;
+    take(s, ' ');
+    if (take_zone_name(s))
+        return true;
+    if (take(s, '+') || take(s, '-'))
+        return read_offset(s);
+    s->at = from;
+    return true;
+}
+
+/* Python's logs write a comma before the fraction. */
 static bool read_seconds(scan *s)
 {
     int second, fraction;
@@ -172,7 +202,7 @@ static bool read_seconds(scan *s)
         return true;
     if (!digits(s, 2, 2, &second) || second > 60)
         return false;
-    if (!take(s, '.'))
+    if (!take(s, '.') && !take(s, ','))
         return true;
     bool any = digits(s, 1, 1, &fraction);
     while (digits(s, 1, 1, &fraction))
@@ -180,12 +210,25 @@ static bool read_seconds(scan *s)
     return any;
 }
 
+/* AM, p.m. */
+static bool take_half(scan *s, char letter)
+{
+    const char word[] = { letter, 'M', 0 };
+    const char *from = s->at;
+    if (take_word(s, word))
+        return true;
+    const bool there = s->end - from >= 4 && !strncasecmp(from, word, 1) && from[1] == '.' &&
+                       !strncasecmp(from + 2, word + 1, 1) && from[3] == '.';
+    s->at += there ? 4 : 0;
+    return there;
+}
+
 /* After the minutes: 12:30 AM is half past midnight. */
 static bool read_half(scan *s, et_date *out)
 {
     const char *from = s->at;
     take(s, ' ');
-    bool morning = take_word(s, "AM"), evening = !morning && take_word(s, "PM");
+    bool morning = take_half(s, 'A'), evening = !morning && take_half(s, 'P');
     if (!morning && !evening) {
         s->at = from;
         return true;
@@ -198,15 +241,19 @@ static bool read_half(scan *s, et_date *out)
 
 static bool read_time(scan *s, et_date *out)
 {
+    return digits(s, 1, 2, &out->hour) && out->hour <= 23 && take(s, ':') &&
+           digits(s, 2, 2, &out->minute) && out->minute <= 59 && read_seconds(s) &&
+           read_half(s, out) && read_zone(s);
+}
+
+static bool read_when(scan *s, et_date *out)
+{
     if (s->at == s->end)
         return true;
     bool comma = take(s, ',');
     if (!take(s, ' ') && (comma || !take(s, 'T')))
         return false;
-    if (!digits(s, 1, 2, &out->hour) || out->hour > 23 || !take(s, ':') ||
-        !digits(s, 2, 2, &out->minute) || out->minute > 59)
-        return false;
-    return read_seconds(s) && read_half(s, out) && read_zone(s);
+    return (!take_word(s, "at") || take(s, ' ')) && read_time(s, out);
 }
 
 /* ---- date ---- */
@@ -222,9 +269,18 @@ typedef struct component {
     int digits; /* 0: the name of a month, value from 1 */
 } component;
 
+static bool is_short(const component *c)
+{
+    return c->digits == 1 || c->digits == 2;
+}
+
+/* 31, 31st, May. */
 static bool read_component(scan *s, component *out)
 {
     out->digits = digits(s, 1, 4, &out->value);
+    if (is_short(out))
+        (void)(take_word(s, "st") || take_word(s, "nd") || take_word(s, "rd") ||
+               take_word(s, "th"));
     if (out->digits)
         return out->digits != 3;
     out->value = take_name(s, months) + 1;
@@ -243,11 +299,6 @@ static char read_separator(scan *s)
     if (point && s->at == from + 1)
         return '.';
     return blank || comma ? ' ' : 0;
-}
-
-static bool is_short(const component *c)
-{
-    return c->digits == 1 || c->digits == 2;
 }
 
 /* 4 digits, or 2 at the end. */
@@ -277,15 +328,16 @@ static bool arrange(const component c[3], char separator, et_date_order order, i
     return !named[2] && is_short(&c[at[2]]) && (named[at[1]] || is_short(&c[at[1]]));
 }
 
-static bool read_date(scan *s, et_date *out, et_date_order order)
+static bool is_day(const et_date *date)
+{
+    return date->month >= 0 && date->month < 12 && date->day >= 0 &&
+           date->day < days_of(date->year, date->month);
+}
+
+static bool read_components(scan *s, et_date *out, et_date_order order)
 {
     component c[3];
     int at[3];
-    if (take_name(s, weekdays) >= 0) {
-        take(s, ',');
-        if (!take(s, ' '))
-            return false;
-    }
     if (!read_component(s, &c[0]))
         return false;
     const char first = read_separator(s);
@@ -301,32 +353,81 @@ static bool read_date(scan *s, et_date *out, et_date_order order)
         return false;
     out->month = c[at[1]].value - 1;
     out->day = c[at[2]].value - 1;
-    return out->month >= 0 && out->month < 12 && out->day >= 0 &&
-           out->day < days_of(out->year, out->month);
+    return true;
+}
+
+/* 20240531T143000Z. Without the time it is a number. */
+static bool read_compact(scan *s, et_date *out)
+{
+    int second;
+    if (!digits(s, 4, 4, &out->year) || !digits(s, 2, 2, &out->month) ||
+        !digits(s, 2, 2, &out->day) || !take(s, 'T') || !digits(s, 2, 2, &out->hour) ||
+        out->hour > 23 || !digits(s, 2, 2, &out->minute) || out->minute > 59)
+        return false;
+    out->month--;
+    out->day--;
+    return (!digits(s, 2, 2, &second) || second <= 60) && read_zone(s);
+}
+
+/* Fri May 31 14:30:00 UTC 2024, and with two blanks before a day of one digit. */
+static bool read_ctime(scan *s, et_date *out)
+{
+    if (take_name(s, weekdays) < 0 || !take(s, ' '))
+        return false;
+    out->month = take_name(s, months);
+    if (out->month < 0 || !take(s, ' '))
+        return false;
+    take(s, ' ');
+    if (!digits(s, 1, 2, &out->day) || !take(s, ' ') || !read_time(s, out) || !take(s, ' '))
+        return false;
+    out->day--;
+    return digits(s, 4, 4, &out->year) == 4;
+}
+
+static bool read_date(scan *s, et_date *out, et_date_order order)
+{
+    if (take_name(s, weekdays) >= 0) {
+        take(s, ',');
+        if (!take(s, ' '))
+            return false;
+    }
+    return read_components(s, out, order) && read_when(s, out);
+}
+
+static void set_weekday(et_date *date)
+{
+    int64_t days = days_before(date->year) + date->day;
+    for (int m = 0; m < date->month; m++)
+        days += days_of(date->year, m);
+    date->weekday = weekday_of(days);
 }
 
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order)
 {
     scan s = { text, text + length };
-    *out = (et_date){ 0 };
-    if (!read_date(&s, out, order) || !read_time(&s, out) || s.at != s.end)
+    *out = (et_date){ .year = 1970 };
+    bool sound = order == ET_DATE_TIME ? read_time(&s, out) : read_date(&s, out, order);
+    for (int form = 0; order != ET_DATE_TIME && form < 2 && !(sound && s.at == s.end); form++) {
+        s = (scan){ text, text + length };
+        *out = (et_date){ 0 };
+        sound = form ? read_ctime(&s, out) : read_compact(&s, out);
+    }
+    if (!sound || s.at != s.end || !is_day(out))
         return false;
-    int64_t days = days_before(out->year) + out->day;
-    for (int m = 0; m < out->month; m++)
-        days += days_of(out->year, m);
-    out->weekday = weekday_of(days);
+    set_weekday(out);
     return true;
 }
 
 /* Few texts are dates, and most of those that are none are seen by their first character. */
 unsigned et_date_orders(const char *text, size_t length)
 {
-    et_date month_first, day_first;
-    if (length < 6 || !(is_letter(*text) || (*text >= '0' && *text <= '9')))
+    et_date month_first, day_first, time;
+    if (length < 4 || !(is_letter(*text) || (*text >= '0' && *text <= '9')))
         return 0;
     bool a = et_date_read(&month_first, text, length, ET_DATE_MONTH_FIRST);
     bool b = et_date_read(&day_first, text, length, ET_DATE_DAY_FIRST);
     bool same = a && b && !memcmp(&month_first, &day_first, sizeof month_first);
+    bool only = !a && !b && et_date_read(&time, text, length, ET_DATE_TIME);
     return (unsigned)a << ET_DATE_MONTH_FIRST | (unsigned)b << ET_DATE_DAY_FIRST |
-           (unsigned)same << ET_DATE_ANY;
+           (unsigned)same << ET_DATE_ANY | (unsigned)only << ET_DATE_TIME;
 }

@@ -1,7 +1,9 @@
-/* Reads dates from texts: calendar date, weekday, hour and minute.
+/* Reads dates and times of day from texts: calendar date, weekday, hour and minute.
  *
  *     2024-05-31   2024/5/31   31.5.2024   5/31/2024   31/05/24   31 May 2024   May 31, 2024
  *     Fri, 31 May 2024 14:30:00 GMT   2024-05-31T14:30:00.5+02:00   5/31/2024 2:30 PM
+ *     Fri May 31 14:30:00 EST 2024    20240531T143000Z              May 31st, 2024 at 2:30 p.m.
+ *     14:30   14:30:59   2:30 PM      (times of day)
  *
  * Month and weekday names are English, in any case. Of numbers alone, a year of four digits may be
  * first; with points the day is first; with - or / the order says which of two numbers is the
@@ -21,12 +23,13 @@ typedef struct et_date {
     int year, month, day, weekday, hour, minute;
 } et_date;
 
-/* False: not a date, or a day that the calendar does not have. order ANY: month first. */
+/* False: not a date, or a day that the calendar does not have. order ANY: month first; TIME: the
+ * text is a time of day, and the date is 1970-01-01. */
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order);
 /* The orders in which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
- * also 1 << ET_DATE_ANY if both orders give the same date. 0: not a date. */
+ * also 1 << ET_DATE_ANY if both orders give the same date; or 1 << ET_DATE_TIME. 0: neither. */
 unsigned et_date_orders(const char *text, size_t length);
-/* "month-first" and "day-first" in files. */
+/* "month-first", "day-first" and "time-of-day" in files. */
 const char *et_date_order_name(et_date_order order);
 /* False: another name. */
 bool et_date_order_parse(et_date_order *out, const char *name);
