@@ -181,11 +181,12 @@ static void describe_split(const et_tabular_task *task)
     if (!task->validations)
         return;
     const char *rows = et_format_count(task->validation[0]->count).text;
+    const double share = 100.0 * (double)task->validation[0]->count / (double)task->table->count;
     if (o->n_splits)
         snprintf(part, sizeof part, "fold %lld of %lld", (long long)o->fold + 1,
                  (long long)o->n_splits);
-    else
-        snprintf(part, sizeof part, "%g %%", 100 * o->held_out);
+    else /* whole groups and times are not the part that was asked for */
+        snprintf(part, sizeof part, share < 10 ? "%.2g %%" : "%.0f %%", share);
     et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows, part,
                  how);
 }
