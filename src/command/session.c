@@ -130,6 +130,21 @@ int64_t et_session_done_at(const char *model_dir)
     return done ? step : -1;
 }
 
+const char *et_session_reason(const char *model_dir)
+{
+    static const int ends[] = { ET_OK, ET_EINTERRUPTED, ET_EDIVERGED, ET_EDATA };
+    et_arena arena = ET_ARENA_INIT;
+    const char *reason, *found = NULL;
+    const et_value *last = last_session(model_dir, &arena);
+    if (last && !et_value_get(last, ET_SESSION_ENDED))
+        found = "killed";
+    else if (last && !et_value_read_string(last, ET_SESSION_REASON, &reason, NULL))
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+            found = !strcmp(reason, reason_of(ends[i])) ? reason_of(ends[i]) : found;
+    et_arena_release(&arena);
+    return found;
+}
+
 int et_session_tell_directory(const char *model_dir, int status, et_error *error)
 {
     char here[4096];

@@ -92,6 +92,10 @@ void et_session_end(et_session *session, int64_t last_step, int status, const et
  * knows. */
 int64_t et_session_done_at(const char *model_dir);
 
+/* How the last session of a run ended: a reason as above; "killed": it did not end; NULL: there is
+ * none, or its file cannot be read. Static. */
+const char *et_session_reason(const char *model_dir);
+
 /* What failed because a file was not found may be found where the run was started: adds that
  * directory to the message, if it is another than this one. Returns status. */
 int et_session_tell_directory(const char *model_dir, int status, et_error *error);

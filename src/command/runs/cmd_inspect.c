@@ -24,6 +24,7 @@
 #include "command/print.h"
 #include "command/runs/inspection.h"
 #include "command/runs/run_overview.h"
+#include "command/series_state.h"
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "systems/modelgarden/experiment.h"
@@ -167,6 +168,18 @@ static int inspect_file(const char *path, const inquiry *ask, const char *model_
 
 /* ---- a run ---- */
 
+static int no_model_yet(const inquiry *ask, const char *model_dir, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_series_describe(&text, model_dir);
+    et_fail(error, ET_ENOTFOUND,
+            "%s: this run of several trainings has no model yet. %s. Name one of its trainings, or "
+            "resume: %s train %s",
+            model_dir, et_strbuf_text(&text), ask->program->name, model_dir);
+    et_strbuf_release(&text);
+    return ET_ENOTFOUND;
+}
+
 /* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
 {
@@ -246,6 +259,10 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
     et_inspection it = { .path = NULL };
     if (!directory)
         return et_alloc_failed(error, strlen(model_dir), "a path");
+    if (et_series_is_unfinished(model_dir)) {
+        et_free(directory);
+        return no_model_yet(ask, model_dir, error);
+    }
     int status = et_file_exists(directory) ? open_newest(&it, &manifest, ask, directory, error)
                                            : no_checkpoint(ask, model_dir, error);
     if (!status) {

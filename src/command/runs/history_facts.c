@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
+#include "command/series_state.h"
 #include "command/session.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
@@ -361,7 +362,7 @@ double et_history_seconds_in_all(const et_history *h)
 
 static et_history_state state_named(const char *reason)
 {
-    for (int i = ET_HISTORY_DONE; i < ET_HISTORY_KILLED; i++)
+    for (int i = ET_HISTORY_DONE; i <= ET_HISTORY_KILLED; i++)
         if (!strcmp(reason, et_history_state_name((et_history_state)i)))
             return (et_history_state)i;
     return ET_HISTORY_UNKNOWN;
@@ -373,8 +374,10 @@ et_history_state et_history_state_of(const et_history *h)
     const char *reason;
     if (et_session_works(h->model_dir))
         return ET_HISTORY_RUNNING;
-    if (!list || !list->last)
-        return ET_HISTORY_UNKNOWN;
+    if (!list || !list->last) {
+        reason = et_series_reason(h->model_dir);
+        return reason ? state_named(reason) : ET_HISTORY_UNKNOWN;
+    }
     if (isnan(real_of(list->last, ET_SESSION_ENDED)))
         return ET_HISTORY_KILLED;
     if (et_value_read_string(list->last, ET_SESSION_REASON, &reason, NULL))

@@ -1,0 +1,158 @@
+/* Candidates are the files NAME.yaml in members/; their trainings are the folders NAME, or NAME_1
+ * to NAME_K of K folds. members.jsonl has those that are done or left out. */
+#include "command/series_state.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "command/session.h"
+#include "systems/modelgarden/series.h"
+#include "train/checkpoint/artifact/artifact.h"
+
+#define LOG_MAX  ((size_t)1 << 20)
+#define SETTINGS ".yaml"
+
+typedef struct members {
+    const char *model_dir;
+    et_arena arena;
+    char *folder;
+    struct dirent **items; /* [count], sorted; with malloc */
+    int count;
+} members;
+
+static int select_all(const struct dirent *item)
+{
+    return item->d_name[0] != '.';
+}
+
+static bool open_members(members *m, const char *model_dir)
+{
+    *m = (members){ .model_dir = model_dir, .arena = ET_ARENA_INIT };
+    m->folder = et_arena_printf(&m->arena, "%s/" ET_SERIES_FOLDER, model_dir);
+    const int count = m->folder ? scandir(m->folder, &m->items, select_all, alphasort) : 0;
+    m->count = count > 0 ? count : 0;
+    return count >= 0;
+}
+
+static void close_members(members *m)
+{
+    for (int i = 0; i < m->count; i++)
+        free(m->items[i]);
+    free(m->items);
+    et_arena_release(&m->arena);
+}
+
+/* Length of the name of a candidate; 0: another file. */
+static size_t candidate_length(const char *file)
+{
+    const size_t length = strlen(file), end = sizeof SETTINGS - 1;
+    return length > end && !strcmp(file + length - end, SETTINGS) ? length - end : 0;
+}
+
+/* The fold, from 1, of a folder of the candidate; 0: it has no folds; -1: of another candidate. */
+static long fold_of(const char *folder, const char *name, size_t length)
+{
+    if (strncmp(folder, name, length) != 0)
+        return -1;
+    if (!folder[length])
+        return 0;
+    char *end;
+    const long fold = folder[length] == '_' ? strtol(folder + length + 1, &end, 10) : 0;
+    return fold > 0 && !*end ? fold : -1;
+}
+
+/* The folder of the candidate's last training; NULL: none has begun. */
+static const char *last_training(const members *m, const char *name, size_t length)
+{
+    const char *last = NULL;
+    long most = -1;
+    for (int i = 0; i < m->count; i++) {
+        const long fold = fold_of(m->items[i]->d_name, name, length);
+        if (fold > most) {
+            most = fold;
+            last = m->items[i]->d_name;
+        }
+    }
+    return last;
+}
+
+/* "done", "left out", or NULL: the record does not have the candidate. */
+static const char *recorded(members *m, const char *text, size_t all, const char *name,
+                            size_t length)
+{
+    const char *line = text, *end, *found = NULL, *candidate;
+    et_value *value;
+    for (; (end = memchr(line, '\n', (size_t)(text + all - line))) != NULL; line = end + 1)
+        if (!et_json_parse(&value, &m->arena, line, (size_t)(end - line), ET_SERIES_LOG, NULL) &&
+            !et_value_read_string(value, "candidate", &candidate, NULL) &&
+            strlen(candidate) == length && !strncmp(candidate, name, length))
+            found = et_value_get(value, "left_out") ? "left out" : "done";
+    return found;
+}
+
+bool et_series_is_unfinished(const char *model_dir)
+{
+    return et_file_exists_in(model_dir, ET_SERIES_FOLDER) &&
+           !et_file_exists_in(model_dir, ET_ARTIFACT_WEIGHTS);
+}
+
+static bool is_bad(const char *reason)
+{
+    return strcmp(reason, "done") != 0 && strcmp(reason, "interrupted") != 0;
+}
+
+const char *et_series_reason(const char *model_dir)
+{
+    members m;
+    const char *reason = "interrupted";
+    if (!et_file_exists_in(model_dir, ET_SERIES_FOLDER))
+        return NULL;
+    if (!et_series_is_unfinished(model_dir))
+        return "done";
+    if (open_members(&m, model_dir))
+        for (int i = 0; i < m.count; i++) {
+            const char *path = et_arena_printf(&m.arena, "%s/%s", m.folder, m.items[i]->d_name);
+            const char *its = path ? et_session_reason(path) : NULL;
+            reason = its && is_bad(its) ? its : reason;
+        }
+    close_members(&m);
+    return reason;
+}
+
+static void describe_one(et_strbuf *out, const members *m, const char *name, size_t length,
+                         const char *record)
+{
+    const char *training = record ? NULL : last_training(m, name, length);
+    et_strbuf_append(out, out->length ? "; " : "");
+    et_strbuf_append_bytes(out, name, length);
+    if (training)
+        et_strbuf_printf(out, ": in training (%s/%s)", m->folder, training);
+    else
+        et_strbuf_printf(out, ": %s", record ? record : "not begun");
+}
+
+void et_series_describe(et_strbuf *out, const char *model_dir)
+{
+    members m;
+    char *text = NULL;
+    size_t all = 0;
+    const bool open = open_members(&m, model_dir);
+    const char *path = et_arena_printf(&m.arena, "%s/" ET_SERIES_LOG, model_dir);
+    if (path && et_file_read(&text, &all, path, LOG_MAX, NULL))
+        text = NULL;
+    for (int i = 0; open && i < m.count; i++) {
+        const char *name = m.items[i]->d_name;
+        const size_t length = candidate_length(name);
+        if (length)
+            describe_one(out, &m, name, length,
+                         text ? recorded(&m, text, all, name, length) : NULL);
+    }
+    et_free(text);
+    close_members(&m);
+}
