@@ -37,6 +37,10 @@ says 0 '^ *accuracy ' evaluate whole t.csv
 says 0 . export whole --output whole.safetensors
 says 0 complete train whole
 
+# A training of few rows takes its start: nothing of it is in proportion to the rows.
+head -31 t.csv >few.csv
+says 0 '^time  *about 0:0[4-9] on two cores' train few --target kind --data few.csv --dry-run
+
 # ---- a run that is complete, for other commands ------------------------------------------------
 
 says 0 '^nothing to do: the run has its model$' train whole --dry-run
@@ -122,17 +126,33 @@ rm late/model.safetensors
 says 0 '^done ' train late
 ! grep -q '^mlp' out || fail 'a candidate that was left out is trained in another start'
 cmp late/model.safetensors first.safetensors >out 2>&1 || fail 'the record does not decide'
+
+# ---- a run without its model, for other commands ------------------------------------------------
+
+says 0 '^whole  *done ' runs whole
+says 0 '^state  *done ' compare whole whole/members/mlp_1
+cp -r whole gone
+rm -r gone/model.safetensors gone/members/tabm_* gone/members/realmlp_[345]
+head -1 whole/members.jsonl >gone/members.jsonl
+says 0 '^gone  *interrupted ' runs gone
+says 3 '^etude: gone: .* has no model yet. linear: done; mlp: in training (gone/members/mlp_5); realmlp: in training (gone/members/realmlp_2); tabm: not begun. ' \
+    inspect gone
+sed -i '/"ended"/d; /"reason"/d' gone/members/realmlp_2/info.json
+says 0 '^gone  *killed ' runs gone
+
+# ---- the time limit ----------------------------------------------------------------------------
+
 # Nothing is left out before there is something to keep.
 says 75 . train none --experiment tabular/auto --target kind --data t.csv --epochs 1000000 \
     --set trainer.early_stopping.patience=0 --time-limit 0:00:01
 
 # A table says how long its trainings take; what does not fit into the budget is left out with a line.
 says 0 '^left out     tabm (about 0:[0-9]*): more with a longer --time-limit$' train short \
-    --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=2
+    --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=8
 grep -q '^candidates   linear, mlp, realmlp, each on 5 folds' out || fail 'tabm is no candidate, but a training'
 [ ! -e short/members/tabm_1 ] || fail 'what is left out is trained'
 says 0 '^left out     tabm ' train limited --experiment tabular/auto --target kind --data t.csv --epochs 1 \
-    --time-limit 2s --dry-run
+    --time-limit 8s --dry-run
 
 # ---- a held-out part ---------------------------------------------------------------------------
 

@@ -87,6 +87,8 @@ static const struct {
 #define PACK_SHARE  0.35
 #define PACK_LEAST  8
 #define PACK_PASSES 400
+/* Seconds that each training takes whatever its rows: start, graph and files. */
+#define START 0.2
 /* A row of more columns costs more. */
 #define USUAL_COLUMNS 14
 
@@ -218,9 +220,11 @@ static int passes_of_pack(const selection *s, int which)
 /* What a candidate takes in all. */
 static double duration_of(const selection *s, int which)
 {
-    return which < 0
-               ? 1
-               : seconds_of(s, which) * (candidates[which].pack ? passes_of_pack(s, which) : 1);
+    const int trainings = s->folds > 1 ? s->folds : 1;
+    if (which < 0)
+        return 1;
+    return START * trainings +
+           seconds_of(s, which) * (candidates[which].pack ? passes_of_pack(s, which) : 1);
 }
 
 /* Within the budget, next to those that were chosen before it. */
