@@ -132,6 +132,26 @@ static void test_pickle__tensors_stay_in_their_storage(void **state)
     et_arena_release(&arena);
 }
 
+/* A view with strides is no damage, and downloading it again is no cure. */
+static void test_pickle__strides(void **state)
+{
+    static bytes from;
+    et_arena arena = ET_ARENA_INIT;
+    et_error why = ET_ERROR_INIT;
+    size_t count;
+    (void)state;
+    const sample_tensor dense = { "a", "FloatStorage", "0", 2, 3, 0, 12, NULL, 0 };
+    from.length = 0;
+    add_dict(&from, &dense, 1);
+    char *stride = memmem(from.data, from.length, "J\1\0\0\0\x86\x89", 7);
+    assert_non_null(stride);
+    stride[1] = 2;
+    assert_int_equal(read_tensors(&from, &count, &arena, &why), ET_EFORMAT);
+    assert_non_null(strstr(why.text, "elements are not one after another; save the tensors after"));
+    assert_null(strstr(why.text, "download"));
+    et_arena_release(&arena);
+}
+
 /* A value that contains itself is not followed. */
 static void test_pickle__circles(void **state)
 {
@@ -170,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_pickle__code_is_refused),
         cmocka_unit_test(test_pickle__damage_is_named),
         cmocka_unit_test(test_pickle__tensors_stay_in_their_storage),
+        cmocka_unit_test(test_pickle__strides),
         cmocka_unit_test(test_pickle__circles),
         cmocka_unit_test(test_pickle__every_byte_may_be_damaged),
     };

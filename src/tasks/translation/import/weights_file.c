@@ -72,14 +72,15 @@ static bool find(const et_weights_file *file, const char *name, tensor *out)
     return false;
 }
 
-/* A download that ended early is the usual reason. */
+/* A download that ended early is the usual reason, unless the message knows another cure. */
 static int open_safetensors(et_weights_file *file, et_error *error)
 {
     et_error why = ET_ERROR_INIT;
     int status = et_safetensors_open_foreign(&file->safetensors, file->path, &why);
-    return status ? et_fail(error, status, "%s%s", why.text,
-                            status == ET_EFORMAT ? "; download the file again" : "")
-                  : ET_OK;
+    const bool cure = status == ET_EFORMAT && !strstr(why.text, "; ");
+    return status
+               ? et_fail(error, status, "%s%s", why.text, cure ? "; download the file again" : "")
+               : ET_OK;
 }
 
 static int open_file(et_weights_file *file, et_error *error)
