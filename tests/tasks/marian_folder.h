@@ -189,7 +189,8 @@ static const char config[] =
     "\"decoder_layers\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, "
     "\"encoder_attention_heads\": 2, \"decoder_attention_heads\": 2, \"activation_function\": "
     "\"swish\", \"scale_embedding\": true, \"dropout\": 0.1, \"eos_token_id\": 0, "
-    "\"pad_token_id\": 29, \"decoder_start_token_id\": 29, \"normalize_before\": false}";
+    "\"pad_token_id\": 29, \"decoder_start_token_id\": 29, \"normalize_before\": false, "
+    "\"max_position_embeddings\": 48}";
 static const char generation[] =
     "{\"num_beams\": 4, \"bad_words_ids\": [[29]], \"max_length\": 10}";
 

@@ -107,6 +107,7 @@ typedef struct output {
     et_exported_tensors list;
     et_safetensors *unused; /* owned; NULL: none */
     int64_t positions;      /* rows of its tables; 0: it has none */
+    int64_t longest;        /* the longest target of a search; 0: not known */
     float *room;            /* for the largest tensor; owned */
 } output;
 
@@ -183,6 +184,18 @@ static int add_copies(et_exported_tensors *list, const output *o, et_error *erro
     return status;
 }
 
+static int read_length(const output *o, const char *key, int64_t *length, et_error *error)
+{
+    const char *text = et_safetensors_metadata(o->unused, key);
+    char *end;
+    if (!text)
+        return ET_OK;
+    *length = strtoll(text, &end, 10);
+    return !*end && *length > 0 && *length <= INT32_MAX
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT, ET_UNUSED_TENSORS ": %s: not a length", key);
+}
+
 static int open_unused(output *o, const et_translator *t, et_error *error)
 {
     if (!t->unused)
@@ -195,7 +208,9 @@ static int open_unused(output *o, const et_translator *t, et_error *error)
         const et_safetensors_tensor *table = et_safetensors_find(o->unused, position_names[i]);
         o->positions = table && table->shape.rank ? table->shape.size[0] : 0;
     }
-    return status;
+    if (!status && !o->positions)
+        status = read_length(o, ET_UNUSED_POSITIONS, &o->positions, error);
+    return status ? status : read_length(o, ET_UNUSED_LONGEST, &o->longest, error);
 }
 
 static int list_tensors(output *o, et_error *error)
@@ -301,6 +316,7 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     if (!status)
         status = open_unused(&o, t, error);
     folder.positions = o.positions;
+    folder.longest = o.longest;
     if (!status)
         status = et_transformers_write(&folder, directory, error);
     if (!status)

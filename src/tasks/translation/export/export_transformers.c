@@ -106,7 +106,7 @@ static void set_config(et_value *dict, const et_transformers_folder *of, et_aren
 static void set_generation(et_value *dict, const et_transformers_folder *of)
 {
     const et_translator *t = of->translator;
-    const int64_t most = positions_of(of);
+    const int64_t most = of->longest ? of->longest : positions_of(of);
     const et_decoder_options options = et_translator_decoder_options(t);
     set_symbols(dict, t);
     const bool own = options.max_length > 0 && options.max_length < most;

@@ -117,6 +117,13 @@ static int read_width(const et_import_config *c, et_value *model, et_error *erro
     return status;
 }
 
+static int read_optional(const et_import_config *c, const char *field, int64_t *out,
+                         et_error *error)
+{
+    const et_value *v = et_value_get(c->values, field);
+    return v && v->kind != ET_VALUE_NULL ? et_import_read_count(c, field, out, error) : ET_OK;
+}
+
 /* What the tables and symbols are. */
 static int read_facts(et_import *from, const et_import_config *c, et_error *error)
 {
@@ -137,6 +144,8 @@ static int read_facts(et_import *from, const et_import_config *c, et_error *erro
     if (!status && start != facts->pad)
         status = et_import_refuse(c, et_value_get(c->values, "decoder_start_token_id"),
                                   "but targets must begin with pad_token_id", error);
+    if (!status)
+        status = read_optional(c, "max_position_embeddings", &facts->positions, error);
     if (!status)
         status =
             et_import_read_bool(c, "share_encoder_decoder_embeddings", true, &facts->shared, error);
@@ -239,12 +248,15 @@ static int read_forced_end(const et_import *from, et_import_field end, et_value 
     return ET_OK;
 }
 
-static int read_search(const et_import *from, const et_import_config *c,
-                       const et_import_config *search, et_value *model, et_error *error)
+static int read_search(et_import *from, const et_import_config *c, const et_import_config *search,
+                       et_value *model, et_error *error)
 {
     const et_import_field words = find_search(search, c, "bad_words_ids");
     et_value *never = et_value_set_list(model, "suppressed_tokens");
+    const et_import_field longest = find_search(search, c, "max_length");
     int status = check_symbols(from, search, error);
+    if (!status && longest.value)
+        status = read_optional(longest.of, "max_length", &from->facts.longest, error);
     if (!status)
         status = et_import_read_search(find_search(search, c, "num_beams"),
                                        find_search(search, c, "length_penalty"), 1, model, error);

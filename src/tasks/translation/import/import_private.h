@@ -12,9 +12,10 @@
 
 /* What config.json says beside the settings. */
 typedef struct et_import_facts {
-    int64_t tokens[ET_SIDES]; /* rows of the two tables */
-    int64_t eos, pad;         /* numbers of the symbols */
-    bool shared, tied;        /* source and target have one table; the target's is the output's */
+    int64_t tokens[ET_SIDES];   /* rows of the two tables */
+    int64_t eos, pad;           /* numbers of the symbols */
+    bool shared, tied;          /* source and target have one table; the target's is the output's */
+    int64_t positions, longest; /* max_position_embeddings, max_length; 0: not given */
 } et_import_facts;
 
 struct et_import {

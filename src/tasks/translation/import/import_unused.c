@@ -1,4 +1,6 @@
 /* Tensors that are read and not used, as a text of the export. */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/files/scratch.h"
@@ -64,6 +66,16 @@ static int make_file(unused *list, char **bytes, size_t *length, et_error *error
     return status;
 }
 
+/* text: copied; "" notes nothing. */
+static void note(et_import *from, unused *list, const char *key, const char *text)
+{
+    if (!*text)
+        return;
+    if (!list->metadata)
+        list->metadata = et_value_dict(&from->arena);
+    et_value_set_string(list->metadata, key, et_arena_strdup(&from->arena, text));
+}
+
 /* Other names of a table that has one in an export of such a model. */
 static int note_copies(et_import *from, unused *list, et_error *error)
 {
@@ -76,12 +88,32 @@ static int note_copies(et_import *from, unused *list, et_error *error)
     for (int i = 0; i < count; i++)
         if (et_weights_file_find(from->weights, names[i], &shape))
             et_strbuf_printf(&copies, "%s ", names[i]);
-    if (copies.length && (list->metadata = et_value_dict(&from->arena)) != NULL)
-        et_value_set_string(list->metadata, ET_UNUSED_COPIES,
-                            et_arena_strdup(&from->arena, et_strbuf_text(&copies)));
-    const bool failed = copies.failed || (copies.length && et_value_failed(list->metadata));
+    note(from, list, ET_UNUSED_COPIES, et_strbuf_text(&copies));
+    const bool failed = copies.failed;
     et_strbuf_release(&copies);
     return failed ? et_alloc_failed(error, 0, "names of tables") : ET_OK;
+}
+
+/* Where there are tables of positions, their rows say how many. */
+static int note_lengths(et_import *from, unused *list, et_error *error)
+{
+    et_shape shape;
+    const bool tables = et_weights_file_find(from->weights, ET_UNUSED_ENCODER_POSITIONS, &shape) ||
+                        et_weights_file_find(from->weights, ET_UNUSED_DECODER_POSITIONS, &shape);
+    const struct {
+        const char *key;
+        int64_t length;
+    } lengths[] = { { ET_UNUSED_POSITIONS, tables ? 0 : from->facts.positions },
+                    { ET_UNUSED_LONGEST, from->facts.longest } };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char text[24] = "";
+        if (lengths[i].length)
+            snprintf(text, sizeof text, "%lld", (long long)lengths[i].length);
+        note(from, list, lengths[i].key, text);
+    }
+    return list->metadata && et_value_failed(list->metadata)
+               ? et_alloc_failed(error, 0, "a model's settings")
+               : ET_OK;
 }
 
 bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
@@ -105,6 +137,8 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
     add(&list, ET_UNUSED_ENCODER_POSITIONS);
     add(&list, ET_UNUSED_DECODER_POSITIONS);
     int status = note_copies(from, &list, error);
+    if (!status)
+        status = note_lengths(from, &list, error);
     return status || (!list.count && !list.metadata) ? status
                                                      : make_file(&list, bytes, length, error);
 }

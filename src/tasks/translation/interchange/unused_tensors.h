@@ -1,8 +1,9 @@
 /* Tensors of a MarianMT folder that no model here needs: the table that neither side takes, and
  * sinusoids, which are computed. The export that an import writes keeps them in a text of its own,
  * a sealed file of safetensors in float32, so that they go out again as they came in. Of copies of
- * a shared table only the names are kept, in the metadata, with a blank after each. A model that is
- * trained further has none of this. */
+ * a shared table only the names are kept, in the metadata, with a blank after each; so are lengths
+ * of the folder's settings that are no settings here. A model that is trained further has none of
+ * this. */
 #ifndef ETUDE_TASKS_TRANSLATION_INTERCHANGE_UNUSED_TENSORS_H
 #define ETUDE_TASKS_TRANSLATION_INTERCHANGE_UNUSED_TENSORS_H
 
@@ -15,6 +16,9 @@
 
 #define ET_UNUSED_COPIES     "copies"
 #define ET_UNUSED_COPIES_MAX 3
+
+#define ET_UNUSED_POSITIONS "most positions"
+#define ET_UNUSED_LONGEST   "longest target"
 
 #define ET_UNUSED_TABLE             "model.shared.weight"
 #define ET_UNUSED_ENCODER_POSITIONS "model.encoder.embed_positions.weight"
