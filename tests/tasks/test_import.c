@@ -257,8 +257,8 @@ static void check_json(void **state, const char *name)
     for (const et_value *v = before->first; v; v = v->next) {
         et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
         const et_value *is = et_value_get(after, v->key);
-        if (!strcmp(v->key, "max_length") || !strcmp(v->key, "normalize_before"))
-            continue; /* a limit of the caller; the only value that is taken */
+        if (!strcmp(v->key, "normalize_before"))
+            continue; /* the only value that is taken */
         assert_non_null(is);
         et_json_print(&left, v, 0);
         et_json_print(&right, is, 0);
@@ -471,11 +471,11 @@ static void test_import__opens_once(void **state)
     assert_ok(et_import_print_settings(from, &settings, error));
     assert_non_null(strstr(settings, "experiment: translation/base"));
     et_params *params = make_params(TOKENS);
-    assert_ok(et_import_initialize(from, params, NULL, error));
+    assert_ok(et_import_initialize(from, params, ".", error));
     assert_true(values_of(params, "embedding/table")[0] == value_of("model.shared.weight", 0));
-    assert_fails(et_import_initialize(from, params, NULL, error), ET_ENOTFOUND, "config.json");
+    assert_fails(et_import_initialize(from, params, ".", error), ET_ENOTFOUND, "config.json");
     write_folder(state);
-    assert_ok(et_import_initialize(from, params, NULL, error));
+    assert_ok(et_import_initialize(from, params, ".", error));
     et_params_free(params);
     et_import_close(from);
 }
@@ -519,7 +519,7 @@ static void test_import__initializes(void **state)
     snprintf(path, sizeof path, "%s/hf", (const char *)*state);
     for (int i = 0; i < 2; i++) {
         et_params *params = make_params(TOKENS);
-        assert_ok(initialize(params, path, i ? "^encoder/" : NULL, error));
+        assert_ok(initialize(params, path, i ? "^encoder/" : ".", error));
         const float *gain = values_of(params, "encoder/layer_0/self_attention/norm/scale");
         const float *table = values_of(params, "embedding/table");
         for (int k = 0; k < WIDTH; k++) {
@@ -530,8 +530,9 @@ static void test_import__initializes(void **state)
         et_params_free(params);
     }
     et_params *params = make_params(TOKENS + 1);
-    assert_fails(initialize(params, path, NULL, error), ET_ECONFIG,
+    assert_fails(initialize(params, path, ".", error), ET_ECONFIG,
                  "embedding/table is [30, 16] in the folder, but [31, 16] here");
+    assert_fails(initialize(params, path, NULL, error), ET_ECONFIG, "this run has no encoder/");
     assert_true(values_of(params, "encoder/layer_0/self_attention/norm/scale")[0] == 7);
     assert_ok(initialize(params, path, "norm", error));
     assert_fails(initialize(params, path, "none", error), ET_ECONFIG,
@@ -640,6 +641,9 @@ static const struct {
     { "config.json", "encoder_attention_heads\": 2", "encoder_attention_heads\": 3",
       "encoder_attention_heads is 3" },
     { "config.json", "\"vocab_size\": 30", "\"vocab_size\": 31", "has 30 tokens, but config.json" },
+    { "config.json", "\"max_position_embeddings\": 48", "\"max_position_embeddings\": -1",
+      "max_position_embeddings is -1" },
+    { "generation_config.json", "\"max_length\": 10", "\"max_length\": \"x\"", "max_length" },
     { "config.json", "\"d_model\": 16", "\"d_model\": \"16\"", "d_model" },
     { "config.json", "\"encoder_layers\": 1", "\"encoder_layers\": 2",
       "no tensor model.encoder.layers.1." },

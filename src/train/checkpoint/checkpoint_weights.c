@@ -14,6 +14,8 @@
  * it. */
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -27,6 +29,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
+#include "train/checkpoint/state.h"
 #include "train/checkpoint/stored_weight.h"
 #include "train/run/run_names.h"
 
@@ -253,6 +256,24 @@ static bool any_name(const et_params *params, const et_patterns *wanted)
     return false;
 }
 
+/* A larger model lends its weights to a smaller one, but not silently. */
+static void tell_unused(const et_params *params, const et_safetensors *file, const char *path)
+{
+    const char *first = NULL;
+    long long count = 0;
+    for (size_t i = 0; i < et_safetensors_count(file); i++) {
+        const char *name = et_safetensors_at(file, i)->name;
+        if (!et_state_is_weight(name) || et_params_find(params, name) >= 0)
+            continue;
+        first = first ? first : name;
+        count++;
+    }
+    if (count)
+        et_log(ET_LOG_WARNING,
+               "%s: this model has no %s, so %lld of the file's weights are not used", path, first,
+               count);
+}
+
 static int load_file(et_params *params, const char *path, const et_patterns *wanted,
                      et_error *error)
 {
@@ -262,6 +283,8 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     if (status)
         return status;
     status = load(params, file, path, (et_weights_choice){ .averages = true }, wanted, error);
+    if (!status && !wanted)
+        tell_unused(params, file, path);
     et_safetensors_close(file);
     return status;
 }

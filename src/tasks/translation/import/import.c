@@ -303,13 +303,28 @@ static int find_same(const et_params *to, int i, const et_params *from, const ch
                          folder, name, et_shape_print(there, was), et_shape_print(here, is));
 }
 
+/* Weights that are left over are those of a larger model: without them it is another. */
+static int check_all_taken(const et_params *to, const et_params *from, const char *folder,
+                           et_error *error)
+{
+    for (int i = 0; i < et_params_count(from); i++)
+        if (et_params_find(to, et_params_name(from, i)) < 0)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: belongs to another model: this run has no %s; leave out settings "
+                           "of the model's size, or set task.init_pattern to take a part",
+                           folder, et_params_name(from, i));
+    return ET_OK;
+}
+
 /* All are found before the first value changes. wanted NULL: all. */
 static int copy_values(et_params *to, et_params *from, const et_patterns *wanted,
                        const char *folder, et_error *error)
 {
     const int count = et_params_count(to);
     int *found = et_alloc((size_t)count + 1, sizeof *found);
-    int status = found ? ET_OK : et_alloc_failed(error, (size_t)count, "a list of weights");
+    int status = !found   ? et_alloc_failed(error, (size_t)count, "a list of weights")
+                 : wanted ? ET_OK
+                          : check_all_taken(to, from, folder, error);
     bool any = false;
     for (int i = 0; i < count && !status; i++) {
         found[i] = -1;

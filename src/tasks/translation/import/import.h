@@ -60,7 +60,8 @@ int et_import_print_settings(et_import *from, const char **text, et_error *error
 
 /* Initializes parameters as et_checkpoint_initialize does: those whose names contain a match of
  * pattern, a regular expression, or all (NULL). ET_ECONFIG: the model has no parameter of such a
- * name and shape. Then the weights are closed; another call opens the folder again. */
+ * name and shape, or, without a pattern, has one that params lack. Then the weights are closed;
+ * another call opens the folder again. */
 int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error);
 
 #endif
