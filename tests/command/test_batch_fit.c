@@ -25,17 +25,23 @@ static uint64_t broken(int64_t batch)
     return 5000000 + (batch < 10000 ? 100000u : 60000u) * (uint64_t)batch;
 }
 
-static int64_t find(need_fn *need, uint64_t budget, int64_t begin, int64_t whole, int *tries)
+static int64_t find_up_to(int64_t most, need_fn *need, uint64_t budget, int64_t begin,
+                          int64_t whole, int *tries)
 {
-    et_batch_fit fit = et_batch_fit_begin(budget, begin);
+    et_batch_fit fit = et_batch_fit_begin(budget, begin, most);
     bool more = true;
     *tries = 0;
     while (more) {
-        assert_in_range(fit.batch, ET_BATCH_LEAST, ET_BATCH_MOST);
+        assert_in_range(fit.batch, ET_BATCH_LEAST, most);
         ++*tries;
         more = et_batch_fit_note(&fit, need(fit.batch), whole && fit.batch >= whole);
     }
     return fit.fits;
+}
+
+static int64_t find(need_fn *need, uint64_t budget, int64_t begin, int64_t whole, int *tries)
+{
+    return find_up_to(ET_BATCH_MOST, need, budget, begin, whole, tries);
 }
 
 static void test_batch_fit__fits(void **state)
@@ -70,11 +76,27 @@ static void test_batch_fit__ends(void **state)
     assert_int_equal(tries, 1);
 }
 
+/* A larger one than the most is never tried, and the most is taken if it fits. */
+static void test_batch_fit__most(void **state)
+{
+    (void)state;
+    static const int64_t mosts[] = { ET_BATCH_LEAST, 13, 1400, 2048, ET_BATCH_MOST - 1 };
+    int tries;
+    for (size_t i = 0; i < sizeof mosts / sizeof *mosts; i++)
+        for (int64_t begin = 1; begin < ET_BATCH_MOST; begin *= 3) {
+            assert_int_equal(find_up_to(mosts[i], straight, UINT64_MAX, begin, 0, &tries),
+                             mosts[i]);
+            const int64_t found = find_up_to(mosts[i], straight, 40000000, begin, 0, &tries);
+            assert_true(found > 0 && straight(found) <= 40000000);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_fit__fits),
         cmocka_unit_test(test_batch_fit__ends),
+        cmocka_unit_test(test_batch_fit__most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

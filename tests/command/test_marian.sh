@@ -77,7 +77,8 @@ chosen() {
 says 0 '^fine-tuning  for 60 pairs and 20 steps (--set changes any of these):$' train tuned --init hf \
     $data --valid v.en v.de --steps 20
 chosen 'rate 0.0004, falling to 4e-05, warm-up steps 1, label smoothing 0.1, batches of 512, average'
-chosen 'steps between validations [0-9]*, early stopping after validations 3'
+chosen 'steps between validations 2, early stopping after validations 3'
+[ "$(grep -c validation_loss tuned/metrics.jsonl)" -ge 4 ] || fail "too few validations to stop early"
 for line in 'type: adam$' 'type: polynomial$' 'enabled: true$' 'average_decay: 0.9$' 'patience: 3$' \
     'start_step: 0$'; do
     grep -q "$line" tuned/params.yaml || fail "params.yaml has no $line"
@@ -106,6 +107,9 @@ wait $process
 # shellcheck disable=SC2086
 says 0 'initial .*settings, vocabulary of stopped' train after --init stopped $data --steps 4
 ! grep -q '^fine-tuning' out || fail "the recipe of a run that is not finished"
+# shellcheck disable=SC2086
+says 0 '^done ' train twolayers --experiment translation/tiny $data --layers 2 --vocab-size 20 \
+    --steps 2 --set task.model.embedding_width=16
 # As with any run: the same bytes with any number of ranks and threads and after kill -9.
 # shellcheck disable=SC2086
 begin() {
@@ -144,6 +148,44 @@ says 0 'steps' train dry --init hf $data --dry-run --steps 20
 [ ! -e dry ] || fail "--dry-run left a run"
 # shellcheck disable=SC2086
 says 0 '^length       10 steps of .* fit into the time limit' train timed --init hf $data --time-limit 60s
+
+# A smaller batch may be needed to fit into so much memory; a larger one is of no use.
+letters 4000 5 >many.en
+rev <many.en >many.de
+batch_of() {
+    sed -n 's/^ *global_batch_size: //p' "$1/params.yaml" | head -1
+}
+many='--data many.en many.de --steps 2'
+# shellcheck disable=SC2086
+says 0 '^done ' train usual --init hf $many
+# shellcheck disable=SC2086
+says 0 '^done ' train room --init hf $many --memory 500M
+[ "$(batch_of room)" = "$(batch_of usual)" ] || fail "--memory 500M: batches of $(batch_of room)"
+# shellcheck disable=SC2086
+says 0 '^done ' train narrow --init hf $many --memory 1M
+[ "$(batch_of narrow)" -lt "$(batch_of usual)" ] || fail "--memory 1M: batches of $(batch_of narrow)"
+
+# A model of another size is not that of the folder, unless a part of it is asked for. A vocabulary
+# of another size is not made.
+for dry in '' --dry-run; do
+    # shellcheck disable=SC2086
+    says 3 'hf: belongs to another model: this run has no decoder/layer_1/' train less --init hf $data \
+        --steps 2 --layers 1 $dry
+    rm -rf less
+    # shellcheck disable=SC2086
+    says 3 'hf: belongs to another model: it has no ' train more --init hf $data --steps 2 --layers 3 $dry
+    rm -rf more
+    # shellcheck disable=SC2086
+    says 0 'vocabulary.source.size: 500 is ignored' train size --init hf $data --steps 2 \
+        --vocab-size 500 $dry
+    rm -rf size
+    # shellcheck disable=SC2086
+    says 0 'this model has no encoder/layer_1/.*, so [0-9]* of .* weights are not used' train less \
+        --init twolayers $data --steps 2 --layers 1 $dry
+    rm -rf less
+done
+# shellcheck disable=SC2086
+says 0 '^done ' train less --init hf $data --steps 2 --layers 1 --set task.init_pattern=.
 
 # A run does not need the folder any more.
 mv hf away
@@ -266,6 +308,8 @@ head -c $((size / 2)) hf/model.safetensors >cut && mv cut hf/model.safetensors
 broken 'hf/model.safetensors: .*; download the file again$'
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >hf/model.safetensors
 broken 'this is a pointer of 63 bytes in place of the file: run git lfs pull'
+LC_ALL=C sed -i 's/"F32"/"I16"/' hf/model.safetensors
+broken 'dtype I16 is not supported; convert to [^;]*$'
 rm hf/source.spm
 broken 'hf/source.spm is missing; download this file, too$'
 rm hf/model.safetensors

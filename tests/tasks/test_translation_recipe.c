@@ -237,6 +237,36 @@ static void test_translation_recipe__adopt(void **state)
     assert_true(et_recipe_has_length(&now));
 }
 
+static et_experiment tune(const et_recipe_amounts *amounts)
+{
+    et_experiment e = begin(ET_TRANSLATION_AUTO);
+    assert_ok(et_recipe_begin_finetuning(&e, &arena, error));
+    assert_ok(et_recipe_apply(&e, amounts, &arena, error));
+    return e;
+}
+
+/* Fine-tuning makes so many validations that it can stop early, however short it is and whatever
+ * they cost; under a limit of time only those that it has room for. */
+static void test_translation_recipe__validations(void **state)
+{
+    (void)state;
+    for (int64_t steps = 10; steps < 100000; steps *= 3)
+        for (double cost = 1; cost < 10000; cost *= 9) {
+            et_recipe_amounts amounts = of(3000, steps);
+            amounts.validation = cost;
+            et_experiment e = tune(&amounts);
+            assert_int_equal(e.trainer.early_stopping.patience, 3);
+            assert_in_range(steps / e.trainer.validation_interval, 5, 10);
+            assert_int_equal(e.trainer.checkpoint_interval, e.trainer.validation_interval);
+            amounts.fitting = 2;
+            e = tune(&amounts);
+            assert_in_range(e.trainer.validation_interval, steps / 2, (steps + 1) / 2);
+            amounts.fitting = 1000;
+            e = tune(&amounts);
+            assert_in_range(steps / e.trainer.validation_interval, 5, 10);
+        }
+}
+
 static void write_lines(const char *name, int count)
 {
     FILE *file = fopen(name, "w");
@@ -282,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_translation_recipe__size),
         cmocka_unit_test(test_translation_recipe__other_branches),
         cmocka_unit_test(test_translation_recipe__adopt),
+        cmocka_unit_test(test_translation_recipe__validations),
         cmocka_unit_test(test_translation_recipe__measure),
     };
     return cmocka_run_group_tests(tests, make_directory, release_arena);

@@ -6,13 +6,14 @@
 #define GROWTH     8.0  /* at most, from one that fits to the next */
 #define CLOSE      0.02 /* of the answer: no better one is sought */
 
-et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch)
+et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch, int64_t most)
 {
-    et_assert(batch > 0);
+    et_assert(batch > 0 && most >= ET_BATCH_LEAST && most <= ET_BATCH_MOST);
     return (et_batch_fit){ .budget = budget,
-                           .batch = batch < ET_BATCH_LEAST  ? ET_BATCH_LEAST
-                                    : batch > ET_BATCH_MOST ? ET_BATCH_MOST
-                                                            : batch };
+                           .most = most,
+                           .batch = batch < ET_BATCH_LEAST ? ET_BATCH_LEAST
+                                    : batch > most         ? most
+                                                           : batch };
 }
 
 /* A 32nd of it, as a power of two: batches are round numbers. */
@@ -69,14 +70,16 @@ bool et_batch_fit_note(et_batch_fit *f, uint64_t bytes, bool whole)
         f->fails = f->batch;
         f->fails_bytes = bytes;
     }
-    if (++f->tries >= TRIES_MOST || (fits && (whole || f->batch >= ET_BATCH_MOST)) ||
+    if (++f->tries >= TRIES_MOST || (fits && (whole || f->batch >= f->most)) ||
         (!fits && f->batch <= ET_BATCH_LEAST))
         return false;
-    int64_t next = (int64_t)bounded(guess(f, bytes), ET_BATCH_LEAST, ET_BATCH_MOST);
+    int64_t next = (int64_t)bounded(guess(f, bytes), ET_BATCH_LEAST, (double)f->most);
     const int64_t grain = grain_of(next);
     next = next / grain * grain;
     if (f->fits && next < f->fits + grain)
         next = f->fits + grain;
+    if (next > f->most)
+        next = f->most;
     bool close = f->fits && f->fails && (double)(f->fails - f->fits) <= CLOSE * (double)f->fits;
     if (close || next <= f->fits || (f->fails && next >= f->fails))
         return false;

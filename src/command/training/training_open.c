@@ -462,11 +462,15 @@ static et_format at_least(uint64_t bytes)
 }
 
 /* --memory: from the settings' batch on, each candidate is opened as for training; by then the data
- * that opening has read are kept in the run's directory. */
+ * that opening has read are kept in the run's directory. A recipe has chosen its batch for the
+ * data, so no larger one is tried: it would leave too few updates. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
     const et_layout *layout = et_learner_layout(t->learner);
-    et_batch_fit fit = et_batch_fit_begin(t->args->memory, layout->capacity[layout->unit]);
+    const int64_t batch = layout->capacity[layout->unit];
+    const int64_t most = t->amounts.samples && batch < ET_BATCH_MOST ? batch : ET_BATCH_MOST;
+    et_batch_fit fit =
+        et_batch_fit_begin(t->args->memory, batch, most < ET_BATCH_LEAST ? ET_BATCH_LEAST : most);
     bool more = true;
     int status = ET_OK;
     while (!status && more) {

@@ -105,15 +105,21 @@ static int time_steps(et_training *t, et_error *error)
     return status;
 }
 
-/* In addition to validations; round numbers, as people would set them. */
-static int64_t steps_that_fit(const et_training *t, double seconds)
+/* Updates in addition to validations; round numbers, as people would set them. */
+static void fit_length(et_training *t, double seconds)
 {
-    const double all = seconds * IN_TIME / t->step_seconds, one = t->amounts.validation;
+    et_recipe_amounts *a = &t->amounts;
+    const double all = seconds * IN_TIME / t->step_seconds, one = a->validation;
+    const int wanted = recipe_of(t)->validations;
     const double validations =
-        fmin(fmax(ET_RECIPE_VALIDATION * all, one), ET_RECIPE_VALIDATIONS * one);
+        wanted ? wanted * one
+               : fmin(fmax(ET_RECIPE_VALIDATION * all, one), ET_RECIPE_VALIDATIONS * one);
     const double fit = fmax(all - validations, all / 2);
     const double grain = fit >= 1000 ? 50 : fit >= 100 ? 10 : 1;
-    return (int64_t)fmax(floor(fit / grain) * grain, 1);
+    a->steps = (int64_t)fmax(floor(fit / grain) * grain, 1);
+    if (t->experiment.finetunes && a->steps > t->plan.train_steps)
+        a->steps = t->plan.train_steps;
+    a->fitting = fmax(floor((all - (double)a->steps) / fmax(one, 1)), 1);
 }
 
 int et_training_settle_length(et_training *t, bool *changed, et_error *error)
@@ -132,9 +138,9 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
         return status;
     double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
     status = take_slowest(&seconds, t->comm, error);
-    t->amounts.steps = seconds > 0 ? steps_that_fit(t, seconds) : t->plan.train_steps;
-    if (t->experiment.finetunes && t->amounts.steps > t->plan.train_steps)
-        t->amounts.steps = t->plan.train_steps;
+    t->amounts.steps = t->plan.train_steps;
+    if (seconds > 0)
+        fit_length(t, seconds);
     t->experiment.trainer.train_steps = t->amounts.steps;
     if (!status && seconds > 0)
         status = apply(t, error);

@@ -26,10 +26,12 @@ typedef struct et_recipe_amounts {
     double epochs;     /* passes over the data, if steps is 0 */
     int64_t shards;    /* equal parts of a batch, at least 1; et_recipe_apply sets it */
     double validation; /* duration of one validation, in updates; estimated; 0: no validation */
+    double fitting;    /* validations that the run's time limit has room for; 0: no limit */
     bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
 } et_recipe_amounts;
 
-/* The share of a run's time that validations may take: at least one of them, at most so many. */
+/* The share of a run's time that validations may take: at least one of them, at most so many. The
+ * recipe of fine-tuning may make as many at any cost (et_recipe.validations). */
 #define ET_RECIPE_VALIDATION  0.12
 #define ET_RECIPE_VALIDATIONS 8
 
@@ -57,6 +59,7 @@ typedef struct et_recipe {
     const char *noun;          /* a sample: "pair" */
     const et_recipe_row *rows; /* [count] */
     int count;
+    int validations; /* of a run without a time limit, whatever they cost; 0: by their share */
     /* Fills in samples, units, validation, and epochs for a run without a set length; the others
      * are 0. options: the kind's. */
     int (*measure)(const void *options, et_recipe_amounts *amounts, et_error *error);

@@ -179,13 +179,17 @@ static double batch_of(const et_recipe_amounts *amounts, double longest)
     return shards * ceil(fmax(batch / shards, longest));
 }
 
-/* Validations take a small share of the run. Arguments: rows. */
-static void set_intervals(et_recipe_value *values, const et_recipe_amounts *amounts, double steps,
-                          int summary, int validation, int checkpoint)
+/* Validations take a small share of the run. */
+static double validations_of(const et_recipe_amounts *amounts, double steps)
 {
     const double one = fmax(amounts->validation, 1);
-    const double validations =
-        clamp(floor(ET_RECIPE_VALIDATION * steps / one), 1, ET_RECIPE_VALIDATIONS);
+    return clamp(floor(ET_RECIPE_VALIDATION * steps / one), 1, ET_RECIPE_VALIDATIONS);
+}
+
+/* summary, validation, checkpoint: rows. */
+static void set_intervals(et_recipe_value *values, double steps, double validations, int summary,
+                          int validation, int checkpoint)
+{
     const double interval = fmax(ceil(steps / validations), 1);
     set(values, summary, fmax(floor(interval / 4), 1));
     set(values, validation, interval);
@@ -215,7 +219,7 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
     set(values, WARMUP, to_multiple(clamp(0.1 * steps, 1, 1000), steps > 200 ? 10 : 1));
     set(values, AVERAGE, steps > 8000 ? 0.999 : 0.998);
 
-    set_intervals(values, amounts, steps, SUMMARY, VALIDATION, CHECKPOINT);
+    set_intervals(values, steps, validations_of(amounts, steps), SUMMARY, VALIDATION, CHECKPOINT);
 }
 
 const et_recipe et_translation_recipe = {
@@ -256,7 +260,8 @@ static const char tuned_settings[] =
     "ema: {enabled: true, average_decay: 0.99}}, train_steps: 5ep, summary_interval: 100, "
     "checkpoint_interval: 500, validation_interval: 500}}";
 
-#define TUNED_PATIENCE_MAX 3 /* validations */
+#define TUNED_PATIENCE_MAX 3  /* validations */
+#define TUNED_VALIDATIONS  10 /* so many that a run can stop early */
 
 /* A model that knows the language needs few passes, most of all over a large text. */
 static int measure_tuned(const void *settings, et_recipe_amounts *amounts, et_error *error)
@@ -280,7 +285,9 @@ static void choose_tuned(const void *settings, const et_recipe_amounts *amounts,
     set(values, TUNED_DECAY, amounts->steps ? steps : -round(1000 * amounts->epochs));
     set(values, TUNED_WARMUP, round(clamp(0.05 * steps, 1, 50)));
     set(values, TUNED_AVERAGE, clamp(1 - 10 / steps, 0.9, 0.999));
-    set_intervals(values, amounts, steps, TUNED_SUMMARY, TUNED_VALIDATION, TUNED_CHECKPOINT);
+    const double validations =
+        amounts->fitting > 0 ? fmin(amounts->fitting, TUNED_VALIDATIONS) : TUNED_VALIDATIONS;
+    set_intervals(values, steps, validations, TUNED_SUMMARY, TUNED_VALIDATION, TUNED_CHECKPOINT);
     set(values, TUNED_PATIENCE, amounts->validation > 0 ? TUNED_PATIENCE_MAX : 0);
 }
 
@@ -289,6 +296,7 @@ const et_recipe et_translation_finetuning = {
     .noun = "pair",
     .rows = tuned_rows,
     .count = TUNED_COUNT,
+    .validations = TUNED_VALIDATIONS,
     .measure = measure_tuned,
     .choose = choose_tuned,
 };
