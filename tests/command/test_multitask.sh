@@ -144,7 +144,7 @@ sed 's/width: 16/width: 12/' whole/params.yaml >bent/params.yaml
 says 3 'bent/params.yaml does not match .*task.model.mlp.width is 12, but was 16' \
     evaluate bent --task kinds
 cp whole/params.yaml bent
-sed 's/standardize/scale/' whole/task_1/features.yaml >bent/task_1/features.yaml
+sed 's/clip/scale/' whole/task_1/features.yaml >bent/task_1/features.yaml
 says 3 'bent/task_1/features.yaml' evaluate bent --task kinds
 says 3 'bent/task_1/features.yaml' predict bent --task kinds
 
@@ -301,7 +301,7 @@ says 0 '^done  *61 steps' train --config changed.yaml again --set trainer.train_
 sed 's/flat/oval/' t.csv >elsewhere.csv
 says 3 'task kinds: .*elsewhere.csv' train --config changed.yaml again --set trainer.train_steps=62
 # A task's files are its checkpoint's.
-sed 's/standardize/scale/' broken/task_1/features.yaml >features.yaml
+sed 's/clip/scale/' broken/task_1/features.yaml >features.yaml
 cp features.yaml broken/task_1/features.yaml
 says 3 'task kinds: .*task_1/features.yaml' train broken --steps 80
 says 3 'task_1/features.yaml' inspect broken

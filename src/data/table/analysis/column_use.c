@@ -339,6 +339,9 @@ static void print_use(et_strbuf *out, const et_column_use *use, const et_column_
             print_transform(out, use, (et_transform)type, m);
             between = "; ";
         }
+    if (m && m->missing && m->count)
+        et_strbuf_printf(out, "; %s of %s missing", et_format_count(m->missing).text,
+                         et_format_count(m->count + m->missing).text);
     if (use->format.notation && use->transforms)
         et_strbuf_printf(out, " (written like %s%s%s)", ET_NOTATION_EXAMPLE(use->format));
 }
