@@ -412,8 +412,8 @@ static void fit_clip(et_fitted *fitted, const et_fitting *with)
     }
     const double middle = quantile_at(m, 0.5);
     const double far = CLIP_FROM * (quantile_at(m, 0.75) - quantile_at(m, 0.25));
-    const bool spread = far > 0 && isfinite(far);
-    if (spread && !(m->max - middle <= far && middle - m->min <= far)) {
+    const bool spans = far > 0 && isfinite(far);
+    if (spans && !(m->max - middle <= far && middle - m->min <= far)) {
         fit_line(fitted, with);
         fit_clipped(fitted, m, middle, far);
     } else if (m->has_moments) {
@@ -422,7 +422,7 @@ static void fit_clip(et_fitted *fitted, const et_fitting *with)
         fit_robust(fitted, with);
     }
     const double most = fmax(m->max - fitted->offset, fitted->offset - m->min);
-    fitted->bend = spread ? fmax(far / fitted->divisor, CLIP_LEAST) : most / fitted->divisor;
+    fitted->bend = spans ? fmax(far / fitted->divisor, CLIP_LEAST) : most / fitted->divisor;
     if (!(fitted->span > 0))
         fitted->bend = 1;
 }
