@@ -75,6 +75,7 @@ same() {
 interrupted=0
 for round in KILL:0.3 INT:0.1 INT:0.05 INT:0 INT:0.2 KILL:0.6; do
     code=0 signal=${round%:*}
+    : >out # the line of the round before is none of this one
     "$etude" train stopped --experiment tabular/auto --target kind --data t.csv --epochs 1 >out 2>&1 &
     process=$!
     while [ $signal = INT ] && ! grep -q '^candidates ' out && kill -0 $process 2>/dev/null; do
