@@ -27,8 +27,9 @@ awk 'BEGIN {
     }
 }' >train.csv
 cut -d, -f2- train.csv >learn.csv
-"$etude" train --experiment tabular/mlp --data learn.csv --target kind run --steps 40 >log 2>&1 ||
-    { cat log >&2; fail "no model"; }
+# Without clip, so that a row of huge numbers has no scores.
+"$etude" train --experiment tabular/mlp --data learn.csv --target kind run --steps 40 \
+    --set task.features.numeric=standardize >log 2>&1 || { cat log >&2; fail "no model"; }
 cut -d, -f1-4 train.csv >rows.csv
 "$etude" predict run <rows.csv >expected.jsonl
 "$etude" predict run --output-format csv <rows.csv >expected.csv
