@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -51,6 +52,7 @@ static void close_members(members *m)
 /* Length of the name of a candidate; 0: another file. */
 static size_t candidate_length(const char *file)
 {
+    et_assert(file);
     const size_t length = strlen(file), end = sizeof SETTINGS - 1;
     return length > end && !strcmp(file + length - end, SETTINGS) ? length - end : 0;
 }

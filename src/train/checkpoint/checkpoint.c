@@ -512,32 +512,32 @@ static void swap_texts(et_checkpoints *self)
     self->held.info = info;
 }
 
-bool et_checkpoints_may_hold(const et_checkpoints *self)
+bool et_checkpoints_may_hold(const et_checkpoints *checkpoints)
 {
-    return !et_state_ranks(self->state) && !self->inside.waits &&
-           elements(self) <= ET_CHECKPOINT_HELD_MAX;
+    return !et_state_ranks(checkpoints->state) && !checkpoints->inside.waits &&
+           elements(checkpoints) <= ET_CHECKPOINT_HELD_MAX;
 }
 
-int et_checkpoints_hold_best(et_checkpoints *self, int64_t step, const et_value *metrics,
+int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error)
 {
-    sane(self);
-    et_assert(et_checkpoints_may_hold(self));
+    sane(checkpoints);
+    et_assert(et_checkpoints_may_hold(checkpoints));
     int status = check_step(step, error);
     if (!status)
-        status = et_checkpoints_wait(self, error);
+        status = et_checkpoints_wait(checkpoints, error);
     if (!status)
-        status = open_held(self, error);
+        status = open_held(checkpoints, error);
     if (!status)
-        status = print_info(self, step, metrics, error);
+        status = print_info(checkpoints, step, metrics, error);
     if (!status)
-        status = print_state(self, error);
+        status = print_state(checkpoints, error);
     if (status)
         return status;
-    copy_arrays(self);
-    swap_texts(self);
-    self->held.step = step;
-    self->held.full = true;
+    copy_arrays(checkpoints);
+    swap_texts(checkpoints);
+    checkpoints->held.step = step;
+    checkpoints->held.full = true;
     return ET_OK;
 }
 
@@ -554,20 +554,20 @@ static int start_held(et_checkpoints *self, et_error *error)
     return launch(self, false, error);
 }
 
-int et_checkpoints_save_held(et_checkpoints *self, et_error *error)
+int et_checkpoints_save_held(et_checkpoints *checkpoints, et_error *error)
 {
-    const int64_t step = self->held.step;
+    const int64_t step = checkpoints->held.step;
     et_error reason = ET_ERROR_INIT;
-    sane(self);
-    et_assert(self->held.full);
-    int status = et_checkpoints_wait(self, error);
+    sane(checkpoints);
+    et_assert(checkpoints->held.full);
+    int status = et_checkpoints_wait(checkpoints, error);
     if (status)
         return status;
-    self->held.full = false;
-    swap_texts(self);
-    status = start_held(self, &reason);
+    checkpoints->held.full = false;
+    swap_texts(checkpoints);
+    status = start_held(checkpoints, &reason);
     if (et_checkpoints_tries_again(step, status, &reason))
-        status = start_held(self, &reason);
+        status = start_held(checkpoints, &reason);
     return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
 }
 
