@@ -6,17 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/values/json.h"
-#include "base/values/value.h"
 #include "command/session.h"
+#include "command/training/series/series_log.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-#define LOG_MAX  ((size_t)1 << 20)
 #define SETTINGS ".yaml"
 
 typedef struct members {
@@ -84,20 +81,6 @@ static const char *last_training(const members *m, const char *name, size_t leng
     return last;
 }
 
-/* "done", "left out", or NULL: the record does not have the candidate. */
-static const char *recorded(members *m, const char *text, size_t all, const char *name,
-                            size_t length)
-{
-    const char *line = text, *end, *found = NULL, *candidate;
-    et_value *value;
-    for (; (end = memchr(line, '\n', (size_t)(text + all - line))) != NULL; line = end + 1)
-        if (!et_json_parse(&value, &m->arena, line, (size_t)(end - line), ET_SERIES_LOG, NULL) &&
-            !et_value_read_string(value, "candidate", &candidate, NULL) &&
-            strlen(candidate) == length && !strncmp(candidate, name, length))
-            found = et_value_get(value, "left_out") ? "left out" : "done";
-    return found;
-}
-
 bool et_series_is_unfinished(const char *model_dir)
 {
     return et_file_exists_in(model_dir, ET_SERIES_FOLDER) &&
@@ -127,34 +110,45 @@ const char *et_series_reason(const char *model_dir)
     return reason;
 }
 
-static void describe_one(et_strbuf *out, const members *m, const char *name, size_t length,
-                         const char *record)
+/* The candidates by name, as train has them. */
+static et_series_run list_candidates(members *m)
 {
-    const char *training = record ? NULL : last_training(m, name, length);
-    et_strbuf_append(out, out->length ? "; " : "");
-    et_strbuf_append_bytes(out, name, length);
+    et_series_candidate *all = et_arena_array(&m->arena, (size_t)m->count + 1, sizeof *all);
+    et_series_run run = { .candidate = all };
+    for (int i = 0; all && i < m->count; i++) {
+        const char *file = m->items[i]->d_name;
+        const size_t length = candidate_length(file);
+        const char *name = length ? et_arena_printf(&m->arena, "%.*s", (int)length, file) : NULL;
+        if (name)
+            all[run.count++] = (et_series_candidate){ .name = name };
+    }
+    return run;
+}
+
+static void describe_one(et_strbuf *out, const members *m, const char *name,
+                         const et_series_entry *entry)
+{
+    const bool over = entry->done || entry->left_out;
+    const char *training = over ? NULL : last_training(m, name, strlen(name));
+    et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", name);
     if (training)
-        et_strbuf_printf(out, ": in training (%s/%s)", m->folder, training);
+        et_strbuf_printf(out, "in training (%s/%s)", m->folder, training);
     else
-        et_strbuf_printf(out, ": %s", record ? record : "not begun");
+        et_strbuf_append(out, entry->done ? "done" : entry->left_out ? "left out" : "not begun");
 }
 
 void et_series_describe(et_strbuf *out, const char *model_dir)
 {
     members m;
-    char *text = NULL;
-    size_t all = 0;
-    const bool open = open_members(&m, model_dir);
+    et_series_log log = { .item = NULL };
+    open_members(&m, model_dir);
+    const et_series_run run = list_candidates(&m);
     const char *path = et_arena_printf(&m.arena, "%s/" ET_SERIES_LOG, model_dir);
-    if (path && et_file_read(&text, &all, path, LOG_MAX, NULL))
-        text = NULL;
-    for (int i = 0; open && i < m.count; i++) {
-        const char *name = m.items[i]->d_name;
-        const size_t length = candidate_length(name);
-        if (length)
-            describe_one(out, &m, name, length,
-                         text ? recorded(&m, text, all, name, length) : NULL);
-    }
-    et_free(text);
+    /* Of a damaged log, what comes before the damage. */
+    if (path && run.count)
+        (void)et_series_log_open(&log, path, &run, NULL);
+    for (int i = 0; log.item && i < run.count; i++)
+        describe_one(out, &m, run.candidate[i].name, &log.item[i]);
+    et_series_log_close(&log);
     close_members(&m);
 }
