@@ -118,7 +118,7 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
  *   % differ, integers that number the rows), except whether such values are missing. */
 typedef struct et_feature_choice {
-    et_transform numeric;  /* 0: clip; standardize, quantile, scale, robust. If the metadata has not
+    et_transform numeric;  /* 0: clip; standardize, quantile, scale, robust. If the metadata lacks
                               what it needs: the next of clip, standardize, scale, identity */
     et_transform discrete; /* 0: embed; one-hot */
     et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:

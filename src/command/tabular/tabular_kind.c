@@ -185,7 +185,7 @@ static void describe_split(const et_tabular_task *task)
     if (o->n_splits)
         snprintf(part, sizeof part, "fold %lld of %lld", (long long)o->fold + 1,
                  (long long)o->n_splits);
-    else /* whole groups and times are not the part that was asked for */
+    else /* of whole groups or equal times, not the share that was asked for */
         snprintf(part, sizeof part, share < 10 ? "%.2g %%" : "%.0f %%", share);
     et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows, part,
                  how);
