@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -35,6 +36,23 @@ const char *et_emit_count(et_onnx *to, const char *rows)
     const int64_t axis = 1;
     return et_onnx_call(to, "ReduceSum", et_emit_cast(to, rows, ET_ONNX_I64),
                         et_onnx_ints(to, &axis, 1));
+}
+
+const char *et_emit_with_each(const et_emitting *e, const char *op, const char *x, size_t member)
+{
+    double *all = et_alloc((size_t)e->count, sizeof *all);
+    for (int i = 0; all && i < e->count; i++)
+        memcpy(&all[i], (const char *)e->fitted[i] + member, sizeof *all);
+    const char *y = et_onnx_call(e->to, op, x, all ? et_onnx_doubles(e->to, all, e->count) : NULL);
+    et_free(all);
+    return y;
+}
+
+const char *et_emit_deviation(const et_emitting *e)
+{
+    const char *y = et_emit_with_each(e, "Sub", e->x, offsetof(et_fitted, offset));
+    y = et_emit_with_each(e, "Div", y, offsetof(et_fitted, divisor));
+    return et_emit_with_each(e, "Mul", y, offsetof(et_fitted, span));
 }
 
 /* ---- quantiles ---- */

@@ -14,6 +14,11 @@ const char *et_emit_count(et_onnx *to, const char *rows);
 /* Rows of float32 columns: 1 at index, int64 [rows, 1], else 0. */
 const char *et_emit_one_hot(et_onnx *to, const char *index, int64_t columns);
 
+/* Node op of x and a number of each of fitted, member: its offset. */
+const char *et_emit_with_each(const et_emitting *e, const char *op, const char *x, size_t member);
+/* (x - offset) / divisor * span */
+const char *et_emit_deviation(const et_emitting *e);
+
 /* The place of x, float64 [rows, 1], among the points of fitted, of which two differ: 0..1, as the
  * transform quantile has it. */
 const char *et_emit_portion(et_onnx *to, const et_fitted *fitted, const char *x);

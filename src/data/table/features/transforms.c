@@ -5,7 +5,7 @@
  *
  * standardize, scale and identity are one line, base + (x - offset) / divisor * span. A constant
  * column has span 0, so nothing is divided by zero. */
-#include "data/table/features/transforms.h"
+#include "data/table/features/transforms_private.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "data/table/features/emit.h"
 #include "data/table/features/label_yes.h"
@@ -26,15 +25,6 @@
 #define STD_MIN DBL_EPSILON
 /* Classes that are numbers in a range, without entries. */
 #define RANGE_CLASSES_MAX 65536
-/* As scikit-learn's QuantileTransformer: the normal's quantile at 1e-7. */
-#define NORMAL_END 5.199337582605575
-/* What no value of robust reaches, on either side of 0. */
-#define ROBUST_MOST 3
-/* How far clip leaves values as they are: so many distances of the quartiles, beyond which an
- * exponential distribution has 1 of 300 values; and at least so many deviations. */
-#define CLIP_FROM  5
-#define CLIP_LEAST 4
-
 /* ---- what fits share ---- */
 
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
@@ -60,22 +50,20 @@ static const char **columns(et_fitted *fitted, const et_fitting *with, int64_t w
     return names;
 }
 
-static void one_column(et_fitted *fitted, const et_fitting *with)
+void et_fit_one_column(et_fitted *fitted, const et_fitting *with)
 {
     const char **names = columns(fitted, with, 1);
     if (names)
         names[0] = with->name;
 }
 
-/* The initial line: x itself. */
-static void fit_line(et_fitted *fitted, const et_fitting *with)
+void et_fit_line(et_fitted *fitted, const et_fitting *with)
 {
-    one_column(fitted, with);
+    et_fit_one_column(fitted, with);
     fitted->divisor = fitted->span = 1;
 }
 
-/* The metadata of the field is not enough. */
-static void lacks(const et_fitting *with, const char *what)
+void et_fitting_lacks(const et_fitting *with, const char *what)
 {
     const et_column_metadata *m = with->metadata;
     if (!m->count && m->missing)
@@ -101,7 +89,7 @@ static const et_dictionary *entries(const et_fitting *with)
         return NULL;
     }
     if (m->entry_count < 1 || (least && !m->counts)) {
-        lacks(with, m->entry_count < 1 ? "entries" : "counts");
+        et_fitting_lacks(with, m->entry_count < 1 ? "entries" : "counts");
         return NULL;
     }
     const char **kept = et_arena_array(with->arena, (size_t)m->entry_count, sizeof *kept);
@@ -114,16 +102,18 @@ static const et_dictionary *entries(const et_fitting *with)
 
 /* ---- what applying shares ---- */
 
-static int not_finite(double x, et_error *error)
+int et_fitted_points_below(const et_fitted *f, double x, bool or_equal)
 {
-    return et_fail(error, ET_EDATA, "%g is too large for float32: correct it", x);
-}
-
-static int put_number(void *to, double x, double of, et_error *error)
-{
-    float value = (float)x;
-    memcpy(to, &value, sizeof value);
-    return isfinite(value) ? ET_OK : not_finite(of, error);
+    int low = 0, high = f->points;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        double p = f->point[middle];
+        if (or_equal ? p <= x : p < x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static void clear_columns(const et_fitted *fitted, void *to)
@@ -199,44 +189,26 @@ static const char *refuse(et_emitting *e, const char *why)
     return NULL;
 }
 
-/* Node op of x and a number of each of fitted, member: its offset. */
-static const char *with_each(const et_emitting *e, const char *op, const char *x, size_t member)
-{
-    double *all = et_alloc((size_t)e->count, sizeof *all);
-    for (int i = 0; all && i < e->count; i++)
-        memcpy(&all[i], (const char *)e->fitted[i] + member, sizeof *all);
-    const char *y = et_onnx_call(e->to, op, x, all ? et_onnx_doubles(e->to, all, e->count) : NULL);
-    et_free(all);
-    return y;
-}
-
 /* ---- lines: identity, scale, standardize ---- */
 
 static void fit_identity(et_fitted *fitted, const et_fitting *with)
 {
-    fit_line(fitted, with);
+    et_fit_line(fitted, with);
 }
 
 static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     double x = value->number;
     if (value->missing)
-        return put_number(to, f->missing, 0, error);
-    return put_number(to, f->base + (x - f->offset) / f->divisor * f->span, x, error);
-}
-
-/* (x - offset) / divisor * span */
-static const char *emit_deviation(const et_emitting *e)
-{
-    const char *y = with_each(e, "Sub", e->x, offsetof(et_fitted, offset));
-    y = with_each(e, "Div", y, offsetof(et_fitted, divisor));
-    return with_each(e, "Mul", y, offsetof(et_fitted, span));
+        return et_put_number(to, f->missing, 0, error);
+    return et_put_number(to, f->base + (x - f->offset) / f->divisor * f->span, x, error);
 }
 
 static const char *emit_line(et_emitting *e)
 {
-    return et_emit_cast(e->to, with_each(e, "Add", emit_deviation(e), offsetof(et_fitted, base)),
-                        ET_ONNX_F32);
+    return et_emit_cast(
+        e->to, et_emit_with_each(e, "Add", et_emit_deviation(e), offsetof(et_fitted, base)),
+        ET_ONNX_F32);
 }
 
 #define emit_identity    emit_line
@@ -253,9 +225,9 @@ static void fit_scale(et_fitted *fitted, const et_fitting *with)
     const et_column_metadata *m = with->metadata;
     bool usual = with->spec->minimum == 0 && with->spec->maximum == 0;
     double low = usual ? 0 : with->spec->minimum, high = usual ? 1 : with->spec->maximum;
-    fit_line(fitted, with);
+    et_fit_line(fitted, with);
     if (!m->has_range) {
-        lacks(with, "min and max");
+        et_fitting_lacks(with, "min and max");
         return;
     }
     bool constant = !(m->min < m->max) || !isfinite(m->max - m->min);
@@ -271,12 +243,12 @@ static int apply_scale(const et_fitted *f, const et_reading *value, void *to, et
     return apply_line(f, value, to, error);
 }
 
-static void fit_standardize(et_fitted *fitted, const et_fitting *with)
+void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
-    fit_line(fitted, with);
+    et_fit_line(fitted, with);
     if (!m->has_moments) {
-        lacks(with, "mean and std");
+        et_fitting_lacks(with, "mean and std");
         return;
     }
     bool constant =
@@ -291,11 +263,11 @@ static int apply_standardize(const et_fitted *f, const et_reading *value, void *
     return apply_line(f, value, to, error);
 }
 
-/* ---- other numbers: log, quantile, missing ---- */
+/* ---- other numbers: log, missing; quantile, robust and clip: see transforms_quantiles.c ---- */
 
 static void fit_log(et_fitted *fitted, const et_fitting *with)
 {
-    one_column(fitted, with);
+    et_fit_one_column(fitted, with);
 }
 
 static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_error *error)
@@ -303,12 +275,12 @@ static int apply_log(const et_fitted *f, const et_reading *value, void *to, et_e
     (void)f;
     double x = value->number;
     if (value->missing)
-        return put_number(to, 0, 0, error);
+        return et_put_number(to, 0, 0, error);
     if (x <= -1)
         return et_fail(
             error, ET_EDATA,
             "ln(x + 1) of %g is not a number: correct the value, or choose another transform", x);
-    return put_number(to, log1p(x), x, error);
+    return et_put_number(to, log1p(x), x, error);
 }
 
 /* ln(u) - ((u - 1) - x) / u with u = x + 1 has log1p's precision. */
@@ -322,205 +294,6 @@ static const char *emit_log(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-static void fit_quantile(et_fitted *fitted, const et_fitting *with)
-{
-    const et_column_metadata *m = with->metadata;
-    int n = m->quantile_count;
-    one_column(fitted, with);
-    if (n < 2) {
-        lacks(with, "quantiles");
-        return;
-    }
-    double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
-    for (int i = 0; points && i < n; i++) {
-        points[i] = m->quantiles[i];
-        et_assert(isfinite(points[i]) && (!i || points[i - 1] <= points[i])); /* metadata.h */
-    }
-    fitted->point = points;
-    fitted->points = n;
-}
-
-/* The value at a portion p of the metadata's quantiles, between two of them by a line. */
-static double quantile_at(const et_column_metadata *m, double p)
-{
-    const double at = p * (m->quantile_count - 1), low = floor(at);
-    const double *q = m->quantiles + (int)low;
-    return at == low ? q[0] : q[0] + (at - low) * (q[1] - q[0]);
-}
-
-static void fit_robust(et_fitted *fitted, const et_fitting *with)
-{
-    const et_column_metadata *m = with->metadata;
-    fit_line(fitted, with);
-    if (m->quantile_count < 2) {
-        lacks(with, "quantiles");
-        return;
-    }
-    const double middle = quantile_at(m, 0.75) - quantile_at(m, 0.25);
-    const double all = quantile_at(m, 1) - quantile_at(m, 0);
-    fitted->offset = quantile_at(m, 0.5);
-    fitted->divisor = middle > 0 ? middle : all > 0 ? all / 2 : 1;
-    fitted->span = middle > 0 || all > 0 ? 1 : 0;
-    if (!isfinite(fitted->divisor))
-        lacks(with, "finite range of values");
-}
-
-/* A typing error, however large, is at most 3. The root is of a number that may be infinite. */
-static int apply_robust(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    const double x = value->number;
-    const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
-    return put_number(to, z / hypot(1, z / ROBUST_MOST), x, error);
-}
-
-/* A z beyond LARGE has the same root as LARGE; an infinite one gives NaN. */
-static const char *emit_robust(et_emitting *e)
-{
-    const double LARGE = 1e150;
-    et_onnx *to = e->to;
-    const char *all = emit_deviation(e);
-    const char *z = et_onnx_call(to, "Max", et_emit_number(to, -LARGE),
-                                 et_onnx_call(to, "Min", et_emit_number(to, LARGE), all));
-    const char *third = et_onnx_call(to, "Div", z, et_emit_number(to, ROBUST_MOST));
-    const char *root =
-        et_onnx_call(to, "Add", et_emit_number(to, 1), et_onnx_call(to, "Mul", third, third));
-    const char *y = et_onnx_call(to, "Div", z, et_onnx_call(to, "Sqrt", root));
-    y = et_onnx_call(to, "Add", y, et_onnx_call(to, "Sub", all, all));
-    return et_emit_cast(to, y, ET_ONNX_F32);
-}
-
-/* Mean and deviation of the quantiles, each at most `far` from the middle. */
-static void fit_clipped(et_fitted *fitted, const et_column_metadata *m, double middle, double far)
-{
-    double mean = 0, square = 0;
-    for (int i = 0; i < m->quantile_count; i++) {
-        const double d = fmax(-far, fmin(m->quantiles[i] - middle, far)), before = d - mean;
-        mean += before / (i + 1);
-        square += before * (d - mean);
-    }
-    fitted->offset = middle + mean;
-    fitted->divisor = sqrt(square / m->quantile_count);
-}
-
-static void fit_clip(et_fitted *fitted, const et_fitting *with)
-{
-    const et_column_metadata *m = with->metadata;
-    if (m->quantile_count < 2 || !m->has_range) {
-        one_column(fitted, with);
-        lacks(with, m->has_range ? "quantiles" : "min and max");
-        return;
-    }
-    const double middle = quantile_at(m, 0.5);
-    const double far = CLIP_FROM * (quantile_at(m, 0.75) - quantile_at(m, 0.25));
-    const bool spans = far > 0 && isfinite(far);
-    if (spans && !(m->max - middle <= far && middle - m->min <= far)) {
-        fit_line(fitted, with);
-        fit_clipped(fitted, m, middle, far);
-    } else if (m->has_moments) {
-        fit_standardize(fitted, with);
-    } else {
-        fit_robust(fitted, with);
-    }
-    const double most = fmax(m->max - fitted->offset, fitted->offset - m->min);
-    fitted->bend = spans ? fmax(far / fitted->divisor, CLIP_LEAST) : most / fitted->divisor;
-    if (!(fitted->span > 0))
-        fitted->bend = 1;
-}
-
-/* z, of |z| > t: 2 t - t^2 / |z| with z's sign. So a typing error, however large, is at most twice
- * as far away as the last value on the line. */
-static int apply_clip(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    const double x = value->number;
-    const double z = value->missing ? 0 : (x - f->offset) / f->divisor * f->span;
-    const double r = f->bend / fmax(fabs(z), f->bend);
-    return put_number(to, z * r * (2 - r), x, error);
-}
-
-static const char *emit_clip(et_emitting *e)
-{
-    et_onnx *to = e->to;
-    const char *z = emit_deviation(e), *size = et_onnx_call(to, "Abs", z);
-    const char *inverse = with_each(e, "Max", size, offsetof(et_fitted, bend));
-    inverse = with_each(e, "Div", inverse, offsetof(et_fitted, bend));
-    const char *r = et_onnx_call(to, "Div", et_emit_number(to, 1), inverse);
-    const char *factor =
-        et_onnx_call(to, "Mul", r, et_onnx_call(to, "Sub", et_emit_number(to, 2), r));
-    return et_emit_cast(to, et_onnx_call(to, "Mul", z, factor), ET_ONNX_F32);
-}
-
-/* How many points are below x, or not above it. */
-static int points_below(const et_fitted *f, double x, bool or_equal)
-{
-    int low = 0, high = f->points;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        double p = f->point[middle];
-        if (or_equal ? p <= x : p < x)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Where x is among the quantiles, 0..1. Of several that are equal to it, the middle. */
-static double portion(const et_fitted *f, double x)
-{
-    int last = f->points - 1, from = points_below(f, x, false), to = points_below(f, x, true) - 1;
-    if (from <= to)
-        return (from + to) / (2.0 * last);
-    if (from == 0 || to == last)
-        return from == 0 ? 0 : 1;
-    et_assert(to == from - 1);
-    double low = f->point[to], high = f->point[from];
-    return (to + (x - low) / (high - low)) / last;
-}
-
-static int apply_quantile(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    if (value->missing || f->point[0] == f->point[f->points - 1])
-        return put_number(to, 0, 0, error);
-    double p = portion(f, value->number), z = NORMAL_END;
-    if (p <= 0)
-        z = -NORMAL_END;
-    else if (p < 1)
-        z = fmax(-NORMAL_END, fmin(NORMAL_END, et_normal_quantile(p)));
-    return put_number(to, z, value->number, error);
-}
-
-/* Portions of all, float64 [rows, count]; a constant column has the middle, which gives 0. */
-static const char *emit_portions(const et_emitting *e)
-{
-    const char **parts = et_alloc_zero((size_t)e->count, sizeof *parts), *y = NULL;
-    for (int i = 0; parts && i < e->count; i++) {
-        const et_fitted *f = e->fitted[i];
-        const int64_t at = i;
-        const char *x = et_onnx_call(e->to, "Gather", e->x, et_onnx_ints(e->to, &at, 1));
-        et_onnx_set_int(e->to, "axis", 1);
-        parts[i] = f->point[0] < f->point[f->points - 1]
-                       ? et_emit_portion(e->to, f, x)
-                       : et_onnx_call(e->to, "Add", et_emit_number(e->to, 0.5),
-                                      et_onnx_call(e->to, "Mul", x, et_emit_number(e->to, 0)));
-    }
-    y = parts ? et_onnx_node(e->to, "Concat", parts, e->count) : NULL;
-    et_onnx_set_int(e->to, "axis", 1);
-    et_free(parts);
-    return y;
-}
-
-static const char *emit_quantile(et_emitting *e)
-{
-    et_onnx *to = e->to;
-    const char *low = et_emit_number(to, -NORMAL_END), *high = et_emit_number(to, NORMAL_END);
-    const char *p = emit_portions(e), *z = et_normal_quantile_emit(to, p);
-    z = et_onnx_call(to, "Max", low, et_onnx_call(to, "Min", high, z));
-    z = et_onnx_call(to, "Where", et_onnx_call(to, "Less", p, et_emit_number(to, 1)), z, high);
-    z = et_onnx_call(to, "Where", et_onnx_call(to, "LessOrEqual", p, et_emit_number(to, 0)), low,
-                     z);
-    return et_emit_cast(to, z, ET_ONNX_F32);
-}
-
 static void fit_missing(et_fitted *fitted, const et_fitting *with)
 {
     const char **names = columns(fitted, with, 1);
@@ -531,7 +304,7 @@ static void fit_missing(et_fitted *fitted, const et_fitting *with)
 static int apply_missing(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     (void)f;
-    return put_number(to, value->missing, 0, error);
+    return et_put_number(to, value->missing, 0, error);
 }
 
 static const char *emit_missing(et_emitting *e)
@@ -575,7 +348,7 @@ static int apply_bucketize(const et_fitted *f, const et_reading *value, void *to
     (void)error;
     clear_columns(f, to);
     for (size_t i = 0; i < count_of(value); i++)
-        put_one(to, points_below(f, value_at(value, i)->number, true));
+        put_one(to, et_fitted_points_below(f, value_at(value, i)->number, true));
     return ET_OK;
 }
 
@@ -695,7 +468,7 @@ static const char *emit_one_hot(et_emitting *e)
 
 static void fit_embed(et_fitted *fitted, const et_fitting *with)
 {
-    one_column(fitted, with);
+    et_fit_one_column(fitted, with);
     fitted->labels = entries(with);
     fitted->cardinality = (fitted->labels ? (int64_t)et_dictionary_count(fitted->labels) : 0) + 2;
     fitted->unknown = fitted->cardinality - 2;
@@ -715,7 +488,7 @@ static const char *emit_embed(et_emitting *e)
 
 static void fit_hash(et_fitted *fitted, const et_fitting *with)
 {
-    one_column(fitted, with);
+    et_fit_one_column(fitted, with);
     fitted->cardinality = with->spec->buckets + 1;
     fitted->unknown = with->spec->buckets; /* the id of a missing value: no value is unknown */
 }
@@ -812,7 +585,7 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
 static void fit_values(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
-    fit_line(fitted, with);
+    et_fit_line(fitted, with);
     if (!with->exact || !m->has_moments || !isfinite(m->mean))
         return;
     fitted->offset = m->mean;
@@ -881,7 +654,7 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
 
 static void fit_weight(et_fitted *fitted, const et_fitting *with)
 {
-    one_column(fitted, with);
+    et_fit_one_column(fitted, with);
 }
 
 static int apply_weight(const et_fitted *f, const et_reading *value, void *to, et_error *error)
@@ -893,14 +666,14 @@ static int apply_weight(const et_fitted *f, const et_reading *value, void *to, e
     if (value->number < 0)
         return et_fail(error, ET_EDATA, "a weight of %g: give a number of at least 0",
                        value->number);
-    return put_number(to, value->number, value->number, error);
+    return et_put_number(to, value->number, value->number, error);
 }
 
 /* ---- a numeric target as it was written ---- */
 
 static void fit_written(et_fitted *fitted, const et_fitting *with)
 {
-    fit_line(fitted, with);
+    et_fit_line(fitted, with);
     fitted->width = sizeof(double) / sizeof(float);
     fitted->column = NULL;
 }
@@ -952,6 +725,17 @@ static const char *emit_words(et_emitting *e)
 }
 
 /* ---- the table ---- */
+
+#define fit_standardize et_fit_standardize
+#define fit_quantile    et_fit_quantile
+#define apply_quantile  et_apply_quantile
+#define emit_quantile   et_emit_quantile
+#define fit_robust      et_fit_robust
+#define apply_robust    et_apply_robust
+#define emit_robust     et_emit_robust
+#define fit_clip        et_fit_clip
+#define apply_clip      et_apply_clip
+#define emit_clip       et_emit_clip
 
 #define fit_none    NULL
 #define apply_none  NULL
