@@ -20,7 +20,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
-#include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -28,6 +27,7 @@
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer.h"
+#include "tasks/tabular/folds/candidates.h"
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/pack/members.h"
@@ -38,61 +38,6 @@
 #include "train/run/run_names.h"
 
 #define ROUNDS 32
-
-/* Rows up to which tabular/auto trains on folds, and how many. */
-#define FEW_ROWS  2000
-#define FEW_FOLDS 5
-
-/* A pass of a small table takes less time than a checkpoint, which waits for the disk. */
-#define SELDOM "checkpoint_interval: 25ep"
-
-/* In order of training. cost: microseconds for a row that is learned, in all passes, as on Adult
- * and California housing with two cores of 2023. Of the two features of numbers each reads one.
- * RealMLP is best before its 64th pass there. Its smoothed labels are better for accuracy alone,
- * but its probabilities are averaged here. Batches of few rows are all its time on a small table. A
- * pack chooses its ensemble on the rows that are held out, so folds have none; it is of few
- * members, and in the precision of the whole. Its passes, each of this cost, are a share of the
- * budget. */
-static const struct {
-    const char *experiment;
-    double cost;
-    const char *ignores;
-    const char *defaults; /* in YAML, as the others: of the run; NULL: none */
-    const char *trainer, *task;
-    const char *small, *classes; /* of the task, for a small table and for classes */
-    bool always;                 /* whatever the budget */
-    bool pack;                   /* not on folds, nor for targets that it does not learn */
-} candidates[] = {
-    { .experiment = "tabular/linear", .cost = 20, .ignores = "X_robust", .always = true },
-    { .experiment = "tabular/mlp", .cost = 250, .ignores = "X_robust", .always = true },
-    { .experiment = "tabular/realmlp",
-      .cost = 900,
-      .ignores = "X",
-      .trainer = "train_steps: 64ep, ",
-      .small = "train_data: {batch_size: 32}, ",
-      .classes = "label_smoothing: 0" },
-    { .experiment = "tabular/pack",
-      .cost = 140,
-      .ignores = "X",
-      .defaults = "runtime: {mixed_precision_dtype: float32}, ",
-      .task = "model: {pack: {members: 8}}, ",
-      .pack = true },
-    { .experiment = "tabular/tabm", .cost = 11000, .ignores = "X_robust" },
-};
-
-/* Seconds for all trainings, if nobody says how many. */
-#define USUAL_BUDGET 120
-
-/* Of a pack: its share of the budget, and passes that it needs and that are enough. */
-#define PACK_SHARE  0.35
-#define PACK_LEAST  8
-#define PACK_PASSES 400
-/* Seconds that each training takes whatever its rows: start, graph and files. */
-#define START 0.2
-/* A row of more columns costs more. */
-#define USUAL_COLUMNS 14
-
-enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* A training that is done. */
 typedef struct trained {
@@ -137,15 +82,10 @@ static selection *downcast(et_series_run *run)
 
 /* ---- what is trained ---- */
 
-static bool is_auto(const char *experiment)
-{
-    return !strcmp(experiment, ET_TABULAR_AUTO);
-}
-
 static bool wanted(const char *experiment, const void *options)
 {
     const et_tabular_options *o = options;
-    return is_auto(experiment) || (o->n_splits && o->fold < 0);
+    return et_candidates_is_auto(experiment) || (o->n_splits && o->fold < 0);
 }
 
 /* Only a search has settings that it chose by itself. */
@@ -161,153 +101,16 @@ static void adopt(void *options, const void *kept)
         o->budget = was->budget;
 }
 
-static const char *candidate_at(const char *experiment, const void *options, int i)
-{
-    const et_tabular_options *o = options;
-    if (!is_auto(experiment))
-        return i ? NULL : experiment;
-    const size_t labels = o->target.count > 1 ? o->target.count : 0;
-    const bool packs = !o->n_splits && et_pack_learns(labels, o->quantile_levels.count);
-    for (int k = 0; k < CANDIDATES; k++)
-        if ((packs || !candidates[k].pack) && i-- == 0)
-            return candidates[k].experiment;
-    return NULL;
-}
-
-static int find_candidate(const char *experiment)
-{
-    int k = 0;
-    while (k < CANDIDATES && strcmp(candidates[k].experiment, experiment) != 0)
-        k++;
-    return k < CANDIDATES ? k : -1;
-}
-
-/* Whether features were inferred with both transforms of numbers. */
-static bool has_both(const et_tabular_task *task)
-{
-    int found = 0;
-    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
-        const char *name = et_encoder_field(task->encoder, f)->name;
-        found += !strcmp(name, "X") || !strcmp(name, "X_robust");
-    }
-    return found == 2 && et_tabular_also(&task->options) == ET_TRANSFORM_ROBUST;
-}
-
-static const char *some(const char *text, bool wanted)
-{
-    return text && wanted ? text : "";
-}
-
-/* ---- how long ---- */
-
-/* Of all trainings of a candidate, or of one pass of a pack. */
-static double seconds_of(const selection *s, int which)
-{
-    const et_tabular_task *task = s->task;
-    const bool held = !task->other[0] && s->folds < 2;
-    const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
-    const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
-    return 1e-6 * candidates[which].cost * learned * (double)task->table->count *
-           (1 + fmax(columns, 1)) / 2;
-}
-
-static int passes_of_pack(const selection *s, int which)
-{
-    const double passes = PACK_SHARE * s->budget / seconds_of(s, which);
-    return (int)fmax(1, fmin(PACK_PASSES, passes));
-}
-
-/* What a candidate takes in all. */
-static double duration_of(const selection *s, int which)
-{
-    const int trainings = s->folds > 1 ? s->folds : 1;
-    if (which < 0)
-        return 1;
-    return START * trainings +
-           seconds_of(s, which) * (candidates[which].pack ? passes_of_pack(s, which) : 1);
-}
-
-/* Within the budget, next to those that were chosen before it. */
-static bool is_affordable(const selection *s, int which)
-{
-    return which < 0 || candidates[which].always ||
-           (s->run.seconds + duration_of(s, which) <= s->budget &&
-            (!candidates[which].pack || passes_of_pack(s, which) >= PACK_LEAST));
-}
-
-/* "tabm (about 5:20)" */
-static void leave_out(selection *s, int which)
-{
-    const char *before = s->run.left_out;
-    s->run.left_out = et_arena_printf(
-        &s->arena, "%s%s%s (about %s)", before ? before : "", before ? ", " : "",
-        et_path_base(candidates[which].experiment), et_format_duration(duration_of(s, which)).text);
-}
-
-static const char *defaults_of(selection *s, int which)
-{
-    const et_tabular_task *task = s->task;
-    const bool small = task->table->count <= FEW_ROWS, classes = !task->target.values;
-    char passes[40] = "";
-    if (!s->is_auto || which < 0)
-        return NULL;
-    if (candidates[which].pack)
-        snprintf(passes, sizeof passes, "train_steps: %dep, ", passes_of_pack(s, which));
-    return et_arena_printf(&s->arena, "{%strainer: {%s%s%s}, task: {%s%s%s}}",
-                           some(candidates[which].defaults, true), passes,
-                           some(candidates[which].trainer, true), some(SELDOM, small),
-                           some(candidates[which].task, true), some(candidates[which].small, small),
-                           some(candidates[which].classes, classes));
-}
-
-/* NULL: none. */
-static const char *settings_of(selection *s, int which, int fold)
-{
-    const bool both = s->is_auto && which >= 0 && has_both(s->task);
-    const char *ignored = both ? et_arena_printf(&s->arena, "task.model.ignored_features=[%s]",
-                                                 candidates[which].ignores)
-                               : NULL;
-    if (s->folds < 2)
-        return ignored;
-    return et_arena_printf(&s->arena, "task.fold=%d%s%s", fold, ignored ? "," : "",
-                           ignored ? ignored : "");
-}
-
-static void add_candidate(selection *s, et_series_candidate *to, const char *experiment)
-{
-    const int which = find_candidate(experiment);
-    const int count = s->folds > 1 ? s->folds : 1;
-    et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
-    *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which) };
-    for (int i = 0; all && i < count; i++) {
-        all[i].experiment = experiment;
-        all[i].name =
-            s->folds > 1 ? et_arena_printf(&s->arena, "%s_%d", to->name, i + 1) : to->name;
-        all[i].defaults = defaults_of(s, which);
-        all[i].settings = settings_of(s, which, i);
-    }
-}
-
 static int plan(selection *s, const char *experiment, const et_tabular_options *options,
                 et_error *error)
 {
-    et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
-    const char *name;
-    for (int i = 0; all && (name = candidate_at(experiment, options, i)) != NULL; i++) {
-        const int which = find_candidate(name);
-        if (which >= 0 && candidates[which].pack &&
-            !et_pack_learns((size_t)s->task->target.labels, (size_t)s->task->target.quantiles))
-            continue;
-        if (s->is_auto && !is_affordable(s, which)) {
-            leave_out(s, which);
-            continue;
-        }
-        s->run.seconds += s->is_auto ? duration_of(s, which) : 0;
-        add_candidate(s, &all[s->run.count++], name);
-    }
-    s->run.candidate = all;
-    s->scored = et_arena_array(&s->arena, CANDIDATES, sizeof *s->scored);
-    s->share = et_arena_array(&s->arena, CANDIDATES, sizeof *s->share);
+    const et_candidate_plan of = { &s->run, &s->arena, s->task, s->is_auto, s->budget, s->folds };
+    int status = et_candidates_plan(&of, experiment, options, error);
+    if (status)
+        return status;
+    const et_series_candidate *all = s->run.candidate;
+    s->scored = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->scored);
+    s->share = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->share);
     for (int i = 0; all && i < s->run.count && s->scored && s->share; i++) {
         trained *training =
             et_arena_array(&s->arena, (size_t)all[i].count, sizeof *s->scored->training);
@@ -319,16 +122,6 @@ static int plan(selection *s, const char *experiment, const et_tabular_options *
     return s->arena.failed ? et_alloc_failed(error, sizeof *all, "candidates") : ET_OK;
 }
 
-/* A small table is too precious for a part that is only validated. */
-static bool takes_folds(const et_tabular_task *task, const char *experiment)
-{
-    const et_tabular_options *o = &task->options;
-    return is_auto(experiment) && !o->n_splits && !task->other[0] &&
-           task->table->count <= FEW_ROWS && task->table->count >= 2 * FEW_FOLDS &&
-           o->held_out == ET_TABULAR_HELD_OUT && !et_tabular_is_named(o->time) &&
-           !et_tabular_is_named(o->groups);
-}
-
 static int check_rows(const et_tabular_task *task, const char *experiment, et_error *error)
 {
     const et_tabular_options *o = &task->options;
@@ -336,7 +129,7 @@ static int check_rows(const et_tabular_task *task, const char *experiment, et_er
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data.sets: candidates are compared on one table; name it "
                        "with --valid");
-    if (is_auto(experiment) && !task->validations && !o->n_splits)
+    if (et_candidates_is_auto(experiment) && !task->validations && !o->n_splits)
         return et_fail(error, ET_ECONFIG,
                        "tabular/auto compares models on rows that are held out, and task.held_out "
                        "is 0; name validation data or folds, or train tabular/mlp");
@@ -398,16 +191,17 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->task = (et_tabular_task *)(void *)opening->task;
     s->device = opening->device;
     s->model_dir = opening->model_dir;
-    s->is_auto = is_auto(opening->experiment);
+    s->is_auto = et_candidates_is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     if (s->is_auto && !options->budget)
-        options->budget = (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : USUAL_BUDGET);
+        options->budget =
+            (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : ET_AUTO_BUDGET);
     s->budget = (double)options->budget;
-    s->run.changed = takes_folds(s->task, opening->experiment);
+    s->run.changed = et_candidates_take_folds(s->task, opening->experiment);
     options->ensemble.count = 0; /* of a start that was cut off before the model was written */
     int status = check_rows(s->task, opening->experiment, error);
     if (!status && s->run.changed)
-        options->n_splits = FEW_FOLDS;
+        options->n_splits = ET_AUTO_FOLDS;
     else if (!status)
         status = plan(s, opening->experiment, options, error);
     if (!status && !s->run.changed)
@@ -738,7 +532,7 @@ static int select_weights(const selection *s, et_error *error)
 {
     const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
     double *sum = et_alloc_zero(2 * cells, sizeof *sum), best = INFINITY;
-    int added[CANDIDATES] = { 0 }, done = 0;
+    int added[ET_CANDIDATES_MAX] = { 0 }, done = 0;
     if (!sum)
         return et_alloc_failed(error, 2 * cells * sizeof *sum, "weights of candidates");
     for (int c = 0; c < s->run.count; c++)
@@ -928,7 +722,7 @@ static int write_series(et_series_run *run, const et_experiment *experiment, et_
 
 const et_series et_tabular_series = {
     .wanted = wanted,
-    .candidate = candidate_at,
+    .candidate = et_candidates_at,
     .adopt = adopt,
     .open = open_series,
     .prepare = prepare,

@@ -5,9 +5,6 @@
 
 #include "systems/modelgarden/series.h"
 
-/* The experiment that tries several others. */
-#define ET_TABULAR_AUTO "tabular/auto"
-
 /* For the kind's row. */
 extern const et_series et_tabular_series;
 
