@@ -1,10 +1,10 @@
-/* A transform is two functions: fit reads what it needs from schema, metadata and spec, and apply
- * writes the columns of a value. Numbers are computed in double and stored as float. A result that
- * is not finite is an error, so no NaN gets into a model. emit adds the same arithmetic to an ONNX
+/* A transform has three functions. fit computes its parameters from schema, metadata and spec.
+ * apply writes the columns of a value; it computes in double and stores float32, and a result that
+ * is not finite is an error, so no NaN enters a model. emit adds the same arithmetic to an ONNX
  * model, in the same order and in double.
  *
- * standardize, scale and identity are one line, base + (x - offset) / divisor * span. A constant
- * column has span 0, so nothing is divided by zero. */
+ * standardize, scale and identity are one linear function, base + (x - offset) / divisor * span. A
+ * constant column has span 0 and divisor 1, so nothing is divided by zero. */
 #include "data/table/features/transforms_private.h"
 
 #include <float.h>
@@ -20,10 +20,10 @@
 #include "data/table/features/words.h"
 #include "data/table/rows/number.h"
 
-/* Below it, times the mean, a standard deviation is rounding: of a constant column. Times in
- * nanoseconds since 1970 that differ by a millisecond are above it. */
+/* A column is constant if its standard deviation is below this share of its mean: the deviation is
+ * only rounding. Times in nanoseconds since 1970 that differ by a millisecond are not constant. */
 #define STD_MIN DBL_EPSILON
-/* Classes that are numbers in a range, without entries. */
+/* The largest number of classes that are integers from min to max, without entries. */
 #define RANGE_CLASSES_MAX 65536
 /* ---- what fits share ---- */
 
@@ -41,7 +41,7 @@ void et_fitting_problem(const et_fitting *with, const char *format, ...)
         et_problems_add(with->problems, "feature %s: %s", with->spec->name, text);
 }
 
-/* NULL where memory is out, which the arena keeps. */
+/* NULL: out of memory, which the arena records. */
 static const char **columns(et_fitted *fitted, const et_fitting *with, int64_t width)
 {
     const char **names = et_arena_array(with->arena, (size_t)width, sizeof *names);
@@ -75,8 +75,8 @@ void et_fitting_lacks(const et_fitting *with, const char *what)
                            what, with->field->name, et_transform_name(with->spec->type));
 }
 
-/* Makes a dictionary of the column's entries; NULL, with a problem: there are none. For embed and
- * one-hot, entries with too few rows are skipped. */
+/* Makes a dictionary of the column's entries. Skips entries with fewer rows than minimum_count.
+ * NULL: there are none, and a problem was added. */
 static const et_dictionary *entries(const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -134,8 +134,7 @@ static int put_id(void *to, int64_t id)
     return ET_OK;
 }
 
-/* Whether the text of an integer is as it would be printed: no sign +, no 0 before other digits,
- * no point. */
+/* Whether the text of an integer equals the printed integer: no +, no leading 0, no point. */
 static bool is_plain(const char *text, size_t length)
 {
     bool minus = length && text[0] == '-';
@@ -163,7 +162,7 @@ const char *et_level_text(const et_reading *value, char buffer[32], size_t *leng
     return buffer;
 }
 
-/* Place of a value that is there among the labels; -1: unknown. */
+/* The index of a value among the labels; -1: unknown. The value is not missing. */
 static int label_of(const et_fitted *fitted, const et_reading *value)
 {
     char buffer[32];
@@ -191,11 +190,6 @@ static const char *refuse(et_emitting *e, const char *why)
 
 /* ---- lines: identity, scale, standardize ---- */
 
-static void fit_identity(et_fitted *fitted, const et_fitting *with)
-{
-    et_fit_line(fitted, with);
-}
-
 static int apply_line(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     double x = value->number;
@@ -209,15 +203,6 @@ static const char *emit_line(et_emitting *e)
     return et_emit_cast(
         e->to, et_emit_with_each(e, "Add", et_emit_deviation(e), offsetof(et_fitted, base)),
         ET_ONNX_F32);
-}
-
-#define emit_identity    emit_line
-#define emit_scale       emit_line
-#define emit_standardize emit_line
-
-static int apply_identity(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    return apply_line(f, value, to, error);
 }
 
 static void fit_scale(et_fitted *fitted, const et_fitting *with)
@@ -238,11 +223,6 @@ static void fit_scale(et_fitted *fitted, const et_fitting *with)
     fitted->missing = low + (high - low) / 2;
 }
 
-static int apply_scale(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    return apply_line(f, value, to, error);
-}
-
 void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -258,12 +238,7 @@ void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
     fitted->span = constant ? 0 : 1;
 }
 
-static int apply_standardize(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    return apply_line(f, value, to, error);
-}
-
-/* ---- other numbers: log, missing; quantile, robust and clip: see transforms_quantiles.c ---- */
+/* ---- other numbers: log, missing ---- */
 
 static void fit_log(et_fitted *fitted, const et_fitting *with)
 {
@@ -314,7 +289,7 @@ static const char *emit_missing(et_emitting *e)
 
 /* ---- one of several columns: bucketize, one-hot ---- */
 
-/* Of a list the columns of all its values are 1. */
+/* For a list, the columns of all its values are 1. */
 
 static size_t count_of(const et_reading *value)
 {
@@ -386,11 +361,11 @@ static int apply_one_hot(const et_fitted *f, const et_reading *value, void *to, 
     return ET_OK;
 }
 
-/* Below it a double that is whole is an int64. */
+/* A whole double below this is an int64. */
 #define INT64_END 9223372036854775808.0
 
-/* The numbers of labels, and their indices: of those that label_of can find. keys: room for all of
- * them, as for indices. Returns how many; -1: one is no int64. */
+/* The labels that label_of can find, as numbers, and their indices. keys and indices have room for
+ * all labels. Returns how many there are; -1: a number is not an int64. */
 static int number_labels(const et_fitted *f, int64_t *keys, int64_t *indices)
 {
     int count = 0;
@@ -408,7 +383,8 @@ static int number_labels(const et_fitted *f, int64_t *keys, int64_t *indices)
     return count;
 }
 
-/* The indices of keys [count], int64 [rows, 1]: of whole numbers that an int64 can be. */
+/* Looks up x among keys [count]: the index, int64 [rows, 1], or unknown. x that is not a whole
+ * number of 64 bits is unknown. */
 static const char *emit_encoder(const et_emitting *e, const int64_t *keys, const int64_t *indices,
                                 int count, int64_t unknown)
 {
@@ -439,7 +415,7 @@ static const char *emit_number_labels(et_emitting *e, int64_t unknown)
     return index;
 }
 
-/* label_of, int64 [rows, 1], or unknown. */
+/* label_of as nodes: the index, int64 [rows, 1], or unknown. */
 static const char *emit_labels(et_emitting *e, int64_t unknown)
 {
     const et_dictionary *labels = e->fitted[0]->labels;
@@ -490,7 +466,8 @@ static void fit_hash(et_fitted *fitted, const et_fitting *with)
 {
     et_fit_one_column(fitted, with);
     fitted->cardinality = with->spec->buckets + 1;
-    fitted->unknown = with->spec->buckets; /* the id of a missing value: no value is unknown */
+    fitted->unknown =
+        with->spec->buckets; /* the ID of a missing value; no other value is unknown */
 }
 
 static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_error *error)
@@ -509,8 +486,8 @@ static void fit_cross(et_fitted *fitted, const et_fitting *with)
     fitted->unknown = with->spec->buckets; /* the id of a missing value: no value is unknown */
 }
 
-/* The hash of the values' hashes: nothing has to be joined, and no text of one field can look like
- * the texts of two. */
+/* Hashes the hashes of the values. Joined texts would be ambiguous: one text could equal the texts
+ * of two fields. */
 static int apply_cross(const et_fitted *f, const et_reading *values, void *to, et_error *error)
 {
     (void)error;
@@ -533,7 +510,7 @@ static const char *emit_hash(et_emitting *e)
 
 /* ---- target ---- */
 
-/* Numbers from min to max, each a class. */
+/* Each integer from min to max is a class. */
 static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -551,7 +528,7 @@ static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
         names[i] = et_arena_printf(with->arena, "%.0f", m->min + (double)i);
 }
 
-/* Of classes `column` has the labels, and width is 1. */
+/* `column` gets the labels of all classes, although width is 1. */
 static void fit_classes(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -580,8 +557,8 @@ static void fit_classes(et_fitted *fitted, const et_fitting *with)
     fitted->width = 1;
 }
 
-/* Standardizes exact values. If they are constant, the deviation is only rounding or 0, and the
- * divisor is not important. */
+/* Standardizes exact values. If they are constant, the deviation is 0 or rounding, and any divisor
+ * works. */
 static void fit_values(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -592,7 +569,7 @@ static void fit_values(et_fitted *fitted, const et_fitting *with)
     fitted->divisor = m->std > 0 && isfinite(m->std) ? m->std : 1;
 }
 
-/* One of several targets: its labels are no and yes. */
+/* A target with two classes beside other targets: orders its labels as no, yes. */
 static void fit_beside(et_fitted *fitted, const et_fitting *with)
 {
     if (fitted->cardinality != 2) {
@@ -690,35 +667,6 @@ const et_transform_row et_transform_written = { "written", ET_OVER_NUMBERS, ET_G
                                                 0,         fit_written,     apply_written,
                                                 NULL };
 
-/* ---- date: see date.c ---- */
-
-static void fit_date(et_fitted *fitted, const et_fitting *with)
-{
-    et_date_fit(fitted, with);
-}
-
-static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    return et_date_apply(f, value, to, error);
-}
-
-static const char *emit_date(et_emitting *e)
-{
-    return et_date_emit(e);
-}
-
-/* ---- words: see words.c ---- */
-
-static void fit_words(et_fitted *fitted, const et_fitting *with)
-{
-    et_words_fit(fitted, with);
-}
-
-static int apply_words(const et_fitted *f, const et_reading *value, void *to, et_error *error)
-{
-    return et_words_apply(f, value, to, error);
-}
-
 static const char *emit_words(et_emitting *e)
 {
     return refuse(e, "ONNX has no operator for the words of a text");
@@ -726,16 +674,33 @@ static const char *emit_words(et_emitting *e)
 
 /* ---- the table ---- */
 
-#define fit_standardize et_fit_standardize
-#define fit_quantile    et_fit_quantile
-#define apply_quantile  et_apply_quantile
-#define emit_quantile   et_emit_quantile
-#define fit_robust      et_fit_robust
-#define apply_robust    et_apply_robust
-#define emit_robust     et_emit_robust
-#define fit_clip        et_fit_clip
-#define apply_clip      et_apply_clip
-#define emit_clip       et_emit_clip
+/* Lines differ only in what fit sets. */
+#define fit_identity      et_fit_line
+#define apply_identity    apply_line
+#define emit_identity     emit_line
+#define apply_scale       apply_line
+#define emit_scale        emit_line
+#define fit_standardize   et_fit_standardize
+#define apply_standardize apply_line
+#define emit_standardize  emit_line
+
+/* transforms_quantiles.c */
+#define fit_quantile   et_fit_quantile
+#define apply_quantile et_apply_quantile
+#define emit_quantile  et_emit_quantile
+#define fit_robust     et_fit_robust
+#define apply_robust   et_apply_robust
+#define emit_robust    et_emit_robust
+#define fit_clip       et_fit_clip
+#define apply_clip     et_apply_clip
+#define emit_clip      et_emit_clip
+
+/* date.c, words.c */
+#define fit_date    et_date_fit
+#define apply_date  et_date_apply
+#define emit_date   et_date_emit
+#define fit_words   et_words_fit
+#define apply_words et_words_apply
 
 #define fit_none    NULL
 #define apply_none  NULL

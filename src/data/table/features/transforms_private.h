@@ -1,5 +1,4 @@
-/* What the files of transforms share: fitting and writing a number, and the functions of the
- * transforms outside transforms.c. */
+/* Helpers of the files of transforms, and the transforms that are not in transforms.c. */
 #ifndef ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_PRIVATE_H
 #define ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_PRIVATE_H
 
@@ -16,7 +15,7 @@ void et_fit_standardize(et_fitted *fitted, const et_fitting *with);
 /* Reports that the metadata of the field is not enough. */
 void et_fitting_lacks(const et_fitting *with, const char *what);
 
-/* How many points are below x, or not above it. */
+/* The number of points below x; or_equal: not above x. */
 int et_fitted_points_below(const et_fitted *f, double x, bool or_equal);
 
 static inline int et_put_number(void *to, double x, double of, et_error *error)

@@ -8,10 +8,10 @@
 
 /* As scikit-learn's QuantileTransformer: the normal's quantile at 1e-7. */
 #define NORMAL_END 5.199337582605575
-/* What no value of robust reaches, on either side of 0. */
+/* The output of robust is between -ROBUST_MOST and ROBUST_MOST. */
 #define ROBUST_MOST 3
-/* How far clip leaves values as they are: so many distances of the quartiles, beyond which an
- * exponential distribution has 1 of 300 values; and at least so many deviations. */
+/* clip does not change values up to this many interquartile ranges from the median, nor up to
+ * CLIP_LEAST standard deviations. An exponential distribution has 1 of 300 values beyond. */
 #define CLIP_FROM  5
 #define CLIP_LEAST 4
 
@@ -33,7 +33,7 @@ void et_fit_quantile(et_fitted *fitted, const et_fitting *with)
     fitted->points = n;
 }
 
-/* The value at a portion p of the metadata's quantiles, between two of them by a line. */
+/* The quantile at p, 0..1, of the metadata, by linear interpolation. */
 static double quantile_at(const et_column_metadata *m, double p)
 {
     const double at = p * (m->quantile_count - 1), low = floor(at);
@@ -58,7 +58,7 @@ void et_fit_robust(et_fitted *fitted, const et_fitting *with)
         et_fitting_lacks(with, "finite range of values");
 }
 
-/* A typing error, however large, is at most 3. The root is of a number that may be infinite. */
+/* Bounds outliers to +-3. hypot, because the square may overflow. */
 int et_apply_robust(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     const double x = value->number;
@@ -66,7 +66,8 @@ int et_apply_robust(const et_fitted *f, const et_reading *value, void *to, et_er
     return et_put_number(to, z / hypot(1, z / ROBUST_MOST), x, error);
 }
 
-/* A z beyond LARGE has the same root as LARGE; an infinite one gives NaN. */
+/* z is clipped to +-LARGE, where the square does not overflow and the result is the same. An
+ * infinite z gives NaN. */
 const char *et_emit_robust(et_emitting *e)
 {
     const double LARGE = 1e150;
@@ -82,7 +83,8 @@ const char *et_emit_robust(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-/* Mean and deviation of the quantiles, each at most `far` from the middle. */
+/* Mean and standard deviation of the quantiles, after each is clipped to within `far` of the
+ * middle. */
 static void fit_clipped(et_fitted *fitted, const et_column_metadata *m, double middle, double far)
 {
     double mean = 0, square = 0;
@@ -120,8 +122,7 @@ void et_fit_clip(et_fitted *fitted, const et_fitting *with)
         fitted->bend = 1;
 }
 
-/* z, of |z| > t: 2 t - t^2 / |z| with z's sign. So a typing error, however large, is at most twice
- * as far away as the last value on the line. */
+/* z; if |z| > t: 2 t - t^2 / |z| with z's sign. This bounds outliers to +-2 t. */
 int et_apply_clip(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     const double x = value->number;
@@ -142,7 +143,7 @@ const char *et_emit_clip(et_emitting *e)
     return et_emit_cast(to, et_onnx_call(to, "Mul", z, factor), ET_ONNX_F32);
 }
 
-/* Where x is among the quantiles, 0..1. Of several that are equal to it, the middle. */
+/* The rank of x among the quantiles, 0..1. If several quantiles equal x: their mean rank. */
 static double portion(const et_fitted *f, double x)
 {
     int last = f->points - 1, from = et_fitted_points_below(f, x, false),
@@ -168,7 +169,7 @@ int et_apply_quantile(const et_fitted *f, const et_reading *value, void *to, et_
     return et_put_number(to, z, value->number, error);
 }
 
-/* Portions of all, float64 [rows, count]; a constant column has the middle, which gives 0. */
+/* portion as nodes, float64 [rows, count]. A constant column gets 0.5, which becomes 0. */
 static const char *emit_portions(const et_emitting *e)
 {
     const char **parts = et_alloc_zero((size_t)e->count, sizeof *parts), *y = NULL;
