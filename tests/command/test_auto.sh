@@ -148,7 +148,7 @@ says 75 . train none --experiment tabular/auto --target kind --data t.csv --epoc
     --set trainer.early_stopping.patience=0 --time-limit 0:00:01
 
 # A table says how long its trainings take; what does not fit into the budget is left out with a line.
-says 0 '^left out     tabm (about 0:[0-9]*): more with a longer --time-limit$' train short \
+says 0 '^left out     tabm (about 0:[0-9]*): give a longer --time-limit to train more$' train short \
     --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=8
 grep -q '^candidates   linear, mlp, realmlp, each on 5 folds' out || fail 'tabm is no candidate, but a training'
 [ ! -e short/members/tabm_1 ] || fail 'what is left out is trained'

@@ -14,7 +14,7 @@ fold() {
     says "$code" "$text" train --experiment tabular/mlp --target kind --data t.csv "$@"
 }
 
-says 0 '--group COLUMN  *rows with the same value in COLUMN all train or all validate$' train --help
+says 0 '--group COLUMN  *never split rows with the same value in COLUMN' train --help
 
 # ---- folds -------------------------------------------------------------------------------------
 

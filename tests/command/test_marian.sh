@@ -263,25 +263,25 @@ done
 # The cache is not that of the text without a tag.
 tagged plain --data s.en s.de --valid v.en v.de
 # A text without a language is named, and so is a line.
-says 0 '^warning: train_data: [0-9]* sources without a language to translate to; .*: >>fra<<$' \
+says 0 '^warning: train_data: [0-9]* sources without a tag for the target language; .*: >>fra<<$' \
     train untagged --init hf --data s.en s.de --valid v.en v.de --steps 1
 grep -q '^warning: validation_data: ' out || fail "no warning of the validation data"
 says 0 '^done ' train knows --init hf --data tagged.en s.de --valid tagged-v.en v.de --steps 1
-! grep 'without a language' out || fail "a warning of a text with languages"
+! grep 'without a tag' out || fail "a warning of a text with languages"
 { echo; head -3 s.en; sed -n '4,6s/^/>>fra<< /p' s.en; } >some.en
 sed '/./{/^>>/!s/^/>>fra<< /;}' some.en >all.en
-says 0 'warning: line 2 does not say which language to translate to; .*: >>fra<<$' translate lines some.en
-[ "$(grep -c 'does not say' out)" = 1 ] || fail "more than one warning"
+says 0 'warning: line 2 has no tag for the target language; .*: >>fra<<$' translate lines some.en
+[ "$(grep -c 'has no tag for' out)" = 1 ] || fail "more than one warning"
 "$etude" translate lines --scores all.en >all 2>warned
 [ ! -s warned ] || fail "a warning of lines with a language"
 "$etude" translate lines --scores --tag '>>fra<<' some.en >some
 cmp some all || fail "--tag is not the tag of a line"
 ! "$etude" translate lines --scores some.en 2>warned | cmp -s - all || fail "tags change no translation"
-says 3 'tag ">>deu<<" is no token of the source vocabulary; it has >>fra<<$' translate lines some.en \
+says 3 'tag ">>deu<<" is not a token of the source vocabulary; it has >>fra<<$' translate lines some.en \
     --tag '>>deu<<'
-says 3 'not with alignments; write it in front of each line' translate lines some.en --tag '>>fra<<' \
+says 3 'cannot be combined with alignments; write the tag in front of each line' translate lines some.en --tag '>>fra<<' \
     --alignments
-says 3 'tag: ">>deu<<" is no token of the source vocabulary' train x --init hf --data s.en s.de \
+says 3 'tag: ">>deu<<" is not a token of the source vocabulary' train x --init hf --data s.en s.de \
     --set "task.train_data.tag='>>deu<<'"
 says 3 'train_data.tag: "a b": give one word' train x --init hf --data s.en s.de --set "task.train_data.tag=a b"
 says 3 'tag_column: only with tsv_path' train x --init hf --data s.en s.de --set task.train_data.tag_column=true

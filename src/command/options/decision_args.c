@@ -2,7 +2,7 @@
 
 const et_option et_decision_options[] = {
     ET_OPTION_REAL(et_decision_args, threshold, "threshold", "T", 1e-9, 1,
-                   "of two classes, predict the positive one if its probability is at least T"),
+                   "for two classes: predict the positive one if its probability is at least T"),
     ET_OPTION_LIST(et_decision_args, costs, "costs", "CLASS:PREDICTION=COST,...",
                    "costs of errors (others: 1); predict the class with the least expected cost"),
     ET_OPTION_END,

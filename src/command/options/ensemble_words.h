@@ -26,7 +26,7 @@ typedef struct et_ensemble_args {
 
 #define ET_OPTION_ENSEMBLE_WEIGHTS(type, member)                                                   \
     ET_OPTION_TEXT(type, member, "ensemble-weights", "W,W,...",                                    \
-                   "of several runs: the weight of each (default: equal)")
+                   "weights of several runs (default: equal)")
 
 /* files: [count] the members of the files that the command reads, in order; those that are not NULL
  * were given by options. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights

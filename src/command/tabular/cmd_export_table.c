@@ -12,8 +12,8 @@ static const char *const inputs[] = { "raw", "encoded", NULL };
 
 static const et_option options[] = {
     ET_OPTION_TEXT(et_exporting_args, options.inputs, "inputs", NULL,
-                   "of onnx: the table's columns as texts and numbers (the default), or what the "
-                   "features make of these",
+                   "inputs of an ONNX model; raw: the table's columns as texts and numbers (the "
+                   "default); encoded: the values of the features",
                    .field.choices = inputs),
     ET_EXPORTING_OPTIONS(formats, "for other programs: a file whose inputs are the table's columns",
                          et_option_precisions)

@@ -71,7 +71,7 @@ static const et_option options[] = {
                     "rows per computed batch (default: 256)",
                     .field.default_number = ET_PREDICTOR_BATCH),
     ET_OPTION_LIST(predict_options, keep, "keep", "COLUMN,...",
-                   "columns of the rows that each prediction also has; may be given again"),
+                   "columns of the input to copy to each prediction; may be given again"),
     ET_OPTION_GROUP(predict_options, decision, et_decision_options),
     ET_OPTION_CHOICE(predict_options, skip, "invalid", NULL, invalid,
                      "what to do with an invalid row (default: stop)"),

@@ -186,7 +186,7 @@ static void describe_split(const et_tabular_task *task)
     if (o->n_splits)
         snprintf(part, sizeof part, "fold %lld of %lld", (long long)o->fold + 1,
                  (long long)o->n_splits);
-    else /* of whole groups or equal times, not the share that was asked for */
+    else /* the actual share: groups and equal times stay whole, so it differs from held_out */
         snprintf(part, sizeof part, share < 10 ? "%.2g %%" : "%.0f %%", share);
     et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows, part,
                  how);
@@ -252,18 +252,20 @@ static const et_option options[] = {
                    .endings = ".csv .csv.gz .jsonl .jsonl.gz .ndjson .ndjson.gz"),
     ET_OPTION_SETS("valid", "FILE,...", "validation table",
                    .settings = { "task.validation_data.input_path" }),
-    ET_OPTION_SETS("folds", "K", "validate each of K parts of the rows in turn, average the models",
+    ET_OPTION_SETS("folds", "K", "K-fold cross-validation: train K models and average them",
                    .settings = { "task.n_splits" }),
     ET_OPTION_SETS("group", "COLUMN",
-                   "rows with the same value in COLUMN all train or all validate",
+                   "never split rows with the same value in COLUMN between training and validation",
                    .settings = { "task.groups" }),
-    ET_OPTION_SETS("time", "COLUMN", "validate on rows that are later than those of training",
+    ET_OPTION_SETS("time", "COLUMN", "validate on rows that are later than all training rows",
                    .settings = { "task.time" }),
     ET_OPTION_SETS("target", "NAME,...", "columns to predict", .settings = { "task.target" },
                    .names = true),
-    ET_OPTION_SETS("quantiles", "P,...", "predict these quantiles of a number (0.1,0.5,0.9)",
+    ET_OPTION_SETS("quantiles", "P,...",
+                   "predict these quantiles of the target instead of its mean (0.1,0.5,0.9)",
                    .settings = { "task.quantile_levels" }, .names = true),
-    ET_OPTION_SETS("id", "NAME", "column that identifies a row: not learned, copied to predictions",
+    ET_OPTION_SETS("id", "NAME",
+                   "column with IDs of rows: not an input of the model, copied to predictions",
                    .settings = { "task.id" }),
     ET_OPTION_SETS("weight", "NAME", "column with the weight of each row in loss and scores",
                    .settings = { "task.weight" }),

@@ -88,7 +88,7 @@ static const et_option options[] = {
     ET_OPTION_ENSEMBLE_WEIGHTS(translate_options, ensemble.weights),
     ET_OPTION_GROUP(translate_options, work, et_translating_decoding_options),
     ET_OPTION_TEXT(translate_options, work.decoding.terms, "terms", "FILE",
-                   "terms that translations keep: a line for each, source term, TAB, target term"),
+                   "glossary with a line for each term: source term, TAB, target term"),
     ET_OPTION_COUNT(translate_options, results, "n-best", "N", 1, 64,
                     "print the N best translations of each line", .alias = "nbest",
                     .field.default_number = 1),

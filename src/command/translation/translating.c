@@ -39,9 +39,10 @@ const et_option et_translating_decoding_options[] = {
                    "add X times Gumbel noise to logits"),
     ET_OPTION_COUNT(et_translating, seed, "seed", "N", 0, ET_OPTION_COUNT_MAX,
                     "seed of the sampling"),
-    ET_OPTION_TEXT(et_translating, options.tag, "tag", "TAG",
-                   "token in front of each line, such as the target language of a multilingual "
-                   "model, '>>fra<<'; not if the line has a language"),
+    ET_OPTION_TEXT(
+        et_translating, options.tag, "tag", "TAG",
+        "put this token in front of each line, such as '>>fra<<' for the target language of a "
+        "multilingual model; lines that begin with a language tag stay as they are"),
     ET_OPTION_END,
 };
 

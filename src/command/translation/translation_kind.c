@@ -263,12 +263,10 @@ static const et_option options[] = {
         .pairs = "task.train_data.tsv_path", .parts = "task.train_data.mix", .weights = "weights",
         .tags = "tags", .experiment = ET_TRANSLATION_AUTO),
     ET_OPTION_SETS("weights", "W,W",
-                   "with several --data: how often each text is drawn (default: "
-                   "equally often)",
+                   "with several --data: sampling weight of each text (default: equal)",
                    .of = "data"),
     ET_OPTION_SETS("tags", "T,T",
-                   "for each --data: a word in front of each of its source lines, or nothing: "
-                   ",<BT>",
+                   "for each --data: a tag in front of each source line, or nothing: ,<BT>",
                    .settings = { "task.train_data.tag" }, .of = "data"),
     ET_OPTION_SETS(
         "valid", "SOURCE TARGET",
@@ -277,7 +275,7 @@ static const et_option options[] = {
         .pairs = "task.validation_data.tsv_path", .parts = "task.validation_data.sets",
         .named = true),
     ET_OPTION_SETS("augment", "WAY:RATE,WAY",
-                   "train on changed copies of some pairs, too: case, placeholders",
+                   "also train on modified copies of some pairs: case, placeholders",
                    .settings = { "task.train_data.augment" }),
     ET_OPTION_SETS("batch-size", "N", "tokens per batch, on each side",
                    .settings = { "task.train_data.global_batch_size" }),

@@ -301,7 +301,8 @@ static const et_fields ema_table = { "ema", ema_fields };
 /* Not in Model Garden; PyTorch has param_groups. */
 static const et_field parameter_group_fields[] = {
     ET_FIELD_STRING(et_parameter_group_options, pattern, NULL,
-                    "regular expression that is searched in names of parameters; must be set"),
+                    "regular expression: the group has the parameters whose names contain a match; "
+                    "must be set"),
     ET_FIELD_FLOAT(et_parameter_group_options, learning_rate_multiplier, 1, 0, RATE_MAX,
                    "factor on the learning rate of these parameters"),
     ET_FIELD_FLOAT(et_parameter_group_options, weight_decay_rate, ET_DECAY_OF_RULE,
@@ -335,8 +336,8 @@ static const et_field optimization_fields[] = {
                      &parameter_group_table,
                      "parameters with their own rate and decay; a parameter is in at most one"),
     ET_FIELD_STRINGS(et_optimization_options, frozen,
-                     "regular expressions that are searched in names of parameters: those with a "
-                     "match keep their values, and have no gradients or slots"),
+                     "regular expressions: parameters whose names contain a match keep their "
+                     "values, and have no gradients or slots"),
     ET_FIELD_STRUCT(et_optimization_options, ema, &ema_table, "moving average of the weights"),
     ET_FIELD_STRUCT(et_optimization_options, learning_rate, &rate_table, "learning rate schedule",
                     .number = "peak"),

@@ -442,8 +442,7 @@ static int read_shape(const machine *m, et_shape *shape, const value *sizes, con
     for (size_t i = rank; i-- > 0;) {
         if (shape->size[i] > 1 && given[i] != dense)
             return et_fail(error, ET_EFORMAT,
-                           "%s: it has a tensor whose elements are not one after another; save "
-                           "the tensors after .contiguous()",
+                           "%s: a tensor is not contiguous; save tensors after .contiguous()",
                            m->pickle->name);
         if (__builtin_mul_overflow(dense, shape->size[i], &dense))
             return damaged(m, "a tensor that is too large", error);

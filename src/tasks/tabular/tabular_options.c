@@ -28,9 +28,10 @@ static const char *const models[] = { "linear",  "feed_forward", "mlp",  "resnet
                                       "realmlp", "tabm",         "pack", NULL };
 
 static const et_field columns_fields[] = {
-    ET_FIELD_CHOICE(et_tabular_columns, numbers, ET_TABULAR_NUMBERS_PIECEWISE, numbers,
-                    "encoding of numbers: plain; also piecewise linear between quantiles; also by "
-                    "cosines with learned frequencies (periodic)"),
+    ET_FIELD_CHOICE(
+        et_tabular_columns, numbers, ET_TABULAR_NUMBERS_PIECEWISE, numbers,
+        "encoding of numbers; plain: the number itself; the others also have a piecewise linear "
+        "encoding by quantiles, or cosines with learned frequencies (periodic)"),
     ET_FIELD_INT(et_tabular_columns, bins, 0, 0, 1024,
                  "intervals per numeric column; 0: 48, fewer if there are many columns",
                  .with = "numbers=piecewise_linear"),
@@ -118,9 +119,9 @@ static const et_field realmlp_fields[] = {
     ET_FIELD_INT(et_tabular_realmlp, width, 256, 1, WIDTH_MAX, "units of each layer"),
     ET_FIELD_CHOICE(et_tabular_realmlp, activation, ET_TABULAR_ACTIVATION_AUTO, realmlp_activations,
                     "activation of each layer; auto: selu for classes, mish for numbers"),
-    ET_FIELD_BOOL(et_tabular_realmlp, parametric_activation, false,
-                  "learn for each unit how much of the activation is used: x + a (f(x) - x), where "
-                  "a begins at 1"),
+    ET_FIELD_BOOL(
+        et_tabular_realmlp, parametric_activation, false,
+        "learn a weight a of the activation for each unit, initially 1: x + a (f(x) - x)"),
     ET_FIELD_FLOAT(et_tabular_realmlp, dropout, 0.15, 0, 0.99, "dropout after each layer",
                    .change = ET_CHANGE_ASK),
     ET_FIELD_END
@@ -136,7 +137,7 @@ static const et_field tabm_fields[] = {
     ET_FIELD_INT(et_tabular_tabm, width, 128, 1, WIDTH_MAX, "units of each layer"),
     ET_FIELD_BOOL(
         et_tabular_tabm, mini, false,
-        "each network has its own scales of the inputs and its own logits; all else is shared"),
+        "each network has its own input scales and logits, and shares all other parameters"),
     ET_FIELD_CHOICE(et_tabular_tabm, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of each layer"),
     ET_FIELD_FLOAT(et_tabular_tabm, dropout, 0.1, 0, 0.99, "dropout after each layer",
@@ -157,9 +158,9 @@ static const et_field pack_fields[] = {
     ET_FIELD_INT(et_tabular_pack, one_hot_levels, 128, 0, 1024,
                  "text columns with at most this many values are one-hot, others are embedded"),
     ET_FIELD_INT(et_tabular_pack, patience, 16, 1, 1000000,
-                 "validations without a lower loss after which a member is done"),
+                 "validations without a lower loss after which the training of a member ends"),
     ET_FIELD_INT(et_tabular_pack, ensemble_size, 32, 1, 1024,
-                 "most members of the ensemble; a member may be in it several times"),
+                 "maximal number of members in the ensemble; a member may count several times"),
     ET_FIELD_END
 };
 static const et_fields pack_table = { "pack", pack_fields };
@@ -168,7 +169,7 @@ static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
                     .selects = true),
     ET_FIELD_STRINGS(et_tabular_model, ignored_features,
-                     "features of the features file that the model does not read"),
+                     "features of the features file that are not inputs of the model"),
     ET_FIELD_STRUCT(et_tabular_model, feed_forward, &feed_forward_table,
                     "TensorFX's model: layers with relu"),
     ET_FIELD_STRUCT(et_tabular_model, mlp, &mlp_table,
@@ -253,7 +254,7 @@ static const et_field features_fields[] = {
     ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric, "transform for numbers"),
     ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "transform for texts"),
     ET_FIELD_CHOICE(et_tabular_features, also, 0, also,
-                    "a second transform for numbers, in a feature of its own (X_robust) for other "
+                    "second transform for numbers, as a separate feature (X_robust) for other "
                     "models of an ensemble"),
     ET_FIELD_END
 };
@@ -281,35 +282,38 @@ static const et_field task_fields[] = {
         "fraction of the rows that is held out for validation if validation_data names no "
         "file; every class keeps a row for training; 0: none",
         .change = ET_CHANGE_FIXED),
-    ET_FIELD_INT(et_tabular_options, n_splits, 0, 0, ET_TABULAR_FOLDS_MAX,
-                 "folds: train on all but one, validate on that one, for each in turn, and average "
-                 "the models; 0: no folds, a part of the rows is held out",
-                 .change = ET_CHANGE_FIXED),
+    ET_FIELD_INT(
+        et_tabular_options, n_splits, 0, 0, ET_TABULAR_FOLDS_MAX,
+        "number of folds: for each fold, train a model on all other folds and validate it on this "
+        "fold; the run averages the models; 0: no folds, a part of the rows is held out",
+        .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_tabular_options, fold, -1, -1, ET_TABULAR_FOLDS_MAX - 1,
-                 "fold that is validated, from 0; -1: each in turn", .change = ET_CHANGE_FIXED),
+                 "index of the validation fold, from 0; -1: each fold in turn",
+                 .change = ET_CHANGE_FIXED),
     ET_FIELD_INT(et_tabular_options, budget, 0, 0, 1000000000,
-                 "tabular/auto: seconds on two cores that all trainings may take together, by an "
-                 "estimate; 0: --time-limit, or 120",
+                 "tabular/auto: limit on the estimated time of all trainings together, in seconds "
+                 "on two cores; 0: --time-limit, or 120",
                  .change = ET_CHANGE_FREE),
     ET_FIELD_STRING(et_tabular_options, groups, NULL,
-                    "column of groups: rows of a group are all for training or all for validation; "
-                    "the model ignores this column",
+                    "column of groups: rows of a group are never split between training and "
+                    "validation; the column is not an input of the model",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRING(et_tabular_options, time, NULL,
                     "column of numbers or dates: rows for validation are later than all rows for "
                     "training",
                     .change = ET_CHANGE_FIXED),
     ET_FIELD_STRINGS(et_tabular_options, target,
-                     "column to predict, or a list: all of numbers, or all of two classes; null: "
-                     "the target in the features",
+                     "column to predict, or a list of columns: either all numbers, or all with two "
+                     "classes; null: the target in the features",
                      .change = ET_CHANGE_MODEL, .single = true),
     ET_FIELD_STRINGS(et_tabular_options, quantile_levels,
-                     "levels of quantiles to predict in place of the number, such as [0.1, 0.5, "
-                     "0.9]: above 0, below 1, ascending",
+                     "levels of quantiles to predict instead of the mean, such as [0.1, 0.5, 0.9]: "
+                     "above 0, below 1, ascending",
                      .change = ET_CHANGE_MODEL),
-    ET_FIELD_STRING(et_tabular_options, id, NULL,
-                    "column that identifies a row: no feature, copied to predictions; null: none",
-                    .change = ET_CHANGE_MODEL, .with = "features_path=null"),
+    ET_FIELD_STRING(
+        et_tabular_options, id, NULL,
+        "column with IDs of rows: not an input of the model, copied to predictions; null: none",
+        .change = ET_CHANGE_MODEL, .with = "features_path=null"),
     ET_FIELD_STRING(et_tabular_options, weight, NULL,
                     "column with the weight of each row in loss and scores, at least 0; null: all "
                     "rows weigh the same, unless the features have a weight",

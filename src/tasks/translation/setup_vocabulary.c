@@ -377,7 +377,8 @@ int et_translation_look_for_unknowns(const et_translation_task *task, const et_e
 
 /* ---- languages ---- */
 
-/* Pairs among the first whose source does not begin with a language; ids: [longest source]. */
+/* The number of pairs, among the first ones, whose source does not begin with a language tag. ids:
+ * [longest source]. */
 static int64_t count_untagged(const et_vocabulary *source, const et_encoded *encoded, int32_t *ids)
 {
     const int64_t pairs = encoded->pairs < PAIRS_LOOKED ? encoded->pairs : PAIRS_LOOKED;
@@ -402,8 +403,8 @@ int et_translation_look_for_tags(const et_translation_task *task, const et_encod
     const int64_t untagged = tags && !status ? count_untagged(task->sides.source, encoded, ids) : 0;
     if (untagged)
         et_log(ET_LOG_WARNING,
-               "%s: %s without a language to translate to; begin each with one of the vocabulary's "
-               "tags, or set task.%s.tag: %s",
+               "%s: %s without a tag for the target language; begin each source with one of the "
+               "vocabulary's tags, or set task.%s.tag: %s",
                name, et_format_many(untagged, "source").text, name, et_strbuf_text(&list));
     et_free(ids);
     et_strbuf_release(&list);

@@ -69,7 +69,7 @@ static const et_field model_fields[] = {
                   "use the target embeddings as the output projection; false: a separate matrix",
                   .change = ET_CHANGE_MODEL),
     ET_FIELD_BOOL(et_translation_model, shared_embeddings, false,
-                  "one embedding table for two vocabularies that number their tokens alike",
+                  "one embedding table for two vocabularies whose tokens have the same IDs",
                   .change = ET_CHANGE_MODEL),
     ET_FIELD_BOOL(et_translation_model, scale_embeddings, true,
                   "multiply embeddings by the square root of embedding_width",
@@ -81,10 +81,10 @@ static const et_field model_fields[] = {
     ET_FIELD_BOOL(et_translation_model, output_bias, false,
                   "add a bias to the logit of each token; training keeps its initial values",
                   .change = ET_CHANGE_MODEL),
-    ET_FIELD_BOOL(et_translation_model, zero_start, false,
-                  "the embedding of the token that begins a target is zeros and is not trained, as "
-                  "in Marian",
-                  .change = ET_CHANGE_MODEL),
+    ET_FIELD_BOOL(
+        et_translation_model, zero_start, false,
+        "the embedding of the first target token is zero and is not trained, as in Marian",
+        .change = ET_CHANGE_MODEL),
     ET_FIELD_FLOAT(et_translation_model, dropout_rate, 0.1, 0, 0.99, "dropout on embeddings",
                    .change = ET_CHANGE_ASK),
     /* From here to alpha: searching, in validation and as the translator's defaults. */
@@ -103,11 +103,11 @@ static const et_field model_fields[] = {
                     "scores are divided by ((5 + length) / 6)^alpha (gnmt), or by length^alpha; "
                     "length also ends the search as transformers does"),
     ET_FIELD_BOOL(et_translation_model, shrink_beam, false,
-                  "each finished hypothesis makes the beam narrower, as in Marian; false: another "
-                  "one lives on"),
+                  "each finished hypothesis makes the beam narrower, as in Marian; false: the beam "
+                  "keeps its width"),
     ET_FIELD_BOOL(et_translation_model, force_end, false,
-                  "the last token of a translation of the greatest length is the end of the "
-                  "sentence, at no cost in the score"),
+                  "a translation that reaches the maximal length gets the end of the sentence as "
+                  "its last token, without effect on the score"),
     ET_FIELD_STRINGS(et_translation_model, suppressed_tokens,
                      "tokens of the target that are never generated, such as <pad>"),
     /* Of the loss, in training and in validation. */
@@ -305,7 +305,7 @@ static const et_field vocabulary_fields[] = {
                     "normalize the punctuation of the source as Moses does for this language, for "
                     "example en; \"\": do not",
                     .change = ET_CHANGE_MODEL),
-    ET_FIELD_STRING(et_translation_vocabulary, target_punctuation, "", "the same of the target",
+    ET_FIELD_STRING(et_translation_vocabulary, target_punctuation, "", "the same for the target",
                     .change = ET_CHANGE_MODEL),
     ET_FIELD_STRINGS(et_translation_vocabulary, user_defined_symbols,
                      "texts that are always a single token, such as <url>"),

@@ -126,13 +126,13 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
     return status || found
                ? status
                : et_fail(error, ET_ECONFIG,
-                         "tag: \"%.100s\" is no token of the source vocabulary; choose one of "
+                         "tag: \"%.100s\" is not a token of the source vocabulary; choose one of "
                          "its tokens, or train a vocabulary with this one "
                          "(task.vocabulary.user_defined_symbols)",
                          tag);
 }
 
-/* Only once: a cache is of a text that was looked at. */
+/* Only without a cache: cached text was checked when the cache was made. */
 static int look_at(const et_translation_task *task, const et_translation_text *text,
                    et_error *error)
 {

@@ -207,10 +207,10 @@ static const et_field runtime_fields[] = {
     ET_FIELD_BOOL(et_runtime_options, synchronous, false,
                   "with workers and parameter servers: synchronous training: each update sums one "
                   "gradient per worker, computed from the current weights"),
-    ET_FIELD_FLOAT(
-        et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
-        "with workers and parameter servers: a worker waits for a running update rather than "
-        "compute a stale gradient, at most this many times its last batch time; 0: never"),
+    ET_FIELD_FLOAT(et_runtime_options, staleness_wait, ET_CLUSTER_WAITS, 0, 1e6,
+                   "with workers and parameter servers: a worker waits for a running update "
+                   "instead of computing a stale gradient, at most this many times as long as its "
+                   "last batch took; 0: never"),
     ET_FIELD_BOOL(et_runtime_options, weight_prediction, true,
                   "with workers and parameter servers: compute a gradient at extrapolated weights "
                   "(by the last update) if other updates will come first"),

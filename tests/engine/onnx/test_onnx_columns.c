@@ -418,7 +418,7 @@ static void test_onnx_columns__refused_transforms(void **state)
           "column city: ", "the words of a text" },
         { "{name: f, type: hash, fields: day, transform: {buckets: 7}}\n- {name: g, type: date, "
           "fields: day}",
-          "column day: ", "a date to one feature and a text to another" },
+          "column day: ", "as a date and another as a text" },
     };
     const et_export_options raw = { .format = "onnx" };
     const et_export_options encoded = { .format = "onnx", .inputs = "encoded" };
@@ -465,7 +465,7 @@ static void test_onnx_columns__names(void **state)
         const char *words;
     } cases[] = {
         { "export names --output names.onnx", 3,
-          "column values: the model has another value of this name" },
+          "column values: another input or output of the model has this name" },
         { "export names --output names.safetensors --inputs raw", 3,
           "inputs raw is for the format onnx" },
         { "export names --output names.onnx --inputs cooked", 2, "cooked" },

@@ -269,7 +269,8 @@ static void say_plan(const series *s)
     else if (!s->args->quiet)
         et_print(stderr, "training     %s\n", et_strbuf_text(&text));
     if (!s->args->quiet && run->left_out)
-        et_print(stderr, "left out     %s: more with a longer --time-limit\n", run->left_out);
+        et_print(stderr, "left out     %s: give a longer --time-limit to train more\n",
+                 run->left_out);
     if (!s->args->quiet && run->count > 1 && s->args->time_limit > 0)
         et_print(stderr, "time limit   %s for all of them\n",
                  et_format_duration(s->args->time_limit).text);
@@ -297,7 +298,7 @@ static void say_score(const series *s, const char *name, const et_series_score *
 
 /* ---- one training ---- */
 
-/* *out: the command line of the training, in arena; its directory has what it needs. */
+/* Prepares the directory of a training. *out: its command line, in arena. */
 static int prepare_one(series *s, const et_series_candidate *candidate, int which,
                        et_train_args **out, et_arena *arena, et_error *error)
 {

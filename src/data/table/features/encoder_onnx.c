@@ -1,5 +1,5 @@
-/* Numbers are joined to one array, of which each transform reads its columns: neighbours of one
- * kind are one set of nodes. */
+/* All numbers are concatenated to one array, and each transform reads its columns from it. Adjacent
+ * columns with the same transform share their nodes. */
 #include "data/table/features/encoder_onnx.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ typedef struct emission {
     et_onnx *to;
     et_arena arena;
     column *columns;     /* [fields of the schema], in arena */
-    int *field;          /* [cells of the encoder]: the field of each, in arena */
+    int *field;          /* [cells of the encoder]: the field of each cell, in arena */
     int count;           /* numbers of a row */
     const char *numbers; /* float64 [rows, count] */
     const char *missing; /* the same shape, bool */
@@ -49,7 +49,7 @@ static const et_schema_field *field_at(const emission *e, int field)
 static int cannot(const emission *e, int field, const char *why)
 {
     return et_fail(e->error, ET_ECONFIG,
-                   "column %.60s: %s, so the model cannot take the column as it is; give --inputs "
+                   "column %.60s: %s, so the ONNX model cannot encode the column; use --inputs "
                    "encoded, or train without the column",
                    field_at(e, field)->name, why);
 }
@@ -94,9 +94,9 @@ static int check_column(const emission *e, int field)
     if (field_at(e, field)->length == ET_SCHEMA_VARIABLE)
         return cannot(e, field, "it has lists of values");
     if (c->date && c->text)
-        return cannot(e, field, "it is a date to one feature and a text to another");
+        return cannot(e, field, "one feature reads it as a date and another as a text");
     if (*name == ':' || how->is_taken(how->payload, name))
-        return cannot(e, field, "the model has another value of this name");
+        return cannot(e, field, "another input or output of the model has this name");
     return ET_OK;
 }
 
@@ -129,13 +129,13 @@ static void refuse_rows(emission *e, const char *rows)
     e->refused = e->refused ? et_onnx_call(e->to, "Or", e->refused, rows) : rows;
 }
 
-/* Bool [rows, 1]: some value of the row is true. */
+/* Bool [rows, 1]: whether any value of the row is true. */
 static const char *any(et_onnx *to, const char *values)
 {
     return et_onnx_call(to, "Greater", et_emit_count(to, values), et_onnx_int(to, 0));
 }
 
-/* There is no value to replace a missing one. */
+/* Whether a missing value is refused: the field is required and has no default. */
 static bool is_required(const et_schema_field *field)
 {
     return field->required && !field->missing;
@@ -175,7 +175,7 @@ static void add_text(emission *e, int field, const char *value)
         refuse_rows(e, any(e->to, c->missing));
 }
 
-/* NaN, and numbers that mean a missing value. */
+/* Missing: NaN, and the numbers of --missing. */
 static void find_missing(emission *e)
 {
     const char *const *words = e->how->missing ? e->how->missing : et_csv_usual_missing;
@@ -215,7 +215,7 @@ static void refuse_where(emission *e, const char *property, const char *value)
     refuse_rows(e, any(e->to, et_onnx_call(e->to, "Greater", both, et_emit_number(e->to, 0))));
 }
 
-/* What et_encoder_row refuses of a number before any transform. */
+/* Refuses the numbers that et_encoder_row refuses before any transform. */
 static void refuse_numbers(emission *e)
 {
     et_onnx *to = e->to;
@@ -281,7 +281,7 @@ static const char *pick(et_onnx *to, const char *from, int width, const int64_t 
     return y;
 }
 
-/* Sets x and which of it is missing, of transforms [e->count] that read a value each. */
+/* Sets x, and which values of x are missing, for transforms [e->count] that read one value each. */
 static void read_values(const emission *from, et_emitting *e, int64_t *indices,
                         const char **missing)
 {
@@ -303,8 +303,8 @@ static void read_values(const emission *from, et_emitting *e, int64_t *indices,
     *missing = pick(e->to, from->missing, from->count, indices, e->count);
 }
 
-/* Transforms that are emitted together. item: the values of their columns in a row without
- * values. */
+/* Transforms that are emitted together. item: the values of their columns if all values of a row
+ * are missing. */
 static int emit_batch(emission *from, et_emitting *e, bool ids, const void *item, const char **out)
 {
     int64_t width = 0;
@@ -325,7 +325,7 @@ static int emit_batch(emission *from, et_emitting *e, bool ids, const void *item
     return ET_OK;
 }
 
-/* Whether two transforms can be emitted together: each makes one number of one number. */
+/* Whether two transforms can be emitted together: both map one number to one number. */
 static bool is_alike(const emission *e, const et_fitted *a, const et_fitted *b)
 {
     return a->row == b->row && a->row->gives == ET_GIVES_NUMBERS && a->width == 1 &&
@@ -333,7 +333,7 @@ static bool is_alike(const emission *e, const et_fitted *a, const et_fitted *b)
            !e->columns[e->field[a->input[0]]].text && !e->columns[e->field[b->input[0]]].text;
 }
 
-/* The transforms of a field from number *at on. */
+/* The transforms of a field, from transform *at on. */
 static int emit_next(emission *e, const et_encoded_field *field, size_t *at, const void *missing,
                      const char **out)
 {

@@ -27,7 +27,7 @@ static int write_own(const et_predictor *p, const char *path, const char *precis
 
 /* ---- ONNX: encoded rows, or columns as they are ---- */
 
-/* An export; refused: bool [rows, 1] of columns as they are, NULL: of encoded rows. */
+/* An export. refused: bool [rows, 1] for raw columns; NULL for encoded rows. */
 typedef struct writing {
     const et_predictor *p;
     const char *refused;
@@ -185,9 +185,9 @@ static int put_columns(void *payload, et_onnx *to, const char *const *names, con
     for (int i = 0; i < count && !status; i++) {
         fields[i] = find_field(model->encoder, names[i]);
         if (fields[i] < 0)
-            status =
-                et_fail(error, ET_ECONFIG,
-                        "the model reads %s, which is no feature: give --inputs encoded", names[i]);
+            status = et_fail(error, ET_ECONFIG,
+                             "the model reads %s, which is not a feature: use --inputs encoded",
+                             names[i]);
     }
     if (!status)
         status = et_encoder_onnx_add(&how, to, fields, count, values, &w->refused, error);
@@ -228,7 +228,7 @@ static void add_label(const et_predictor *p, et_onnx *to, const char *scores)
     et_onnx_output(to, label, RAW_LABEL, ET_ONNX_TEXT, dims, 1);
 }
 
-/* Of several targets with two classes each: that of each target. */
+/* Several targets with two classes each: the label of each target. */
 static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et_error *error)
 {
     static const char *const none[] = { "" };

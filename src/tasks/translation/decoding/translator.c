@@ -78,7 +78,7 @@ static int find_suppressed(et_translator *t, et_error *error)
     return et_vocabularies_find_suppressed(t->sides.target, tokens, ids, error);
 }
 
-/* The languages that a line may be translated to, and the one that is asked for. */
+/* Finds the language tags of the source vocabulary, and checks the tag of the options. */
 static int find_tags(et_translator *t, et_error *error)
 {
     const char *tag = t->options.tag ? et_arena_strdup(&t->arena, t->options.tag) : NULL;
@@ -94,10 +94,12 @@ static int find_tags(et_translator *t, et_error *error)
         return et_alloc_failed(error, 0, "a list of languages");
     if (tag && t->decoding.alignments)
         return et_fail(error, ET_ECONFIG,
-                       "tag \"%.100s\": not with alignments; write it in front of each line", tag);
+                       "tag \"%.100s\" cannot be combined with alignments; write the tag in front "
+                       "of each line",
+                       tag);
     if (!tag || !et_vocabularies_find_token(source, "tag", tag, &found, NULL))
         return ET_OK;
-    return et_fail(error, ET_ECONFIG, "tag \"%.100s\" is no token of the source vocabulary%s%s",
+    return et_fail(error, ET_ECONFIG, "tag \"%.100s\" is not a token of the source vocabulary%s%s",
                    tag, t->tags ? "; it has " : ", which has no language tags",
                    t->tags ? t->tags : "");
 }
@@ -319,7 +321,7 @@ int64_t et_translator_step(const et_translator *t)
 
 /* ---- translating ---- */
 
-/* Everything of one call lives in an arena of it but the results, which are the caller's. */
+/* All memory of one call is in its arena, except the results, which the caller owns. */
 
 static bool has_language(const et_vocabulary *source, const et_tokens *tokens)
 {
@@ -329,7 +331,8 @@ static bool has_language(const et_vocabulary *source, const et_tokens *tokens)
     return false;
 }
 
-/* The tokens of a line, after the tag unless it has a language. A line without a token stays. */
+/* The tokens of a line, with the tag in front unless the line begins with a language tag. A line
+ * without tokens stays as it is. */
 static int encode_tagged(const et_sides *sides, const char *tag, const char *line,
                          et_tokens *tokens, et_error *error)
 {
@@ -373,15 +376,15 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     return ET_OK;
 }
 
-/* Once. The model would choose a language. */
+/* Warns once of a line without a tag: the model would choose a language itself. */
 static void look_for_language(et_translator *t, const et_tokens *tokens, size_t number)
 {
     if (!t->tags || !tokens->count || has_language(t->sides.source, tokens) ||
         atomic_exchange(&t->warned, true))
         return;
     et_log(ET_LOG_WARNING,
-           "line %zu does not say which language to translate to; begin each line with one of the "
-           "model's tags (--tag does): %s",
+           "line %zu has no tag for the target language; begin each line with one of the model's "
+           "tags, or use --tag: %s",
            number, t->tags);
 }
 
