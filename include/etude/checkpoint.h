@@ -58,10 +58,10 @@ ET_API int et_checkpoint_load(char **path, et_params *params, const char *model_
 
 /* Initializes weights from another run, for fine-tuning: from a file, from a run's newest
  * checkpoint ("runs/a") or from its best ("runs/a/best"). Averages are used if the file has them.
- * pattern: a regular expression searched in names. Parameters and variables with such names are
- * loaded, the others keep their values. NULL: all are loaded, and a warning is logged if the file
- * has more weights. ET_ECONFIG: one of them is missing or
- * has another shape, or no name matches. Slots and steps are not loaded: they start from zero. */
+ * pattern: a regular expression. Parameters and variables whose names contain a match are loaded;
+ * the others keep their values. NULL: all are loaded, and a warning is logged if the file has more
+ * weights. ET_ECONFIG: the file lacks a weight or has it with another shape, or no name matches.
+ * Slots and steps are not loaded: they start from zero. */
 ET_API int et_checkpoint_initialize(et_params *params, const char *from, const char *pattern,
                                     et_error *error);
 

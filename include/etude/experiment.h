@@ -164,9 +164,9 @@ typedef struct et_task_kind {
      * Texts live in arena. */
     int (*inherit)(void *options, const char *model_dir, et_arena *arena, const char **taken,
                    et_error *error);
-    /* Paths of settings that such a run has from the other run, or from a model of another program,
-     * unless it is given others: of the text that the weights were trained on. Ended by NULL; NULL:
-     * none. */
+    /* Paths of settings that describe the text of the weights, such as its punctuation. Such a run
+     * takes them from the other run, or from the model of another program, unless the user sets
+     * them. Ended by NULL; NULL: none. */
     const char *const *of_weights;
     const et_foreign_class *foreign;        /* NULL: --init takes no models of other programs */
     const struct et_service_class *service; /* the service for `serve` (service.h); NULL: none */

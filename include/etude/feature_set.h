@@ -44,12 +44,12 @@ typedef enum et_transform {
     ET_TRANSFORM_ROBUST,   /* z / sqrt(1 + (z / 3)^2), so within +-3, of z = (x - median) / (third
                               quartile - first), or if both are equal 2 (x - median) / (max - min);
                               a constant column 0; missing 0 */
-    ET_TRANSFORM_CLIP,     /* z; of |z| > t: 2 t - t^2 / |z| with z's sign, so within +-2 t. z is as
-                              with standardize, and t is d / std, at least 4, where d is 5 times
-                              the distance of the quartiles. If a value of the metadata is further
-                              than d from the median, mean and std are those of the quantiles,
-                              each moved to that distance; if d is 0, t is the larger |z| of min
-                              and max. A constant column 0; missing 0 */
+    ET_TRANSFORM_CLIP,     /* z = (x - mean) / std; if |z| > t: 2 t - t^2 / |z| with z's sign, so
+                              within +-2 t. t is max(d / std, 4), where d is five interquartile
+                              ranges. If min or max is further than d from the median, mean and
+                              std are those of the quantiles, each clipped to that distance. If d
+                              is 0, t is the larger |z| of min and max. Constant column: 0;
+                              missing: 0 */
     ET_TRANSFORM_EMBED,    /* an id: the position among the entries; unknown and missing have the
                               two ids after the entries */
     ET_TRANSFORM_HASH,     /* an id: xxHash of the text, or of the number as a double, modulo
@@ -118,8 +118,8 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
  *   % differ, integers that number the rows), except whether such values are missing. */
 typedef struct et_feature_choice {
-    et_transform numeric;  /* 0: clip; standardize, quantile, scale, robust. If the metadata lacks
-                              what it needs: the next of clip, standardize, scale, identity */
+    et_transform numeric;  /* clip (0), standardize, quantile, scale or robust. If the metadata
+                              lacks its statistics: the next of clip, standardize, scale, identity */
     et_transform discrete; /* 0: embed; one-hot */
     et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:
                               none */

@@ -21,14 +21,14 @@ typedef struct et_export_options {
                               table). NULL: "float32". Only for exports in one file; the format
                               "huggingface" has "float32", "bfloat16" and "float16" */
     const char *format; /* NULL: Etude's own. "onnx": for a translator a directory, as Optimum reads
-                           it; for a predictor a file (inputs). Only for a
-                           translator, a directory: "ctranslate2"; "huggingface", which MarianMT of
-                           transformers loads; "marian", a release of Marian. ET_ECONFIG names a
-                           setting that the format cannot express */
-    const char *inputs; /* of a predictor's "onnx": "raw" has the table's columns as inputs, texts
-                           and numbers; "encoded" has a field for each feature, whose values the
-                           program encodes. NULL: "raw". ET_ECONFIG: ONNX cannot express the
-                           transform of a column */
+                           it; for a predictor a file (see inputs). The others are directories and
+                           only for a translator: "ctranslate2"; "huggingface", which MarianMT of
+                           transformers loads; "marian", a release of Marian. ET_ECONFIG: the
+                           format cannot express a setting, which the error names */
+    const char *inputs; /* of a predictor's "onnx" model. "raw" (NULL): the table's columns, as
+                           texts and numbers. "encoded": one input for each feature, whose values
+                           the program encodes. ET_ECONFIG: ONNX cannot express the transform of a
+                           column */
 } et_export_options;
 
 /* Writes a model function of batches (pass.h) as one ONNX file with the weights of params. Inputs

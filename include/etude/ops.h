@@ -44,17 +44,17 @@ typedef struct et_matmul_options {
     bool transpose_a, transpose_b; /* of the stored operand */
     bool relu;                     /* apply relu to the result */
     bool f32;                      /* result is float32 even if act is not */
-    int64_t groups;                /* of columns: 0 or 1: none. The columns of the stored a and b,
-                                      of the result and the bias are this many equal groups, and
-                                      group i of the result is the product of groups i */
+    int64_t groups;                /* 0 or 1: none. Otherwise the columns of a and b as stored, of
+                                      the result and of the bias are divided into this many equal
+                                      groups, and group i of the result is the product of groups i */
     int64_t row_tile;              /* 0: any. Otherwise about this many rows are computed together,
                                       and the bits of a row do not depend on the others: for
                                       decoding. Not together with groups */
 } et_matmul_options;
 
 /* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
- * bias [N] float32 or NULL. options NULL: none. With G groups a is [M, G K], b [K, G N], both
- * within their groups transposed or not, C [M, G N] and bias [G N]. */
+ * bias [N] float32 or NULL. options NULL: none. With G groups, a is [M, G K] and b is [K, G N]
+ * (each group may be stored transposed), C is [M, G N] and bias is [G N]. */
 ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options);
 
 /* Normalizes rows to mean 0 and variance 1, times gamma, plus beta ([D] float32 each). */

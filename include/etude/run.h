@@ -5,8 +5,8 @@
  *     et_controller_options options = { .trainer = trainer, .train_steps = 1000, .run = run };
  *
  * A save runs in the background; a later call of the driver returns its failure. The best
- * checkpoint of a small model is saved before the next checkpoint, at the end, or after a
- * second. A run that is killed before finds this best again when it resumes. */
+ * checkpoint of a small model is saved after one second, before the next checkpoint, or at the
+ * end. If the run is killed earlier, it finds the same best checkpoint again when it resumes. */
 #ifndef ETUDE_RUN_H
 #define ETUDE_RUN_H
 

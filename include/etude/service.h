@@ -38,8 +38,8 @@ typedef struct et_service_options {
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's */
     bool live_weights;      /* use the trained weights even if there are averaged weights */
     int64_t items_max;      /* most items of a request, and of requests answered together */
-    const char *languages;  /* "en,de": the codes of the model's input and output; NULL: those that
-                               its settings name. Only for classes with `languages` */
+    const char *languages;  /* "en,de": codes of the model's source and target language; NULL: the
+                               languages in its settings. Only for classes with `languages` */
     const char *terms;      /* a file of terms that answers must have (et_decoding_options.terms);
                                NULL: none. Only for classes with `terms` */
     /* How a class is chosen from its probabilities, as for `predict`; only for classes with

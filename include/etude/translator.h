@@ -51,10 +51,10 @@ typedef struct et_translator_options {
                               or int8 export. int8: products use weights and activations as bytes,
                               with a scale for each column and row and without calibration; the rest
                               is float32. Faster, with nearly the same translations */
-    const char *tag;       /* a token of the source vocabulary that goes in front of each line, such
-                              as the target language of a multilingual model, ">>fra<<"; not in
-                              front of lines that begin with such a language. With it there are no
-                              alignments. NULL: none */
+    const char *tag;       /* a token of the source vocabulary in front of each line, such as
+                              ">>fra<<" for the target language of a multilingual model. Lines that
+                              begin with a language tag stay as they are. Excludes alignments.
+                              NULL: none */
     bool live_weights;     /* use the trained weights even if there are averaged weights */
     const et_translator *shares; /* use the weights, settings and vocabulary of this translator; see
                                     below. NULL: load them */

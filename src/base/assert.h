@@ -3,9 +3,9 @@
 #ifndef ETUDE_BASE_ASSERT_H
 #define ETUDE_BASE_ASSERT_H
 
-/* Without assertions a condition is compiled but not evaluated: it can't rot, and its variables
- * count as used. With assertions, values are compared with their own types and shown as long long;
- * both sides are evaluated a second time for the message. */
+/* Without assertions, a condition is compiled but not evaluated. So it stays valid code, and its
+ * variables count as used. With assertions, values are compared with their own types and shown as
+ * long long; both sides are evaluated a second time for the message. */
 #ifdef NDEBUG
 #define et_assert(condition)         ((void)sizeof(condition))
 #define et_assert_equal(left, right) ((void)sizeof((left) == (right)))

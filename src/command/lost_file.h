@@ -4,8 +4,8 @@
 #ifndef ETUDE_COMMAND_LOST_FILE_H
 #define ETUDE_COMMAND_LOST_FILE_H
 
-/* From here on such a SIGBUS prints a line on standard error after the program's name (kept), with
- * exit code 3; any other SIGBUS ends the process as usual. */
+/* Installs a handler: such a SIGBUS then prints a line on standard error after the program's name
+ * (borrowed) and exits with code 3. Any other SIGBUS ends the process as usual. */
 void et_tell_lost_files(const char *program);
 
 /* A file that the handler replaces, because a handler can do nothing else. Contents: `before`, the

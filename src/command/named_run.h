@@ -17,8 +17,8 @@ typedef struct et_named_run {
 
 et_named_run et_run_named(const et_call *call);
 
-/* ET_ECONFIG: run and one of others [count] can be opened, and are models of different kinds. What
- * cannot be opened is not judged, and nothing if run is NULL. */
+/* Checks that run and others [count] are models of one kind. ET_ECONFIG: two kinds differ. Models
+ * that cannot be opened are not compared. run NULL: nothing is compared. */
 int et_runs_check_kinds(const et_program *program, const char *run, const char *const *others,
                         int count, et_error *error);
 

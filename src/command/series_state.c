@@ -1,5 +1,5 @@
-/* Candidates are the files NAME.yaml in members/; their trainings are the folders NAME, or NAME_1
- * to NAME_K of K folds. members.jsonl has those that are done or left out. */
+/* Each file NAME.yaml in members/ is a candidate. Its trainings are the folders NAME, or with K
+ * folds NAME_1 to NAME_K. members.jsonl lists the candidates that are done or left out. */
 #include "command/series_state.h"
 
 #include <dirent.h>
@@ -54,7 +54,7 @@ static size_t candidate_length(const char *file)
     return length > end && !strcmp(file + length - end, SETTINGS) ? length - end : 0;
 }
 
-/* The fold, from 1, of a folder of the candidate; 0: it has no folds; -1: of another candidate. */
+/* The fold of a candidate's folder, from 1; 0: no folds; -1: the folder of another candidate. */
 static long fold_of(const char *folder, const char *name, size_t length)
 {
     if (strncmp(folder, name, length) != 0)
@@ -66,7 +66,7 @@ static long fold_of(const char *folder, const char *name, size_t length)
     return fold > 0 && !*end ? fold : -1;
 }
 
-/* The folder of the candidate's last training; NULL: none has begun. */
+/* The folder of the candidate's latest training; NULL: no training has begun. */
 static const char *last_training(const members *m, const char *name, size_t length)
 {
     const char *last = NULL;
@@ -110,7 +110,7 @@ const char *et_series_reason(const char *model_dir)
     return reason;
 }
 
-/* The candidates by name, as train has them. */
+/* The candidates as a plan, sorted by name. */
 static et_series_run list_candidates(members *m)
 {
     et_series_candidate *all = et_arena_array(&m->arena, (size_t)m->count + 1, sizeof *all);
@@ -144,7 +144,7 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
     open_members(&m, model_dir);
     const et_series_run run = list_candidates(&m);
     const char *path = et_arena_printf(&m.arena, "%s/" ET_SERIES_LOG, model_dir);
-    /* Of a damaged log, what comes before the damage. */
+    /* If the log is damaged: the lines before the damage. */
     if (path && run.count)
         (void)et_series_log_open(&log, path, &run, NULL);
     for (int i = 0; log.item && i < run.count; i++)

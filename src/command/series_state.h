@@ -1,5 +1,5 @@
-/* How far a series of trainings is (tabular/auto, --folds): the run itself has no session and,
- * until it has its model, no weights. Reads only the files of the run. */
+/* The progress of a run that is a series of trainings (tabular/auto, --folds). Such a run has no
+ * session of its own, and no weights until all trainings are done. Reads only the run's files. */
 #ifndef ETUDE_COMMAND_SERIES_STATE_H
 #define ETUDE_COMMAND_SERIES_STATE_H
 
@@ -9,8 +9,8 @@
 
 /* Whether the run is a series that has no model yet. */
 bool et_series_is_unfinished(const char *model_dir);
-/* "done", and without a model how its trainings were left: a reason of session.h, or "killed".
- * NULL: not a series. Static. */
+/* The state of a series: "done" if it has a model. Otherwise the reason (session.h) or "killed" of
+ * a training that ended badly, or "interrupted". NULL: not a series. Static. */
 const char *et_series_reason(const char *model_dir);
 /* Appends "linear: done; mlp: in training (a/members/mlp_2); tabm: left out; realmlp: not begun".
  */

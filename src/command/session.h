@@ -92,8 +92,8 @@ void et_session_end(et_session *session, int64_t last_step, int status, const et
  * knows. */
 int64_t et_session_done_at(const char *model_dir);
 
-/* How the last session of a run ended: a reason as above; "killed": it did not end; NULL: there is
- * none, or its file cannot be read. Static. */
+/* How the last session of a run ended: a reason as above; "killed": it has no end; NULL: the run
+ * has no session, or its file cannot be read. Static. */
 const char *et_session_reason(const char *model_dir);
 
 /* What failed because a file was not found may be found where the run was started: adds that

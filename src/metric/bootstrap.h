@@ -18,10 +18,10 @@ typedef struct et_bootstrap {
     uint64_t seed;
 } et_bootstrap;
 
-/* Of an output. interval: half the width of the interval that has 95 % of the resamples' scores.
- * p_value: the probability of a difference from the first output as large as the real one, if the
- * two were equally good; 1 of the first output, and of one that has its scores in all resamples
- * (where sacrebleu has 1 / (samples + 1)). */
+/* The result for one output. interval: half the width of the interval with 95 % of the resamples'
+ * scores. p_value: the probability that two equally good outputs differ as much as this output and
+ * the first one. It is 1 for the first output, and for an output with the same scores in all
+ * resamples (sacrebleu: 1 / (samples + 1)). */
 typedef struct et_bootstrap_result {
     et_score_result real;
     double mean, interval, p_value;

@@ -33,7 +33,7 @@ typedef struct et_exact_sum {
     uint32_t special;               /* bits: +infinity, -infinity, NaN */
 } et_exact_sum;
 
-/* Of a value that the head cannot take. */
+/* Adds a value that the head cannot hold exactly. */
 void et_exact_sum_add_digits(et_exact_sum *sum, double value);
 
 /* If the head takes a value exactly, the added part is the head's growth, and the remainder is the

@@ -30,7 +30,7 @@ int et_placement_make(et_placement *placement, const et_params *params, int serv
                       et_error *error);
 void et_placement_release(et_placement *placement);
 
-/* Of names, shapes, pieces and seed: equal for tasks that fit together. */
+/* A hash of names, shapes, pieces and seed. Tasks that fit together have the same hash. */
 uint64_t et_placement_fingerprint(const et_placement *placement, const et_params *params,
                                   uint64_t seed);
 

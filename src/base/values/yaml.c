@@ -360,7 +360,7 @@ int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t leng
     et_value *root = NULL;
     if (!text)
         return et_fail(error, ET_EDATA, "%s: the text is NULL", name);
-    /* libyaml counts it as a column, so the second key would be outside. */
+    /* libyaml counts the byte order mark as a column, so the second key would be less indented. */
     const size_t mark = et_utf8_mark(text, length);
     int status = parse(&root, arena, text + mark, length - mark, false, name, error);
     if (status)

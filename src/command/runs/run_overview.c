@@ -191,8 +191,8 @@ static double score_at(const et_run_overview *o, int64_t step)
     return (double)NAN;
 }
 
-/* The step of the file in best/; -1: none. The log may know of a later best, of which a killed run
- * has no file. */
+/* The step of the file in best/; -1: none. If the run was killed, the log may have a later best
+ * step whose file was not written. */
 static int64_t best_file_step(const et_run_overview *o)
 {
     et_arena arena = ET_ARENA_INIT;

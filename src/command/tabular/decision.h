@@ -23,7 +23,7 @@ typedef struct et_decision_classes {
     bool several;
 } et_decision_classes;
 
-/* Of a model that is open; texts are its own. */
+/* The classes of an open model. The model owns the texts. */
 et_decision_classes et_decision_classes_of(const et_predictor *predictor);
 
 typedef struct et_decision {

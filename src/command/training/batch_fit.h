@@ -25,7 +25,7 @@ typedef struct et_batch_fit {
     int tries;
 } et_batch_fit;
 
-/* batch: where to begin; most: at least ET_BATCH_LEAST, at most ET_BATCH_MOST. */
+/* batch: the first one to try. most: the largest one, from ET_BATCH_LEAST to ET_BATCH_MOST. */
 et_batch_fit et_batch_fit_begin(uint64_t budget, int64_t batch, int64_t most);
 
 /* What batch needs; whole: a larger one would be of no use. True: another is to be tried. */

@@ -47,18 +47,19 @@ void et_evaluation_listen(et_evaluation *evaluation);
 /* ET_ECONFIG: the settings name no validation data. */
 int et_evaluation_open(et_evaluation *evaluation, et_error *error);
 
-/* Weights of a run's checkpoint (et_checkpoint_named), or name NULL of its newest; whether they
- * belong to the settings. */
+/* Loads the weights of a run's checkpoint (et_checkpoint_named; name NULL: the newest), and checks
+ * that they belong to the settings. */
 int et_evaluation_load(et_evaluation *evaluation, const char *name, et_error *error);
 
-/* Of an export, or of the best checkpoint; what is wrong with that is a warning, and then it is the
- * newest. */
+/* Loads the weights of an export, or of the best checkpoint. If the best checkpoint cannot be
+ * loaded, it warns and loads the newest. */
 int et_evaluation_load_best(et_evaluation *evaluation, et_error *error);
 
 /* Adds the values to logs. */
 int et_evaluation_run(et_evaluation *evaluation, et_value *logs, et_error *error);
 
-/* On standard output, by rank 0: a line for the checkpoint, one for each value. Flushed. */
+/* Rank 0 prints a line for the checkpoint and a line for each value to standard output, and
+ * flushes. */
 int et_evaluation_print(const et_evaluation *evaluation, const et_value *logs, et_error *error);
 
 /* The same as a JSON object (print.h). more: a dict whose members the object also has; NULL: none.
@@ -68,7 +69,7 @@ int et_evaluation_print_json(const et_evaluation *evaluation, const et_value *lo
 
 void et_evaluation_close(et_evaluation *evaluation);
 
-/* The name of a value for people: without "validation_", unless two names would be the same. */
+/* The name of a value in messages: without "validation_", unless two names would be equal. */
 const char *et_evaluation_name(const et_value *logs, const et_value *value);
 
 /* ---- as a command (cmd_evaluate.c) ---- */

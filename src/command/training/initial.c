@@ -166,7 +166,7 @@ static bool has_setting(const et_experiment *experiment, const char *name)
     return et_fields_find(experiment->kind->fields, name, strlen(name)) != NULL;
 }
 
-/* Not those of a run that has all settings from the model. */
+/* Copies settings that describe the text of the weights, unless the model gave all settings. */
 static int take_settings(const et_initial *initial, et_experiment *experiment,
                          const et_experiment *other, et_arena *arena, et_error *error)
 {

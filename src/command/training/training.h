@@ -4,15 +4,15 @@
 
 #include "command/training/train_args.h"
 
-/* Trains in args->model_dir as they say, begun or gone on with; what people read goes to standard
- * error. ET_EINTERRUPTED: asked to stop; saved. Signals are watched from when the run is open. */
+/* Trains a new or an existing run in args->model_dir, and prints messages to standard error.
+ * ET_EINTERRUPTED: stopped on request, and saved. Signals are handled once the run is open. */
 int et_training_run(const et_call *call, const et_train_args *args, et_error *error);
 
-/* From now on the process gets SIGALRM at args->ends, at once if that has passed; until a training
- * run of this process ends. */
+/* Sends SIGALRM to the process at args->ends, or at once if this time has passed. Ends with the
+ * next training run of the process. */
 void et_training_limit_time(const et_train_args *args);
 
-/* The same by ranks that the caller has, and keeps: what has failed all have agreed on. */
+/* Trains with the ranks of comm, which the caller owns. All ranks agree on a failure. */
 struct et_comm;
 int et_training_run_on(const et_call *call, const et_train_args *args, struct et_comm *comm,
                        et_error *error);

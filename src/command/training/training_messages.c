@@ -48,7 +48,7 @@ uint64_t et_training_planned(const et_training *t)
            memory.activations + memory.packed + memory.constants;
 }
 
-/* "sums of gradients 44.0 MB, "; nothing where an update has one batch. */
+/* "sums of gradients 44.0 MB, "; "" if an update has one batch. */
 static const char *format_sums(const et_training *t, char text[64])
 {
     const size_t sums = et_learner_sum_bytes(t->learner);

@@ -461,9 +461,9 @@ static et_format at_least(uint64_t bytes)
     return et_format_bytes((bytes + unit - 1) / unit * unit);
 }
 
-/* --memory: from the settings' batch on, each candidate is opened as for training; by then the data
- * that opening has read are kept in the run's directory. A recipe has chosen its batch for the
- * data, so no larger one is tried: it would leave too few updates. */
+/* --memory: opens each batch size that it tries as for training, beginning with the batch of the
+ * settings. The data are then cached in the run's directory. If a recipe chose the batch for the
+ * data, no larger batch is tried, because the run would have too few updates. */
 static int fit_batch(et_training *t, const char *directory, et_error *error)
 {
     const et_layout *layout = et_learner_layout(t->learner);

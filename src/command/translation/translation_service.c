@@ -67,8 +67,8 @@ static void close_service(et_service *self)
     et_free(all);
 }
 
-/* given: of the user; NULL: the two languages whose punctuation the model normalizes, if both are
- * known. "mul" is no language. */
+/* given: set by the user. NULL: the two languages whose punctuation the model normalizes, if both
+ * are known and are not "mul". */
 static int open_languages(translations *all, const char *given, et_error *error)
 {
     const et_translation_options *options = all->usual->experiment.task;

@@ -76,11 +76,11 @@ void et_http_close(et_http *http);
 /* Waits up to so many seconds for something to do and does it; a signal or et_http_wake ends the
  * wait. */
 void et_http_run(et_http *http, double seconds);
-/* From any thread. */
+/* Call from any thread. */
 void et_http_wake(et_http *http);
 
-/* From now on no connection is accepted. What arrived as a whole by now is answered, and its
- * connection closed with the answer; all others are closed at once. */
+/* Stops accepting connections. Requests that have arrived completely are answered, and their
+ * connections closed with the answer. All other connections are closed at once. */
 void et_http_drain(et_http *http);
 /* Number of requests that have begun to arrive and are not answered completely; once drained, only
  * those that have arrived completely. */
@@ -113,7 +113,7 @@ typedef struct et_http_answer {
     const char *policy; /* Content-Security-Policy; NULL: nothing may be loaded */
 } et_http_answer;
 
-/* Once for each request, on the thread of et_http_run; the request is gone. */
+/* Call once for each request, on the thread of et_http_run. Afterwards the request is freed. */
 void et_http_reply(et_http_request *request, const et_http_answer *answer);
 /* {"error": text}. */
 void et_http_refuse(et_http_request *request, int status, const char *text);

@@ -28,8 +28,8 @@ typedef enum et_pair_field {
 
 extern const et_layout_field et_pair_fields[ET_PAIR_FIELDS];
 
-/* With sides that end at most tokens, EOS as their last (0: any). encoded is borrowed and must
- * outlive the samples. */
+/* Pairs whose sides are cut to `most` tokens, with EOS as the last token (0: not cut). encoded is
+ * borrowed and must outlive the samples. */
 int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
                             et_error *error);
 /* The number of pairs that this limit shortens. */

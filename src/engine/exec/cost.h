@@ -11,8 +11,8 @@
 
 #include "engine/exec/plan_private.h"
 
-/* Of the call's last run: attention's lengths come from the bound batch. Every op must have a
- * function for it to compile. */
+/* The cost of the call's last run; the lengths of attention come from the bound batch. An op
+ * without a cost function does not compile. */
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
 
 /* The kind under which a call is counted: its op, but one kind for all element-wise chains and

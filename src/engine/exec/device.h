@@ -54,13 +54,13 @@ struct et_device {
 /* More are not taken from a command line. */
 #define ET_DEVICE_THREADS_MAX 1024
 
-/* The number of threads of devices that are opened from now on, whatever the environment has; also
- * of other OpenMP work of the calling thread. */
+/* Sets the number of threads of devices that are opened later, and of other OpenMP work of the
+ * calling thread. It overrides the environment. */
 void et_device_use_threads(int count);
 
-/* From now on what runs on the device is recorded: a span for each run of a plan and each call of
- * it, and for each tile of a product on the thread that did it. Before the first plan is made; the
- * trace must outlive the device. */
+/* Records a span for each run of a plan, for each of its calls, and for each tile of a product on
+ * the thread that computed it. Call this before the first plan is made. The trace must outlive the
+ * device. */
 void et_device_record(et_device *device, et_trace *trace);
 
 /* The calling thread's track: in a team, that of OpenMP's thread number. */

@@ -66,18 +66,20 @@ void et_plan_free(et_plan *plan);
  * through the run. False: the plan reads no input of that name. */
 bool et_plan_bind(et_plan *plan, const char *input, const void *data);
 
-/* The same without a search: the place of an input, -1: the plan reads none of that name. */
+/* Binds by index, without a search. et_plan_input: the index of an input; -1: the plan has no input
+ * of this name. */
 int et_plan_input(const et_plan *plan, const char *input);
 void et_plan_bind_at(et_plan *plan, int index, const void *data);
 
-/* From now on matrices that were planned with `planned` rows have `rows`, at most as many: a batch
- * that is not full costs only its rows. For plans without derivatives; inputs stay as they are. */
+/* Sets the number of rows of matrices that were planned with `planned` rows, so that a batch that
+ * is not full costs only its rows. rows is at most planned. For plans without derivatives. Inputs
+ * do not change. */
 void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows);
 
-/* Packs changed weights of the store again, as each run does at its beginning. */
+/* Packs changed weights of the store again. Each run also does this at its start. */
 void et_plan_refresh(et_plan *plan);
 
-/* From the next run on all rates of dropout are those of the graph times factor, 0 to 1. */
+/* Multiplies all dropout rates of the graph by factor, 0 to 1, from the next run on. */
 void et_plan_set_dropout(et_plan *plan, float factor);
 
 /* Runs. random gives seed and step for dropout. All inputs must be bound. */
@@ -88,16 +90,16 @@ void et_plan_run(et_plan *plan, et_random random);
 typedef struct et_plan_listener {
     const int64_t *end; /* [ranges], ascending */
     int ranges;
-    /* Between two calls or after the last, once in a run for each range: no later call writes
-     * there. In an order that is the plan's (et_plan_heard). */
+    /* Called once in a run for each range, between two calls or after the last call, when no later
+     * call writes to the range. The plan determines the order (et_plan_heard). */
     void (*final)(void *self, int range);
     void *self;
 } et_plan_listener;
 
-/* From the next run on; listener is borrowed. NULL, or after ET_ENOMEM: no listener. */
+/* Sets the listener from the next run on; it is borrowed. NULL, or after ET_ENOMEM: no listener. */
 int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error);
 
-/* The range that the listener gets as i-th. */
+/* The i-th range that the listener gets. */
 int et_plan_heard(const et_plan *plan, int i);
 
 /* Output i. Borrowed; valid until the next run. */

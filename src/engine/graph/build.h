@@ -57,22 +57,24 @@ et_node *et_recomputable_from(et_node *node, et_recompute least);
  * of that name, with its type and shape; see et_batch_input. */
 et_node *et_input(et_scope *scope, const char *name, et_dtype dtype, et_shape shape);
 
-/* Of so many classes, count that a softmax is to be estimated by (importance sampling: Bengio and
- * Senecal 2008, "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
- * Language Model"; of the labels' classes and others: Jean et al. 2015, "On Using Very Large Target
- * Vocabulary for Neural Machine Translation"): first all classes that labels (int32 [T], negative:
- * none) have, d of them, ascending, then others, each as likely as any and none twice. Result:
- * int32 [count]. *positions: each label's position among them, negative where there is no label,
- * int32 [T]. *offsets: log of how many classes a candidate stands for, float32 [count]: 0 for the
- * labels' and log((classes - d) / (count - d)) for the others. Added to logits z they make the sum
- * of e^z over candidates an unbiased estimate of that over all classes, if any others are drawn:
- * count is more than d. count: at least T, or classes. */
+/* Draws count candidates among `classes` classes, to estimate a softmax by importance sampling
+ * (Bengio and Senecal 2008, "Adaptive Importance Sampling to Accelerate Training of a Neural
+ * Probabilistic Language Model"; Jean et al. 2015, "On Using Very Large Target Vocabulary for
+ * Neural Machine Translation"). Result: int32 [count]: first the d distinct classes of labels
+ * (int32 [T]; negative: no label), ascending, then other classes, drawn uniformly without
+ * replacement.
+ *
+ * *positions, int32 [T]: the position of each label among the candidates; negative: no label.
+ * *offsets, float32 [count]: the log of the number of classes that a candidate represents: 0 for
+ * the labels' classes, log((classes - d) / (count - d)) for the others. If offsets are added to
+ * logits z, the sum of e^z over the candidates is an unbiased estimate of the sum over all classes,
+ * provided count > d. count is at least T, or equals classes. */
 et_node *et_candidates(et_scope *scope, const char *name, et_node *labels, int64_t classes,
                        int64_t count, et_node **positions, et_node **offsets);
 
 /* Copies of w [K, N] side by side, with scaled rows and columns, act [K, G N]:
- * y[k, g N + n] = w[k, n] row_scale[g K + k] column_scale[g N + n]. row_scale [G K] says how many;
- * column_scale [G N], or NULL: ones. All float32. */
+ * y[k, g N + n] = w[k, n] row_scale[g K + k] column_scale[g N + n]. The size of row_scale [G K]
+ * determines G. column_scale [G N]; NULL: ones. All are float32. */
 et_node *et_scaled_copies(et_node *w, et_node *row_scale, et_node *column_scale);
 
 /* x in another type, or repeated to another shape as above; x itself if it has both. */

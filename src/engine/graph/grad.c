@@ -103,7 +103,7 @@ static et_node *product(et_node *a, bool transpose_a, et_node *b, bool transpose
 
 /* C = A B: dA = dC B^T, dB = A^T dC; with A or B stored transposed, the transposes of these (dA^T =
  * B dC^T, dB^T = dC^T A). A parameter's derivative is float32 whatever the activations' type; an
- * activation's has its own type. Groups stay groups. */
+ * activation's has its own type. The derivatives have the same groups. */
 static et_node *left_gradient(et_node *node, et_node *b, et_node *dy)
 {
     const et_matmul_options *o = &node->attributes.matmul;

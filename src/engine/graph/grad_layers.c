@@ -1,8 +1,9 @@
 /* Derivative rules of scaled copies, norms over a batch, convolutions and pooling. As in grad.c. */
 #include "engine/graph/grad_private.h"
 
-/* With y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]: each operand's derivative is the sum of dy
- * times the other two over what it is repeated for. One node makes all three. */
+/* y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]. The derivative of each operand is dy times the
+ * other two operands, summed over the dimensions along which the operand is repeated. One node
+ * computes all three. */
 void et_grad_SCALED_COPIES(gradients *g, et_node *node, et_node *dy)
 {
     et_node *inputs[4] = { dy };

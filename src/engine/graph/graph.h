@@ -213,7 +213,7 @@ et_ew_op et_op_elementwise(et_op op);
 typedef enum et_op_reads { ET_READS_NOTHING, ET_READS_INPUTS, ET_READS_RESULT } et_op_reads;
 et_op_reads et_op_derivative_reads(et_op op);
 
-/* Of VOCABULARY_LOSS: whether its rows come twice, as inputs 0 and 3. */
+/* Whether a VOCABULARY_LOSS has its rows twice (R-Drop), as inputs 0 and 3. */
 bool et_loss_of_two_draws(const et_node *node);
 
 /* "layer_norm". Static. */

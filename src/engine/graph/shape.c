@@ -63,7 +63,7 @@ static bool is_operand(const et_node *node, int input)
 
 /* a [M, K] and b [K, N] to [M, N], or stored [K, M] and [N, K] if the flags say so; bias [N]. A
  * flag is 0 or 1, so it serves as an index: size[transpose] is the first size in the product,
- * size[!transpose] the second. Of groups, these are the sizes of one. */
+ * size[!transpose] the second. With groups, these are the sizes of one group. */
 static bool shape_MATMUL(et_node *node)
 {
     const et_matmul_options *options = &node->attributes.matmul;

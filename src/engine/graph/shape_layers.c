@@ -18,7 +18,7 @@ bool et_shape_SCALED_COPIES(et_node *node)
     return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
 }
 
-/* dy, then the operands. Results as these. */
+/* dy, then the operands. The results have the shapes of the operands. */
 bool et_shape_SCALED_COPIES_GRAD(et_node *node)
 {
     set(node, ET_F32, shape(node, 1));

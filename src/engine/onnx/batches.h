@@ -17,13 +17,13 @@ typedef struct et_onnx_result {
     int rank;
 } et_onnx_result;
 
-/* What is around a graph. Each member may be NULL. */
+/* Nodes before and after a graph. Each member may be NULL. */
 typedef struct et_onnx_edges {
-    /* Called for every input, by its name. Returns the value that the graph reads in its place:
-     * value itself, or the result of added nodes. */
+    /* Called for every input, with its name. Returns the value that the graph reads instead: value
+     * itself, or the result of added nodes. */
     const char *(*input)(void *payload, et_onnx *model, const char *name, const char *value);
-    /* Instead of inputs of the graph's fields: adds other inputs, and sets values [count] to what
-     * the graph reads as the fields with these names. */
+    /* Replaces the inputs of the graph's fields: adds other inputs, and sets values [count] to the
+     * values of the fields with these names. */
     int (*inputs)(void *payload, et_onnx *model, const char *const *names, const char **values,
                   int count, et_error *error);
     /* Called for every output. May change name, value and type, and may add outputs. */

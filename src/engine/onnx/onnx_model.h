@@ -40,7 +40,7 @@ void et_onnx_free(et_onnx *model); /* NULL allowed */
 /* Names are copied. Inputs and outputs are in the order of their making. */
 const char *et_onnx_input(et_onnx *model, const char *name, et_onnx_type type,
                           const et_onnx_dim *dims, int count);
-/* Describes the input that was made last. */
+/* Adds a description to the last input. */
 void et_onnx_describe(et_onnx *model, const char *text);
 void et_onnx_output(et_onnx *model, const char *value, const char *name, et_onnx_type type,
                     const et_onnx_dim *dims, int count);
@@ -64,7 +64,7 @@ const char *et_onnx_node(et_onnx *model, const char *op, const char *const *inpu
     et_onnx_node(model, op, (const char *const[]){ __VA_ARGS__ },                                  \
                  (int)(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *)))
 
-/* The node that was made last is an operator of ai.onnx.ml. */
+/* Marks the last node as an operator of ai.onnx.ml. */
 void et_onnx_use_ml(et_onnx *model);
 /* Attributes of the node that was made last. */
 void et_onnx_set_int(et_onnx *model, const char *name, int64_t value);
@@ -73,7 +73,7 @@ void et_onnx_set_float(et_onnx *model, const char *name, float value);
 void et_onnx_set_text(et_onnx *model, const char *name, const char *value);
 void et_onnx_set_texts(et_onnx *model, const char *name, const char *const *texts, int count);
 
-/* A fact about the model, for programs that run it: metadata_props of the file. */
+/* Adds an entry to metadata_props of the file, for programs that run the model. */
 void et_onnx_note(et_onnx *model, const char *key, const char *value);
 
 /* Atomically. ET_ENOMEM: anything before failed. ET_EFAIL: the format ends at 2 GiB. */

@@ -49,16 +49,15 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
  * of a shared optimizer, with the same gradients, after they have agreed on it. */
 et_comm *et_optimizer_ranks(const et_optimizer *optimizer);
 
-/* From now on its slots keep their addresses, for references to them. */
+/* Keeps the addresses of the slots from now on, so that they can be referenced. */
 void et_optimizer_hold(et_optimizer *optimizer);
 
-/* From the next update on, only weights and slots of the group change; averages follow all. The
- * group is borrowed until the next call. It belongs to the same store, or to a view of it. NULL:
- * all. Not part of the state. */
+/* Updates only weights and slots of the group, from the next update on; averages follow all
+ * weights. The group is borrowed until the next call. It belongs to the same store, or to a view of
+ * it. NULL: all. Not part of the state. */
 void et_optimizer_limit(et_optimizer *optimizer, const et_group *group);
 
-/* The i-th parameter that an update changes, by its index in the store; -1: there are not so many.
- */
+/* The index in the store of the i-th parameter that an update changes; -1: i is too large. */
 int et_optimizer_param(const et_optimizer *optimizer, int i);
 
 /* Call after an update, once other variables (moving means) have followed it: the average follows

@@ -86,8 +86,8 @@ void et_progress_alert(et_progress *progress, const char *text);
 /* A line only for the copy: the bar shows it in another form, or the screen not at all. */
 void et_progress_record(et_progress *progress, const char *text);
 
-/* From now on to(self, text) gets every message, one at a time, from the thread of the message;
- * also in quiet mode. It may not call progress. NULL: no copy. */
+/* Calls to(self, text) for every later message, also in quiet mode: one at a time, on the thread of
+ * the message. The function must not call progress. NULL: no copy. */
 void et_progress_copy_to(et_progress *progress, void (*to)(void *self, const char *text),
                          void *self);
 

@@ -32,17 +32,18 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
 et_trainer *et_learner_trainer(et_learner *learner);
 et_evaluator *et_learner_evaluator(et_learner *learner); /* NULL: no data for it */
 
-/* The task trainer, for what trains one task alone; ET_ECONFIG: there are several. */
+/* The task trainer of a run with a single task. ET_ECONFIG: there are several tasks. */
 int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *error);
 
-/* Of training, or without it of validation; of several tasks the first's. */
+/* The layout of the training data, or without training data of the validation data. Several tasks:
+ * the layout of the first task. */
 const et_layout *et_learner_layout(const et_learner *learner);
-/* That an epoch has; of several tasks: et_multitask_batches. 0: not known. */
+/* The number of batches in an epoch; for several tasks: et_multitask_batches. 0: unknown. */
 int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error);
 size_t et_learner_parameter_bytes(const et_learner *learner); /* values, gradients, slots, ... */
 size_t et_learner_sum_bytes(const et_learner *learner);       /* sums of gradients over batches */
 
-/* Of all its passes: what training needs; the most that one computes twice. */
+/* Of all its passes: the memory of training; the highest level of recomputation. */
 et_plan_memory et_learner_plan_memory(const et_learner *learner);
 et_recompute et_learner_recompute(const et_learner *learner);
 int et_learner_calls(const et_learner *learner); /* for loss and gradients */

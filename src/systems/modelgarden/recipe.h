@@ -30,8 +30,9 @@ typedef struct et_recipe_amounts {
     bool sized;        /* the size of the model is chosen, and the amounts are those of that size */
 } et_recipe_amounts;
 
-/* The share of a run's time that validations may take: at least one of them, at most so many. The
- * recipe of fine-tuning may make as many at any cost (et_recipe.validations). */
+/* The share of a run's time for validations, and the largest number of validations. There is at
+ * least one validation. The recipe of fine-tuning sets a number of validations that ignores the
+ * share (et_recipe.validations). */
 #define ET_RECIPE_VALIDATION  0.12
 #define ET_RECIPE_VALIDATIONS 8
 
@@ -59,7 +60,8 @@ typedef struct et_recipe {
     const char *noun;          /* a sample: "pair" */
     const et_recipe_row *rows; /* [count] */
     int count;
-    int validations; /* of a run without a time limit, whatever they cost; 0: by their share */
+    int validations; /* of a run without a time limit, at any cost; 0: limited by their share of the
+                        time */
     /* Fills in samples, units, validation, and epochs for a run without a set length; the others
      * are 0. options: the kind's. */
     int (*measure)(const void *options, et_recipe_amounts *amounts, et_error *error);

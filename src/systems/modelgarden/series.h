@@ -45,8 +45,8 @@ typedef struct et_series_candidate {
 
 #define ET_SERIES_METRICS 2
 
-/* Of the validated rows of all trainings: values of validation. Deviation: the standard one
- * over folds; NaN: there are no folds. */
+/* Scores on the validation rows of all trainings. deviation: the standard deviation over folds;
+ * NaN: there are no folds. */
 typedef struct et_series_score {
     const char *metric[ET_SERIES_METRICS];
     double mean[ET_SERIES_METRICS], deviation[ET_SERIES_METRICS];
@@ -56,9 +56,9 @@ typedef struct et_series_score {
 typedef struct et_series_run {
     const et_series_candidate *candidate; /* [count] */
     int count;
-    int64_t step;         /* of the model, when written: the latest of a training */
-    double seconds;       /* for all of them, on two cores of 2023; 0: not known */
-    const char *left_out; /* "tabm (about 5:20)": what would take longer than there is; or NULL */
+    int64_t step;   /* of the model, when written: the latest of a training */
+    double seconds; /* estimated duration of all trainings, on two cores of 2023; 0: unknown */
+    const char *left_out; /* candidates that would exceed the time: "tabm (about 5:20)"; or NULL */
     bool changed; /* settings were chosen by the data: open the task and the series again with them
                    */
 } et_series_run;
@@ -68,7 +68,7 @@ typedef struct et_series_opening {
     void *options;          /* the task's settings of the run; the data may choose some */
     et_task *task;          /* open with these settings; outlives the series */
     et_device *device;      /* for scores; the same */
-    double seconds;         /* that a new run may take; 0: the class chooses */
+    double seconds;         /* time limit of a new run; 0: the class chooses */
     const char *model_dir;  /* of the run */
 } et_series_opening;
 
@@ -94,10 +94,11 @@ typedef struct et_series {
     void (*close)(et_series_run *run); /* NULL allowed */
 } et_series;
 
-/* That the settings of an experiment ask for; NULL: they ask for one training. */
+/* The series that the settings of an experiment ask for; NULL: a single training. */
 const et_series *et_series_of(const et_experiment *experiment);
 
-/* ET_ECONFIG: they ask for a series, but what, such as "--init", works with one training. */
+/* Checks that the settings ask for a single training, which the option `what`, such as "--init",
+ * needs. ET_ECONFIG: they ask for a series. */
 int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error);
 
 #endif

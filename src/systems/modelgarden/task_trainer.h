@@ -11,14 +11,14 @@ const et_pass *et_task_trainer_pass(const et_task_trainer *trainer);
 
 et_optimizer *et_task_trainer_optimizer(const et_task_trainer *trainer);
 
-/* From now on a start without a checkpoint keeps the weights in the store and the state of the
- * optimizer, and counts steps from `step`. */
+/* If training then starts without a checkpoint, it keeps the weights in the store and the state of
+ * the optimizer, and counts steps from `step`. */
 void et_task_trainer_keep_weights(et_task_trainer *trainer, int64_t step);
 
-/* Of a pass over the training data: et_source_batches. */
+/* The number of batches in a pass over the training data (et_source_batches). */
 int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error);
 
-/* Of the training data, or without any of the validation data. */
+/* The layout of the training data; without training data, that of the validation data. */
 const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
 
 /* The name of a set of validation data; NULL: no set has this number. */
@@ -27,7 +27,7 @@ const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int n
 /* Values, gradients, shadow, slots, averages. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
 
-/* Sums of the gradients of an update's batches, where it has several. */
+/* Buffers that accumulate the gradients of an update with several batches. */
 size_t et_task_trainer_sum_bytes(const et_task_trainer *trainer);
 
 #endif

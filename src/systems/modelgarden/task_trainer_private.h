@@ -162,7 +162,7 @@ int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error
 /* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
 int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
 
-/* Of a step that was made: a loss that is none, or above the bound. ET_EDIVERGED. */
+/* Checks the loss of the last step. ET_EDIVERGED: it is not finite, or above the bound. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 
 /* Source and pass, if there is data. */

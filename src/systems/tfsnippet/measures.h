@@ -20,8 +20,8 @@ int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure
                      const char *unnamed, et_error *error);
 void et_measures_release(et_measures *measures);
 
-/* Of the pass's last run, a mean over the batch, NaN if it came out so. False: nothing of the batch
- * counted. */
+/* The value of measure i in the pass's last run: a mean over the batch, which may be NaN. False:
+ * the batch has no rows that count. */
 bool et_measures_value(const et_measures *measures, int i, double *value);
 
 /* Reads all measures with a value into given; returns their number. */

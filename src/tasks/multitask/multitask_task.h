@@ -19,7 +19,7 @@ void et_multitask_task_close(et_task *task); /* NULL allowed */
 void et_multitask_describe(et_task *task);
 int et_multitask_identify(const et_task *task, et_value *identity, et_error *error);
 
-/* That of one of the tasks, by the whole's. */
+/* The identity of one of the tasks, from the identity of the whole run. */
 et_identity et_multitask_identity_of(const et_identity *whole, const char *name);
 
 #endif

@@ -24,7 +24,7 @@ const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph);
 /* An et_build_fn, whose payload is the graph. */
 void et_tabular_graph_build(et_scope *scope, void *graph);
 
-/* Of a pack: reads which members are in the ensemble, from the weights that will be loaded
+/* For a pack: reads the members of the ensemble from the weights that will be loaded
  * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
 int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
                             const char *checkpoint, bool live_weights, et_arena *arena,

@@ -66,9 +66,9 @@ typedef struct factors {
     et_node *output_scale; /* [k width]; NULL: none */
 } factors;
 
-/* Whether to scale a copy of the weight for each member, W_i = r_i W s_i, instead of the rows
- * before and after the product: copies are fewer numbers if a batch has more rows than layers are
- * wide. Only in training: predictions do not depend on the number of rows. */
+/* Whether to scale a copy of the weight for each member, W_i = r_i W s_i, instead of the inputs and
+ * outputs of the product. Copies have fewer elements if a batch has more rows than a layer has
+ * units. Only in training, because predictions must not depend on the number of rows. */
 static bool scales_weights(et_scope *scope, const factors *f, members m)
 {
     const et_shape w = et_node_shape(f->weight);
@@ -99,8 +99,8 @@ static et_node *scale_of(et_scope *scope, const char *name, int64_t width, membe
     return et_param(scope, name, et_shape_1(m.count * width), ones);
 }
 
-/* y side by side. first: the scales of a first layer, whose x [rows, inputs] is that of all
- * members; NULL: x is side by side too. */
+/* Returns y of all members side by side. first: the scales of the first layer, whose x [rows,
+ * inputs] is shared by all members; NULL: x has all members side by side. */
 static et_node *layer(et_scope *scope, et_node *x, et_node *first, const et_tabular_tabm *model,
                       members m)
 {
@@ -120,7 +120,7 @@ static et_node *layer(et_scope *scope, et_node *x, et_node *first, const et_tabu
 
 /* ---- logits ---- */
 
-/* One pass over x, since members share no matrix: [rows k, 1], members as rows. */
+/* [rows k, 1], with members as rows. One pass over x, because members share no matrix. */
 static et_node *logit(et_node *x, et_node *weight, members m)
 {
     return et_row_sum(below(et_mul(x, weight), m));
@@ -133,7 +133,7 @@ static et_node *weight_of(et_scope *scope, int64_t c, int64_t inputs, members m)
                     uniform(inputs));
 }
 
-/* Outputs of each member by a product of its own; parts [outputs]: the weights. */
+/* Outputs by one product per member. parts [outputs]: the weights. */
 static et_node *product_of_members(et_node *x, et_node **parts, int64_t outputs, members m)
 {
     const et_matmul_options groups = { .groups = m.count, .transpose_b = true, .f32 = true };

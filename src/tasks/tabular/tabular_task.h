@@ -26,8 +26,8 @@
  * mean log-likelihood, the negated log_loss: higher is better. */
 #define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
 
-/* Of quantiles: the pinball loss, the mean over levels; 1 - this / that of the quantiles of the
- * targets themselves, the same for each row (d2_pinball_score of scikit-learn). */
+/* Scores of quantiles: the pinball loss (mean over levels), and d2_pinball_score of scikit-learn: 1
+ * - loss / loss of a constant prediction, the quantiles of the targets. */
 #define ET_TABULAR_PINBALL ET_LOGGED_OF_VALIDATION "pinball_loss"
 #define ET_TABULAR_D2      ET_LOGGED_OF_VALIDATION "d2_pinball"
 

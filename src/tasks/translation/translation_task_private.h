@@ -75,8 +75,8 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                      et_error *error);
 
-/* The same: warns of a text of name, train_data or validation_data, whose sources do not begin with
- * a language although the vocabulary has some. */
+/* Warns if sources of the text `name` (train_data or validation_data) do not begin with a language
+ * tag although the vocabulary has such tags. */
 int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
                                  const char *name, et_error *error);
 

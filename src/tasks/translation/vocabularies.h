@@ -92,9 +92,9 @@ int et_vocabularies_check_all(const et_vocabularies *v, const et_identity *ident
 int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *identity,
                                 const et_artifact *artifact, et_arena *arena, et_error *error);
 
-/* Settings of a new run that begins with the weights of another, model_dir: settings without a
- * model get that run's model, and the sides share one if its sides do. *taken: the inherited
- * settings, for people; NULL: none. */
+/* Settings of a new run that starts from the weights of the run model_dir: sides without a
+ * vocabulary model get that run's model, and share one model if the sides of that run do. *taken:
+ * the inherited settings, for messages; NULL: none. */
 int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **shared_path,
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error);

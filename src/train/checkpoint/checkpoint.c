@@ -22,8 +22,9 @@
  * The arrays of the best step stay unchanged until its checkpoint is durable. If that save fails,
  * it is tried once more while the arrays are still those of the best step.
  *
- * The state is not copied, except arrays of the program and a small best that is held: a copy needs
- * three to four times the memory of the weights, and a step only reads the state until its update.
+ * The state is not copied, because a copy needs three to four times the memory of the weights, and
+ * a step only reads the state until its update. Exceptions: arrays of the program, and the best of
+ * a small state while it is held in memory.
  *
  * If each rank has a part of the state, the caller writes the draft itself with the parts that the
  * other ranks send, and the thread does the rest. */

@@ -96,8 +96,8 @@ int et_checkpoint_take_newest(char **path, et_params *params, const char *model_
 int et_checkpoint_take_best(char **path, et_params *params, const char *model_dir,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
-/* Those of the checkpoint that people call so (et_checkpoint_named), also while the run saves and
- * removes the file that had that name a moment ago. */
+/* Loads the weights of a checkpoint by its name (et_checkpoint_named), also if the run saves
+ * meanwhile and removes the file that had this name. */
 int et_checkpoint_take_named(char **path, et_params *params, const char *model_dir,
                              const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
                              et_error *error);
@@ -147,8 +147,8 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints);
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error);
 
-/* The same in two steps, of a small state that no ranks share: hold copies the state, in the place
- * of one that is held, and writes nothing; save_held begins to write what is held. */
+/* Saves the best in two steps, for a small state without ranks. hold copies the state, replaces the
+ * copy that is held, and writes nothing. save_held starts to write the held copy. */
 #define ET_CHECKPOINT_HELD_MAX ((size_t)4 << 20) /* numbers of all tensors */
 bool et_checkpoints_may_hold(const et_checkpoints *checkpoints);
 int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,

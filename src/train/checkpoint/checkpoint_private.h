@@ -26,7 +26,7 @@ typedef struct et_checkpoint_job {
      * commit, ET_SAVE_BEST goes to the other directory and has no manifest. */
     enum { ET_SAVE_NEWEST, ET_SAVE_TRANSIENT, ET_SAVE_BEST } kind;
     int64_t step;
-    const et_safetensors_item *items; /* those of the state, or of the held best */
+    const et_safetensors_item *items; /* tensors of the state, or of the held best */
     et_strbuf state;                  /* the tree as JSON; its memory is kept from save to save */
     et_strbuf info; /* for the best: the text of info.json; else the text of the last best */
     char *path;     /* of its file; owned */
@@ -37,12 +37,12 @@ typedef struct et_checkpoint_job {
     et_error error; /* its message, if status is not 0 */
 } et_checkpoint_job;
 
-/* The best so far that is in memory alone. Its texts and arrays are copies. */
+/* The best so far while it exists only in memory. Its texts and arrays are copies. */
 typedef struct et_checkpoint_held {
     bool full;
     int64_t step;
     et_strbuf state, info;
-    float *arrays;              /* of all tensors; owned; NULL: none was held yet */
+    float *arrays;              /* of all tensors; owned; NULL: no best was held yet */
     et_safetensors_item *items; /* the same names and shapes, in arrays; owned */
 } et_checkpoint_held;
 

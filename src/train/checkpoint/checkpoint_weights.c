@@ -256,7 +256,7 @@ static bool any_name(const et_params *params, const et_patterns *wanted)
     return false;
 }
 
-/* A larger model lends its weights to a smaller one, but not silently. */
+/* Warns if the file has weights that this model does not use. */
 static void tell_unused(const et_params *params, const et_safetensors *file, const char *path)
 {
     const char *first = NULL;

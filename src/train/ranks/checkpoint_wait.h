@@ -19,8 +19,8 @@
 int et_checkpoint_wait_next(et_comm *comm, char **path, int64_t *step, const char *model_dir,
                             int64_t after, bool transient, et_error *error);
 
-/* Of a checkpoint that all ranks have loaded (et_together_run gave the status). *found false: some
- * rank found it removed meanwhile, and that is no failure. */
+/* Call after all ranks have tried to load a checkpoint, with the status of et_together_run. *found
+ * false: the checkpoint was removed before a rank loaded it, which is not an error. */
 int et_checkpoint_wait_loaded(et_comm *comm, int status, bool *found);
 
 #endif

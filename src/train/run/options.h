@@ -64,7 +64,7 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
     return name && *name && folder && *folder ? name : NULL;
 }
 
-/* Where that is a name, not what the task likes. */
+/* The metric that the settings name; NULL: auto (the task chooses it) or none. */
 static inline const char *et_trainer_own_metric(const et_trainer_options *options)
 {
     const char *name = et_trainer_best_metric(options);

@@ -229,7 +229,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     return status;
 }
 
-/* A caller that closes after an error passes none: then a failure is a warning. */
+/* A caller that closes the run after an error passes no error: then a failure is only a warning. */
 static int close_checkpoints(et_run *run, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
@@ -512,8 +512,8 @@ void et_run_touch(et_run *run)
 
 /* ---- logs ---- */
 
-/* A small model may have many logs in a second, and each file takes as long as a checkpoint to
- * become durable. A run that resumes needs no more logs than its checkpoint names. */
+/* Flushes logs at most once per second: a small model may write many logs per second, and flushing
+ * a file takes as long as a checkpoint. A resumed run needs only the logs up to its checkpoint. */
 #define FLUSH_SECONDS 1
 
 static bool is_saving(const et_run *run)

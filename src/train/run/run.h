@@ -29,8 +29,8 @@
 #include "train/run/recent.h"
 
 int et_run_open(et_run **out, const et_run_options *options, et_error *error);
-/* Writes a new best that waits for its save, and waits for the last save. Without error, a failure
- * is a warning. NULL allowed. */
+/* Saves a held best, waits for the last save, and closes the run. error NULL: a failure is only a
+ * warning. run NULL is allowed. */
 int et_run_close(et_run *run, et_error *error);
 
 /* Restores the newest checkpoint; *step -1: no checkpoint. If the best step was chosen by another
@@ -49,14 +49,15 @@ bool et_run_asked_to_stop(const et_run *run);
 /* Marks the state as changed since the last save. */
 void et_run_touch(et_run *run);
 
-/* Writes a log. It is made durable if no other log was in the last second, and no save runs in the
- * background: else by a later log, the next save, or the close. */
+/* Writes a log. Flushes it to the disk if no log was flushed in the last second and no save runs in
+ * the background; otherwise a later log, the next save or the close flushes it. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error);
 
 /* Compares the values of a validation with the best so far. A new best is saved as checkpoint and
- * info.json, both or neither: in the background or, if the state is small and without ranks, before
- * the next checkpoint, at the end, or between two steps after a second. NaN is never the best
- * and does not count as a validation. Adds best_<metric>, best_step and a note to values. */
+ * info.json, both or neither, in the background. If the state is small and there are no ranks, it
+ * is saved after one second (between two steps), before the next checkpoint, or at the end. NaN is
+ * never the best and does not count as a validation. Adds best_<metric>, best_step and a note to
+ * values. */
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error);
 
 /* Saves the step in the background. transient: an uninterrupted run would not save this step, so it
@@ -117,7 +118,7 @@ int et_run_broadcast_best(et_run *run, int status, et_error *error);
 int64_t et_run_best_step(const et_run *run, double *value);
 /* Validations in a row that were not the best. */
 int64_t et_run_since_best(const et_run *run);
-/* Of the best, the value of best_tie; NaN: it has none. */
+/* The value of best_tie at the best step; NaN: there is no value. */
 double et_run_best_tie(const et_run *run);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct et_run_saves {
     bool ends;               /* the run is being closed: any failure is an error */
     bool held;               /* the best is in memory alone */
     double held_since;       /* monotonic time of the first of them */
-    et_run_best best_before; /* the best, if that save, or the one of what is held, fails */
+    et_run_best best_before; /* the best to restore if the save, also of a held best, fails */
     int64_t best_saved;      /* the step of the last that was saved; -1: none by this process */
     et_error best_failure;   /* of the last that was not */
     int64_t due;             /* the last step that was saved not only as a transient checkpoint */
@@ -79,9 +79,10 @@ bool et_run_has_own_best(const et_run *run);
 /* run_best.c: at the end of a run: whether its best was saved, and is still there. */
 int et_run_check_best(const et_run *run, et_error *error);
 
-/* saving.c: whether the best that is in memory alone has waited long enough. */
+/* saving.c: whether the held best must be written now. */
 bool et_run_is_held_due(const et_run *run);
-/* saving.c: writes it, waits for all saves, and tries none again: for the close of the run. */
+/* saving.c: for the close of the run: writes the held best and waits for all saves, without
+ * retries. */
 int et_run_end_saves(et_run *run, et_error *error);
 
 /* Waits for a save in progress; a failed save is not tried again. */

@@ -122,10 +122,11 @@ static int settle_last(et_run *run, et_error *error)
 
 /* ---- a best in memory ---- */
 
-/* Of a process alone. A small state may have a new best many times a second, and the disk takes as
- * long for a small file as for a large one. So its best is copied, and written before the next
- * checkpoint, whose state names it, at an end of the run, or after HELD_SECONDS. A run that is
- * killed before has an older best and an older checkpoint, and finds the best again. */
+/* Only without ranks. A small state may have a new best many times per second, and the disk takes
+ * as long for a small file as for a large one. So the best is copied, and written after
+ * HELD_SECONDS, before the next checkpoint (whose state names the best), or at the end of the run.
+ * If the run is killed earlier, it has an older best and an older checkpoint, and finds the same
+ * best again. */
 #define HELD_SECONDS 1
 
 bool et_run_is_held_due(const et_run *run)
@@ -148,7 +149,7 @@ static int start_held(et_run *run, et_error *error)
                                                                 : ET_OK;
 }
 
-/* Waits until it is durable, and for any other save in progress. */
+/* Writes the held best, and waits for this save and any other save. */
 static int write_held(et_run *run, et_error *error)
 {
     int status = start_held(run, error);
@@ -161,7 +162,7 @@ static bool may_hold(const et_run *run)
            et_checkpoints_may_hold(run->checkpoints);
 }
 
-/* The last that is on the disk stays the one before. False: no memory for a copy. */
+/* Holds a copy of the best; the previous best stays on the disk. False: no memory for the copy. */
 static bool hold_best(et_run *run, const et_run_best *best, const et_value *logs)
 {
     const et_run_best before = run->best;

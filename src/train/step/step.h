@@ -96,11 +96,11 @@ int et_step_take(et_step *step, et_error *error);
 int et_step_update(et_step *step, et_error *error);
 void et_step_add_norm(et_step *step);
 
-/* The parts of an update. gather: step->sum from all batches (*left_out: it is not finite, and the
- * step counts without an update). updated: the count, after the optimizer and moving means.
- * add_measures: those of the sum to the metrics. */
+/* The parts of an update. gather: computes step->sum from all batches (*left_out: the sum is not
+ * finite, so the step counts without an update). updated: counts the step, after the optimizer and
+ * moving means. add_measures: adds the measures of the sum to the metrics. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
-/* Of a step of several batches that were gathered: its source is before them again. */
+/* Undoes the gathering of several batches: moves the source back to the position before them. */
 int et_step_go_back(et_step *step, et_error *error);
 void et_step_updated(et_step *step);
 void et_step_add_measures(et_step *step);

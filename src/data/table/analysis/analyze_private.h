@@ -27,12 +27,13 @@ typedef struct et_table_head {
 /* Largest fraction of a numeric column's values that are not numbers. */
 #define ET_TEXT_SHARE 0.1
 
-/* A file, to look at its first rows, which are there again (et_csv_again). known: by the head of
- * the first file, of another one, for as long as its first row is not read; else NULL. */
+/* Opens a file to look at its first rows, and to read them again (et_csv_again). known: for a file
+ * after the first one, what the head of the first file says, until its first row is read; else
+ * NULL. */
 int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error);
 et_csv_known et_table_head_known(const et_table_head *head);
-/* From the first file, in arena but for what release frees. */
+/* Finds the head in the first file. Memory is in arena, except the parts that release frees. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
 /* Another file: position [head->columns] has the positions of the first file's columns in its rows;

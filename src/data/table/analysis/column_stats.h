@@ -84,7 +84,7 @@ typedef struct et_column_stats {
     /* By et_date_order; ANY: both orders read the same. */
     et_seen_at first_undated[ET_DATE_TIME + 1]; /* a text that is not a date */
     int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
-    int64_t sampled, looks[ET_LOOK_COUNT];      /* of the first texts: so many look like that */
+    int64_t sampled, looks[ET_LOOK_COUNT];      /* number of the first texts with each look */
     et_noted_texts noted;
     et_number_format format; /* by which texts are read; its unit is borrowed */
     double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */
@@ -133,11 +133,11 @@ et_number_format et_column_stats_format(const et_column_stats *stats);
 /* Whether that is the notation with a point only because no value says which: there is 1,234, but
  * neither 1,234.5 nor 12.5. */
 bool et_column_stats_format_unclear(const et_column_stats *stats);
-/* Whether the entries are all there were, with their counts. */
+/* Whether the entries are complete, with exact counts. */
 bool et_column_stats_exact(const et_column_stats *stats);
-/* Distinct values: then exact, else estimated. */
+/* The number of distinct values: exact if the entries are, otherwise estimated. */
 int64_t et_column_stats_distinct(const et_column_stats *stats);
-/* Of the numbers, exact as well then. False: no memory. */
+/* The distribution of the numbers, also exact if the entries are. False: no memory. */
 bool et_column_stats_view(const et_column_stats *stats, et_sketch_view *view);
 
 #endif

@@ -46,10 +46,10 @@ bool et_column_is_key(const et_column_metadata *metadata);
 bool et_column_is_target(const et_feature_choice *choice, const char *field);
 /* The default: numbers standardized, texts embedded. more_targets: borrowed; NULL: none. */
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets);
-/* Without a features file. choice: numeric and discrete must be set. */
+/* The inferred use, without a features file. choice: numeric and discrete must be set. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
                                   const et_feature_choice *choice);
-/* Of features: [et_schema_count(schema)], all UNNAMED or USED. */
+/* The uses by a set of features: [et_schema_count(schema)], all UNNAMED or USED. */
 void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set);
 
 /* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */

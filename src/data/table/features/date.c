@@ -1,5 +1,5 @@
-/* The transform date: the year as a number, and every other part as its place in its cycle, with
- * sine and cosine. A time of day has hours and minutes only. */
+/* The transform date: the year as a number, and every other part as sine and cosine of its position
+ * in its cycle. A time of day has only hour and minute. */
 #include <math.h>
 #include <string.h>
 
@@ -125,8 +125,8 @@ static const char *rest(et_onnx *to, const char *x, const char *count, double y)
     return minus(to, x, times(to, count, y));
 }
 
-/* Year, month and day from the days since 1970. A year of 365.2425 days begins with March here, so
- * that a leap day is its last one: months from March on have 153 days in five. */
+/* Year, month and day from the days since 1970. Here a year begins with March, so that a leap day
+ * is its last day; from March on, each five months have 153 days. */
 static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_COUNT])
 {
     const char *since = plus(to, days, 719468), *era = whole(to, since, 146097);
@@ -146,7 +146,8 @@ static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_C
     part[2] = day;
 }
 
-/* The columns of a part, float32 [rows, 1 or 3]: of a cycle looked up in all that it has. */
+/* The columns of a part, float32 [rows, 1 or 3]. A cyclic part is looked up in a table of all its
+ * values. */
 static const char *emit_part(et_onnx *to, int k, const char *part)
 {
     float table[3 * 60], *end = table;

@@ -57,8 +57,8 @@ const char *et_emit_deviation(const et_emitting *e)
 
 /* ---- quantiles ---- */
 
-/* The points in blocks of a size near their root, [blocks + 1, size], the rest of it infinite, and
- * the last point of each block. */
+/* The points as blocks whose size is about the square root of their number, [blocks + 1, size],
+ * padded with infinity, and the last point of each block. */
 typedef struct blocks {
     const char *points, *ends;
     int64_t size;
@@ -83,8 +83,8 @@ static blocks emit_blocks(et_onnx *to, const et_fitted *f)
     return b;
 }
 
-/* points_below, int64 [rows, 1]: the blocks below x, then the points of the next one. op: Less, or
- * LessOrEqual. */
+/* et_fitted_points_below as nodes, int64 [rows, 1]: counts the blocks below x, then the points
+ * below x in the next block. op: Less, or LessOrEqual. */
 static const char *emit_points_below(et_onnx *to, const blocks *b, const char *x, const char *op)
 {
     const char *whole = et_emit_count(to, et_onnx_call(to, op, b->ends, x));

@@ -99,10 +99,10 @@ uint64_t et_encoder_fingerprint(const et_encoder *encoder);
 /* Number of values in a row: the lengths of the schema's fields, in order. A field of variable
  * length counts as one value, which may be a list. */
 int et_encoder_cells(const et_encoder *encoder);
-/* Where field's values begin among them, and how many it has. */
+/* The index of the field's first value in a row, and its number of values. */
 int et_encoder_cell(const et_encoder *encoder, int field);
 int et_encoder_cell_count(const et_encoder *encoder, int field);
-/* Place of the rows' weights; -1: none. */
+/* The index of the row's weight; -1: none. */
 int et_encoder_weight(const et_encoder *encoder);
 /* Whether the values of a field go into anything but targets and weights, or into one of these. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);

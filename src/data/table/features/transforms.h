@@ -53,9 +53,9 @@ typedef struct et_fitted {
     int64_t cardinality;                /* of ids and classes */
     int64_t unknown;                    /* the id of a value that is not among the others */
     double offset, divisor, span, base; /* base + (x - offset) / divisor * span */
-    double bend;                        /* of clip: of a larger |z|, the line bends */
-    double missing;                     /* the item of a missing value */
-    const double *point;                /* [points]: boundaries, quantiles */
+    double bend;         /* clip: the threshold of |z|, above which values are compressed */
+    double missing;      /* the item of a missing value */
+    const double *point; /* [points]: boundaries, quantiles */
     int points;
     const et_dictionary *labels; /* NULL: numbers from offset on are classes */
     bool beside;                 /* a target of two classes beside others: 1 of yes, 0 of no */
@@ -81,18 +81,20 @@ typedef void et_transform_fit_fn(et_fitted *fitted, const et_fitting *with);
 typedef int et_transform_apply_fn(const et_fitted *fitted, const et_reading *values, void *to,
                                   et_error *error);
 
-/* What emit adds to a model: apply as nodes. */
+/* The arguments of emit, which adds apply as nodes to a model. */
 typedef struct et_emitting {
     et_onnx *to;
-    const et_fitted *const *fitted; /* [count]: 1; or several that read and give one number each */
+    const et_fitted *const
+        *fitted; /* [count]: one transform, or several that map one number to one number */
     int count;
     const char *x; /* float64 [rows, count], a time in seconds since 1970; or text [rows, 1] */
     bool text;     /* x is text */
     const char *refused; /* set: why ONNX cannot express it */
 } et_emitting;
 
-/* Returns what apply gives for values that are there: float32 [rows, columns], or int64 [rows, 1]
- * for ids. NaN: apply refuses the value. Results for missing values are replaced by the caller. */
+/* Returns the output of apply for values that are not missing: float32 [rows, columns], or int64
+ * [rows, 1] for ids. NaN: apply refuses the value. The caller replaces the output for missing
+ * values. */
 typedef const char *et_transform_emit_fn(et_emitting *e);
 
 typedef struct et_transform_row {
@@ -107,7 +109,7 @@ typedef struct et_transform_row {
 
 extern const et_transform_row et_transform_rows[ET_TRANSFORM_COUNT];
 
-/* Of no feature's own: the number itself, as a double. */
+/* The transform of no feature: a numeric target as it was written, a double. */
 extern const et_transform_row et_transform_written;
 
 /* All words, ended by NULL: for hints. */

@@ -84,8 +84,8 @@ int et_csv_open(et_csv **out, const char *path, const et_csv_options *options, e
 /* Also opens files that can be read only once: a pipe, /dev/stdin. */
 int et_csv_open_once(et_csv **out, const char *path, const et_csv_options *options,
                      et_error *error);
-/* Of a descriptor, which stays the caller's: a row is there as soon as its line is. name: in
- * messages. */
+/* Reads from a descriptor, which the caller owns. A row is returned as soon as its line has
+ * arrived. name: for messages. */
 int et_csv_open_stream(et_csv **out, int descriptor, const char *name,
                        const et_csv_options *options, et_error *error);
 /* Reads text [length] in memory, which is borrowed, is changed (cells point into it), and must have
@@ -107,11 +107,11 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error);
 /* With names: the first row, which was read last, is a row of values. */
 void et_csv_take_missing(et_csv *csv);
 
-/* "train.csv:17" of the row that was read last, for messages. */
+/* Writes the place of the last row, "train.csv:17", for messages. */
 void et_csv_describe(const et_csv *csv, char *text, size_t size);
 char et_csv_delimiter(const et_csv *csv); /* in use; 0: nothing was read yet */
-/* Of a stream: whether the next row would have to wait for input. A row whose first line is there
- * does not, unless that line ends inside quotes. */
+/* For a stream: whether the next row has to wait for input. A row whose first line has arrived does
+ * not wait, unless this line ends inside quotes. */
 bool et_csv_waits(const et_csv *csv);
 
 #endif

@@ -1,5 +1,6 @@
-/* A date is three components, each a number or the name of a month, with separators between them;
- * then a time may follow. Which number is what follows from digits, separators and order.
+/* A date has three components with separators: each is a number or the name of a month. A time may
+ * follow. The number of digits, the separators and the order decide which component is the year,
+ * the month and the day.
  *
  *   date    = [ weekday [ "," ] ] component separator component separator component [ when ]
  *           | yyyymmddThhmmss [ zone ]
@@ -130,7 +131,7 @@ static size_t word_at(const scan *s)
     return length;
 }
 
-/* Place of the next word among names, by its first three letters or more; -1: none. */
+/* Index of the next word in names, by at least its first three letters; -1: none. */
 static int take_name(scan *s, const char *const *names)
 {
     size_t length = word_at(s);
@@ -153,7 +154,7 @@ static bool take_word(scan *s, const char *word)
 
 /* ---- time ---- */
 
-/* EST, CEST: a time is not converted, so any name will do. */
+/* EST, CEST: any name is accepted, because times are not converted. */
 static bool take_zone_name(scan *s)
 {
     const size_t length = word_at(s);

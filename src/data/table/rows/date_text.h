@@ -5,10 +5,10 @@
  *     Fri May 31 14:30:00 EST 2024    20240531T143000Z              May 31st, 2024 at 2:30 p.m.
  *     14:30   14:30:59   2:30 PM      (times of day)
  *
- * Month and weekday names are English, in any case. Of numbers alone, a year of four digits may be
- * first; with points the day is first; with - or / the order says which of two numbers is the
- * month. Years of two digits are 1969 to 2068. Times are not converted: an hour is the hour that
- * is written. Pure functions. */
+ * Month and weekday names are English, in any case. In a date of numbers, a year of four digits may
+ * be first; with points the day is first; with - or / the order decides which of two numbers is the
+ * month. Years of two digits are 1969 to 2068. Times are not converted between zones: the hour is
+ * the hour that is written. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
 #define ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
 
@@ -23,8 +23,8 @@ typedef struct et_date {
     int year, month, day, weekday, hour, minute;
 } et_date;
 
-/* False: not a date, or a day that the calendar does not have. order ANY: month first; TIME: the
- * text is a time of day, and the date is 1970-01-01. */
+/* False: not a date, or a day that does not exist. order ANY: month first. order TIME: the text is
+ * a time of day, and the date is 1970-01-01. */
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order);
 /* The orders in which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
  * also 1 << ET_DATE_ANY if both orders give the same date; or 1 << ET_DATE_TIME. 0: neither. */

@@ -28,7 +28,7 @@ typedef struct et_same_header {
         NULL, NULL, 0, ET_MAP_INIT, ET_MAP_INIT, ET_ARENA_INIT                                     \
     }
 
-/* Of two columns with one name the first counts. */
+/* If two columns have the same name, the first one counts. */
 int et_same_header_begin(et_same_header *self, const char *path, const et_csv_row *header,
                          et_error *error);
 void et_same_header_release(et_same_header *self);

@@ -30,7 +30,7 @@ int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double 
                      et_error *error);
 void et_subwords_close(et_subwords *subwords); /* NULL allowed */
 
-/* Of kind and rate: draws depend only on those, the vocabulary and random. */
+/* A hash of kind and rate. Draws depend only on these, on the vocabulary and on random. */
 uint64_t et_subwords_fingerprint(const et_subwords *subwords);
 
 /* Draws other tokens for the text of ids, which have no end symbol. Writes at most room tokens to

@@ -38,7 +38,7 @@ typedef struct et_vocabulary_part {
     size_t whole_length, length;
 } et_vocabulary_part;
 
-/* Of a model that was checked, in order: *at is 0 at first. false: no more. */
+/* The next part of a model that was checked. *at is 0 for the first part. false: no more. */
 bool et_vocabulary_next_part(const void *bytes, size_t length, size_t *at,
                              et_vocabulary_part *part);
 
@@ -53,7 +53,8 @@ typedef struct et_vocabulary_piece {
 
 #define ET_VOCABULARY_PIECE_NORMAL 1
 
-/* Of a model that was checked, in the order of their ids: *at is 0 at first. false: no more. */
+/* The next token of a model that was checked, in the order of IDs. *at is 0 for the first token.
+ * false: no more. */
 bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,
                               et_vocabulary_piece *piece);
 

@@ -161,7 +161,8 @@ static bool wants_packing(const et_plan *plan, const et_plan_call *call, const e
 
 /* C = A B (+ bias) (relu), [m, k] x [k, n]. Operands are read in the activations' type: a weight
  * from its shadow if that is bfloat16. k is A's second size, or its first if A is stored
- * transposed. The product is that of one group, whose rows are as far apart as those of all. */
+ * transposed. With groups, the product is that of one group; its rows have the stride of all
+ * groups. */
 static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;

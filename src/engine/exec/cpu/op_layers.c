@@ -6,7 +6,7 @@
 
 /* ---- scaled copies ---- */
 
-/* first: input that is the matrix; like: all copies. */
+/* first: index of the input with the matrix; like: a node with the shape of all copies. */
 static et_scaled_matrix copies_of(const et_plan *plan, const et_plan_call *call, int first,
                                   const et_tensor *like)
 {
@@ -27,7 +27,7 @@ void et_run_scaled_copies(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->scaled_copies(out(plan, call, 0), &copies);
 }
 
-/* Room for the derivatives by a matrix and by scales of rows that nobody trains. */
+/* Scratch memory for derivatives of a matrix and of row scales that are not trained. */
 int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;

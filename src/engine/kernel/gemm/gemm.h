@@ -117,17 +117,17 @@ bool et_gemm_same_packing(const et_gemm *left, const et_gemm *right);
  * (outermost level). bias is NULL unless the shape has one. C overlaps nothing. */
 void et_gemm_run(const et_gemm *gemm, void *c, const void *a, const void *b, const float *bias);
 
-/* Products of equal shape, unpacked, whose operands and results are at equal distances: elements of
- * their types from the first of one to the first of the next. Their rows may alternate in memory
- * (lda, ldb, ldc). */
+/* Products of the same shape, without packing. a, b, c and bias are the distances, in elements,
+ * between the first elements of the operands of two consecutive products. Rows of the products may
+ * interleave in memory (lda, ldb, ldc). */
 typedef struct et_gemm_groups {
     int64_t count;
     int64_t a, b, c, bias;
-    int64_t rows; /* of C that are read afterwards: tiles without any may be left out */
+    int64_t rows; /* rows of C that are read afterwards; tiles without such rows may be skipped */
 } et_gemm_groups;
 
-/* Runs one after another, or shares all tiles of all of them among threads; otherwise as
- * et_gemm_run. Every product has the bits that et_gemm_run gives it. */
+/* Runs the products one after another, or distributes the tiles of all products over the threads.
+ * Each result has the same bits as with et_gemm_run. */
 void et_gemm_run_groups(const et_gemm *gemm, const et_gemm_groups *groups, void *c, const void *a,
                         const void *b, const float *bias);
 

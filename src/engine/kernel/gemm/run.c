@@ -415,8 +415,8 @@ static group_operands operands_of(const et_gemm *gemm, const et_gemm_groups *gro
     };
 }
 
-/* Tiles begin .. end - 1 of all groups, whose tiles follow each other. A slab of B on the desk is
- * of one group. */
+/* Runs tiles begin .. end - 1; the tiles of a group follow those of the group before. A slab of B
+ * on the desk belongs to one group. */
 static void run_group_tiles(const et_gemm *gemm, const et_gemm_groups *groups,
                             const group_operands *first, int thread, int64_t begin, int64_t end)
 {
@@ -455,7 +455,7 @@ static void share_group_tiles(const et_gemm *gemm, const et_gemm_groups *groups,
     }
 }
 
-/* Sums of pieces have room for one product at a time. */
+/* The buffer for sums of pieces holds one product at a time. */
 void et_gemm_run_groups(const et_gemm *gemm, const et_gemm_groups *groups, void *c, const void *a,
                         const void *b, const float *bias)
 {

@@ -7,8 +7,8 @@
  *   drow[g K + k]     = sum over n of dy w column_scale
  *   dcolumn[g N + n]  = sum over k of dy w row_scale
  *
- * Threads divide rows for the first three, and copies for the last: every sum is of one thread, in
- * order of g, n and k. */
+ * Threads share the rows for y, dw and drow, and the copies for dcolumn. One thread computes each
+ * sum, in the order of g, n and k. */
 #ifndef ETUDE_KERNEL_SCALED_COPIES_INC_C
 #define ETUDE_KERNEL_SCALED_COPIES_INC_C
 

@@ -14,25 +14,29 @@
 /* Rows up to which tabular/auto trains on folds. */
 #define FEW_ROWS 2000
 
-/* A pass of a small table takes less time than a checkpoint, which waits for the disk. */
+/* For a small table: an epoch takes less time than a checkpoint, which waits for the disk. */
 #define SELDOM "checkpoint_interval: 25ep"
 
-/* In order of training. cost: microseconds for a row that is learned, in all passes, as on Adult
- * and California housing with two cores of 2023. Of the two features of numbers each reads one.
- * RealMLP is best before its 64th pass there. Its smoothed labels are better for accuracy alone,
- * but its probabilities are averaged here. Batches of few rows are all its time on a small table. A
- * pack chooses its ensemble on the rows that are held out, so folds have none; it is of few
- * members, and in the precision of the whole. Its passes, each of this cost, are a share of the
+/* The candidates in the order of training. cost: microseconds per training row for the whole
+ * training (a pack: for one epoch), measured on Adult and California housing with two cores of
+ * 2023. Numbers have two features, and each candidate ignores one of them.
+ *
+ * RealMLP is best before its 64th epoch on these tables. Label smoothing improves only accuracy,
+ * but this ensemble averages probabilities. On a small table, the usual batches have so few rows
+ * that training is slow, so batches have 32 rows.
+ *
+ * A pack is not trained on folds, because it chooses its own ensemble on the held-out rows. It has
+ * few members, and the precision of the other candidates. Its number of epochs is a share of the
  * budget. */
 static const struct {
     const char *experiment;
     double cost;
     const char *ignores;
-    const char *defaults; /* in YAML, as the others: of the run; NULL: none */
-    const char *trainer, *task;
-    const char *small, *classes; /* of the task, for a small table and for classes */
-    bool always;                 /* whatever the budget */
-    bool pack;                   /* not on folds, nor for targets that it does not learn */
+    const char *defaults;        /* settings in YAML, as the next ones; NULL: none */
+    const char *trainer, *task;  /* settings below trainer and task */
+    const char *small, *classes; /* settings below task, for a small table and for classes */
+    bool always;                 /* trained for any budget */
+    bool pack;                   /* not with folds, nor for targets that a pack does not learn */
 } candidates[] = {
     { .experiment = "tabular/linear", .cost = 20, .ignores = "X_robust", .always = true },
     { .experiment = "tabular/mlp", .cost = 250, .ignores = "X_robust", .always = true },
@@ -51,13 +55,13 @@ static const struct {
     { .experiment = "tabular/tabm", .cost = 11000, .ignores = "X_robust" },
 };
 
-/* Of a pack: its share of the budget, and passes that it needs and that are enough. */
+/* A pack: its share of the budget, and the least and the largest number of epochs. */
 #define PACK_SHARE  0.35
 #define PACK_LEAST  8
 #define PACK_PASSES 400
-/* Seconds that each training takes whatever its rows: start, graph and files. */
+/* Seconds per training that do not depend on the rows: start, graph and files. */
 #define START 0.2
-/* A row of more columns costs more. */
+/* The columns of the tables for which cost was measured. */
 #define USUAL_COLUMNS 14
 
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
@@ -90,7 +94,7 @@ static int find_candidate(const char *experiment)
     return k < CANDIDATES ? k : -1;
 }
 
-/* Whether features were inferred with both transforms of numbers. */
+/* Whether the inferred features have both transforms of numbers. */
 static bool has_both(const et_tabular_task *task)
 {
     int found = 0;
@@ -106,9 +110,9 @@ static const char *some(const char *text, bool wanted)
     return text && wanted ? text : "";
 }
 
-/* ---- how long ---- */
+/* ---- durations ---- */
 
-/* Of all trainings of a candidate, or of one pass of a pack. */
+/* Seconds for the rows in all trainings of a candidate, or in one epoch of a pack. */
 static double seconds_of(const et_candidate_plan *s, int which)
 {
     const et_tabular_task *task = s->task;
@@ -125,7 +129,7 @@ static int passes_of_pack(const et_candidate_plan *s, int which)
     return (int)fmax(1, fmin(PACK_PASSES, passes));
 }
 
-/* What a candidate takes in all. */
+/* Seconds for all trainings of a candidate. */
 static double duration_of(const et_candidate_plan *s, int which)
 {
     const int trainings = s->folds > 1 ? s->folds : 1;
@@ -135,7 +139,7 @@ static double duration_of(const et_candidate_plan *s, int which)
            seconds_of(s, which) * (candidates[which].pack ? passes_of_pack(s, which) : 1);
 }
 
-/* Within the budget, next to those that were chosen before it. */
+/* Whether a candidate fits into the budget after those that were chosen before it. */
 static bool is_affordable(const et_candidate_plan *s, int which)
 {
     return which < 0 || candidates[which].always ||
@@ -143,7 +147,7 @@ static bool is_affordable(const et_candidate_plan *s, int which)
             (!candidates[which].pack || passes_of_pack(s, which) >= PACK_LEAST));
 }
 
-/* "tabm (about 5:20)" */
+/* Adds "tabm (about 5:20)" to the list of candidates that are left out. */
 static void leave_out(const et_candidate_plan *s, int which)
 {
     const char *before = s->run->left_out;
@@ -168,7 +172,7 @@ static const char *defaults_of(const et_candidate_plan *s, int which)
                            some(candidates[which].classes, classes));
 }
 
-/* NULL: none. */
+/* Settings of one training; NULL: none. */
 static const char *settings_of(const et_candidate_plan *s, int which, int fold)
 {
     const bool both = s->is_auto && which >= 0 && has_both(s->task);
@@ -217,7 +221,7 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
     return all && !s->arena->failed ? ET_OK : et_alloc_failed(error, sizeof *all, "candidates");
 }
 
-/* A small table is too precious for a part that is only validated. */
+/* Folds use all rows of a small table for training. */
 bool et_candidates_take_folds(const et_tabular_task *task, const char *experiment)
 {
     const et_tabular_options *o = &task->options;

@@ -50,13 +50,13 @@ const et_predictor *et_explain_predictor(const et_explain *explain);
 /* Whether the model reads a field of its schema. */
 bool et_explain_reads(const et_explain *explain, int field);
 
-/* worse [repeats]: how much worse the score is with a permutation of the field's values, each by
- * another one. */
+/* Permutation importance of a field. worse [repeats]: how much worse the score is with each
+ * permutation of the field's values. */
 int et_explain_importance(et_explain *explain, int field, int repeats, double *worse,
                           et_error *error);
 
-/* Of one column. Points are values of the rows: of numbers all that differ, or as many quantiles;
- * of texts the most frequent ones. */
+/* Partial dependence on one column. Points are values of the rows. For numbers: all distinct
+ * values, or quantiles if there are more. For texts: the most frequent ones. */
 typedef struct et_explain_partial {
     int count, width;
     bool numbers;        /* the column has numbers, which are in number; else texts */

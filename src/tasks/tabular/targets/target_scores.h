@@ -21,8 +21,9 @@ typedef struct et_scored_targets {
 /* Borrowed from the task. */
 et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 
-/* Of numbers the scores of values; of labels the means of the scores of classes; of quantiles with
- * the median its scores of values. ET_EDATA: a prediction or weight is invalid. */
+/* Scores of several targets. numbers: the scores of values. labels: the means of the scores of
+ * classes. quantiles: their own scores and, if the median is a level, its scores of values.
+ * ET_EDATA: a prediction or weight is invalid. */
 int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *seen,
                              et_value *logs, et_error *error);
 int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *seen,

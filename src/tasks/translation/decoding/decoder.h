@@ -22,7 +22,7 @@ typedef struct et_decoder et_decoder;
 
 /* Name of a decoding step, one more token for all, in a trace of the device. */
 #define ET_DECODER_STEP_SPAN "decode"
-/* Of the other models of an ensemble, in the same step. */
+/* Name of the span for the other models of an ensemble in this step. */
 #define ET_DECODER_OTHER_SPAN "decode others"
 
 /* A model. Borrowed; params are materialized. act is the type of activations and caches. int8:

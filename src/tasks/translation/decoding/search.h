@@ -34,8 +34,8 @@ typedef struct et_search_size {
     int seats;
     int64_t source; /* tokens of the longest source */
     int64_t target; /* tokens of the longest target */
-    /* Of all places together: caches are as large as the sentences so far need, however long one of
-     * them is. */
+    /* The totals of all seats. The size of caches depends on these totals, not on the longest
+     * sentence. */
     int64_t tokens;    /* source tokens */
     int64_t positions; /* target tokens */
 } et_search_size;

@@ -20,7 +20,7 @@ struct et_translator {
     et_decoding_options decoding;  /* a copy; its lists come from choice and ends, in arena */
     et_choice_options choice;
     const char
-        *tags; /* the source vocabulary's languages (language_tags.h); NULL: none; in arena */
+        *tags; /* language tags of the source vocabulary (language_tags.h); NULL: none; in arena */
     atomic_bool warned; /* that a line has no language */
     const int32_t *ends;
     int end_count;
@@ -34,7 +34,8 @@ struct et_translator {
     et_params *params;                   /* borrowed if it shares, as unused */
     char *unused; /* [unused_length] for exports (interchange/unused_tensors.h); NULL: none */
     size_t unused_length;
-    /* Of an ensemble, in arena, or in that of the translator whose weights it shares. */
+    /* The other models of an ensemble: in arena, or in the arena of the translator whose weights it
+     * shares. */
     const et_translator *const *others; /* [other_count] */
     int other_count;                    /* 0: no ensemble */
     const double *weights;              /* [1 + other_count] sum 1 */

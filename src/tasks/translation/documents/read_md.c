@@ -1,6 +1,6 @@
 /* Markdown (CommonMark, tables, front matter): blocks line by line, then the inline markup of each
  * paragraph (read_md_inline.c). The lines of a paragraph are one text; a hard line break ends a
- * segment. Code, formulas between lines of $$, HTML blocks, link definitions and rules stay. */
+ * segment. Code, formulas between lines of $$, HTML blocks, link definitions, rules are copied. */
 #include <string.h>
 #include <strings.h>
 
@@ -157,7 +157,7 @@ static bool has_text(const line *l, size_t at, const char *text)
     return false;
 }
 
-/* Whether a block of HTML begins whose lines, empty ones too, stay up to *end. */
+/* Whether a block of HTML begins that ends only with *end. It may contain empty lines. */
 static bool begins_closed_html(const line *l, size_t at, const char **end)
 {
     static const struct {
@@ -255,14 +255,14 @@ static bool closes_fence(const reader *r, const line *l, size_t at)
     return count >= r->fence_length && run_of(l, at + count, " \t") == l->length - at - count;
 }
 
-/* A block that begins further to the left is not of the list. */
+/* A block that is indented less ends the list. */
 static void leave_list(reader *r, size_t indent)
 {
     if (indent < r->list)
         r->list = 0;
 }
 
-/* Whether the line is of a block of HTML. */
+/* Whether the line belongs to a block of HTML. */
 static bool take_html(reader *r, const line *l, size_t indent)
 {
     if (!r->html) {
@@ -318,8 +318,8 @@ static size_t depth_of(const line *l, size_t indent)
     return depth;
 }
 
-/* Marks of quotes, lists, footnotes and headings at the line's start. Returns where the text
- * begins. A line of a quote may leave out its marks, but a deeper quote begins a block. */
+/* Skips markers of quotes, lists, footnotes and headings at the start of the line. Returns where
+ * the text begins. A line of a quote may omit its markers, but a deeper quote begins a block. */
 static size_t take_marks(reader *r, const line *l, size_t indent)
 {
     size_t at = indent, marker;

@@ -319,7 +319,8 @@ void et_segment_cut(et_document *d, et_segment *s)
     }
 }
 
-/* A model ends each part as a sentence, but what ends a part in the source stays behind it. */
+/* Removes the end of sentence that a model adds to a part. The punctuation of the source follows
+ * the part. */
 static size_t without_end(const char *text, size_t length)
 {
     static const char *const ends[] = { ".", "!", "?", "\xe3\x80\x82" /* 。 */ };

@@ -1,10 +1,10 @@
 /* The model as a folder that MarianMTModel and MarianTokenizer of transformers load: the files of
- * export_transformers.h and model.safetensors. What such a model cannot be is refused by the
- * setting.
+ * export_transformers.h and model.safetensors. Refuses settings that such a model cannot express;
+ * the error names the setting.
  *
- * transformers makes the sinusoids of the paper. A model with others has their table among its
- * weights, from where transformers takes it. Tensors that an import did not use are as they were.
- */
+ * transformers computes the sinusoids of the paper. For other sinusoids, the export has their table
+ * among the weights, which transformers loads. Tensors that an import did not use are written
+ * unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static int add_tables(et_exported_tensors *list, const et_transformer *model, et
     return status;
 }
 
-/* Tables of positions, and tensors that are not used, are no parameters. */
+/* Sources of tensors other than parameters: tables of positions, and tensors of the import. */
 enum { POSITIONS = -2, UNUSED = -3 };
 
 typedef struct output {
@@ -107,7 +107,7 @@ typedef struct output {
     et_exported_tensors list;
     et_safetensors *unused; /* owned; NULL: none */
     int64_t positions;      /* rows of its tables; 0: it has none */
-    int64_t longest;        /* the longest target of a search; 0: not known */
+    int64_t longest;        /* longest target of a search; 0: unknown */
     float *room;            /* for the largest tensor; owned */
 } output;
 
@@ -129,7 +129,7 @@ static int add_positions(et_exported_tensors *list, const output *o, et_error *e
     return status;
 }
 
-/* Whether the model can have it: a file beside it may be another's. */
+/* Whether a tensor fits the model. The file may belong to another model. */
 static bool fits(const et_transformer *model, const et_safetensors_tensor *t)
 {
     const bool table = !strcmp(t->name, SHARED);
@@ -164,7 +164,7 @@ static bool is_listed(const et_exported_tensors *list, const char *name)
     return false;
 }
 
-/* Other names of a table, as an import found them. */
+/* Adds the other names of a table, which an import has recorded. */
 static int add_copies(et_exported_tensors *list, const output *o, et_error *error)
 {
     static const char *const known[] = { OF_ENCODER, OF_DECODER, OF_OUTPUT };

@@ -26,7 +26,7 @@ typedef struct et_transformers_folder {
     int64_t vocab_size; /* what config.json says: tokens of the source, or of the
                            target, where a search goes by it */
     int64_t positions;  /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
-    int64_t longest;    /* the longest target that a search finds; 0: as positions */
+    int64_t longest;    /* longest target of a search; 0: as positions */
 } et_transformers_folder;
 
 /* Warns where the search of transformers is another than the model's. ET_ECONFIG: the sides have

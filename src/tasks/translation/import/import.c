@@ -303,7 +303,7 @@ static int find_same(const et_params *to, int i, const et_params *from, const ch
                          folder, name, et_shape_print(there, was), et_shape_print(here, is));
 }
 
-/* Weights that are left over are those of a larger model: without them it is another. */
+/* Refuses a folder with more weights than the run: it is a larger model. */
 static int check_all_taken(const et_params *to, const et_params *from, const char *folder,
                            et_error *error)
 {

@@ -201,7 +201,7 @@ static int check_search(const et_import_config *c, et_error *error)
     return status;
 }
 
-/* Symbols of the search are those of the model. A list of one end is an end. */
+/* The search must use the model's symbols. A list with one end symbol is this symbol. */
 static int check_symbols(const et_import *from, const et_import_config *search, et_error *error)
 {
     const et_import_facts *facts = &from->facts;

@@ -30,7 +30,7 @@ bool et_import_is_folder(const char *path)
 
 /* ---- archives ---- */
 
-/* Whether a file is decoder.yml of a folder, "" or "opus/", whose length is *folder. */
+/* Whether a file is decoder.yml. *folder: the length of its folder's name, "" or "opus/". */
 static bool is_decoder(const char *name, size_t *folder)
 {
     const size_t suffix = strlen(ET_MARIAN_DECODER), length = name ? strlen(name) : 0;

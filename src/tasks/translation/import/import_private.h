@@ -27,9 +27,9 @@ struct et_import {
     size_t vocabulary_length[ET_SIDES];
     et_weights_file *weights;    /* owned */
     et_zip *zip;                 /* owned; NULL: a folder */
-    const char *in_zip;          /* the folder of its files there, "" or "opus/" */
-    bool marian;                 /* Marian's own release, else transformers' */
-    et_value *tokens[ET_SIDES];  /* numbers of tokens by text; may be one list */
+    const char *in_zip;          /* the folder inside the archive, "" or "opus/" */
+    bool marian;                 /* a release of Marian; false: a folder of transformers */
+    et_value *tokens[ET_SIDES];  /* IDs of tokens by text; both may be the same list */
     const char *lists[ET_SIDES]; /* the files of these numbers */
 };
 
@@ -91,7 +91,7 @@ int et_import_read_positions(et_import *from, et_error *error);
 /* Decides whether the tables of both sides are one. */
 int et_import_look_at_tables(et_import *from, et_error *error);
 
-/* import_unused.c. Whether there is a table of both sides although each has its own. */
+/* import_unused.c. Whether there is a shared table although each side has its own table. */
 bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file);
 
 /* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.

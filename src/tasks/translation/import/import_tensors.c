@@ -108,7 +108,7 @@ int et_import_look_at_tables(et_import *from, et_error *error)
     return status;
 }
 
-/* It is not used, but it must be as config.json says: it is kept for an export. */
+/* Checks a table that is not used, but kept for an export. */
 static int pass_shared(et_import_reading *r, et_error *error)
 {
     et_shape shape;

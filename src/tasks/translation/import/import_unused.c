@@ -1,4 +1,4 @@
-/* Tensors that are read and not used, as a text of the export. */
+/* Keeps the tensors that an import does not use in a text of the export (unused_tensors.h). */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -76,7 +76,7 @@ static void note(et_import *from, unused *list, const char *key, const char *tex
     et_value_set_string(list->metadata, key, et_arena_strdup(&from->arena, text));
 }
 
-/* Other names of a table that has one in an export of such a model. */
+/* Records the other names of a table. */
 static int note_copies(et_import *from, unused *list, et_error *error)
 {
     static const char *const names[ET_UNUSED_COPIES_MAX] = { ET_UNUSED_OF_OUTPUT,
@@ -94,7 +94,7 @@ static int note_copies(et_import *from, unused *list, et_error *error)
     return failed ? et_alloc_failed(error, 0, "names of tables") : ET_OK;
 }
 
-/* Where there are tables of positions, their rows say how many. */
+/* If there are tables of positions, their number of rows is the number of positions. */
 static int note_lengths(et_import *from, unused *list, et_error *error)
 {
     et_shape shape;
@@ -130,7 +130,7 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
     *length = 0;
     if (from->marian)
         return ET_OK;
-    /* Their sizes were checked; positions may be more than the model's parameters. */
+    /* Sizes were checked. Tables of positions may be larger than the model's parameters. */
     et_weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
     if (et_import_passes_shared(&from->facts, from->weights))
         add(&list, ET_UNUSED_TABLE);

@@ -86,7 +86,7 @@ static int list_tokens(const et_value *json, const char **tokens, const char *pa
     return ET_OK;
 }
 
-/* expected: the number that `by` says, a file or a list; -1: any. */
+/* expected: the ID in `by`, a file or a list; -1: any. */
 static int find_symbol(const et_value *json, const char *symbol, int64_t expected, const char *by,
                        int32_t *number, const char *path, et_error *error)
 {

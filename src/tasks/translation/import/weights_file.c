@@ -72,7 +72,7 @@ static bool find(const et_weights_file *file, const char *name, tensor *out)
     return false;
 }
 
-/* A download that ended early is the usual reason, unless the message knows another cure. */
+/* The usual reason is an incomplete download, unless the message already says what to do. */
 static int open_safetensors(et_weights_file *file, et_error *error)
 {
     et_error why = ET_ERROR_INIT;

@@ -98,12 +98,12 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
 int et_artifact_checksum(const et_artifact *artifact, const char *name, size_t most,
                          uint64_t *checksum, et_error *error);
 
-/* A text of a path that a setting has: an export in one file (its name ends in ".safetensors"),
- * whose text `name` is read, or a file that is the text. */
+/* Reads a text from the path in a setting: either the text `name` of an export in one file (the
+ * path ends in ".safetensors"), or a file with the text itself. */
 int et_artifact_read_named(const char *path, const char *name, size_t most, char **bytes,
                            size_t *length, et_error *error);
 
-/* Such a path of a text. NULL: no memory. */
+/* The value of a setting that et_artifact_read_named reads as this text. NULL: no memory. */
 const char *et_artifact_setting(const et_artifact *artifact, const char *name, et_arena *arena);
 
 /* What messages call a text: "runs/a/params.yaml", "a.safetensors: params.yaml". NULL: no memory.
