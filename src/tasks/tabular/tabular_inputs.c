@@ -37,16 +37,16 @@
 /* C17 has no name for it. */
 #define PI 3.14159265358979323846
 
-/* Encoded columns of all numbers, where the settings do not say how many bins; what they are least
- * of one column to be of use; and the usual. */
+/* If the settings do not set the number of bins: the largest number of encoded columns of all
+ * numbers, the smallest useful number of bins of a column, and the usual number of bins. */
 #define ENCODED_MOST 4096
 #define BINS_LEAST   4
 #define BINS         48
 
-/* Rows for the quantiles; of more rows, evenly spread ones. */
+/* The largest number of rows for the quantiles; of more rows, evenly spread ones are used. */
 #define FITTED_MOST 65536
 
-/* Rows of a bin, at least: what fewer rows say of a piece is noise. */
+/* The smallest number of rows of a bin: fewer rows give only noise. */
 #define BIN_ROWS 256
 
 /* ---- nodes ---- */
@@ -180,11 +180,11 @@ static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t
     return et_clamp(et_add(et_mul(x, factor), offset), 0, 1);
 }
 
-/* Cosines of a value that is farther off say nothing, and of one far enough are NaN. */
+/* Values are clipped to this size: cosines of larger values carry no information or are NaN. */
 #define PERIODIC_MOST 64
 
-/* cos(2 pi f x + p), float32 [rows, numbers * frequencies]: a bfloat16 would be off by a good part
- * of a turn. */
+/* cos(2 pi f x + p), float32 [rows, numbers * frequencies]. In bfloat16, the phase would be wrong
+ * by a large part of a period. */
 static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
                         const et_tabular_columns *columns, et_init phase)
 {
@@ -234,7 +234,7 @@ static et_node *encode_periodic(et_scope *scope, const et_tabular_inputs *inputs
     return et_copy(y, et_node_dtype(inputs->numbers), et_node_shape(y));
 }
 
-/* Grows with the root of the number of ids, nearly (as fast.ai's). */
+/* The width of embeddings grows about as the square root of the number of ids (as in fast.ai). */
 static int64_t width_of(const et_tabular_columns *columns, int64_t ids)
 {
     return columns->embedding_width ? columns->embedding_width
@@ -251,10 +251,10 @@ static et_node *embed(et_scope *scope, et_node *ids, et_column *columns, int cou
     return et_embed_columns(ids, table, columns, count);
 }
 
-/* Beside its values a column has an id for unknown and one for missing. */
+/* In addition to its values, a column has an id for unknown and an id for missing values. */
 #define OTHER_IDS 2
 
-/* Columns of few values one-hot, in order, then the others' embeddings. */
+/* One-hot columns for fields with few values, in order, then the embeddings of the other fields. */
 static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
                            const et_tabular_columns *how)
 {
@@ -327,9 +327,9 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Quantiles of sorted values, at most bins + 1 different ones, rising. A value that many rows have
- * counts as a bin's share of them at most: else one that nearly all have would leave no bins to the
- * rest. */
+/* Quantiles of sorted values: at most bins + 1 different ones, ascending. A frequent value counts
+ * at most as many times as a bin has rows. Otherwise a value of nearly all rows would leave no bins
+ * for other values. */
 static int64_t boundaries_of(const float *sorted, int64_t rows, int64_t bins, float *boundary)
 {
     int64_t total = 0, at = 0, count = 0;
@@ -345,7 +345,8 @@ static int64_t boundaries_of(const float *sorted, int64_t rows, int64_t bins, fl
         for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
             same++;
         at += same < most ? same : most;
-        /* The first, the last, and each that reaches the next of bins equal shares. */
+        /* The first value, the last value, and each value that reaches the next of `bins` equal
+         * shares. */
         bool due = count == 0 || i + same == rows || at * bins >= count * total;
         if (due && count <= bins)
             boundary[count++] = sorted[i];
@@ -368,7 +369,7 @@ static void fit_column(const float *sorted, int64_t rows, int64_t bins, float *b
     }
 }
 
-/* The numbers of rows, column by column: to[column * rows + row]. */
+/* Copies the numbers of rows, column by column: to[column * rows + row]. */
 typedef struct reading {
     const et_encoder *encoder;
     const et_strings *ignored;

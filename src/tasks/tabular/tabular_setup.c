@@ -42,7 +42,7 @@ static int find_weight(et_tabular_target *target, const et_tabular_options *opti
     return ET_OK;
 }
 
-/* The features' targets are those of the settings, in any order. */
+/* Checks that the targets of the features are those of the settings, in any order. */
 static int check_names(const et_tabular_options *options, const et_encoded_field *field,
                        et_error *error)
 {
@@ -221,7 +221,7 @@ static int read_delimiter(et_tabular_task *task, et_error *error)
     return ET_OK;
 }
 
-/* Who evaluates on rows of their own need not have those that were learnt from. */
+/* Whether the training rows are needed. An evaluation on other rows does not need them. */
 static bool is_trained(const et_tabular_task *task)
 {
     return !task->context.evaluates || !et_tabular_has_other(&task->options);
@@ -273,8 +273,8 @@ static int open_part(et_samples **out, et_samples *table, const unsigned char *s
     return et_tabular_choose(out, table, which, count, error);
 }
 
-/* Of all rows there are (side NULL), or of those of the table that are learned; which: room for
- * their numbers. */
+/* Opens the training rows: all rows (side NULL), or the rows of the table that are learned. which:
+ * room for the numbers of rows. */
 static int open_training(et_tabular_task *task, const unsigned char *side, uint32_t *which,
                          et_error *error)
 {
@@ -330,7 +330,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     return status ? status : list_validated(task, side, error);
 }
 
-/* Of all rows of the files: a table with a limit has the first of them. */
+/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. */
 static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error)
 {
     const et_tabular_options *o = &task->options;
@@ -370,7 +370,8 @@ static int hold_out(et_tabular_task *task, et_error *error)
     return status;
 }
 
-/* Folds need no other rows in training, and there are none without other rows in evaluation. */
+/* Refuses validation files together with folds in training, and an evaluation of folds that has no
+ * rows to score. */
 static int check_folds(const et_tabular_task *task, et_error *error)
 {
     const et_tabular_options *o = &task->options;
@@ -398,7 +399,7 @@ static bool splits(const et_tabular_task *task)
 
 /* ---- opening ---- */
 
-/* The rows that the newest checkpoint was trained on, by their checksum. */
+/* Checks by checksum that the rows are those of the newest checkpoint. */
 static int check_same_rows(const et_tabular_task *task, et_error *error)
 {
     const et_identity *identity = task->context.identity;
@@ -428,7 +429,7 @@ char et_tabular_delimiter_of(const et_value *identity)
     return one && et_csv_may_delimit(text->string[0]) ? text->string[0] : 0;
 }
 
-/* Without the training files it is the one that the newest checkpoint tells. */
+/* Without the training files, the delimiter comes from the newest checkpoint. */
 static int find_delimiter(et_tabular_task *task, et_error *error)
 {
     const et_identity *identity = task->context.identity;
@@ -467,7 +468,7 @@ static int check_weights_of(const et_tabular_task *task, et_samples *rows, const
                          what);
 }
 
-/* Rows without any weight give neither a loss nor scores. */
+/* Checks that some row has a weight above 0; otherwise there is no loss and no score. */
 static int check_weights(const et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
@@ -521,8 +522,8 @@ static bool has_batch_norm(const et_tabular_model *model)
            (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
 }
 
-/* Rows of a batch. Of a few rows a pass would be a step or two, and validations come by passes: a
- * batch is a multiple of 8 rows that makes some 50 steps of them. */
+/* Rows of a batch. An epoch of a small table would have only a step or two, and validations are
+ * counted in epochs. So the batch is a multiple of 8 rows for which an epoch has about 50 steps. */
 #define BATCH            256
 #define BATCH_LEAST      8
 #define BATCH_VALIDATION 1024
@@ -542,7 +543,7 @@ static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *da
     return shards > 1 ? (size + shards - 1) / shards : size;
 }
 
-/* The most that are scored together: batches of all sets have one layout. */
+/* The largest number of rows that are scored together. Batches of all sets have the same layout. */
 static int64_t most_scored(const et_tabular_task *task)
 {
     int64_t most = 0;
@@ -551,7 +552,7 @@ static int64_t most_scored(const et_tabular_task *task)
     return most;
 }
 
-/* rows are borrowed. count: that a batch's size is by. */
+/* rows are borrowed. count: the number of rows that determines the batch size. */
 static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
                         et_samples *rows, int64_t count, const et_input_context *part,
                         et_source **out, et_error *error)
@@ -563,7 +564,7 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
         .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
         .shuffle = training,
         .repeat = training,
-        /* The statistics of a last batch of a few rows would be anything. */
+        /* Batch norm cannot estimate its statistics from a last batch of a few rows. */
         .drop_remainder = training && has_batch_norm(&task->options.model),
         .capacity = { batch_size(task, data, training, count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
@@ -591,7 +592,7 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
     return status;
 }
 
-/* The numbers of rows in the data, where a part of them is read. */
+/* Numbers the rows as in the whole data if only a part is read. */
 static int number_rows(const et_input_context *part, et_source **out, et_error *error)
 {
     if (!part || part->input_pipelines <= 1)

@@ -121,8 +121,8 @@ static void keep_class(et_tabular_task *task, const et_batch *batch, const float
     }
 }
 
-/* Values of a batch in doubles, as the file has them; of an encoder that is not exact they are
- * those of a float32. */
+/* Values of a batch as doubles, in the unit of the file. If the encoder is not exact, they come
+ * from float32. */
 typedef struct batch_values {
     const et_tabular_task *task;
     const float *output; /* [rows, width] */
@@ -213,7 +213,8 @@ static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
     return et_pass_output(model, et_tabular_output_name(&task->target));
 }
 
-/* Those that the program gives, or the rows that the batch has: values in the encoder's unit. */
+/* Scores the labels and outputs of the program, or else of the batch. Values have the encoder's
+ * unit. */
 static int compare(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
@@ -354,9 +355,8 @@ int et_tabular_asked_for(const et_tabular_task *task)
     return et_tabular_positive(field->label, field->classes);
 }
 
-/* Of rows of one class of two there are no pairs to rank, no row that precision could be wrong by
- * and, where it is not the one that is asked for, none to find: no numbers, as what decides which
- * checkpoint is best takes them. */
+/* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
+ * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
 static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
 {
     if (of->classes != 2 || !isnan(scores->auc))
@@ -431,7 +431,7 @@ static double *standardised(const et_tabular_task *task, const float *mean, cons
     return to;
 }
 
-/* The new ensemble's outputs replace those of the one before. */
+/* Replaces the outputs of the previous ensemble by those of the new one. */
 static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const et_pack_rows *rows,
                          const float *mean, const float *deviation)
 {
@@ -474,7 +474,7 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
     return status;
 }
 
-/* The first set chooses a pack's ensemble, while it is trained. */
+/* In training, the first validation set chooses the ensemble of a pack. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     et_tabular_task *task = (et_tabular_task *)(void *)self;
@@ -504,7 +504,7 @@ static int by_number(const void *left, const void *right)
     return l->at < r->at ? -1 : l->at > r->at;
 }
 
-/* Sorted; of a row that the state has several times the last counts. */
+/* Sorts the rows. If the state has a row several times, the last one counts. */
 static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST])
 {
     const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
@@ -543,7 +543,7 @@ static bool has_numbers(const et_value *from, int64_t count)
     return (int64_t)from->count == count;
 }
 
-/* A label that is no class, as of a row without one, counts in no score. */
+/* A row whose label is not a class, such as a row without a label, counts in no score. */
 static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
 {
     const et_value *label = row->label, *output = row->output;

@@ -49,8 +49,8 @@ static int end_or_warn(et_run *run, const et_error *failure, const char *what, e
     return ET_OK;
 }
 
-/* The best one's arrays have changed when its second failure is known: then it is not the best any
- * more, so that the next that is better than the one before it is kept. */
+/* After the second failure, the arrays of the best step have changed, so its checkpoint is lost.
+ * The previous best counts again, and the next validation that is better than that is kept. */
 static int settle_best(et_run *run, const et_error *failure, et_error *error)
 {
     const et_run_best failed = run->best;
@@ -193,7 +193,7 @@ int et_run_end_saves(et_run *run, et_error *error)
     return status ? status : written;
 }
 
-/* The logs are durable before the checkpoint that names their lengths. */
+/* Flushes the logs before the checkpoint that records their lengths. */
 static int begin(et_run *run, int64_t step, bool transient, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
@@ -214,7 +214,7 @@ static int begin(et_run *run, int64_t step, bool transient, et_error *error)
     return settle(run, &failure, error);
 }
 
-/* One more try: of the step that was due, or a transient one if that is over. */
+/* Tries once more: saves the step that was due, or a transient checkpoint if that step is over. */
 static int try_again(et_run *run, int64_t step, et_error *error)
 {
     return begin(run, step, run->saves.due != step, error);

@@ -342,7 +342,8 @@ static int leave_out(series *s, int which, const char *why, et_error *error)
     return et_series_log_leave_out(&s->log, which, why, error);
 }
 
-/* Whether it can be done in time, by what others took; before there are any, all can. */
+/* Whether a candidate fits into the time limit, by the times of the candidates before it. Without
+ * such times, every candidate fits. */
 static bool fits(const series *s, int which, char *why, size_t size)
 {
     const double left = s->args->ends - et_clock_monotonic();
@@ -423,7 +424,7 @@ static int say_table(const series *s, const double *weights, const et_series_sco
     return status;
 }
 
-/* What `runs` and others show of the run: a log of one validation, the model's. */
+/* Logs the scores of the model as a validation, which `runs` and other commands show. */
 static int log_score(series *s, const et_series_score *score, et_error *error)
 {
     const char *path = path_of(s, ET_RUN_LOG);
@@ -484,7 +485,7 @@ static int train_all(series *s, et_error *error)
 
 /* ---- --dry-run ---- */
 
-/* The first of the candidate's trainings; the others are about as long. */
+/* Measures the first training of a candidate; the others take about as long. */
 static int measure(series *s, int which, double *seconds, et_error *error)
 {
     const et_series_candidate *candidate = &s->run->candidate[which];
@@ -520,7 +521,7 @@ static int measure_all(series *s, et_error *error)
     return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
 }
 
-/* All is as in training, but in a directory that goes again. */
+/* --dry-run: works as in training, but in a temporary directory. */
 static int try_out(series *s, et_error *error)
 {
     const bool goes_on = et_train_finds_run(s->args);
@@ -540,7 +541,7 @@ static int try_out(series *s, et_error *error)
     return status;
 }
 
-/* A run that has its model is left as it is, if it is the one that is meant. */
+/* A run that has its model does not change. Checks that its settings are those of the command. */
 static int leave_complete(series *s, et_error *error)
 {
     et_artifact artifact;

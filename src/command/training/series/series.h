@@ -13,7 +13,7 @@
 
 #include "command/training/train_args.h"
 
-/* False also if the settings are wrong: an ordinary training says so. */
+/* False also if the settings are wrong: an ordinary training then reports the error. */
 bool et_series_wanted(const et_call *call, const et_train_args *args);
 
 int et_series_train(const et_call *call, const et_train_args *args, et_error *error);

@@ -82,7 +82,7 @@ void et_series_log_close(et_series_log *log)
         et_strbuf_release(&log->text);
 }
 
-/* The whole file anew: it is small, and never half a line. */
+/* Writes the whole file again: it is small, and never ends within a line. */
 static int add_line(et_series_log *log, const et_value *line, et_error *error)
 {
     et_json_print(&log->text, line, 0);

@@ -1,9 +1,9 @@
-/* RUN/members.jsonl: what became of each candidate of a series, a line each.
+/* RUN/members.jsonl: a line with the result of each candidate of a series.
  *
  *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_likelihood": -0.281}}
  *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
  *
- * Resuming goes by this file. The end of a line that is cut short is ignored. */
+ * A resumed run follows this file. An incomplete last line is ignored. */
 #ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 #define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 

@@ -1,5 +1,6 @@
-/* A setting of the run is one of each training where it was given, and where it counts: a width of
- * layers is none of a model without layers, which keeps its own settings and says so. */
+/* Settings that the user gives to the run are settings of each training, if its model has them. For
+ * example, the width of layers has no effect on a model without layers: it keeps its own settings,
+ * and Etude prints this. */
 #include "command/training/series/series_settings.h"
 
 #include <stdio.h>
@@ -130,7 +131,7 @@ int et_series_settings_args(const et_series_settings *s, et_train_args *args,
     return ET_OK;
 }
 
-/* What a start that fails has written in a new directory. */
+/* Removes the files that a failed start has written in a new directory. */
 void et_series_settings_remove(const et_series_settings *s)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -145,7 +146,7 @@ void et_series_settings_remove(const et_series_settings *s)
     et_arena_release(&arena);
 }
 
-/* Whether each candidate can be trained, before the first one is. */
+/* Checks that a candidate can be trained. All are checked before the first training. */
 static int check_candidate(const et_series_settings *s, const et_series_candidate *candidate,
                            et_error *error)
 {

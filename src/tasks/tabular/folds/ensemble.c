@@ -88,7 +88,7 @@ static bool wanted(const char *experiment, const void *options)
     return et_candidates_is_auto(experiment) || (o->n_splits && o->fold < 0);
 }
 
-/* Only a search has settings that it chose by itself. */
+/* Takes the settings that the series chose itself, unless the user has set them. */
 static void adopt(void *options, const void *kept)
 {
     et_tabular_options *o = options;
@@ -198,7 +198,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
             (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : ET_AUTO_BUDGET);
     s->budget = (double)options->budget;
     s->run.changed = et_candidates_take_folds(s->task, opening->experiment);
-    options->ensemble.count = 0; /* of a start that was cut off before the model was written */
+    options->ensemble.count = 0; /* left by a start that was killed before the model was written */
     int status = check_rows(s->task, opening->experiment, error);
     if (!status && s->run.changed)
         options->n_splits = ET_AUTO_FOLDS;
@@ -213,7 +213,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     return status;
 }
 
-/* The texts of the run are those of its trainings: parameters are of one encoding. */
+/* Copies the run's texts to a training, so that all trainings have the same encoding. */
 static int prepare(et_series_run *run, const char *directory, et_error *error)
 {
     const selection *s = downcast(run);
@@ -298,7 +298,7 @@ static int load(reading *r, et_error *error)
     return status;
 }
 
-/* The rows that were seen go to their places among all. */
+/* Copies the rows of a validation to their positions among all rows. */
 static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int fold,
                      et_error *error)
 {
@@ -360,7 +360,7 @@ static int open_outputs(const selection *s, scored *one, et_error *error)
                : et_alloc_failed(error, cells * sizeof *one->value, "scores of candidates");
 }
 
-/* The two that are shown. */
+/* The two metrics that are shown. */
 static const char *const *metrics_of(const selection *s)
 {
     static const char *const values[] = { "rmse", "r2" };
@@ -370,7 +370,7 @@ static const char *const *metrics_of(const selection *s)
     return target->quantiles ? quantiles : target->values ? values : classes;
 }
 
-/* Of several targets or quantiles, by what validation logs. */
+/* The scores of several targets or quantiles, as in the logs of a validation. */
 static int score_targets(const selection *s, const scored *one, double *value, et_error *error)
 {
     const et_tabular_seen seen = { .rows = s->rows,
@@ -395,7 +395,7 @@ static int score_targets(const selection *s, const scored *one, double *value, e
     return status;
 }
 
-/* Of the rows with a weight in of_fold. */
+/* The scores of the rows with a weight in of_fold. */
 static int score_fold(const selection *s, const scored *one, double *value, et_error *error)
 {
     et_class_scores classes;
@@ -466,7 +466,7 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 
 #define LEAST_PROBABILITY 0x1p-52
 
-/* Of the mean prediction for number i of a row, but of classes. */
+/* The loss of the mean prediction for target (or quantile) i of a row; not for classes. */
 static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
 {
     const et_tabular_target *target = &s->task->target;
@@ -494,7 +494,7 @@ static double loss_of(const selection *s, const double *sum, int count)
     return loss;
 }
 
-/* to = sum + what the loss needs of a candidate: values, or the probability of the label. */
+/* to = sum + the predictions of a candidate: values, or the probability of the label. */
 static void add_candidate_to(const selection *s, double *to, const double *sum, const scored *one)
 {
     for (int64_t row = 0; row < s->rows; row++)
@@ -506,7 +506,7 @@ static void add_candidate_to(const selection *s, double *to, const double *sum, 
                 to[i] = sum[i] + one->value[i];
 }
 
-/* The candidate that adds most to the sum so far, which it is added to. */
+/* Adds the best candidate to sum: the one with the lowest loss of the new mean. Returns it. */
 static int add_best(const selection *s, double *sum, double *tried, int count, double *least)
 {
     int best = -1;
@@ -599,7 +599,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
 
 /* ---- the model ---- */
 
-/* Of a pack the weights that it trained last are of no use. */
+/* Whether the model needs a parameter: a pack predicts only with its best weights. */
 static bool is_read(const et_tabular_member *member, const et_params *from, int i)
 {
     return member->model.type != ET_TABULAR_PACK ||
@@ -643,7 +643,7 @@ static void copy_values(selection *s, et_params *to, const et_tabular_member *me
     }
 }
 
-/* The training of an item of the ensemble, in its order. */
+/* The training of an item of the ensemble. */
 static trained *training_of(const selection *s, size_t at)
 {
     for (int c = 0; c < s->run.count; c++) {

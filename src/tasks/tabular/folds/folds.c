@@ -138,7 +138,7 @@ static int by_group(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Without folds the order is drawn; else the largest are first. */
+/* Sorts groups by number: a random number without folds, otherwise the largest group first. */
 static int by_number(const void *left, const void *right)
 {
     const group *a = left, *b = right;
@@ -201,8 +201,9 @@ static void put(unsigned char *side, const groups *g, const group *one, et_tabul
         side[g->row[i].row] = (unsigned char)where;
 }
 
-/* The group goes where it adds least to the sum over folds and classes of rows^2 / all rows of the
- * class; a row of class c adds 2 n / all, n the rows of c in the fold, and what is equal in all. */
+/* Puts a group into the fold where it increases the sum over folds and classes of n^2 / N the
+ * least: n rows of the class in the fold, N rows of the class in all. A row adds 2 n / N, and a
+ * constant that is equal for all folds. */
 static int64_t choose_fold(groups *g, const group *one)
 {
     int64_t best = 0;

@@ -32,7 +32,7 @@ static int no_value(const reading *r, const et_row *row, const char *what)
                    (long long)row->number, r->column, what);
 }
 
-/* "1" and "1.0" are a group where the column has numbers. */
+/* In a column of numbers, "1" and "1.0" are the same group. */
 static uint64_t group_of(const reading *r, const et_cell *cell)
 {
     double number;

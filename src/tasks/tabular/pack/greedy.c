@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-/* A probability of 0 costs as much as the least there is. */
+/* A probability of 0 counts as the smallest normal float. */
 static double loss_of(double prediction, const double *target, int64_t i)
 {
     if (!target)
@@ -23,7 +23,7 @@ double et_greedy_loss(const float *prediction, const double *target, int64_t ite
     return sum / (double)items;
 }
 
-/* The loss with candidate c as the n-th choice; sum: of the choices before. */
+/* The loss with candidate c as the n-th choice. sum: of the predictions of the choices before. */
 static double loss_with(const et_greedy *g, const double *sum, int64_t c, int64_t n)
 {
     const float *own = g->prediction + c * g->items;
@@ -33,7 +33,7 @@ static double loss_with(const et_greedy *g, const double *sum, int64_t c, int64_
     return loss / (double)g->items;
 }
 
-/* The n-th choice, which sum follows. */
+/* Makes the n-th choice, and adds its predictions to sum. */
 static int64_t choose(const et_greedy *g, double *sum, int64_t n, double *loss)
 {
     int64_t best = 0;

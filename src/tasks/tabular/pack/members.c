@@ -88,7 +88,7 @@ et_pack_member et_pack_member_at(const et_tabular_pack *pack, int64_t i)
 
 #define MATRICES ET_PACK_LAYER "_[0-9]+/weight$"
 
-/* Of muon, which has a factor on the rate of what is no matrix. */
+/* Muon has a factor (adam_rate) on the rate of parameters that are not matrices. */
 static void put_groups(et_parameter_group_options group[2], const et_pack_member *m,
                        const et_optimization_options *from, et_arena *arena)
 {

@@ -10,8 +10,8 @@
 #include "tasks/tabular/models.h"
 #include "tasks/tabular/pack/members.h"
 
-/* Biases are drawn like weights, in the limit 1 / sqrt(inputs): encoded columns begin as zeros, of
- * which relu would let nothing through. */
+/* Biases are initialized like weights, uniformly within 1 / sqrt(inputs). Encoded columns may be
+ * zeros at the start, and without biases relu would have no gradient. */
 static et_node *dense(et_scope *scope, et_node *x, int64_t units)
 {
     const et_shape in = et_node_shape(x);
@@ -22,7 +22,7 @@ static et_node *dense(et_scope *scope, et_node *x, int64_t units)
     return et_matmul(x, weight, bias, NULL);
 }
 
-/* Texts have vectors of each member, so that none depends on another. */
+/* Each member has its own embeddings of texts, so that members do not depend on each other. */
 static et_node *member(et_scope *scope, const et_pack_member *m, const et_tabular_pack *pack,
                        const et_tabular_inputs *inputs, int64_t outputs)
 {

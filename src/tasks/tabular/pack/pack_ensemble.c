@@ -148,7 +148,7 @@ static void put_targets(const following *f)
 
 /* ---- members ---- */
 
-/* Takes the member at its best, old or new, as a candidate: unless it has never been finite. */
+/* Makes the best weights of a member, old or new, a candidate, unless its loss was never finite. */
 static void compare(following *f, int64_t member)
 {
     float *to = f->prediction + f->candidates * f->items;

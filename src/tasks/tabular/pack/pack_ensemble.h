@@ -1,7 +1,8 @@
-/* What follows a validation of a pack. Members whose loss on the validation rows is the lowest so
- * far keep their weights as their best ones. A member without a lower loss for `patience`
- * validations is done: its best weights stay. Then the ensemble is chosen of all members at their
- * best (greedy.h). All results are variables of the store (pack.h), so checkpoints contain them. */
+/* The work after a validation of a pack. If the loss of a member on the validation rows is its
+ * lowest so far, its weights are kept as its best weights. A member without a lower loss for
+ * `patience` validations is done, and is not trained further. Then an ensemble is chosen from the
+ * best weights of all members (greedy.h). All results are variables of the store (pack.h), so
+ * checkpoints contain them. */
 #ifndef ETUDE_TASKS_TABULAR_PACK_PACK_ENSEMBLE_H
 #define ETUDE_TASKS_TABULAR_PACK_PACK_ENSEMBLE_H
 
@@ -40,11 +41,11 @@ int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_
                         bool *again, et_error *error);
 void et_pack_part_release(et_pack_part *part);
 
-/* Begins a training: no member has a best, and the ensemble is empty, also where weights of another
- * run bring these. rated: there is an optimizer with the members' rates. The same errors. */
+/* Starts a training: no member has best weights, and the ensemble is empty, even if weights come
+ * from another run. rated: there is an optimizer with the members' rates. Errors as above. */
 int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error);
 
-/* ET_ECONFIG: a pack is trained in a way that it cannot be. */
+/* Returns ET_ECONFIG: a pack cannot be trained in this way. */
 int et_pack_refuse(et_error *error);
 
 #endif
