@@ -98,6 +98,30 @@ grep -q '^data 2 of 2  weight 1: 1,199 pairs' out || fail "the pairs are no trai
 gzip -c own.de >packed.de.gz
 says 0 '^written      packed.en, packed.de$' augment back --data packed.de.gz --output packed.en --max-ratio 0
 cmp -s packed.de own.de || fail "originals of a compressed text"
+# Several texts are one text, in their order, whether they follow --data or come alone.
+head -150 mono.de >first.de
+sed -n 151,800p mono.de | gzip -c >second.de.gz
+sed -n '801,$p' mono.de >third.de
+says 0 '^written      several.en, several.de$' augment back --data first.de --data second.de.gz third.de \
+    --output several.en --max-ratio 0
+cmp -s once.en several.en && cmp -s once.de several.de || fail "several texts"
+# A filter that leaves nothing keeps the translations; they belong to these texts in this order.
+texts='--data first.de --data second.de.gz'
+# shellcheck disable=SC2086 # words
+says 3 '0 of 800 pairs kept.*the translations are in w.en.part' augment back $texts --output w.en \
+    --min-score 0
+says 3 'other work: checksum of the data was' augment back --data second.de.gz --data first.de \
+    --output w.en
+says 3 'other work: checksum of the data was' augment back --data second.de.gz --output w.en
+# shellcheck disable=SC2086
+says 0 '^resuming     after line 800 of 2 files from first.de to second.de.gz$' augment back $texts \
+    --output w.en --max-ratio 0
+head -799 once.en | cmp -s - w.en || fail "the translations of two texts"
+cp first.de first.txt
+says 2 'give a second file, for the lines of 2 files from first.txt to third.de that' augment back \
+    --data first.txt --data third.de --output x.en
+says 3 'third.de and third.de are the same file' augment back --data first.de --data third.de \
+    --output x.en third.de
 for _ in 1 2 3 4 5 6 7 8; do
     cat mono.de
 done >many.de

@@ -46,7 +46,7 @@
 
 typedef struct augment_options {
     et_translating work;
-    const char *data;
+    et_strings data;
     et_option_words output;
     double min_score; /* NaN: any */
     double max_ratio;
@@ -55,8 +55,9 @@ typedef struct augment_options {
 static const et_option options[] = {
     ET_OPTION_MODEL_DIR(augment_options, work.model_dir),
     ET_OPTION_TASK(augment_options, work.task),
-    ET_OPTION_TEXT(augment_options, data, "data", "FILE",
-                   "text of the language that RUN translates from, plain or .gz",
+    ET_OPTION_LIST(augment_options, data, "data", "FILE",
+                   "text of the language that RUN translates from, plain or .gz; may be given "
+                   "again: the files are one text",
                    .missing = "the text to translate"),
     ET_OPTION_ROW(augment_options, output, et_option_words, STRING, WORDS, "output",
                   "SOURCE TARGET",
@@ -78,6 +79,7 @@ static const et_option options[] = {
     ET_OPTION_QUIET(augment_options, work.quiet),
     ET_OPTION_PROCESSORS,
     ET_OPTION_RUN(augment_options, work.model_dir),
+    ET_OPTION_REST(augment_options, data, "[FILE]..."),
     ET_OPTION_END
 };
 
@@ -92,6 +94,7 @@ const et_usage et_usage_augment = {
 typedef struct augmentation {
     augment_options *args;
     const char *synthetic, *kept; /* paths of the outputs */
+    const char *name;             /* of the data, for messages */
     int64_t lines;                /* of the data */
     uint64_t checksum;            /* of the data */
     et_augment_journal journal;
@@ -110,16 +113,34 @@ static const char *ending_of(const char *path, size_t *length)
     return base + dot;
 }
 
+static bool is_same_ending(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    return a_length == b_length && !strncmp(a, b, a_length);
+}
+
+/* The ending that all files of the data have; *length 0: there is none. */
+static const char *ending_of_data(const et_strings *data, size_t *length)
+{
+    size_t other;
+    const char *ending = ending_of(data->items[0], length);
+    for (size_t i = 1; i < data->count; i++) {
+        const char *next = ending_of(data->items[i], &other);
+        if (!is_same_ending(ending, *length, next, other))
+            *length = 0;
+    }
+    return ending;
+}
+
 /* "out/synthetic.en.gz" and "mono.de" -> "out/synthetic.de.gz", in arena. */
 static int name_kept(augmentation *a, et_arena *arena, et_error *error)
 {
     size_t length, of_data;
     const char *ending = ending_of(a->synthetic, &length);
-    const char *language = ending_of(a->args->data, &of_data);
-    if (!length || !of_data || (length == of_data && !strncmp(ending, language, length)))
+    const char *language = ending_of_data(&a->args->data, &of_data);
+    if (!length || !of_data || is_same_ending(ending, length, language, of_data))
         return et_fail(error, ET_EUSAGE,
                        "--output %s: give a second file, for the lines of %s that are kept",
-                       a->synthetic, a->args->data);
+                       a->synthetic, a->name);
     a->kept = et_arena_printf(arena, "%.*s%.*s%s", (int)(ending - a->synthetic), a->synthetic,
                               (int)of_data, language, ending + length);
     return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
@@ -131,13 +152,20 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
     const et_option_given *last = &output->given[output->times - 1];
     a->synthetic = last->items[0];
     a->kept = last->count > 1 ? last->items[1] : NULL;
+    const et_strings *data = &a->args->data;
+    a->name = data->count == 1 ? data->items[0]
+                               : et_arena_printf(arena, "%zu files from %s to %s", data->count,
+                                                 data->items[0], data->items[data->count - 1]);
+    if (!a->name)
+        return et_alloc_failed(error, 0, "a name");
     return a->kept ? ET_OK : name_kept(a, arena, error);
 }
 
 static int check_outputs(augmentation *a, const et_call *call, et_error *error)
 {
     et_outputs outputs = { .program = call->program };
-    et_outputs_read(&outputs, a->args->data);
+    for (size_t i = 0; i < a->args->data.count; i++)
+        et_outputs_read(&outputs, a->args->data.items[i]);
     et_outputs_read_model(&outputs, a->args->work.model_dir, a->args->work.options.checkpoint);
     int status = et_outputs_check(&outputs, "--output", a->synthetic, error);
     if (!status)
@@ -146,14 +174,32 @@ static int check_outputs(augmentation *a, const et_call *call, et_error *error)
     return status;
 }
 
+/* Of one file, its own; of several, of theirs and their lengths. */
+static int checksum_data(augmentation *a, et_error *error)
+{
+    const et_strings *data = &a->args->data;
+    et_checksum_stream *stream;
+    uint64_t facts[2];
+    if (data->count == 1)
+        return et_text_checksum(&a->checksum, &facts[1], data->items[0], error);
+    int status = et_checksum_stream_open(&stream, error);
+    for (size_t i = 0; i < data->count && !status; i++) {
+        status = et_text_checksum(&facts[0], &facts[1], data->items[i], error);
+        if (!status)
+            et_checksum_stream_add(stream, facts, sizeof facts);
+    }
+    if (!status)
+        a->checksum = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return status;
+}
+
 /* Reads all of the data, so that a bad line is found before the work. */
 static int read_data(augmentation *a, et_error *error)
 {
-    const et_strings paths = { &a->args->data, 1 };
     et_text *text;
     et_text_line line = { 0 };
-    uint64_t length;
-    int status = et_text_open(&text, &paths, error);
+    int status = et_text_open(&text, &a->args->data, error);
     if (status)
         return status;
     do {
@@ -162,9 +208,8 @@ static int read_data(augmentation *a, et_error *error)
     a->lines = et_text_count(text);
     et_text_close(text);
     if (!status && !a->lines)
-        status =
-            et_fail(error, ET_EDATA, "%s: the file is empty: nothing to translate", a->args->data);
-    return status ? status : et_text_checksum(&a->checksum, &length, a->args->data, error);
+        status = et_fail(error, ET_EDATA, "%s: the file is empty: nothing to translate", a->name);
+    return status ? status : checksum_data(a, error);
 }
 
 /* ---- what the translations depend on ---- */
@@ -326,8 +371,8 @@ static int translate(augmentation *a, et_error *error)
     et_line_reader input;
     if (a->journal.lines && !work->quiet)
         et_print(stderr, "resuming     after line %s of %s\n",
-                 et_format_count(a->journal.lines).text, a->args->data);
-    int status = et_line_reader_open_file(&input, a->args->data, false, error);
+                 et_format_count(a->journal.lines).text, a->name);
+    int status = et_line_reader_open_texts(&input, &a->args->data, a->name, error);
     et_translator_set_progress(work->translator, show, &lines);
     if (!status)
         status = translate_rest(a, &input, error);
@@ -418,7 +463,7 @@ static void print_counts(const filter *f, et_strbuf *out)
 static int open_outputs(filter *f, et_error *error)
 {
     const augmentation *a = f->augmentation;
-    int status = et_line_reader_open_file(&f->input, a->args->data, false, error);
+    int status = et_line_reader_open_texts(&f->input, &a->args->data, a->name, error);
     if (!status)
         status = et_packed_writer_open(&f->synthetic, a->synthetic,
                                        et_path_ends(a->synthetic, ".gz"), error);

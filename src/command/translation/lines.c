@@ -127,6 +127,13 @@ int et_line_reader_open_file(et_line_reader *reader, const char *path, bool repl
     return status;
 }
 
+int et_line_reader_open_texts(et_line_reader *reader, const et_strings *paths, const char *name,
+                              et_error *error)
+{
+    *reader = (et_line_reader){ .fd = -1, .name = name, .number = 1 };
+    return et_text_open(&reader->text, paths, error);
+}
+
 void et_line_reader_close(et_line_reader *reader)
 {
     et_text_close(reader->text);

@@ -32,7 +32,7 @@ typedef struct et_lines {
 typedef struct et_line_reader {
     int fd;               /* borrowed, or of the file that was opened */
     bool opened;          /* opened from a file; close closes it */
-    struct et_text *text; /* a compressed file, in place of fd; owned */
+    struct et_text *text; /* a compressed file, or files, in place of fd; owned */
     et_strings paths;     /* its list: name */
     bool replace;         /* invalid UTF-8, and NUL, become U+FFFD */
     bool keeps_ends;      /* lines keep their ends, and the first its byte order mark, so that
@@ -52,6 +52,9 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
 /* The same for a file, plain or (its name ends in .gz) compressed; that is not replaced. */
 int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
                              et_error *error);
+/* Files, plain or compressed, one after the other. paths must outlive the reader. */
+int et_line_reader_open_texts(et_line_reader *reader, const et_strings *paths, const char *name,
+                              et_error *error);
 void et_line_reader_close(et_line_reader *reader);
 
 /* Adds the available lines, up to most. It waits only for the first one, so a program that writes a
