@@ -86,4 +86,29 @@ train 3 '^etude: every parameter is frozen' a 2 --freeze . --set runtime.data_sh
 train 3 'optimizer_config.frozen: \[layer_0, layer_1/bias\], but now it is \[layer_0\]' some 60 \
     --freeze layer_0
 train 0 '^done' some 60 --freeze layer_0 --accept-changes
+
+# Of a translator, any parameter may be frozen, or train alone: the others have the same gradients.
+# The first moments show them.
+awk 'BEGIN { srand(1); for (i = 0; i < 60; i++) { line = ""
+    for (k = 0; k < 4; k++) line = line substr("abcdefgh", 1 + int(rand() * 8), 1) " "
+    print line "." } }' >s.en
+rev <s.en >s.de
+translator() {
+    says 0 '^done' train "$@" --experiment translation/tiny --data s.en s.de --seed 3 --steps 1 \
+        --set "{task: {model: {embedding_width: 16, encoder: {num_layers: 1}, decoder: {num_layers: 1}}}}"
+    tensors "$1" 1 'optimizer/m/' >"$1.moments"
+}
+translator whole
+names=$(sed -n 's|"checksum/optimizer/m/\(.*\)":.*|\1|p' whole.moments)
+count=$(echo "$names" | wc -l)
+[ "$count" -gt 30 ] || fail "parameters: $names"
+for name in $(echo "$names" | grep -e norm -e cross_attention -e embedding); do
+    translator one --freeze "^$name\$"
+    translator rest --freeze "^(?!$name\$)"
+    [ "$(grep -cxFf whole.moments one.moments)" = $((count - 1)) ] &&
+        [ "$(wc -l <one.moments)" = $((count - 1)) ] || fail "other gradients without $name"
+    [ "$(grep -cxFf whole.moments rest.moments)" = 1 ] &&
+        [ "$(wc -l <rest.moments)" = 1 ] || fail "another gradient of $name alone"
+    rm -r one rest
+done
 exit 0

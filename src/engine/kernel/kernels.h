@@ -35,7 +35,7 @@
 /* The derivative of layer_norm, [rows, width] of type dtype; statistics and parameters float32. */
 typedef struct et_layer_norm_grad {
     void *dx, *y;          /* y: NULL or the norm's result once more */
-    float *dgamma, *dbeta; /* [width] */
+    float *dgamma, *dbeta; /* [width]; NULL: not needed, because the parameter is frozen */
     float *scratch;        /* et_row_blocks(rows) * 2 * width */
     const void *dy, *x;
     const float *stats;        /* [rows, 2], as layer_norm leaves them */

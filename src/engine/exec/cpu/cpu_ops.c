@@ -418,14 +418,15 @@ static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_call *call, et_error *e
 }
 
 /* Derivatives have the layout of their operands: with self-attention dq, dk and dv are columns of
- * one matrix. */
+ * one matrix. If nobody needs those of keys and values of another text, they have no memory. */
 static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 2);
     const char *q = in(plan, call, 2), *kv = in(plan, call, 3);
     char *dq = out(plan, call, 0);
     char *dkv = call->node->attributes.self ? dq : out(plan, call, 1);
-    kernels(plan)->attention_grad(dq, dkv + views.k_column, dkv + views.v_column, in(plan, call, 0),
+    kernels(plan)->attention_grad(dq, dkv ? dkv + views.k_column : NULL,
+                                  dkv ? dkv + views.v_column : NULL, in(plan, call, 0),
                                   in(plan, call, 1), q, kv + views.k_column, kv + views.v_column,
                                   &views.shape, scratch(plan));
     clear_tail(out_tensor(plan, call, 0), views.shape.query_offsets[views.shape.segments]);

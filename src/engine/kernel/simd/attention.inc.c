@@ -194,6 +194,8 @@ ET_INLINE void bring_gradients(const attention_call *call, const tile *at, int f
     const int64_t query_row = at->query_row + first, key_row = at->key_row + first;
     const int dim = shape->head_dim;
     bring(call->dq, query_row, shape->query_stride, at->column, queries, dim, true, dtype);
+    if (!call->dk)
+        return;
     bring(call->dk, key_row, shape->key_stride, at->column, keys, dim, true, dtype);
     bring(call->dv, key_row, shape->value_stride, at->column, keys, dim, true, dtype);
 }
@@ -391,6 +393,8 @@ ET_INLINE void grad_tile(const attention_call *call, const tile *at, const tile 
     const size_t unseen = (size_t)(at->keys - seen) * (size_t)dim * sizeof *in.dk;
     memset(in.dk + seen * dim, 0, unseen);
     memset(in.dv + seen * dim, 0, unseen);
+    if (!call->dk)
+        return;
     put_rows(call->dk, in.dk, k_at, shape->key_stride, at->keys, dim, head_dim, &one, 0, dtype);
     put_rows(call->dv, in.dv, v_at, shape->value_stride, at->keys, dim, head_dim, &one, 0, dtype);
 }

@@ -139,8 +139,10 @@ static void layer_norm_grad(const et_layer_norm_grad *norm)
 {
     const int64_t width = norm->width, blocks = et_row_blocks(norm->rows);
     ET_PARALLEL(norm->rows * width >= ET_GRAIN, norm->rows, ET_ROW_BLOCK, norm_grad_part, norm);
-    add_partials(norm->dgamma, norm->scratch, blocks, 2 * width, width);
-    add_partials(norm->dbeta, norm->scratch + width, blocks, 2 * width, width);
+    if (norm->dgamma)
+        add_partials(norm->dgamma, norm->scratch, blocks, 2 * width, width);
+    if (norm->dbeta)
+        add_partials(norm->dbeta, norm->scratch + width, blocks, 2 * width, width);
 }
 
 /* sum[d] = sum over rows begin .. end - 1 of x[t, d]; a vector of columns at a time, so that its

@@ -191,7 +191,7 @@ static void tile_grad(void *dq, void *dk, void *dv, const void *dout, const floa
         score_grad(&to, shape, at, dout, q, k, v, lse, i);
         spread(&to, dq, shape, at, dout, q, k, i);
     }
-    for (int j = 0; j < at->keys; j++)
+    for (int j = 0; dk && j < at->keys; j++)
         for (int d = 0; d < shape->head_dim; d++) {
             int64_t row = at->key_begin + j, from = (int64_t)j * shape->head_dim + d;
             et_reference_store(dk, row * shape->key_stride + at->column + d, to.dk[from],

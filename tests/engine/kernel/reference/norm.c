@@ -55,8 +55,10 @@ void et_reference_layer_norm_grad(const et_layer_norm_grad *norm)
             gamma_sum += et_reference_load(dy, t * width + d, dtype) * n;
             beta_sum += et_reference_load(dy, t * width + d, dtype);
         }
-        norm->dgamma[d] = (float)gamma_sum;
-        norm->dbeta[d] = (float)beta_sum;
+        if (norm->dgamma)
+            norm->dgamma[d] = (float)gamma_sum;
+        if (norm->dbeta)
+            norm->dbeta[d] = (float)beta_sum;
     }
     for (int64_t t = 0; t < rows; t++) {
         double mean = stats[2 * t], rstd = stats[2 * t + 1], mean_g = 0, mean_gn = 0;
