@@ -73,6 +73,19 @@ says 0 "^done " train numbers --data numbers.csv --target size --steps 20
 says 0 '^rmse ' explain numbers numbers.csv
 says 0 'mean value' explain numbers numbers.csv --partial noise
 
+# Columns that people write with units have curves, too.
+awk -F, 'BEGIN { OFS = "," } NR == 1 { print "price", "kind" } NR > 1 && $1 { print "$" $1 ".50", $4 }' train.csv >prices.csv
+says 0 "^done " train prices --data prices.csv --target kind --steps 20
+"$etude" explain prices prices.csv --partial price --points 3 >out || fail "a unit: $(cat out)"
+grep -q '^ *\$50.50 ' out && grep -q 'mean score' out || fail "a unit: $(cat out)"
+
+# Weights count as they do in evaluate.
+awk -F, 'BEGIN { OFS = "," } { print $0, NR == 1 ? "weight" : NR % 7 }' train.csv >weights.csv
+says 0 "^done " train weights --data weights.csv --target kind --weight weight --steps 20
+"$etude" evaluate weights weights.csv -q >scores
+loss=$(sed -n 's/^loss  *//p' scores)
+says 0 "^log_loss $loss on 600 rows" explain weights weights.csv -q
+
 # Mistakes.
 says 3 'there is no metric f2 for this model. Metrics: accuracy' explain run train.csv --metric f2
 says 2 '--partial siz: the model reads no such column. Nearest: size' explain run train.csv --partial siz

@@ -18,7 +18,7 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "data/table/features/schema.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/notation.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/graph.h"
@@ -41,12 +41,12 @@ struct et_explain {
     et_cell *cells;  /* [rows, cells of the encoder] */
     int32_t *class;  /* [rows]; of classes */
     double *target;  /* [rows, targets]; of numbers, labels and quantiles */
+    double *weight;  /* [rows]; 1 if the model has no column of weights */
     size_t capacity; /* rows */
     int64_t rows;
     /* the predictions of the last run */
     float *score;  /* [rows, width]; of classes */
     double *value; /* [rows, width] */
-    double *ones;  /* [rows] */
 };
 
 static const et_encoder *encoder_of(const et_explain *e)
@@ -145,17 +145,20 @@ static int grow(et_explain *e, et_error *error)
     if (class)
         e->class = class;
     double *target = class ? et_realloc(e->target, rows * targets, sizeof *target) : NULL;
-    if (!target)
+    if (target)
+        e->target = target;
+    double *weight = target ? et_realloc(e->weight, rows, sizeof *weight) : NULL;
+    if (!weight)
         return et_alloc_failed(error, rows * cells * sizeof *grown, "rows");
-    e->target = target;
+    e->weight = weight;
     e->capacity = rows;
     return ET_OK;
 }
 
-/* Items of all fields for one row, of which the target's is read. */
+/* Items of all fields for one row, of which those of target and weight are read. */
 typedef struct items {
     void **to; /* [fields of the encoder] */
-    int target, written;
+    int target, written, weight;
 } items;
 
 static int make_items(items *all, const et_encoder *encoder, et_arena *arena, et_error *error)
@@ -165,17 +168,19 @@ static int make_items(items *all, const et_encoder *encoder, et_arena *arena, et
     all->to = et_arena_array(arena, (size_t)fields, sizeof *all->to);
     all->target = et_encoder_target(encoder);
     all->written = et_encoder_written(encoder);
+    all->weight = et_encoder_weight(encoder);
     for (int i = 0; all->to && i < fields; i++)
         all->to[i] = et_arena_alloc(arena, (size_t)et_shape_count(layout->field[i].item) *
                                                et_dtype_size(layout->field[i].dtype));
     return arena->failed ? et_alloc_failed(error, 64, "a row") : ET_OK;
 }
 
-/* Whether the row has a target, which becomes that of row e->rows. */
+/* Whether the row has a target. Target and weight become those of row e->rows. */
 static bool take_target(et_explain *e, const items *all)
 {
     const void *item = all->to[all->target];
     bool labeled = true;
+    e->weight[e->rows] = all->weight < 0 ? 1 : (double)*(const float *)all->to[all->weight];
     if (is_classes(e)) {
         e->class[e->rows] = *(const int32_t *)item;
         return e->class[e->rows] >= 0;
@@ -264,6 +269,7 @@ static int choose_rows(et_explain *e, et_error *error)
             continue;
         memmove(e->cells + kept * cells, e->cells + row * cells, (size_t)cells * sizeof *e->cells);
         e->class[kept] = e->class[row];
+        e->weight[kept] = e->weight[row];
         memmove(e->target + kept * e->targets, e->target + row * e->targets,
                 (size_t)e->targets * sizeof *e->target);
         kept++;
@@ -411,7 +417,7 @@ static int score_several(const et_explain *e, et_value *dict, et_error *error)
                                    .targets = e->targets,
                                    .value = e->value,
                                    .written = e->target,
-                                   .weight = e->ones };
+                                   .weight = e->weight };
     const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
     return is_labels(e) ? et_tabular_score_labels(&of, &seen, dict, error)
                         : et_tabular_score_quantiles(&of, &seen, dict, error);
@@ -427,13 +433,16 @@ static int score_of(const et_explain *e, et_value *dict, et_error *error)
         const et_class_predictions p = { .count = e->rows,
                                          .classes = e->width,
                                          .probability = e->score,
-                                         .target = e->class };
+                                         .target = e->class,
+                                         .weight = e->weight };
         int status = et_class_scores_compute(&classes, NULL, &p, error);
         return status ? status : et_class_scores_log(&classes, "", dict, error);
     }
-    const et_value_predictions p = {
-        .count = e->rows, .targets = e->width, .wide_value = e->value, .wide_target = e->target
-    };
+    const et_value_predictions p = { .count = e->rows,
+                                     .targets = e->width,
+                                     .wide_value = e->value,
+                                     .wide_target = e->target,
+                                     .weight = e->weight };
     int status = et_value_scores_compute(&numbers, &p, error);
     return status ? status : et_value_scores_log(&numbers, "", dict, error);
 }
@@ -495,12 +504,8 @@ static int open_results(et_explain *e, et_error *error)
     const size_t cells = (size_t)(e->rows * e->width);
     e->score = et_alloc_zero(cells, sizeof *e->score);
     e->value = et_alloc_zero(cells, sizeof *e->value);
-    e->ones = et_alloc((size_t)e->rows, sizeof *e->ones);
-    for (int64_t i = 0; e->ones && i < e->rows; i++)
-        e->ones[i] = 1;
-    return e->score && e->value && e->ones
-               ? ET_OK
-               : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
+    return e->score && e->value ? ET_OK
+                                : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
 }
 
 int et_explain_open(et_explain **out, const char *model, const et_predictor_options *predictor,
@@ -542,7 +547,7 @@ void et_explain_close(et_explain *e)
     et_free(e->target);
     et_free(e->score);
     et_free(e->value);
-    et_free(e->ones);
+    et_free(e->weight);
     et_arena_release(&e->arena);
     et_free(e);
 }
@@ -613,13 +618,15 @@ static int by_rows(const void *left, const void *right)
 
 static int64_t take_levels(const et_explain *e, int field, bool numbers, level *levels)
 {
+    const et_number_format format =
+        et_number_format_of(et_schema_at(et_encoder_schema(encoder_of(e)), field));
     const int cells = et_encoder_cells(encoder_of(e)), at = et_encoder_cell(encoder_of(e), field);
     int64_t count = 0;
     for (int64_t row = 0; row < e->rows; row++) {
         const et_cell *cell = &e->cells[row * cells + at];
         double number = NAN;
         if (cell->text && numbers)
-            et_number_parse(&number, cell->text, cell->length);
+            et_notation_parse(&number, &format, cell->text, cell->length);
         if (cell->text && isnan(number) != numbers)
             levels[count++] = (level){ cell, number, 1 };
     }
