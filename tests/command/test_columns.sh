@@ -117,4 +117,14 @@ train 0 'columns  *18 integer columns: constant: ignored (c0, c17, c34, c51, c68
 grep -q '^  *2[0-9][0-9] integer columns: number, standardized, clipped (c1, c2, c3, c4, c5, c6, ...)' out || fail 'wide'
 [ "$(sed -n '/^columns/,/^model/p' out | wc -l)" -lt 8 ] || fail 'too many lines'
 same_lines wide.csv
+# ---- without a run -----------------------------------------------------------------------------
+
+# --dry-run works in a temporary folder, and names the one that training would make.
+for experiment in mlp auto; do
+    set -- train later/run --experiment tabular/$experiment --data shops.csv --target y --dry-run
+    says 0 '^features .*(later/run/features.yaml' "$@"
+    grep -q 'to a copy of later/run/features.yaml and train' out || fail "no hint: $*"
+    ! grep -q etude-dry-run out || fail "a temporary folder: $*"
+done
+says 0 '(RUN/features.yaml' train --data shops.csv --target y --dry-run
 echo 'columns: said alike by train and data analyze'

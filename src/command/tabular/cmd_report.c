@@ -87,13 +87,17 @@ static void add_run(reporting *r, const et_evaluation *evaluation)
     const et_history *h = r->history;
     const et_history_best best = et_history_best_of(h);
     const double seconds = et_history_seconds_in_all(h);
+    const int64_t steps = et_history_steps(h);
+    const et_format done = et_format_count(et_history_steps_done(h));
     et_report_page *page = &r->page;
     et_report_page_section(page, "Run");
     et_report_page_fact(page, "experiment", "%s", evaluation->experiment->name);
     if (*et_history_state_name(et_history_state_of(h)))
         et_report_page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
-    et_report_page_fact(page, "steps", "%s of %s", et_format_count(et_history_steps_done(h)).text,
-                        et_format_count(et_history_steps(h)).text);
+    if (steps > 0)
+        et_report_page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
+    else
+        et_report_page_fact(page, "steps", "%s", done.text);
     if (!isnan(seconds))
         et_report_page_fact(page, "training time", "%s", et_format_duration(seconds).text);
     et_report_page_fact(page, "parameters", "%s",

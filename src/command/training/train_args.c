@@ -259,6 +259,13 @@ int et_train_args_settle(et_train_args *args, const et_call *call, et_error *err
 
 /* ---- settings ---- */
 
+const char *et_train_shown_dir(const et_train_args *args)
+{
+    if (!args->dry_run)
+        return NULL;
+    return args->model_dir ? args->model_dir : "RUN";
+}
+
 bool et_train_finds_run(const et_train_args *args)
 {
     return args->model_dir && et_file_exists_in(args->model_dir, ET_RUN_SETTINGS);

@@ -53,6 +53,10 @@ extern const et_usage et_usage_train;
 /* What parsing leaves open: the mode, the run's name, what does not go together. */
 int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error);
 
+/* With dry_run, which works in a temporary folder: the folder of the run, or RUN if it has no name
+ * yet. Otherwise NULL. */
+const char *et_train_shown_dir(const et_train_args *args);
+
 /* Whether the run exists already. */
 bool et_train_finds_run(const et_train_args *args);
 /* Whether it has a checkpoint by now. */

@@ -384,6 +384,7 @@ static int open_model(et_training *t, const char *directory, et_error *error)
     int status = ET_OK;
     bool bfloat16 = et_experiment_resolve_precision(e);
     t->context = (et_task_context){ .model_dir = directory,
+                                    .shown_dir = et_train_shown_dir(t->args),
                                     .device = t->device,
                                     .seed = (uint64_t)e->runtime.seed,
                                     .bfloat16 = bfloat16,

@@ -271,7 +271,10 @@ static int open_part(several *s, int i, et_error *error)
                                       s };
     context.model_dir =
         et_arena_printf(&s->arena, "%s/" ET_MULTITASK_FOLDER, s->context.model_dir, i + 1);
-    if (!naming.prefix || !context.model_dir)
+    if (context.shown_dir)
+        context.shown_dir =
+            et_arena_printf(&s->arena, "%s/" ET_MULTITASK_FOLDER, s->context.shown_dir, i + 1);
+    if (!naming.prefix || !context.model_dir || (s->context.shown_dir && !context.shown_dir))
         return et_alloc_failed(error, 0, "a task");
     int status = s->context.reader ? ET_OK : et_directory_make(context.model_dir, error);
     if (!status && !s->context.reader)

@@ -22,16 +22,34 @@
 #include "train/step/update.h"
 #include "train/task/task_private.h"
 
+/* The text with shown_dir wherever it has model_dir. */
+static void rename_directory(const et_task_context *context, char *out, size_t size,
+                             const char *text)
+{
+    const char *found;
+    size_t length = 0;
+    for (; length < size && (found = strstr(text, context->model_dir)); text = found) {
+        length += (size_t)snprintf(out + length, size - length, "%.*s%s", (int)(found - text), text,
+                                   context->shown_dir);
+        found += strlen(context->model_dir);
+    }
+    if (length < size)
+        snprintf(out + length, size - length, "%s", text);
+}
+
 void et_task_tell(const et_task_context *context, const char *format, ...)
 {
-    char text[1024];
+    char text[1024], renamed[1024];
+    const bool other = context->shown_dir && context->model_dir && *context->model_dir;
     va_list arguments;
     if (!context->tell)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    context->tell(context->listener, text);
+    if (other)
+        rename_directory(context, renamed, sizeof renamed, text);
+    context->tell(context->listener, other ? renamed : text);
 }
 
 void et_nodes_put(et_nodes *nodes, const char *name, et_node *node)
