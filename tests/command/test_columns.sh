@@ -117,6 +117,48 @@ train 0 'columns  *18 integer columns: constant: ignored (c0, c17, c34, c51, c68
 grep -q '^  *2[0-9][0-9] integer columns: number, standardized, clipped (c1, c2, c3, c4, c5, c6, ...)' out || fail 'wide'
 [ "$(sed -n '/^columns/,/^model/p' out | wc -l)" -lt 8 ] || fail 'too many lines'
 same_lines wide.csv
+
+# ---- columns that say the same -----------------------------------------------------------------
+
+# twice has a number of its own for each row; code, cents, above and mark give the target away.
+awk 'BEGIN { print "a,twice,b,cents,code,above,mark,y,label"
+    for (i = 0; i < 400; i++) {
+        a = i * 37 % 211 / 100; b = i * 7 % 5; y = a + b; label = y > 3 ? "big" : y > 1 ? "mid" : "small"
+        printf "%.2f,%.2f,%d,%d,%s,%.2f,%s,%.2f,%s\n", a, a, b, 100 * y + 3, substr(label, 1, 1), y, label, y, label
+    } }' >leak.csv
+train 0 'warning: column twice: is equal to the column a in all 400 rows: it adds nothing' leak --data leak.csv --steps 2
+grep -q 'warning: column cents: is, but for a factor and an offset, the target y in all 400 rows' out || fail 'no line'
+grep -q 'warning: column above: is equal to the target y in all 400 rows: .* this is a leak' out || fail 'no copy'
+[ "$(grep -c 'warning: column .* target' out)" = 2 ] || fail 'more columns than two'
+cut -d, -f1-7,9 leak.csv | sed '1s/label/y/' >labels.csv
+train 0 'warning: column above: alone separates the values of the target y in all 400 rows' leaks --data labels.csv --steps 2
+for name in code mark; do
+    grep -q "warning: column $name: .* the target y in all 400 rows" out || fail "no line for $name"
+done
+! grep -q 'warning: column [ab]:' out || fail 'a column that only helps'
+grep -q 'warning: column mark: is equal to the target' out || fail 'mark'
+# A column that the model does not read gives nothing away.
+train 0 '^done' groups --data labels.csv --id mark --group code --steps 2
+! grep -q 'warning: column \(mark\|code\):' out || fail 'a column that is not read'
+says 0 'above  *alone separates the values of the target y' data analyze labels.csv --target y
+# Some hundred of many rows are no reason to say so of all.
+awk 'NR > 1 && NR < 5 { next } { print } NR > 1 { for (k = 0; k < 30; k++) print }' leak.csv >long.csv
+train 0 'column twice: is equal to the column a in the first 10,000 rows' long --data long.csv --steps 2
+{ cat long.csv; echo '1,2,3,4,m,2,mid,2,mid'; } >longer.csv
+says 0 '^done' train longer --experiment tabular/mlp_small --target y --data longer.csv --steps 2
+! grep -q 'column twice:' out || fail 'the last row differs'
+
+# A target that is one number has nothing to learn; it is no error, as in scikit-learn.
+awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) print i * 37 % 101 ",3.5" }' >flat.csv
+train 0 'warning: column y: the target is 3.5 in every row: there is nothing to learn' flat --data flat.csv --steps 2
+# Two decimal marks in one column.
+awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) print "\"" i % 7 (i % 2 ? "." : ",") i % 3 "\"," i % 7 }' >marks.csv
+train 0 'warning: column x: 50 of 100 values are numbers with a decimal comma, where others have a point, such as "0,0" in marks.csv:2: to have numbers, write the same decimal mark in all rows$' \
+    marks --data marks.csv --steps 2
+# Durations below a day are written like times of day.
+awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) printf "%d:%02d,%d\n", i % 7, i % 60, i % 7 }' >times.csv
+train 0 '^columns *x  *discrete  *time of day, its parts (durations: write them as numbers)$' times --data times.csv --steps 2
+
 # ---- without a run -----------------------------------------------------------------------------
 
 # --dry-run works in a temporary folder, and names the one that training would make.

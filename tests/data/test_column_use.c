@@ -93,7 +93,7 @@ static const struct {
       "date, its parts (day-first)" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 600, .dates = 600, .order = ET_DATE_TIME),
-      "time of day, its parts" },
+      "time of day, its parts (durations: write them as numbers)" },
     { { .type = ET_SCHEMA_DISCRETE },
       TEXT(600, 600, .dates = 600, .missing = 9),
       "date, its parts; whether the value is missing; 9 of 609 missing" },

@@ -266,27 +266,40 @@ static int check_types(const et_tabular_task *task, et_error *error)
 
 #define REPORTED_MAX 8
 
+/* Whether the model reads the column, as far as the settings say. */
+static bool may_read(const et_tabular_task *task, const char *column)
+{
+    const et_tabular_options *o = &task->options;
+    const char *const others[] = { o->id, o->groups, o->weight };
+    bool other = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        other |= others[i] && !strcmp(column, others[i]);
+    return !other && !(o->features_path && *o->features_path);
+}
+
 /* Columns of which a model learns little in their present use: texts that look like numbers or
- * dates, numbers that look like codes, labels that look like one. For columns with given types,
- * only the labels. */
+ * dates, numbers that look like codes, labels that look like one, columns that give the target
+ * away or are there twice. For columns with given types, only the last three. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels", "comma", "separator", "minus",    "unit", "date",
-                                         "mixed",  "large", "number",    "exponent", "id" };
-    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 1;
+    static const char *const kinds[] = { "labels",    "flat",   "leak",     "copy", "comma",
+                                         "separator", "minus",  "unit",     "date", "mixed",
+                                         "large",     "number", "exponent", "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 4;
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
-        tells &=
-            !task->options.id || strcmp(et_value_get(v, "column")->string, task->options.id) != 0;
+        const char *column = et_value_get(v, "column")->string;
+        const bool relation = !strcmp(kind, "leak") || !strcmp(kind, "copy");
+        tells &= !task->options.id || strcmp(column, task->options.id) != 0;
+        tells &= !relation || may_read(task, column);
         if (tells && reported == REPORTED_MAX)
             more++;
         else if (tells && ++reported)
-            et_log(ET_LOG_WARNING, "column %s: %s", et_value_get(v, "column")->string,
-                   et_value_get(v, "text")->string);
+            et_log(ET_LOG_WARNING, "column %s: %s", column, et_value_get(v, "text")->string);
     }
     if (more)
         et_log(ET_LOG_WARNING,

@@ -39,6 +39,10 @@
 #define ENTRIES_MIN   64
 #define DISTINCT_ALL  ((int64_t)16 << 20)
 
+/* Rows by which columns are compared; of all columns together. */
+#define FIRST_ROWS ((int64_t)10000)
+#define FIRST_ALL  ((int64_t)1 << 20)
+
 /* Whole rows and their parsed cells: column c of row r is at [c * room + r]. */
 typedef struct piece {
     et_csv_scanner scanner;
@@ -416,7 +420,10 @@ static et_column_stats_options room_of(const et_analyze_options *o, int fields)
     entries = entries < ENTRIES_MIN ? ENTRIES_MIN : entries < ENTRIES ? entries : ENTRIES;
     return (et_column_stats_options){ .entries = (size_t)(o->entries ? o->entries : entries),
                                       .sketch_width = width,
-                                      .distinct_bits = bits };
+                                      .distinct_bits = bits,
+                                      .first_rows = FIRST_ALL / fields < FIRST_ROWS
+                                                        ? FIRST_ALL / fields
+                                                        : FIRST_ROWS };
 }
 
 static int open_fields(et_table_stats *stats, et_error *error)

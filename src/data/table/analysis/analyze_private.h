@@ -79,8 +79,13 @@ bool et_table_column_few_whole(const et_table_column *column);
 /* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
 bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *second);
 
-/* Adds the suspicious facts of a column: {column, kind, text}. ET_ENOMEM. */
+/* Adds a suspicious fact: {column, kind, text}. */
+void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text);
+/* Adds those of a column. ET_ENOMEM. */
 int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
+/* Adds those about two columns, by the first rows. uses [fields]. ET_ENOMEM. */
+int et_table_relations_suspect(et_value *list, const et_table_stats *table,
+                               const et_column_use *uses, et_error *error);
 
 /* Integer or real if nearly all values are numbers, and no codes. */
 et_schema_type et_table_column_type(const et_table_column *column);

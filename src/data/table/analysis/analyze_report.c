@@ -332,7 +332,9 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
     const et_schema *given = table->options->schema;
     const et_feature_choice choice =
         et_column_choice(table->options->target, &table->options->more_targets);
-    int status = ET_OK;
+    et_column_use *uses = et_arena_array(&out->arena, (size_t)table->head.fields, sizeof *uses);
+    int status =
+        uses ? ET_OK : et_alloc_failed(error, (size_t)table->head.fields * sizeof *uses, "columns");
     for (int i = 0; i < table->head.fields && !status; i++) {
         et_table_column c;
         status = open_column(&c, table, i, &choice, error);
@@ -350,13 +352,14 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         metadata[i] = metadata_of(&c, &out->arena);
         c.use =
             et_column_use_infer(given ? et_schema_at(given, i) : &fields[i], &metadata[i], &choice);
+        uses[i] = c.use;
         if (!report_column(columns, &c, &metadata[i]))
             status = et_alloc_failed(error, 0, "a report");
         if (!status)
             status = et_table_column_suspect(suspicious, &c, error);
         et_sketch_view_release(&c.view);
     }
-    return status;
+    return status ? status : et_table_relations_suspect(suspicious, table, uses, error);
 }
 
 /* A given schema is not changed. */

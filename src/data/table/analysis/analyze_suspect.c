@@ -32,6 +32,14 @@ static bool may_be_id(const et_table_column *c)
            (double)c->distinct >= ID_SHARE * values && (range < 1.5 * values || range > 1e12);
 }
 
+void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text)
+{
+    et_value *item = et_value_add_dict(list);
+    et_value_set_string(item, "column", column);
+    et_value_set_string(item, "kind", kind);
+    et_value_set_string(item, "text", text);
+}
+
 __attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const et_table_column *c,
                                                           const char *kind, const char *format, ...)
 {
@@ -40,10 +48,7 @@ __attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    et_value *item = et_value_add_dict(list);
-    et_value_set_string(item, "column", c->name);
-    et_value_set_string(item, "kind", kind);
-    et_value_set_string(item, "text", text);
+    et_table_suspect(list, c->name, kind, text);
 }
 
 static void suspect_values(et_value *list, const et_table_column *c)
@@ -81,6 +86,8 @@ static int64_t noted_only(const et_column_stats *s, et_notation notation)
     return s->noted.count[0][notation] + s->noted.count[1][notation];
 }
 
+#define MARK_CURE "to have numbers, write the same decimal mark in all rows"
+
 static look look_of(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
@@ -99,9 +106,13 @@ static look look_of(const et_table_column *c)
         l = (look){ "unit", "", "to have numbers, write one unit" };
         snprintf(l.what, sizeof l.what, "numbers with several units (\"%s\")",
                  s->noted.first_other.text);
-    } else if (noted_only(s, ET_NOTATION_POINT) && noted_only(s, ET_NOTATION_COMMA))
-        l = (look){ "comma", "numbers, some with a decimal point and some with a decimal comma",
-                    "to have numbers, write one of them" };
+    } else if (noted_only(s, ET_NOTATION_COMMA) &&
+               (noted_only(s, ET_NOTATION_POINT) || s->count[ET_CELL_REAL]))
+        l = noted_only(s, ET_NOTATION_POINT)
+                ? (look){ "comma", "numbers, some with a decimal point and some with a comma",
+                          MARK_CURE }
+                : (look){ "comma", "numbers with a decimal comma, where others have a point",
+                          MARK_CURE };
     else
         l = (look){ "notation", "numbers in a notation",
                     *s->noted.unit
@@ -409,6 +420,11 @@ static void suspect_target(et_value *list, const et_table_column *c)
             "%s rows have no value of the target: training leaves them out (" ET_CSV_MISSING_HINT
             ")",
             et_format_count(missing).text);
+    if (c->type != ET_SCHEMA_DISCRETE && c->numbers && c->stats->min == c->stats->max)
+        suspect(list, c, "flat",
+                "the target is %.15g in every row: there is nothing to learn, and the model will "
+                "predict this number",
+                c->stats->min);
     if (c->type != ET_SCHEMA_DISCRETE || !et_column_stats_exact(c->stats))
         return;
     for (size_t i = 0; i < entries->count; i++)

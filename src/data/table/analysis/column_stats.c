@@ -36,6 +36,7 @@ void et_column_stats_init(et_column_stats *stats, const et_column_stats_options 
                                 .whole = true,
                                 .format = options->format,
                                 .block = options->sketch_width,
+                                .first_rows = { .most = options->first_rows },
                                 .distinct_bits = options->distinct_bits };
     et_sketch_init(&stats->sketch, options->sketch_width, options->seed);
     et_entries_init(&stats->entries, options->entries);
@@ -48,6 +49,7 @@ void et_column_stats_release(et_column_stats *stats)
     et_sketch_release(&stats->sketch);
     et_entries_release(&stats->entries);
     et_distinct_release(&stats->distinct);
+    et_first_rows_release(&stats->first_rows);
 }
 
 /* ---- numbers ---- */
@@ -482,8 +484,27 @@ bool et_column_stats_reads(const et_column_stats *stats)
     return stats->stage == ET_STATS_EXACT || stats->stage == ET_STATS_CUT;
 }
 
+/* Reads the texts of the first rows that are otherwise read once for each distinct text. */
+static void keep_first(et_column_stats *stats, const et_column_part *part)
+{
+    for (int i = 0; i < part->count && !et_first_rows_full(&stats->first_rows); i++) {
+        et_cell_class class = part->class[i];
+        const bool plain = class == ET_CELL_INTEGER || class == ET_CELL_REAL;
+        const bool missing = class == ET_CELL_MISSING;
+        const char *text = plain || missing ? "" : part->bytes + part->text[i].at;
+        const size_t length = plain || missing ? 0 : part->text[i].length;
+        double number = plain ? part->number[i] : 0;
+        if (class == ET_CELL_UNREAD)
+            class = et_cell_classify(&stats->format, text, length, &number);
+        stats->failed |=
+            !et_first_rows_add(&stats->first_rows, missing ? NULL : text, length,
+                               class == ET_CELL_INTEGER || class == ET_CELL_REAL ? &number : NULL);
+    }
+}
+
 void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
 {
+    keep_first(stats, part);
     for (int i = 0; i < part->count && !stats->failed; i++) {
         unsigned char class = part->class[i];
         if (class == ET_CELL_MISSING) {

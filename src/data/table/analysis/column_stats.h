@@ -6,6 +6,7 @@
 
 #include "data/table/analysis/distinct.h"
 #include "data/table/analysis/entries.h"
+#include "data/table/analysis/first_rows.h"
 #include "data/table/analysis/sketch.h"
 #include "data/table/rows/date_text.h"
 #include "data/table/rows/look.h"
@@ -98,6 +99,7 @@ typedef struct et_column_stats {
     int64_t long_texts;    /* that are no entries */
     et_distinct distinct;  /* once EXACT is over */
     int distinct_bits;
+    et_first_rows first_rows;
     bool failed; /* no memory: ignore the other members */
 } et_column_stats;
 
@@ -105,6 +107,7 @@ typedef struct et_column_stats_options {
     size_t entries;   /* limit */
     int sketch_width; /* a power of two */
     int distinct_bits;
+    int64_t first_rows; /* to keep; 0: none */
     uint64_t seed;
     et_number_format format;
 } et_column_stats_options;

@@ -304,7 +304,8 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
                             const et_column_metadata *m)
 {
     const bool time = m && type == ET_TRANSFORM_DATE && m->order == ET_DATE_TIME;
-    et_strbuf_append(out, time ? "time of day, its parts" : words[type]);
+    et_strbuf_append(out, time ? "time of day, its parts (durations: write them as numbers)"
+                               : words[type]);
     if (m && type == ET_TRANSFORM_DATE && m->order && !time)
         et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
     if (m && type == ET_TRANSFORM_WORDS)

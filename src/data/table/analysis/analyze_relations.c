@@ -1,0 +1,138 @@
+/* Suspicious relations between columns, by the first rows: columns that are equal, and columns that
+ * give the target away. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/format.h"
+#include "base/values/value.h"
+#include "data/table/analysis/analyze_private.h"
+
+/* Of a longer table. */
+#define ROWS_LEAST 1000
+
+#define LEAVE_OUT "write a features file without the column"
+
+typedef struct relating {
+    et_value *list;
+    const et_table_stats *table;
+    const et_column_use *uses;
+    const char *rows; /* "all 400 rows" */
+    bool few;         /* the first rows are too few to say what a column tells of another */
+    bool failed;
+} relating;
+
+static const et_first_rows *rows_of(const relating *r, int field)
+{
+    return &r->table->field[field].first_rows;
+}
+
+static const char *name_of(const relating *r, int field)
+{
+    return et_table_head_field(&r->table->head, r->table->options, field);
+}
+
+/* Whether it has a value for each of the first rows: lists have more or fewer. */
+static bool is_whole(const relating *r, int field)
+{
+    const et_first_rows *rows = rows_of(r, field);
+    const et_schema *schema = r->table->options->schema;
+    return (!schema || et_schema_at(schema, field)->length == 1) &&
+           rows->count == (r->table->rows < rows->most ? r->table->rows : rows->most);
+}
+
+static bool is_target(const relating *r, int field)
+{
+    return r->uses[field].transforms >> ET_TRANSFORM_TARGET & 1;
+}
+
+static bool is_read(const relating *r, int field)
+{
+    return !r->uses[field].ignored && !is_target(r, field) && is_whole(r, field);
+}
+
+/* Whether a column of numbers, but for missing ones. */
+static bool is_numbers(const et_first_rows *rows)
+{
+    int64_t missing = 0;
+    for (int64_t i = 0; i < rows->count; i++)
+        missing += rows->value[i] == ET_FIRST_MISSING;
+    return rows->numbers && rows->numbers + missing == rows->count;
+}
+
+/* Of all rows, not only the first ones. */
+static bool same_statistics(const relating *r, int one, int other)
+{
+    const et_column_stats *a = &r->table->field[one], *b = &r->table->field[other];
+    return et_column_stats_values(a) == et_column_stats_values(b) &&
+           et_column_stats_distinct(a) == et_column_stats_distinct(b) && a->numbers == b->numbers &&
+           a->mean == b->mean && a->squares == b->squares;
+}
+
+static bool is_equal(const relating *r, int one, int other)
+{
+    return et_first_rows_equal(rows_of(r, one), rows_of(r, other)) &&
+           same_statistics(r, one, other);
+}
+
+static bool find_leak(relating *r, int field, int target)
+{
+    const et_first_rows *x = rows_of(r, field), *y = rows_of(r, target);
+    const bool numbers = is_numbers(x);
+    const char *how = NULL;
+    char text[400];
+    if (is_equal(r, field, target))
+        how = "is equal to";
+    else if (r->few)
+        return false;
+    else if (numbers && is_numbers(y) && et_first_rows_on_line(x, y))
+        how = "is, but for a factor and an offset,";
+    else if (et_first_rows_give(x, y, &r->failed))
+        how = "alone determines";
+    else if (numbers && et_first_rows_divide(x, y, &r->failed))
+        how = "alone separates the values of";
+    if (!how)
+        return false;
+    snprintf(text, sizeof text,
+             "%s the target %.100s in %s: if its value is not known before the target, this is a "
+             "leak, and scores are too good; to train without it, " LEAVE_OUT,
+             how, name_of(r, target), r->rows);
+    et_table_suspect(r->list, name_of(r, field), "leak", text);
+    return true;
+}
+
+static bool find_copy(relating *r, int field)
+{
+    char text[300];
+    for (int other = 0; other < field; other++) {
+        if (!is_read(r, other) || !is_equal(r, field, other))
+            continue;
+        snprintf(
+            text, sizeof text,
+            "is equal to the column %.100s in %s: it adds nothing; to train without it, " LEAVE_OUT,
+            name_of(r, other), r->rows);
+        et_table_suspect(r->list, name_of(r, field), "copy", text);
+        return true;
+    }
+    return false;
+}
+
+int et_table_relations_suspect(et_value *list, const et_table_stats *table,
+                               const et_column_use *uses, et_error *error)
+{
+    const int fields = table->head.fields;
+    const int64_t most = fields ? table->field[0].first_rows.most : 0;
+    char rows[64];
+    snprintf(rows, sizeof rows, "%s %s", table->rows > most ? "the first" : "all",
+             et_format_many(table->rows > most ? most : table->rows, "row").text);
+    const bool few = table->rows > most && most < ROWS_LEAST;
+    relating r = { list, table, uses, rows, few, false };
+    for (int field = 0; field < fields && !r.failed; field++) {
+        bool found = !is_read(&r, field);
+        for (int target = 0; target < fields && !found; target++)
+            found = is_target(&r, target) && is_whole(&r, target) && find_leak(&r, field, target);
+        if (!found)
+            find_copy(&r, field);
+    }
+    return r.failed ? et_alloc_failed(error, (size_t)most * 24, "the rows of two columns") : ET_OK;
+}
