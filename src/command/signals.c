@@ -52,7 +52,7 @@ static _Atomic int64_t asked;
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may not wait for a lock");
 
 /* What handlers print, set before they can be called; "" prints nothing. */
-static const char *leave_text = "", *stop_text = "", *save_text = "";
+static const char *leave_text = "", *stop_text = "", *limit_text = "", *save_text = "";
 
 /* Before each of these: takes a bar away, if there may be one. */
 static const char *erase = "";
@@ -89,7 +89,7 @@ static void on_stop(int number)
     int64_t first = 0, now = et_clock_nanoseconds();
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
         et_flag_set(&et_stop_requested, true);
-        tell(stop_text);
+        tell(number == SIGALRM ? limit_text : stop_text);
     } else if (hurries(number) && now - first >= IMPATIENT) {
         _exit(128 + number);
     }
@@ -159,6 +159,7 @@ void et_signals_catch(const char *erase_bar, bool quiet)
     stop_text = quiet ? ""
                       : "stopping     saving a checkpoint; Ctrl-C or SIGTERM again (after a "
                         "second) quits without saving";
+    limit_text = quiet ? "" : "time limit   reached: saving a checkpoint";
     save_text = quiet ? "" : "saving       a checkpoint after this step, as asked";
     handle_signals(on_stop, SA_RESTART, on_save);
 }

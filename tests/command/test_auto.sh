@@ -34,6 +34,8 @@ grep '^ *weight: ' whole/params.yaml | awk '{ sum += $2 } END { exit !(sum > 0.9
 says 0 '^whole ' runs whole
 says 0 '{"label": "[a-z]*", "scores"' predict whole t.csv
 says 0 '^ *accuracy ' evaluate whole t.csv
+! grep -r 'budget: [1-9]' whole/members || fail 'trainings have a budget, which is of all of them'
+grep -q 'budget: [1-9]' whole/params.yaml || fail 'the run has no budget'
 says 0 '^report  *whole.html$' report whole
 grep -A1 '^<dt>steps</dt>$' whole.html | grep -q '^<dd>[0-9,]*</dd>$' || fail 'steps of the page'
 says 0 . export whole --output whole.safetensors

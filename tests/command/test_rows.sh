@@ -122,6 +122,8 @@ says 75 'warning: training will reach the time limit at about step [0-9,]*, with
     train --experiment tabular/mlp --target kind --data t.csv w3 --steps 90000000 --time-limit 3s \
     --set $warmup=40000000,trainer.early_stopping.patience=0
 [ "$(grep -c 'warm-up' out)" = 1 ] || fail 'the warning comes more than once'
+grep -q '^time limit   reached: saving a checkpoint$' out || fail 'no line about the time limit'
+! grep -q 'Ctrl-C' out || fail 'nobody pressed a key'
 improves w4 --steps 300 --time-limit 10m --set $warmup=200
 grep -q 'warm-up' out && fail 'there was time enough'
 

@@ -73,6 +73,7 @@ typedef struct et_series_opening {
 } et_series_opening;
 
 typedef struct et_series {
+    const char *alone; /* a setting of the run that no training has: "task.budget"; NULL: none */
     /* Whether the settings of an experiment of this name ask for several trainings. */
     bool (*wanted)(const char *experiment, const void *options);
     /* The experiment of candidate i, from 0, of a series of this name and settings; NULL: no more.

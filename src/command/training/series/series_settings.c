@@ -36,6 +36,7 @@ static bool is_same(const et_value *a, const et_value *b)
 
 typedef struct giving {
     const et_experiment *run, *candidate;
+    const char *alone; /* a setting that is left out; NULL: none */
     et_strbuf *unused; /* names of settings that the candidate has no use for */
 } giving;
 
@@ -49,6 +50,8 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
         const et_value *other = et_value_get(usual, v->key);
         if (!name)
             return;
+        if (g->alone && !strcmp(name, g->alone))
+            continue;
         if (v->kind == ET_VALUE_DICT && v->first) {
             et_value *group = et_value_dict(out->arena);
             if (group)
@@ -77,7 +80,7 @@ static int write_given(const et_series_settings *s, const et_series_candidate *c
 {
     et_experiment own;
     et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
-    const giving g = { s->experiment, &own, &unused };
+    const giving g = { s->experiment, &own, et_series_of(s->experiment)->alone, &unused };
     const char *path = given_path(s, s->arena, candidate);
     et_value *given = et_value_dict(s->arena), *all = et_value_dict(s->arena);
     int status =

@@ -721,6 +721,7 @@ static int write_series(et_series_run *run, const et_experiment *experiment, et_
 }
 
 const et_series et_tabular_series = {
+    .alone = "task.budget",
     .wanted = wanted,
     .candidate = et_candidates_at,
     .adopt = adopt,
