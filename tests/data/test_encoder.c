@@ -725,7 +725,7 @@ static void test_encoder__memory(void **state)
     three_free(&t);
 }
 
-/* By quartiles between the quantiles, then within 3 of 0: the formula once more. */
+/* Scaled by the quartiles, then limited to -3 to 3: the same formula. */
 static void test_encoder__robust(void **state)
 {
     (void)state;
