@@ -162,8 +162,8 @@ says 0 '^done ' train usual --init hf $many
 says 0 '^done ' train room --init hf $many --memory 500M
 [ "$(batch_of room)" = "$(batch_of usual)" ] || fail "--memory 500M: batches of $(batch_of room)"
 # shellcheck disable=SC2086
-says 0 '^done ' train narrow --init hf $many --memory 1M
-[ "$(batch_of narrow)" -lt "$(batch_of usual)" ] || fail "--memory 1M: batches of $(batch_of narrow)"
+says 0 '^done ' train narrow --init hf $many --memory 700k
+[ "$(batch_of narrow)" -lt "$(batch_of usual)" ] || fail "--memory 700k: batches of $(batch_of narrow)"
 
 # A model of another size is not that of the folder, unless a part of it is asked for. A vocabulary
 # of another size is not made.
