@@ -46,6 +46,20 @@ paste whole.scores mlp_1.scores mlp_2.scores mlp_3.scores | awk '
     END { exit !(n == 400 && moved > 300 && worst < 1e-12) }' ||
     fail 'the run does not predict the mean of its models'
 
+# Of a pack, too: the mean of the ensembles of its folds.
+says 0 '^pack .*log_likelihood -[01]\.[0-9]* +- ' train packs --experiment tabular/pack --target kind --data t.csv \
+    --folds 2 --steps 12 --set task.model.pack.members=3,task.model.pack.width=16
+for run in packs packs/members/pack_1 packs/members/pack_2; do
+    "$etude" predict $run t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \
+        >"$(basename $run).scores"
+done
+paste packs.scores pack_1.scores pack_2.scores | awk '
+    { d = $1 - ($2 + $3) / 2; worst = d * d > worst ? d * d : worst; moved += $2 != $3; n++ }
+    END { exit !(n == 400 && moved > 300 && worst < 1e-12) }' || fail 'the run does not predict the mean of its packs'
+says 0 '^ *accuracy ' evaluate packs
+says 0 complete train packs
+says 0 . export packs --format onnx --output packs.onnx
+
 # The same, of an export in a file, and of an ONNX graph.
 says 0 . export whole --output whole.safetensors
 "$etude" predict whole.safetensors t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \

@@ -122,7 +122,7 @@ int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact
                                  .facts = { .arena = arena } };
     const float *share = NULL;
     et_params *params;
-    if (graph->options->model.type != ET_TABULAR_PACK)
+    if (!et_tabular_is_pack(graph->options))
         return ET_OK;
     int status = et_params_new(&params, error);
     if (status)

@@ -273,7 +273,7 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
                                   const et_encoder *encoder, const et_tabular_target *target,
                                   const bool *which)
 {
-    if (!options->ensemble.count && options->model.type == ET_TABULAR_PACK)
+    if (et_tabular_is_pack(options))
         return build_pack(scope, options, encoder, target, which);
     et_node *z, *predicted = options->ensemble.count
                                  ? predict_ensemble(scope, options, encoder, target, &z)
@@ -324,7 +324,7 @@ static et_node *label_weights(et_scope *scope, const et_tabular_options *options
 /* The factor on the sum of members' losses. */
 static float share_of(et_scope *scope, const et_tabular_options *options, int64_t members)
 {
-    const bool sum = options->model.type == ET_TABULAR_PACK && et_scope_training(scope);
+    const bool sum = et_tabular_is_pack(options) && et_scope_training(scope);
     return sum ? 1 : 1 / (float)members;
 }
 
@@ -352,8 +352,7 @@ static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_
                          et_node *labels, int64_t width, et_node *weights, et_node *of_rows)
 {
     et_node *measure[2];
-    if (!weights && !of_rows && options->model.type != ET_TABULAR_PACK &&
-        members_of(logits, width) == 1) {
+    if (!weights && !of_rows && !et_tabular_is_pack(options) && members_of(logits, width) == 1) {
         const float smoothing = (float)et_tabular_label_smoothing(options);
         et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
         return;
@@ -375,7 +374,7 @@ static et_node *rows_of(et_scope *scope, const et_tabular_options *options, et_n
 {
     const int64_t members = members_of(z, width);
     et_node *sum = NULL;
-    if (options->model.type != ET_TABULAR_PACK)
+    if (!et_tabular_is_pack(options))
         return loss(z, et_tabular_repeat(t, members), options);
     for (int64_t i = 0; i < members; i++) {
         et_node *one = loss(et_slice_columns(z, i * width, width), t, options);

@@ -606,18 +606,15 @@ static int check_split(const et_tabular_options *o, et_error *error)
     return ET_OK;
 }
 
-/* Its ensemble is of one training, with validation. */
+/* Its ensemble is of one training, with validation; on folds the run is the mean of several packs.
+ */
 static int check_pack(const et_tabular_options *o, et_error *error)
 {
-    if (o->ensemble.count)
+    const bool folds = o->n_splits && o->fold < 0;
+    if (o->ensemble.count && !folds)
         return et_fail(error, ET_ECONFIG,
                        "task.ensemble and task.model.type: pack are both set; set another "
                        "task.model.type");
-    if (o->n_splits && o->fold < 0)
-        return et_fail(
-            error, ET_ECONFIG,
-            "task.n_splits: a pack (task.model.type: pack) is an ensemble itself, and is "
-            "not trained on each fold in turn; set task.fold, or task.n_splits=0");
     return o->held_out > 0 || o->n_splits || et_tabular_has_other(o)
                ? ET_OK
                : et_fail(error, ET_ECONFIG,

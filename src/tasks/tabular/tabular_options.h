@@ -246,6 +246,13 @@ static inline bool et_tabular_has_other(const et_tabular_options *options)
     return options->validation_data.input_path.count || options->validation_data.sets.count;
 }
 
+/* Whether the model is a pack, not the mean of several packs. */
+static inline bool et_tabular_is_pack(const et_tabular_options *options)
+{
+    return options->model.type == ET_TABULAR_PACK && !options->ensemble.count &&
+           !(options->n_splits && options->fold < 0);
+}
+
 static inline bool et_tabular_is_named(const char *name)
 {
     return name && *name;

@@ -75,7 +75,7 @@ static void use_validation_set(et_task *self, int number)
 static int remake(et_task *self, bool *again, const et_group **updates, et_error *error)
 {
     et_tabular_task *task = downcast(self);
-    if (task->options.model.type != ET_TABULAR_PACK)
+    if (!et_tabular_is_pack(&task->options))
         return ET_OK;
     int status = et_pack_part_follow(&task->part, task->context.params, &task->options.model.pack,
                                      again, error);
@@ -90,7 +90,7 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
     et_tabular_task *task = downcast(self);
     et_optimizer_request own = *request;
     et_optimization_options optimization;
-    if (task->options.model.type != ET_TABULAR_PACK || task->context.evaluates)
+    if (!et_tabular_is_pack(&task->options) || task->context.evaluates)
         return et_task_defaults.create_optimizer(self, request, out, error);
     if (!request->optimization ||
         et_params_find(request->params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE) < 0)
@@ -158,7 +158,7 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     et_assert(options && context && context->params && context->device);
     *out = NULL;
     int status = et_tabular_check(options, error);
-    if (!status && options->model.type == ET_TABULAR_PACK && !context->evaluates &&
+    if (!status && et_tabular_is_pack(options) && !context->evaluates &&
         !context->validation_interval)
         status = et_fail(error, ET_ECONFIG,
                          "validation chooses the ensemble of a pack (task.model.type: pack), but "

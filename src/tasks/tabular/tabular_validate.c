@@ -45,8 +45,8 @@ static int64_t member_width(const et_tabular_task *task)
 static int64_t members_of(const et_tabular_task *task)
 {
     const et_tabular_model *model = &task->options.model;
-    return model->type == ET_TABULAR_PACK ? 2 * et_pack_count(&model->pack) * member_width(task)
-                                          : 0;
+    return et_tabular_is_pack(&task->options) ? 2 * et_pack_count(&model->pack) * member_width(task)
+                                              : 0;
 }
 
 /* Room for s->rows. */

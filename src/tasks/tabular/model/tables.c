@@ -58,7 +58,7 @@ static const char *first_other(const et_value *before, const et_value *now, cons
 static int check_pack(const et_experiment *e, et_error *error)
 {
     const et_tabular_options *options = e->task;
-    return options->model.type == ET_TABULAR_PACK
+    return et_tabular_is_pack(options)
                ? et_fail(error, ET_ECONFIG,
                          "a model object cannot train a pack (task.model.type: pack): train it "
                          "with `etude train` and open the run with et_model_open_saved, or choose "
