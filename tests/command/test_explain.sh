@@ -79,6 +79,14 @@ says 0 "^done " train prices --data prices.csv --target kind --steps 20
 "$etude" explain prices prices.csv --partial price --points 3 >out || fail "a unit: $(cat out)"
 grep -q '^ *\$50.50 ' out && grep -q 'mean score' out || fail "a unit: $(cat out)"
 
+# Texts of one row each, such as dates, are shown from first to last.
+awk 'BEGIN { OFS = "," } NR == 1 { print "day", "size" } NR > 1 { print 2020 + int(NR / 60) "-" 1 + NR % 12 "-" 1 + NR % 28, NR % 9 }' \
+    train.csv >days.csv
+says 0 "^done " train days --experiment tabular/mlp_small --data days.csv --target size --steps 5
+"$etude" explain days days.csv --partial day --points 5 --json >partial
+[ "$(grep -c . partial)" = 5 ] || fail "dates: $(cat partial)"
+grep -q '"value":"2020-' partial && tail -1 partial | grep -q '"value":"20[23][90]-' || fail "dates: $(cat partial)"
+
 # Weights count as they do in evaluate.
 awk -F, 'BEGIN { OFS = "," } { print $0, NR == 1 ? "weight" : NR % 7 }' train.csv >weights.csv
 says 0 "^done " train weights --data weights.csv --target kind --weight weight --steps 20

@@ -661,6 +661,23 @@ static int64_t take_quantiles(level *levels, int64_t count, int most)
     return kept;
 }
 
+/* Of levels by rows: the first `most`. If further ones have as many rows as the last of them, all
+ * of these are as good, and some of them are taken at equal distances: dates from first to last. */
+static int64_t take_frequent(level *levels, int64_t count, int64_t most)
+{
+    int64_t first = most - 1, end = most;
+    if (count <= most)
+        return count;
+    while (first && levels[first - 1].rows == levels[most - 1].rows)
+        first--;
+    while (end < count && levels[end].rows == levels[most - 1].rows)
+        end++;
+    const int64_t kept = most - first, all = end - first;
+    for (int64_t i = 1; i < kept; i++)
+        levels[first + i] = levels[first + i * (all - 1) / (kept - 1)];
+    return most;
+}
+
 static int64_t choose_levels(level *levels, int64_t count, bool numbers, int most)
 {
     int64_t different = 0;
@@ -671,7 +688,7 @@ static int64_t choose_levels(level *levels, int64_t count, bool numbers, int mos
     count = join_levels(levels, count);
     if (!numbers)
         qsort(levels, (size_t)count, sizeof *levels, by_rows);
-    return count < most ? count : most;
+    return numbers ? count : take_frequent(levels, count, most);
 }
 
 static int open_partial(et_explain_partial *p, const level *levels, int64_t count, int64_t width,

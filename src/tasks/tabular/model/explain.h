@@ -56,7 +56,8 @@ int et_explain_importance(et_explain *explain, int field, int repeats, double *w
                           et_error *error);
 
 /* Partial dependence on one column. Points are values of the rows. For numbers: all distinct
- * values, or quantiles if there are more. For texts: the most frequent ones. */
+ * values, or quantiles if there are more. For texts: the most frequent ones; of texts with equal
+ * counts, some from the first to the last in order. */
 typedef struct et_explain_partial {
     int count, width;
     bool numbers;        /* the column has numbers, which are in number; else texts */
