@@ -18,26 +18,26 @@ train() {
 }
 run=
 both=case:0.5,placeholders:0.8
-OMP_NUM_THREADS=1 train one --augment $both --steps 400 >out 2>&1 || fail "train"
+OMP_NUM_THREADS=1 train one --augment $both --steps 600 >out 2>&1 || fail "train"
 grep -q '^data         [23][0-9][0-9] pairs' out || fail "no more pairs"
 grep -q '^augment      case 0.5, placeholders 0.8: 1[5-9][0-9] of the pairs are changed copies$' out ||
     fail "the kinds"
-train plain --steps 400 >out 2>&1 || fail "train"
+train plain --steps 600 >out 2>&1 || fail "train"
 ! grep -q '^augment' out && grep -q '^data         160 pairs' out || fail "copies without --augment"
 
 # Other threads, and kills anywhere.
-OMP_NUM_THREADS=2 train two --augment $both --steps 400 >out 2>&1 || fail "two threads"
+OMP_NUM_THREADS=2 train two --augment $both --steps 600 >out 2>&1 || fail "two threads"
 for wait in vocabulary.model checkpoints/ckpt-100 checkpoints/ckpt-200; do
-    (run=exec && train killed --augment $both --steps 400 >out 2>&1) &
+    (run=exec && train killed --augment $both --steps 600 >out 2>&1) &
     while kill -0 $! 2>/dev/null && ! ls -d killed/$wait* >/dev/null 2>&1; do
         sleep 0.01
     done
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
 done
-train killed --augment $both --steps 400 >out 2>&1 || fail "after kills"
+train killed --augment $both --steps 600 >out 2>&1 || fail "after kills"
 for other in two killed; do
-    for file in vocabulary.model checkpoints/ckpt-400.safetensors; do
+    for file in vocabulary.model checkpoints/ckpt-600.safetensors; do
         cmp -s one/$file $other/$file || fail "$other: another $file"
     done
 done

@@ -107,7 +107,7 @@ static const char *added_to(const char *copy, const char *text)
 static void test_augment__placeholders(void **state)
 {
     (void)state;
-    int replaced = 0, begins = 0, ends = 0, names = 0;
+    int replaced = 0, begins = 0, ends = 0, within = 0, names = 0, first = 0;
     for (int64_t i = 0; i < 300; i++) {
         const char *const *copy =
             copy_of(ET_AUGMENT_PLACEHOLDERS, i, "We see Berlin today.", "Heute sieht man Berlin .");
@@ -123,9 +123,42 @@ static void test_augment__placeholders(void **state)
         assert_int_equal(!strstr(copy[0], "Berlin"), !strstr(copy[1], "Berlin"));
         begins += !strstr(copy[0], "We see") || strncmp(copy[0], "We", 2) != 0;
         ends += strstr(copy[0], "today ") != NULL;
+        within += strstr(copy[0], " today.") && strstr(copy[0], "Berlin") &&
+                  !strncmp(copy[0], "We ", 3) && !strncmp(copy[1], "Heute ", 6);
+        first += strstr(copy[0], "{0}") != NULL;
         names += strchr(copy[0], '{') && strchr(copy[0], '}');
     }
-    assert_true(replaced > 90 && begins > 50 && ends > 20 && names > 100);
+    assert_true(replaced > 90 && begins > 50 && ends > 20 && within > 20 && names > 100);
+    assert_true(first > 4);
+}
+
+/* A placeholder within a sentence has the same share of the words before it on both sides. */
+static void test_augment__within(void **state)
+{
+    (void)state;
+    int most[2] = { 0 };
+    for (int64_t i = 0; i < 300; i++) {
+        static const char *const texts[2] = { "a b c d e f g h", "A B C D" };
+        const char *const *copy = copy_of(ET_AUGMENT_PLACEHOLDERS, i, texts[0], texts[1]);
+        int words[2] = { 0 };
+        assert_non_null(copy);
+        for (int side = 0; side < 2; side++) {
+            const char *added = added_to(copy[side], texts[side]);
+            const char *at = strstr(copy[side], added + strspn(added, " "));
+            assert_non_null(at);
+            for (const char *c = copy[side]; c < at; c++)
+                words[side] += *c == ' ';
+            most[side] = words[side] > most[side] ? words[side] : most[side];
+        }
+        assert_int_equal(words[1], words[0] == 7 ? 3 : (words[0] + 1) / 2);
+    }
+    assert_int_equal(most[0], 8);
+    assert_int_equal(most[1], 4);
+    for (int64_t i = 0; i < 100; i++) {
+        const char *const *copy = copy_of(ET_AUGMENT_PLACEHOLDERS, i, "one", "a longer line");
+        assert_non_null(copy);
+        assert_non_null(strstr(copy[0], "one"));
+    }
 }
 
 /* Copies follow their pairs, with their index; rates hold; the tag stays in front. */
@@ -170,9 +203,8 @@ static void test_augment__corpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_augment__parse),
-        cmocka_unit_test(test_augment__case),
-        cmocka_unit_test(test_augment__placeholders),
+        cmocka_unit_test(test_augment__parse),        cmocka_unit_test(test_augment__case),
+        cmocka_unit_test(test_augment__placeholders), cmocka_unit_test(test_augment__within),
         cmocka_unit_test(test_augment__corpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,12 +148,19 @@ static void append_name(et_strbuf *out, et_random random, uint64_t element)
         et_strbuf_append_char(out, (char)('a' + et_random_below(random, element + 1 + i, 26)));
 }
 
+/* 0 to 9. Half are below 3: few messages have more arguments. */
+static int small_number(et_random random)
+{
+    const int number = (int)et_random_below(random, 3, 20);
+    return number < 10 ? number : number % 3;
+}
+
 static void make_placeholder(et_strbuf *out, et_random random)
 {
     et_strbuf name = ET_STRBUF_INIT;
     append_name(&name, random, 100);
     const char *letters = et_strbuf_text(&name);
-    const int number = (int)et_random_below(random, 3, 10);
+    const int number = small_number(random);
     switch (et_random_below(random, 2, 10)) {
     case 0:
         et_strbuf_printf(out, "{%d}", number);
@@ -223,26 +230,50 @@ static size_t end_of(const char *text, size_t length)
     return length && strchr(".!?:;", text[length - 1]) ? length - 1 : length;
 }
 
+/* The begin of the word that has `eighths` of the text's words before it; 0: the text has one word.
+ */
+static size_t word_after(const char *text, size_t length, size_t eighths)
+{
+    size_t words = 1, before, at = 0;
+    for (size_t i = 0; i < length; i++)
+        words += text[i] == ' ';
+    before = (words * eighths + 4) / 8;
+    before = before < words ? before : words - 1;
+    for (; before; before--)
+        at += (size_t)((const char *)memchr(text + at, ' ', length - at) - (text + at)) + 1;
+    return at;
+}
+
+enum { AT_BEGIN, AS_LABEL, AT_END, WITHIN, PLACES };
+
+/* Where a placeholder goes that replaces no word. Words of two languages have no common place
+ * within a sentence, so it goes to about the same. */
+static span place_of(const char *text, size_t length, int position, size_t eighths)
+{
+    const size_t at = position == AT_END   ? end_of(text, length)
+                      : position == WITHIN ? word_after(text, length, eighths)
+                                           : 0;
+    return (span){ at, at };
+}
+
 static void make_placeholders(et_random random, const char *const texts[2], const size_t lengths[2],
                               et_strbuf copies[2])
 {
     span spans[2];
-    const uint64_t draw = et_random_below(random, 1, 6);
-    const bool common = draw < 3 && find_common(texts, lengths, spans);
-    const bool at_end = draw % 3 == 0;
+    const bool common = et_random_below(random, 1, 2) && find_common(texts, lengths, spans);
+    const int position = (int)et_random_below(random, 5, PLACES);
+    const size_t eighths = 1 + (size_t)et_random_below(random, 6, 7);
     for (int side = 0; side < 2; side++) {
         et_strbuf *out = &copies[side];
-        const size_t at = common   ? spans[side].begin
-                          : at_end ? end_of(texts[side], lengths[side])
-                                   : 0;
-        const size_t after = common ? spans[side].end : at;
-        et_strbuf_append_bytes(out, texts[side], at);
-        if (!common && at_end)
+        const span at =
+            common ? spans[side] : place_of(texts[side], lengths[side], position, eighths);
+        et_strbuf_append_bytes(out, texts[side], at.begin);
+        if (!common && position == AT_END)
             et_strbuf_append_char(out, ' ');
         make_placeholder(out, random);
-        if (!common && !at_end)
-            et_strbuf_append(out, draw % 3 == 1 ? " " : ": ");
-        et_strbuf_append_bytes(out, texts[side] + after, lengths[side] - after);
+        if (!common && position != AT_END)
+            et_strbuf_append(out, position == AS_LABEL ? ": " : " ");
+        et_strbuf_append_bytes(out, texts[side] + at.end, lengths[side] - at.end);
     }
 }
 

@@ -2,7 +2,8 @@
  *
  *   case           the copy is in capitals, has a capital at each word, or is in lower case
  *   placeholders   the copy has a placeholder, a URL or a number at the same place of both sides:
- *                  in place of a word that both have once, at the begin, or at the end
+ *                  in place of a word that both have once, at the begin, at the end, or after the
+ *                  same share of the words
  *
  * Whether a pair has a copy, and which, are functions of its number in the corpus alone (counted
  * random numbers), so they are the same for any number of threads and after a resume. */

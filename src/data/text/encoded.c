@@ -61,7 +61,7 @@ static int add_files(et_checksum_stream *stream, const et_strings *files, et_err
  * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
  * a separate target vocabulary, rules for punctuation, tags and copies are added only if they are
  * used, so that other keys stay valid. */
-#define AUGMENT_VERSION 1 /* raise when copies change */
+#define AUGMENT_VERSION 2 /* raise when copies change */
 
 static uint64_t facts_of(et_sides sides, const et_encoded_options *options,
                          const et_corpus_paths *paths)
