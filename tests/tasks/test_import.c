@@ -540,6 +540,18 @@ static void test_import__initializes(void **state)
     et_params_free(params);
 }
 
+/* The export says that tables are shared, as the folder did. */
+static void check_shares(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *made;
+    bool shares;
+    assert_ok(et_json_read(&made, &arena, exported(state, "config.json"), 1 << 20, error));
+    assert_ok(et_value_read_bool(made, "share_encoder_decoder_embeddings", &shares, error));
+    assert_true(shares);
+    et_arena_release(&arena);
+}
+
 /* Tables that config.json says are one, as transformers since 5 writes them if the output has its
  * own: equal or not. */
 static void test_import__untied(void **state)
@@ -568,6 +580,7 @@ static void test_import__untied(void **state)
         et_import_close(from);
         assert_ok(export_folder(state, NULL, error));
         check_tensors(exported(state, "model.safetensors"), "F32");
+        check_shares(state);
         check_again(state);
     }
 }

@@ -316,6 +316,7 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     if (!status)
         status = open_unused(&o, t, error);
     folder.positions = o.positions;
+    folder.shares = o.unused && et_safetensors_find(o.unused, ET_UNUSED_TABLE);
     folder.longest = o.longest;
     if (!status)
         status = et_transformers_write(&folder, directory, error);

@@ -96,7 +96,7 @@ static void set_config(et_value *dict, const et_transformers_folder *of, et_aren
     et_value_set_int(dict, "max_position_embeddings", positions_of(of));
     et_value_set_bool(dict, "scale_embedding", !model.plain_embeddings);
     et_value_set_bool(dict, "share_encoder_decoder_embeddings",
-                      et_transformers_shares_table(&model));
+                      of->shares || et_transformers_shares_table(&model));
     et_value_set_bool(dict, "tie_word_embeddings", !strcmp(model.output.scope, model.target.scope));
     et_value_set_bool(dict, "static_position_embeddings", true);
     et_value_set_string(dict, "torch_dtype", of->precision ? of->precision : "float32");

@@ -25,6 +25,8 @@ typedef struct et_transformers_folder {
     void *self;
     int64_t vocab_size; /* what config.json says: tokens of the source, or of the
                            target, where a search goes by it */
+    bool shares;        /* the folder that was imported had a table that no side uses, which
+                           transformers reads only if config.json says that tables are shared */
     int64_t positions;  /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
     int64_t longest;    /* longest target of a search; 0: as positions */
 } et_transformers_folder;
