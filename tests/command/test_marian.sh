@@ -314,12 +314,20 @@ rm hf/source.spm
 broken 'hf/source.spm is missing; download this file, too$'
 rm hf/model.safetensors
 broken 'hf has neither model.safetensors nor pytorch_model.bin'
+rm hf/config.json
+broken 'hf has neither config.json, .*; download it, too$'
+for command in translate evaluate 'export --output x.safetensors'; do
+    # shellcheck disable=SC2086 # words
+    says 3 'make a run of it: etude import hf --output RUN' $command hf
+done
 sed -i 's/"<pad>": 29/"<pad>": 30/' hf/vocab.json
 broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
 sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json
 broken 'hf/vocab.json: .* have one number, 28; download the file again$'
 sed -i 's/"encoder_ffn_dim": 24/"encoder_ffn_dim": 32/' hf/config.json
-broken 'fc1.weight has the shape \[24, 16\], but its settings give \[32, 16\]'
+broken 'shape \[24, 16\], but its settings give \[32, 16\]; take the settings and the weights of one model$'
+head -c 100 hf/config.json >cut && mv cut hf/config.json
+broken 'hf/config.json:.* not JSON: .*; download the file again$'
 printf '{"model_type": "bert"}' >hf/config.json
 broken 'hf/config.json: model_type is "bert", but only models of type marian'
 rm hf/model.safetensors

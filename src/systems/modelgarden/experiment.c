@@ -479,6 +479,11 @@ static int check_run(const et_program *program, const et_artifact *artifact, et_
         return status;
     if (!et_file_exists(artifact->name))
         return et_experiment_no_directory(program, artifact->name, error);
+    if (et_experiment_find_foreign(program, artifact->name))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: a model of another program, not a run of %s; make a run of it: "
+                       "%s import %s --output RUN",
+                       artifact->name, program->name, program->name, artifact->name);
     return et_fail(error, ET_ENOTFOUND,
                    "%s: not a run of %s: " ET_RUN_SETTINGS
                    " is missing; name a directory that `%s train` wrote",

@@ -38,6 +38,7 @@
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/checkpoint.h"
@@ -258,6 +259,11 @@ int et_translator_open(et_translator **out, const char *model_dir,
 {
     et_artifact artifact = { .name = NULL };
     *out = NULL;
+    if (model_dir && et_import_is_folder(model_dir))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: a model of another program, not a run of etude; make a run of it: "
+                       "etude import %s --output RUN",
+                       model_dir, model_dir);
     int status = model_dir ? et_artifact_open(&artifact, model_dir, error) : ET_OK;
     if (!status)
         status = open_translator(out, model_dir ? &artifact : NULL, NULL, options, error);

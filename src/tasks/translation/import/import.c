@@ -65,7 +65,7 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has neither " ET_TRANSFORMERS_CONFIG ", as models of transformers "
-                         "have, nor " ET_MARIAN_DECODER ", as those of Marian",
+                         "have, nor " ET_MARIAN_DECODER ", as those of Marian; download it, too",
                          from->folder);
     from->marian = !config || from->zip;
     if (!status)

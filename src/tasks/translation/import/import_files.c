@@ -21,11 +21,16 @@ static bool is_archive(const char *path)
     return et_path_ends(path, ".zip");
 }
 
+/* Both kinds of folder have a SentencePiece model of this name. It shows what a folder is whose
+ * download is not complete. */
 bool et_import_is_folder(const char *path)
 {
-    return is_archive(path) || ((et_file_exists_in(path, ET_TRANSFORMERS_CONFIG) ||
-                                 et_file_exists_in(path, ET_MARIAN_DECODER)) &&
-                                !et_file_exists_in(path, ET_RUN_SETTINGS));
+    static const char *const names[] = { ET_TRANSFORMERS_CONFIG, ET_MARIAN_DECODER,
+                                         ET_TRANSFORMERS_SOURCE_MODEL };
+    bool found = is_archive(path);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
+        found = et_file_exists_in(path, names[i]) && !et_file_exists_in(path, ET_RUN_SETTINGS);
+    return found;
 }
 
 /* ---- archives ---- */
@@ -188,9 +193,14 @@ static int read_values(et_import *from, const char *name, parse_fn *parse, et_va
     const char *path = et_import_path(from, name);
     char *bytes;
     size_t length;
+    et_error why = ET_ERROR_INIT;
     int status = et_import_read_file(from, name, VALUES_MAX, &bytes, &length, error);
-    if (!status)
-        status = parse(out, &from->arena, bytes, length, path, error);
+    if (!status) {
+        status = parse(out, &from->arena, bytes, length, path, &why);
+        if (status)
+            et_fail(error, status, "%s%s", why.text,
+                    status == ET_EFORMAT ? "; download the file again" : "");
+    }
     et_free(bytes);
     if (!status && (*out)->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s: not %s, but %s", path,

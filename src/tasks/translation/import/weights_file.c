@@ -237,7 +237,9 @@ int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape
     et_shape there;
     char is[ET_SHAPE_TEXT_MAX], wanted[ET_SHAPE_TEXT_MAX];
     if (et_weights_file_find(file, name, &there) && !et_shape_equal(there, shape))
-        return et_fail(error, ET_EFORMAT, "%s: %s has the shape %s, but its settings give %s",
+        return et_fail(error, ET_EFORMAT,
+                       "%s: %s has the shape %s, but its settings give %s; take the settings and "
+                       "the weights of one model",
                        file->path, name, et_shape_print(there, is), et_shape_print(shape, wanted));
     return et_weights_file_read(file, name, values, error);
 }
