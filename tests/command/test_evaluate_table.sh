@@ -4,6 +4,9 @@
 set -eu
 . "$(dirname "$0")/command.sh"
 
+says 0 '^    evaluate   evaluate a trained model$' --help
+says 0 '^    export     export a trained model$' --help
+
 # table FIRST COUNT CLASSES: noisy classes by one number.
 table() {
     awk -v first="$1" -v count="$2" -v classes="$3" 'BEGIN {

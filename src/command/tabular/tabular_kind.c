@@ -292,13 +292,12 @@ static const et_option options[] = {
 
 static const et_command commands[] = {
     ET_COMMAND("predict", et_cmd_predict, "predict rows with a trained model", &et_usage_predict),
-    ET_COMMAND("evaluate", et_cmd_evaluate_table, "evaluate a trained model on tables",
+    ET_COMMAND("evaluate", et_cmd_evaluate_table, "evaluate a trained model",
                &et_usage_evaluate_table),
     ET_COMMAND("explain", et_cmd_explain, "measure what predictions depend on", &et_usage_explain),
     ET_COMMAND("report", et_cmd_report, "write a page about a run", &et_usage_report),
     ET_COMMAND("data", et_cmd_data, "analyze a table", &et_usage_data),
-    ET_COMMAND("export", et_cmd_export_table, "export a model for prediction",
-               &et_usage_export_table),
+    ET_COMMAND("export", et_cmd_export_table, "export a trained model", &et_usage_export_table),
     ET_COMMAND("scaffold", et_cmd_scaffold, "write a C project that trains and predicts",
                &et_usage_scaffold),
     { .name = "tfx", .help = "TensorFX's commands under their names", .commands = et_tfx_commands },

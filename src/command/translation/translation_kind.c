@@ -239,7 +239,7 @@ static const et_run_file files[] = {
 };
 
 static const et_command commands[] = {
-    ET_COMMAND("evaluate", et_cmd_evaluate_translation, "evaluate a trained model on parallel text",
+    ET_COMMAND("evaluate", et_cmd_evaluate_translation, "evaluate a trained model",
                &et_usage_evaluate_translation),
     ET_COMMAND("translate", et_cmd_translate, "translate lines from standard input",
                &et_usage_translate),
@@ -247,7 +247,7 @@ static const et_command commands[] = {
                &et_usage_augment),
     ET_COMMAND("compare", et_cmd_compare_translation, "compare runs, or their translations",
                &et_usage_compare_translation),
-    ET_COMMAND("export", et_cmd_export, "export a model for translation", &et_usage_export),
+    ET_COMMAND("export", et_cmd_export, "export a trained model", &et_usage_export),
     ET_COMMAND("import", et_cmd_import, "make a run from a published model (OPUS-MT)",
                &et_usage_import),
     ET_COMMAND("score", et_cmd_score, "print BLEU, chrF and TER of translations", &et_usage_score),
