@@ -288,9 +288,10 @@ static void check_again(void **state)
 static void test_import__goes_out_again(void **state)
 {
     static const char *const types[][2] = {
-        { "F32", NULL }, { "F32", "float32" }, { "F16", "float16" }, { "BF16", "bfloat16" }
+        { "F32", NULL }, { "F32", "float32" },   { "F16", "float16" },
+        { "F16", NULL }, { "BF16", "bfloat16" }, { "BF16", NULL },
     };
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         write_folder(state);
         write_safetensors(folder(state, "model.safetensors"), types[i][0]);
         assert_ok(import(state, error));

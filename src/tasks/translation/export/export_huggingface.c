@@ -103,7 +103,8 @@ enum { POSITIONS = -2, UNUSED = -3 };
 
 typedef struct output {
     et_transformer model;
-    const char *precision;
+    const char *precision; /* NULL: "float32" */
+    bool as_imported;      /* the precision is that of the import */
     et_exported_tensors list;
     et_safetensors *unused; /* owned; NULL: none */
     int64_t positions;      /* rows of its tables; 0: it has none */
@@ -196,6 +197,22 @@ static int read_length(const output *o, const char *key, int64_t *length, et_err
                : et_fail(error, ET_EFORMAT, ET_UNUSED_TENSORS ": %s: not a length", key);
 }
 
+/* Without a precision, an import goes out in its own. */
+static int choose_precision(output *o, et_error *error)
+{
+    static const char *const halves[] = { "float16", "bfloat16", NULL };
+    const char *own = et_safetensors_metadata(o->unused, ET_UNUSED_PRECISION);
+    if (!own || o->precision)
+        return ET_OK;
+    if (!et_is_one_of(own, halves))
+        return et_fail(
+            error, ET_EFORMAT,
+            ET_UNUSED_TENSORS ": " ET_UNUSED_PRECISION ": %.40s is not float16 or bfloat16", own);
+    o->precision = own;
+    o->as_imported = true;
+    return ET_OK;
+}
+
 static int open_unused(output *o, const et_translator *t, et_error *error)
 {
     if (!t->unused)
@@ -210,6 +227,8 @@ static int open_unused(output *o, const et_translator *t, et_error *error)
     }
     if (!status && !o->positions)
         status = read_length(o, ET_UNUSED_POSITIONS, &o->positions, error);
+    if (!status)
+        status = choose_precision(o, error);
     return status ? status : read_length(o, ET_UNUSED_LONGEST, &o->longest, error);
 }
 
@@ -240,17 +259,45 @@ static et_dtype dtype_of(const char *precision)
                                                        : ET_SAFETENSORS_F16;
 }
 
+static uint16_t half_of(float value, et_dtype dtype)
+{
+    return dtype == ET_BF16 ? et_bf16_from_float(value) : et_half_from_float(value);
+}
+
 /* Narrows values where they are. */
 static size_t narrow(float *values, size_t count, et_dtype dtype)
 {
     if (dtype == ET_F32)
         return count * sizeof *values;
     for (size_t i = 0; i < count; i++) {
-        const uint16_t half =
-            dtype == ET_BF16 ? et_bf16_from_float(values[i]) : et_half_from_float(values[i]);
+        const uint16_t half = half_of(values[i], dtype);
         memcpy((char *)values + i * sizeof half, &half, sizeof half);
     }
     return count * sizeof(uint16_t);
+}
+
+/* Whether all values are of the type, so that narrowing them changes none. */
+static bool is_exact(const char *values, size_t count, et_dtype dtype)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, values + i * sizeof value, sizeof value);
+        const uint16_t half = half_of(value, dtype);
+        if (value != (dtype == ET_BF16 ? et_bf16_to_float(half) : et_half_to_float(half)))
+            return false;
+    }
+    return true;
+}
+
+/* Tables of positions that came in float32 beside half weights stay so. */
+static et_dtype dtype_at(const output *o, size_t item)
+{
+    const et_mapped_tensor *mapped = &o->list.tensors[item];
+    const et_dtype dtype = dtype_of(o->precision);
+    if (!o->as_imported || mapped->param != UNUSED || dtype == ET_F32)
+        return dtype;
+    const et_safetensors_tensor *t = et_safetensors_find(o->unused, mapped->name);
+    return is_exact(t->data, (size_t)et_shape_count(t->shape), dtype) ? dtype : ET_F32;
 }
 
 static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
@@ -266,7 +313,7 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
                count * sizeof *o->room);
     else
         et_mapped_tensor_get(mapped, o->list.params, o->room);
-    return take(payload, o->room, narrow(o->room, count, dtype_of(o->precision)), error);
+    return take(payload, o->room, narrow(o->room, count, dtype_at(o, item)), error);
 }
 
 static int write_tensors(output *o, const char *path, et_error *error)
@@ -276,7 +323,7 @@ static int write_tensors(output *o, const char *path, et_error *error)
     o->room = et_alloc((size_t)o->list.most, sizeof *o->room);
     for (size_t i = 0; items && i < o->list.count; i++)
         items[i] = (et_safetensors_item){ .name = o->list.tensors[i].name,
-                                          .tensor = { .dtype = dtype_of(o->precision),
+                                          .tensor = { .dtype = dtype_at(o, i),
                                                       .shape = o->list.tensors[i].shape } };
     int status =
         items && o->room
@@ -306,7 +353,6 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
                  .precision = precision,
                  .list = { .params = t->params } };
     et_transformers_folder folder = { .translator = t,
-                                      .precision = precision,
                                       .names = names,
                                       .count = 1,
                                       .write = write_weights,
@@ -315,6 +361,7 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     int status = check_model(&o.model, error);
     if (!status)
         status = open_unused(&o, t, error);
+    folder.precision = o.precision;
     folder.positions = o.positions;
     folder.shares = o.unused && et_safetensors_find(o.unused, ET_UNUSED_TABLE);
     folder.longest = o.longest;

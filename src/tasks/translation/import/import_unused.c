@@ -116,6 +116,15 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
                : ET_OK;
 }
 
+/* Tables of positions of half models may be in float32. */
+static void note_precision(et_import *from, unused *list)
+{
+    static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                          ET_UNUSED_DECODER_POSITIONS };
+    const char *precision = et_weights_file_precision(from->weights, tables, 2);
+    note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
+}
+
 bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
 {
     et_shape shape;
@@ -136,6 +145,7 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
         add(&list, ET_UNUSED_TABLE);
     add(&list, ET_UNUSED_ENCODER_POSITIONS);
     add(&list, ET_UNUSED_DECODER_POSITIONS);
+    note_precision(from, &list);
     int status = note_copies(from, &list, error);
     if (!status)
         status = note_lengths(from, &list, error);

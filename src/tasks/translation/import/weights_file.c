@@ -143,6 +143,29 @@ bool et_weights_file_find(const et_weights_file *file, const char *name, et_shap
     return there;
 }
 
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
+                                      size_t count)
+{
+    et_pickle_type type = ET_PICKLE_OTHER;
+    for (size_t i = 0; i < count_of(file); i++) {
+        const tensor t = tensor_at(file, i);
+        if (is_among(t.name, except, count))
+            continue;
+        if (type != ET_PICKLE_OTHER && t.type != type)
+            return NULL;
+        type = t.type;
+    }
+    return type == ET_PICKLE_FLOAT16 ? "float16" : type == ET_PICKLE_BFLOAT16 ? "bfloat16" : NULL;
+}
+
 void et_weights_file_limit(et_weights_file *file, size_t elements)
 {
     file->limit = elements;

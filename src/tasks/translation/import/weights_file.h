@@ -34,6 +34,10 @@ void et_weights_file_close(et_weights_file *file); /* NULL allowed */
 /* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
 bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape);
 
+/* "float16" or "bfloat16" if all tensors except these [count] have this type; else NULL. */
+const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
+                                      size_t count);
+
 /* Tensors of more elements are refused by all reads: a file may claim any size. */
 void et_weights_file_limit(et_weights_file *file, size_t elements);
 

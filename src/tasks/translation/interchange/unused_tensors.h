@@ -3,8 +3,8 @@
  * huggingface`, in a text of its export: a file of safetensors in float32, with checksums.
  *
  * The metadata of this file keep the names of copies of a shared table, with a blank after each
- * name, and lengths in the folder's settings that have no setting in Etude. A model that is trained
- * further has no such file. */
+ * name, lengths in the folder's settings that have no setting in Etude, and the precision of its
+ * weights if it is not float32. A model that is trained further has no such file. */
 #ifndef ETUDE_TASKS_TRANSLATION_INTERCHANGE_UNUSED_TENSORS_H
 #define ETUDE_TASKS_TRANSLATION_INTERCHANGE_UNUSED_TENSORS_H
 
@@ -20,6 +20,7 @@
 
 #define ET_UNUSED_POSITIONS "most positions"
 #define ET_UNUSED_LONGEST   "longest target"
+#define ET_UNUSED_PRECISION "precision"
 
 #define ET_UNUSED_TABLE             "model.shared.weight"
 #define ET_UNUSED_ENCODER_POSITIONS "model.encoder.embed_positions.weight"
