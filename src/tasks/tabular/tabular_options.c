@@ -606,8 +606,7 @@ static int check_split(const et_tabular_options *o, et_error *error)
     return ET_OK;
 }
 
-/* Its ensemble is of one training, with validation; on folds the run is the mean of several packs.
- */
+/* The ensemble of one training needs validation. With folds, the run is the mean of several packs. */
 static int check_pack(const et_tabular_options *o, et_error *error)
 {
     const bool folds = o->n_splits && o->fold < 0;
