@@ -244,11 +244,11 @@ static size_t word_after(const char *text, size_t length, size_t eighths)
     return at;
 }
 
-enum { AT_BEGIN, AS_LABEL, AT_END, WITHIN, PLACES };
+enum { AT_BEGIN, AS_LABEL, AT_END, WITHIN, POSITIONS };
 
-/* Where a placeholder goes that replaces no word. Words of two languages have no common place
- * within a sentence, so it goes to about the same. */
-static span place_of(const char *text, size_t length, int position, size_t eighths)
+/* Where a placeholder goes that replaces no word. Within a sentence, words of two languages do not
+ * correspond, so the placeholder goes after about the same part of both sentences. */
+static span position_of(const char *text, size_t length, int position, size_t eighths)
 {
     const size_t at = position == AT_END   ? end_of(text, length)
                       : position == WITHIN ? word_after(text, length, eighths)
@@ -261,12 +261,12 @@ static void make_placeholders(et_random random, const char *const texts[2], cons
 {
     span spans[2];
     const bool common = et_random_below(random, 1, 2) && find_common(texts, lengths, spans);
-    const int position = (int)et_random_below(random, 5, PLACES);
+    const int position = (int)et_random_below(random, 5, POSITIONS);
     const size_t eighths = 1 + (size_t)et_random_below(random, 6, 7);
     for (int side = 0; side < 2; side++) {
         et_strbuf *out = &copies[side];
         const span at =
-            common ? spans[side] : place_of(texts[side], lengths[side], position, eighths);
+            common ? spans[side] : position_of(texts[side], lengths[side], position, eighths);
         et_strbuf_append_bytes(out, texts[side], at.begin);
         if (!common && position == AT_END)
             et_strbuf_append_char(out, ' ');
