@@ -118,8 +118,9 @@ ET_API int et_feature_set_save(const et_feature_set *set, const char *path, et_e
  * - Ignored: columns that are constant or empty, and columns that look like IDs (texts of which 90
  *   % differ, integers that number the rows), except whether such values are missing. */
 typedef struct et_feature_choice {
-    et_transform numeric;  /* clip (0), standardize, quantile, scale or robust. If the metadata
-                              lacks its statistics: the next of clip, standardize, scale, identity */
+    et_transform numeric;  /* clip, standardize, quantile, scale or robust; 0: quantile for columns
+                              with a long tail, clip for others. If the metadata lacks its
+                              statistics: the next of clip, standardize, scale, identity */
     et_transform discrete; /* 0: embed; one-hot */
     et_transform also;     /* a second numeric one, in a feature of its own, such as "X_robust"; 0:
                               none */
@@ -131,6 +132,7 @@ typedef struct et_feature_choice {
     const char *id;     /* field that is only copied to predictions, as a key; NULL: none */
     const char *groups; /* field that only says which rows are a group: ignored; NULL: none */
     const char *weight; /* field, the rows' weights: the feature "W"; NULL: none */
+    bool unchanged;     /* numbers have the transform identity; numeric must be 0 */
 } et_feature_choice;
 /* ET_ECONFIG: no such target, id or weight, one column for two of them, a target that cannot be
  * learned, or all columns are ignored. ET_EDATA: the target's values are too small to square;

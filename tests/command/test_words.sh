@@ -55,6 +55,7 @@ train 3 'task.entries: has no effect while task.metadata_path is own/metadata.js
     --set task.metadata_path=own/metadata.json,task.schema_path=own/schema.yaml,task.entries=3
 printf 'task:\n  features_path: own/features.yaml\n  features: {numeric: scale}\n' >both.yaml
 train 3 'both.yaml:3: task.features.numeric: has no effect' --config both.yaml
+train 0 'number, unchanged' --set task.schema_path=own/schema.yaml,task.features.numeric=identity
 train 0 'by its quantiles' --set task.schema_path=own/schema.yaml,task.features.numeric=quantile
 train 0 '' --set task.features_path=own/features.yaml
 train 3 'columns.bins: has no effect while' --set 'task.model.mlp.columns={numbers: plain, bins: 4}'

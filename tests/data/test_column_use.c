@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,6 +146,82 @@ static void test_column_use__infer(void **state)
     assert_int_equal(use.transforms, 1u << ET_TRANSFORM_TARGET);
 }
 
+/* ---- long tails ---- */
+
+#define POINTS 257
+
+typedef double distribution(double share);
+
+/* share: 0 .. 1 */
+static double uniform(double share)
+{
+    return share;
+}
+
+static double exponential(double share)
+{
+    return -log(1 - 0.999 * share);
+}
+
+static double lognormal(double share)
+{
+    /* The logistic distribution with a normal one's deviation of 1. */
+    const double p = 0.001 + 0.998 * share;
+    return exp(log(p / (1 - p)) * sqrt(3) / 3.141592653589793);
+}
+
+static double to_the_left(double share)
+{
+    return -lognormal(1 - share);
+}
+
+static double mostly_0(double share)
+{
+    return share < 0.95 ? 0 : share * 1e5;
+}
+
+static et_transform chosen(distribution *of, int64_t rows, int points, et_feature_choice choice)
+{
+    double quantiles[POINTS];
+    for (int i = 0; i < points; i++)
+        quantiles[i] = of((double)i / (points - 1));
+    const et_column_metadata m = { .name = "c",
+                                   .count = rows,
+                                   .has_range = true,
+                                   .min = quantiles[0],
+                                   .max = quantiles[points - 1],
+                                   .has_moments = true,
+                                   .std = 1,
+                                   .quantile_count = points,
+                                   .quantiles = quantiles };
+    const et_schema_field field = { .name = "c", .type = ET_SCHEMA_REAL };
+    const et_column_use use = et_column_use_infer(&field, &m, &choice);
+    for (int type = 0; type < ET_TRANSFORM_COUNT; type++)
+        if (use.transforms == 1u << type)
+            return (et_transform)type;
+    fail_msg("transforms %x", use.transforms);
+    return ET_TRANSFORM_COUNT;
+}
+
+static void test_column_use__long_tails(void **state)
+{
+    (void)state;
+    const et_feature_choice usual = et_column_choice("y", NULL);
+    et_feature_choice clip = usual, unchanged = usual;
+    clip.numeric = ET_TRANSFORM_CLIP;
+    unchanged.unchanged = true;
+    assert_int_equal(chosen(uniform, 5000, POINTS, usual), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(exponential, 5000, POINTS, usual), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(mostly_0, 5000, POINTS, usual), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(lognormal, 5000, POINTS, usual), ET_TRANSFORM_QUANTILE);
+    assert_int_equal(chosen(to_the_left, 5000, POINTS, usual), ET_TRANSFORM_QUANTILE);
+    /* Of few rows, a single error may be the last percent. */
+    assert_int_equal(chosen(lognormal, 999, POINTS, usual), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(lognormal, 5000, 33, usual), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(lognormal, 5000, POINTS, clip), ET_TRANSFORM_CLIP);
+    assert_int_equal(chosen(lognormal, 5000, POINTS, unchanged), ET_TRANSFORM_IDENTITY);
+}
+
 /* ---- of features ---- */
 
 static void print_set(et_strbuf *out, int more, const char *features)
@@ -212,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_column_use__infer),
+        cmocka_unit_test(test_column_use__long_tails),
         cmocka_unit_test(test_column_use__features),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,18 +240,28 @@ static const et_field data_fields[] = {
 };
 const et_fields et_tabular_data_fields = { "data", data_fields };
 
-static const char *const numeric[] = { "clip",     "standardize", "quantile", "scale",
-                                       "identity", "robust",      NULL };
-static const et_transform numeric_transforms[] = { ET_TRANSFORM_CLIP,     ET_TRANSFORM_STANDARDIZE,
-                                                   ET_TRANSFORM_QUANTILE, ET_TRANSFORM_SCALE,
-                                                   ET_TRANSFORM_IDENTITY, ET_TRANSFORM_ROBUST };
-static const char *const also[] = { "none",  "clip",     "standardize", "quantile",
-                                    "scale", "identity", "robust",      NULL };
+/* Of numbers: the first is chosen by the column; the last, identity, is none of the others. */
+enum { NUMERIC_IDENTITY = 6 };
+static const char *const numeric[] = {
+    "auto", "clip", "standardize", "quantile", "scale", "robust", [NUMERIC_IDENTITY] = "identity",
+    NULL
+};
+static const char *const also[] = { "none",  "clip",   "standardize", "quantile",
+                                    "scale", "robust", NULL };
+static const et_transform numeric_transforms[] = { 0,
+                                                   ET_TRANSFORM_CLIP,
+                                                   ET_TRANSFORM_STANDARDIZE,
+                                                   ET_TRANSFORM_QUANTILE,
+                                                   ET_TRANSFORM_SCALE,
+                                                   ET_TRANSFORM_ROBUST,
+                                                   [NUMERIC_IDENTITY] = 0 };
 static const char *const discrete[] = { "embed", "one-hot", NULL };
 static const et_transform discrete_transforms[] = { ET_TRANSFORM_EMBED, ET_TRANSFORM_ONE_HOT };
 
 static const et_field features_fields[] = {
-    ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric, "transform for numbers"),
+    ET_FIELD_CHOICE(et_tabular_features, numeric, 0, numeric,
+                    "transform for numbers; auto: quantile for columns with a long tail, clip for "
+                    "others"),
     ET_FIELD_CHOICE(et_tabular_features, discrete, 0, discrete, "transform for texts"),
     ET_FIELD_CHOICE(et_tabular_features, also, 0, also,
                     "second transform for numbers, as a separate feature (X_robust) for other "
@@ -393,8 +403,7 @@ double et_tabular_label_smoothing(const et_tabular_options *options)
 
 et_transform et_tabular_also(const et_tabular_options *options)
 {
-    return options->features.also ? numeric_transforms[options->features.also - 1]
-                                  : ET_TRANSFORM_IDENTITY;
+    return numeric_transforms[options->features.also];
 }
 
 et_feature_choice et_tabular_choice(const et_tabular_options *options)
@@ -408,7 +417,8 @@ et_feature_choice et_tabular_choice(const et_tabular_options *options)
                                 .more_target_count = target->count ? (int)target->count - 1 : 0,
                                 .id = options->id,
                                 .groups = options->groups,
-                                .weight = options->weight };
+                                .weight = options->weight,
+                                .unchanged = options->features.numeric == NUMERIC_IDENTITY };
 }
 
 /* ---- checks ---- */
@@ -606,7 +616,7 @@ static int check_split(const et_tabular_options *o, et_error *error)
     return ET_OK;
 }
 
-/* The ensemble of one training needs validation. With folds, the run is the mean of several packs. */
+/* A pack needs validation, which chooses its ensemble. With folds, there are several packs. */
 static int check_pack(const et_tabular_options *o, et_error *error)
 {
     const bool folds = o->n_splits && o->fold < 0;

@@ -173,7 +173,7 @@ typedef struct et_tabular_data {
 /* task.features: choices for inferred features. */
 typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
-    int also;              /* the same as numeric, plus 1; 0: none */
+    int also;              /* the same, without identity; 0: none */
 } et_tabular_features;
 
 /* Levels of quantiles. */

@@ -107,9 +107,36 @@ static bool is_running(const et_schema_field *field, const et_column_metadata *m
 
 /* ---- the verdict ---- */
 
+#define TAIL_ROWS      1000
+#define TAIL_QUANTILES 101
+#define TAIL_RATIO     3
+
+/* The value below which a share of the values lies. */
+static double quantile_at(const et_column_metadata *m, double share)
+{
+    return m->quantiles[(int)(share * (m->quantile_count - 1) + 0.5)];
+}
+
+/* Whether at one end the last percent begins more than three times as far from the median as the
+ * last tenth: of a normal distribution 1.8 times, of an exponential one 2.4, of a lognormal one
+ * with deviation 1 3.6. Few rows cannot tell a tail from single errors. */
+static bool has_long_tail(const et_column_metadata *m)
+{
+    if (m->count < TAIL_ROWS || m->quantile_count < TAIL_QUANTILES)
+        return false;
+    const double middle = quantile_at(m, 0.5);
+    const double low = middle - quantile_at(m, 0.1), high = quantile_at(m, 0.9) - middle;
+    return (high > 0 && quantile_at(m, 0.99) - middle > TAIL_RATIO * high) ||
+           (low > 0 && middle - quantile_at(m, 0.01) > TAIL_RATIO * low);
+}
+
 static et_transform numeric_transform(const et_feature_choice *choice, const et_column_metadata *m)
 {
-    et_transform type = choice->numeric;
+    if (choice->unchanged)
+        return ET_TRANSFORM_IDENTITY;
+    et_transform type = choice->numeric    ? choice->numeric
+                        : has_long_tail(m) ? ET_TRANSFORM_QUANTILE
+                                           : ET_TRANSFORM_CLIP;
     const bool by_quantiles =
         type == ET_TRANSFORM_QUANTILE || type == ET_TRANSFORM_ROBUST || type == ET_TRANSFORM_CLIP;
     if (by_quantiles && (m->quantile_count < 2 || !m->has_range))
@@ -200,8 +227,7 @@ bool et_column_is_target(const et_feature_choice *choice, const char *field)
 
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets)
 {
-    return (et_feature_choice){ .numeric = ET_TRANSFORM_CLIP,
-                                .discrete = ET_TRANSFORM_EMBED,
+    return (et_feature_choice){ .discrete = ET_TRANSFORM_EMBED,
                                 .target = target,
                                 .more_targets = more_targets ? more_targets->items : NULL,
                                 .more_target_count = more_targets ? (int)more_targets->count : 0 };

@@ -44,9 +44,9 @@ bool et_column_is_key(const et_column_metadata *metadata);
 
 /* Whether a field is one of the targets. */
 bool et_column_is_target(const et_feature_choice *choice, const char *field);
-/* The default: numbers standardized, texts embedded. more_targets: borrowed; NULL: none. */
+/* The default: numbers by their tails, texts embedded. more_targets: borrowed; NULL: none. */
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets);
-/* The inferred use, without a features file. choice: numeric and discrete must be set. */
+/* The inferred use, without a features file. choice: discrete must be set. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
                                   const et_feature_choice *choice);
 /* The uses by a set of features: [et_schema_count(schema)], all UNNAMED or USED. */

@@ -83,6 +83,7 @@ static int add_also(choosing *c, size_t fields)
 {
     choosing other = *c;
     other.choice.numeric = c->choice.also;
+    other.choice.unchanged = false;
     other.number_count = other.id_count = 0;
     other.numbers = et_arena_array(&c->arena, 2 * fields, sizeof *other.numbers);
     other.ids = et_arena_array(&c->arena, fields, sizeof *other.ids);
@@ -334,11 +335,9 @@ static int check_choice(choosing *c)
 {
     et_feature_choice *choice = &c->choice;
     const et_feature_choice usual = et_column_choice(NULL, NULL);
-    if (choice->numeric == ET_TRANSFORM_IDENTITY)
-        choice->numeric = usual.numeric;
     if (choice->discrete == ET_TRANSFORM_IDENTITY)
         choice->discrete = usual.discrete;
-    if (!may_be_numeric(choice->numeric))
+    if (choice->numeric && (choice->unchanged || !may_be_numeric(choice->numeric)))
         return et_fail(
             c->error, ET_ECONFIG,
             "%s is not a transform for numbers: use clip, standardize, quantile, scale or robust",
