@@ -233,11 +233,11 @@ static int check_options(plot *p, et_error *error)
     if (p->smooth >= 1)
         return et_fail(error, ET_EUSAGE,
                        "--smooth: give a weight of at least 0 and less than 1, such as 0.9");
+    if (p->output && p->attention && !et_path_ends(p->output, ".svg"))
+        return et_fail(error, ET_EUSAGE,
+                       "--output %s: a picture of attention is an SVG file; choose a name in .svg",
+                       p->output);
     int status = p->output ? et_chart_check_picture("--output", p->output, error) : ET_OK;
-    if (!status && p->output && p->attention && !et_path_ends(p->output, ".svg"))
-        status = et_fail(
-            error, ET_EUSAGE,
-            "--output %s: a picture of attention is an SVG file; choose a name in .svg", p->output);
     return status ? status : check_size(p, error);
 }
 

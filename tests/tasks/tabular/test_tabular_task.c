@@ -506,7 +506,6 @@ static void test_tabular_task__refuses(void **state)
         { BEGIN "--data t.csv --target level --set task.held_out=0 "
                 "--set trainer.best_checkpoint_eval_metric=validation_auc",
           3, "needs validation" },
-        { PACK "--set task.n_splits=3", 3, "is not trained on each fold in turn" },
         { PACK "--set task.held_out=0", 3, "validation chooses the ensemble of a pack" },
         { PACK "--set trainer.early_stopping.patience=0 --set trainer.validation_interval=0", 3,
           "set trainer.validation_interval=1ep" },
