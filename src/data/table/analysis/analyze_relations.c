@@ -77,6 +77,9 @@ static bool is_equal(const relating *r, int one, int other)
 
 static bool find_leak(relating *r, int field, int target)
 {
+    static const char *const words[] = { [ET_FIRST_UNRELATED] = NULL,
+                                         [ET_FIRST_DETERMINES] = "alone determines",
+                                         [ET_FIRST_SEPARATES] = "alone separates the values of" };
     const et_first_rows *x = rows_of(r, field), *y = rows_of(r, target);
     const bool numbers = is_numbers(x);
     const char *how = NULL;
@@ -87,10 +90,8 @@ static bool find_leak(relating *r, int field, int target)
         return false;
     else if (numbers && is_numbers(y) && et_first_rows_on_line(x, y))
         how = "is, but for a factor and an offset,";
-    else if (et_first_rows_give(x, y, &r->failed))
-        how = "alone determines";
-    else if (numbers && et_first_rows_divide(x, y, &r->failed))
-        how = "alone separates the values of";
+    else
+        how = words[et_first_rows_relate(x, y, numbers, &r->failed)];
     if (!how)
         return false;
     snprintf(text, sizeof text,

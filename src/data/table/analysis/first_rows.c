@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 
 #define CORRELATED 0.99999
 
@@ -16,11 +17,10 @@
 #define ROWS_OTHERS  10 /* beyond the most frequent value of the target; of each that is divided */
 #define CLASSES_MOST 20
 
+/* Of a text; not the mark of a missing value. */
 static uint64_t hash(const char *text, size_t length)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    const uint64_t h = et_checksum(text, length);
     return h == ET_FIRST_MISSING ? 0 : h;
 }
 
@@ -165,37 +165,47 @@ static counts count_targets(pair *pairs, int64_t count)
     return c;
 }
 
-bool et_first_rows_give(const et_first_rows *column, const et_first_rows *target, bool *failed)
+/* Each value occurs with one value of the target. */
+static bool determines(pair *pairs, int64_t count, const counts *c)
 {
-    int64_t count, levels = 1;
-    pair *pairs = pairs_of(column, target, &count, failed);
-    if (!pairs)
-        return false;
-    bool one = count_targets(pairs, count).most <= count - ROWS_OTHERS;
+    bool one = c->most <= count - ROWS_OTHERS;
+    int64_t levels = 1;
     qsort(pairs, (size_t)count, sizeof *pairs, by_value);
     for (int64_t i = 1; i < count && one; i++) {
         const bool other = pairs[i].value != pairs[i - 1].value;
         levels += other;
         one = other || pairs[i].target == pairs[i - 1].target;
     }
-    et_free(pairs);
     return one && levels * ROWS_LEVEL <= count;
 }
 
-bool et_first_rows_divide(const et_first_rows *column, const et_first_rows *target, bool *failed)
+/* Each value of the target has one range of numbers. */
+static bool separates(pair *pairs, int64_t count, const counts *c)
 {
-    int64_t count, changes = 0;
-    pair *pairs = pairs_of(column, target, &count, failed);
-    if (!pairs)
-        return false;
-    const counts c = count_targets(pairs, count);
-    bool divided = c.values >= 2 && c.values <= CLASSES_MOST && c.least >= ROWS_OTHERS;
+    bool divided = c->values >= 2 && c->values <= CLASSES_MOST && c->least >= ROWS_OTHERS;
+    int64_t changes = 0;
     qsort(pairs, (size_t)count, sizeof *pairs, by_number);
     for (int64_t i = 1; i < count && divided; i++) {
         const bool other = pairs[i].target != pairs[i - 1].target;
         changes += other;
-        divided = changes < c.values && !(other && pairs[i].number == pairs[i - 1].number);
+        divided = changes < c->values && !(other && pairs[i].number == pairs[i - 1].number);
     }
-    et_free(pairs);
     return divided;
+}
+
+et_first_relation et_first_rows_relate(const et_first_rows *column, const et_first_rows *target,
+                                       bool numbers, bool *failed)
+{
+    et_first_relation relation = ET_FIRST_UNRELATED;
+    int64_t count;
+    pair *pairs = pairs_of(column, target, &count, failed);
+    if (!pairs)
+        return relation;
+    const counts c = count_targets(pairs, count);
+    if (determines(pairs, count, &c))
+        relation = ET_FIRST_DETERMINES;
+    else if (numbers && separates(pairs, count, &c))
+        relation = ET_FIRST_SEPARATES;
+    et_free(pairs);
+    return relation;
 }

@@ -38,12 +38,18 @@ double et_first_rows_number(const et_first_rows *rows, int64_t row);
 bool et_first_rows_equal(const et_first_rows *a, const et_first_rows *b);
 /* Whether two columns of numbers are a line: |correlation| > 0.99999 over the rows with both. */
 bool et_first_rows_on_line(const et_first_rows *a, const et_first_rows *b);
-/* Whether each value of a column occurs with one value of the target, by enough rows: 50 rows, on
- * average 5 of each value, and 10 rows beyond the target's most frequent value. *failed becomes
- * true: no memory. */
-bool et_first_rows_give(const et_first_rows *column, const et_first_rows *target, bool *failed);
-/* Whether the numbers of a column divide the values of the target: each has a range of its own, and
- * at least 10 rows; there are 2 to 20 of them. */
-bool et_first_rows_divide(const et_first_rows *column, const et_first_rows *target, bool *failed);
+
+typedef enum et_first_relation {
+    ET_FIRST_UNRELATED,
+    ET_FIRST_DETERMINES, /* each value of the column occurs with one value of the target: in 50 rows
+                            or more, on average 5 of each value, and 10 rows beyond the target's
+                            most frequent value */
+    ET_FIRST_SEPARATES   /* each of 2 to 20 values of the target has one range of the column's
+                            numbers, and at least 10 rows */
+} et_first_relation;
+
+/* numbers: the column has only numbers and missing values. *failed becomes true: no memory. */
+et_first_relation et_first_rows_relate(const et_first_rows *column, const et_first_rows *target,
+                                       bool numbers, bool *failed);
 
 #endif
