@@ -179,15 +179,12 @@ static int checksum_data(augmentation *a, et_error *error)
 {
     const et_strings *data = &a->args->data;
     et_checksum_stream *stream;
-    uint64_t facts[2];
+    uint64_t length;
     if (data->count == 1)
-        return et_text_checksum(&a->checksum, &facts[1], data->items[0], error);
+        return et_text_checksum(&a->checksum, &length, data->items[0], error);
     int status = et_checksum_stream_open(&stream, error);
-    for (size_t i = 0; i < data->count && !status; i++) {
-        status = et_text_checksum(&facts[0], &facts[1], data->items[i], error);
-        if (!status)
-            et_checksum_stream_add(stream, facts, sizeof facts);
-    }
+    if (!status)
+        status = et_text_checksum_files(stream, data, error);
     if (!status)
         a->checksum = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);

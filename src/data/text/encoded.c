@@ -42,23 +42,8 @@ typedef struct whole {
 
 /* 64 bits: for a cache, not for a proof. Two corpora with one key would have to be chosen. */
 
-/* The number of files is part of the key, too: one file "ab" and two files "a", "b" have other line
- * ends and other positions. It also separates the lists. */
-static int add_files(et_checksum_stream *stream, const et_strings *files, et_error *error)
-{
-    uint64_t facts[2] = { files->count, 0 };
-    et_checksum_stream_add(stream, facts, sizeof facts);
-    for (size_t i = 0; i < files->count; i++) {
-        int status = et_text_checksum(&facts[0], &facts[1], files->items[i], error);
-        if (status)
-            return status;
-        et_checksum_stream_add(stream, facts, sizeof facts);
-    }
-    return ET_OK;
-}
-
 /* Facts besides text that the result depends on: vocabulary, filter, and ET_ENCODED_VERSION, which
- * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit
+ * you must raise when the filter or the layout changes. The ratio is hashed by its bits. A limit,
  * a separate target vocabulary, rules for punctuation, tags and copies are added only if they are
  * used, so that other keys stay valid. */
 #define AUGMENT_VERSION 2 /* raise when copies change */
@@ -97,7 +82,7 @@ static int add_records(et_checksum_stream *stream, const et_corpus_paths *paths,
 {
     et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
     et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
-    return add_files(stream, &paths->records, error);
+    return et_text_checksum_files(stream, &paths->records, error);
 }
 
 /* Reads all bytes of all files, once; packed files are not unpacked. */
@@ -108,11 +93,11 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
     if (status)
         return status;
     et_checksum_stream_add(stream, &facts, sizeof facts);
-    status = add_files(stream, &paths->source, error);
+    status = et_text_checksum_files(stream, &paths->source, error);
     if (!status)
-        status = add_files(stream, &paths->target, error);
+        status = et_text_checksum_files(stream, &paths->target, error);
     if (!status)
-        status = add_files(stream, &paths->tsv, error);
+        status = et_text_checksum_files(stream, &paths->tsv, error);
     if (!status && paths->records.count)
         status = add_records(stream, paths, error);
     *key = et_checksum_stream_value(stream);

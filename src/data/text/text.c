@@ -310,3 +310,16 @@ int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_
     et_mapping_close(&mapping);
     return ET_OK;
 }
+
+int et_text_checksum_files(et_checksum_stream *stream, const et_strings *paths, et_error *error)
+{
+    uint64_t facts[2] = { paths->count, 0 };
+    et_checksum_stream_add(stream, facts, sizeof facts);
+    for (size_t i = 0; i < paths->count; i++) {
+        int status = et_text_checksum(&facts[0], &facts[1], paths->items[i], error);
+        if (status)
+            return status;
+        et_checksum_stream_add(stream, facts, sizeof facts);
+    }
+    return ET_OK;
+}

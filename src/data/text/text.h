@@ -22,6 +22,7 @@
 #include <etude/error.h>
 
 #include "base/fields/fields.h"
+#include "base/files/checksum.h"
 
 /* Longest line accepted, in bytes without its end. */
 #define ET_TEXT_LINE_MAX ((size_t)1 << 20)
@@ -53,5 +54,8 @@ int et_text_check_first(const char *line, size_t size, const char *name, et_erro
 
 /* Checksum of a file's bytes on disk; *length is their number. */
 int et_text_checksum(uint64_t *checksum, uint64_t *length, const char *path, et_error *error);
+/* Adds the checksums and lengths of files, and their number: one file "ab" and two files "a", "b"
+ * have other line ends and other positions. */
+int et_text_checksum_files(et_checksum_stream *stream, const et_strings *paths, et_error *error);
 
 #endif
