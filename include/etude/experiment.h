@@ -33,8 +33,8 @@ typedef struct et_identity {
  * the task. */
 typedef struct et_task_context {
     const char *model_dir; /* folder of the run's files; exists */
-    const char *shown_dir; /* et_task_tell writes this in place of model_dir, which is a temporary
-                              folder with train --dry-run; NULL: model_dir */
+    const char *shown_dir; /* how et_task_tell names model_dir, which with `train --dry-run` is a
+                              temporary folder; NULL: by its path */
     et_params *params;     /* store for the model's parameters */
     et_device *device;
     uint64_t seed;               /* seed of the order of the data */

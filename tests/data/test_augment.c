@@ -132,7 +132,7 @@ static void test_augment__placeholders(void **state)
     assert_true(first > 4);
 }
 
-/* A placeholder within a sentence has the same share of the words before it on both sides. */
+/* On both sides, a placeholder within a sentence follows the same fraction of the words. */
 static void test_augment__within(void **state)
 {
     (void)state;

@@ -53,8 +53,8 @@ extern const et_usage et_usage_train;
 /* What parsing leaves open: the mode, the run's name, what does not go together. */
 int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error);
 
-/* With dry_run, which works in a temporary folder: the folder of the run, or RUN if it has no name
- * yet. Otherwise NULL. */
+/* How messages name the folder of the run if dry_run uses a temporary one: by its path, or RUN if
+ * it has no name yet. NULL: no dry_run. */
 const char *et_train_shown_dir(const et_train_args *args);
 
 /* Whether the run exists already. */

@@ -246,8 +246,8 @@ static size_t word_after(const char *text, size_t length, size_t eighths)
 
 enum { AT_BEGIN, AS_LABEL, AT_END, WITHIN, POSITIONS };
 
-/* Where a placeholder goes that replaces no word. Within a sentence, words of two languages do not
- * correspond, so the placeholder goes after about the same part of both sentences. */
+/* The position of a placeholder that replaces no word. Words of two languages do not correspond, so
+ * a placeholder within a sentence follows about the same fraction of the words on both sides. */
 static span position_of(const char *text, size_t length, int position, size_t eighths)
 {
     const size_t at = position == AT_END   ? end_of(text, length)

@@ -661,8 +661,8 @@ static int64_t take_quantiles(level *levels, int64_t count, int most)
     return kept;
 }
 
-/* Of levels by rows: the first `most`. If further ones have as many rows as the last of them, all
- * of these are as good, and some of them are taken at equal distances: dates from first to last. */
+/* Keeps `most` levels of a list sorted by rows. Levels with as many rows as the last one kept are
+ * equally good, so some of them are taken at equal distances: of dates, from first to last. */
 static int64_t take_frequent(level *levels, int64_t count, int64_t most)
 {
     int64_t first = most - 1, end = most;

@@ -27,10 +27,10 @@ bool et_import_is_folder(const char *path)
 {
     static const char *const names[] = { ET_TRANSFORMERS_CONFIG, ET_MARIAN_DECODER,
                                          ET_TRANSFORMERS_SOURCE_MODEL };
-    bool found = is_archive(path);
+    bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
-        found = et_file_exists_in(path, names[i]) && !et_file_exists_in(path, ET_RUN_SETTINGS);
-    return found;
+        found = et_file_exists_in(path, names[i]);
+    return is_archive(path) || (found && !et_file_exists_in(path, ET_RUN_SETTINGS));
 }
 
 /* ---- archives ---- */
