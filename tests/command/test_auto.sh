@@ -15,12 +15,12 @@ try() {
 
 # ---- a small table: folds ----------------------------------------------------------------------
 
-try 0 '^candidates   linear, mlp, realmlp, tabm, each on 5 folds' whole
-grep -q '^time         about 0:[0-9]* on two cores' out || fail 'no duration'
+try 0 '^candidates   linear, mlp, realmlp, pack, tabm, each on 5 folds' whole
+grep -q '^time         about [01]:[0-9]* on two cores' out || fail 'no duration'
 grep -q '^  budget: 120$' whole/params.yaml || fail 'the duration is no setting'
 grep -q '^validation   5 folds' out || fail 'a small table loses rows'
 grep -q '^candidate  *log_likelihood  *accuracy  *time  *weight' out || fail 'no table at the end'
-for name in linear mlp realmlp tabm; do
+for name in linear mlp realmlp pack tabm; do
     grep -q "^$name  *-[0-9.]* +- [0-9.]*  *[0-9.]* +- [0-9.]*  *[0-9:]*  *[01]\.[0-9]*$" out ||
         fail "no row of $name"
     grep -q "\"candidate\":\"$name\",\"seconds\":" whole/members.jsonl || fail "no record of $name"
@@ -43,7 +43,7 @@ says 0 complete train whole
 
 # A training of few rows takes its start: nothing of it is in proportion to the rows.
 head -31 t.csv >few.csv
-says 0 '^time  *about 0:0[4-9] on two cores' train few --target kind --data few.csv --dry-run
+says 0 '^time  *about 0:[1-3][0-9] on two cores' train few --target kind --data few.csv --dry-run
 
 # ---- a run that is complete, for other commands ------------------------------------------------
 
@@ -118,9 +118,9 @@ grep -q '^all of them  would take [0-9:]*$' out || fail 'no time of all'
 find late -type f -exec cksum {} + | sort >after
 cmp before after || fail '--dry-run changes a run'
 says 0 '"candidate": "tabm"' train late --dry-run --json --quiet
-[ "$(grep -c '^  "trainings": 5,$' out)" = 3 ] || fail 'not each candidate has its object'
+[ "$(grep -c '^  "trainings": 5,$' out)" = 4 ] || fail 'not each candidate has its object'
 says 0 '^time limit   1:00 for all' train late --time-limit 1m
-for name in mlp realmlp tabm; do
+for name in mlp realmlp pack tabm; do
     grep -q "^$name  *left out: it would take about .* of the time limit is left" out ||
         fail "$name is left out without a line"
     grep -q "\"candidate\":\"$name\",\"left_out\":" late/members.jsonl || fail "$name is not recorded"
@@ -137,10 +137,10 @@ cmp late/model.safetensors first.safetensors >out 2>&1 || fail 'the record does 
 says 0 '^whole  *done ' runs whole
 says 0 '^state  *done ' compare whole whole/members/mlp_1
 cp -r whole gone
-rm -r gone/model.safetensors gone/members/tabm_* gone/members/realmlp_[345]
+rm -r gone/model.safetensors gone/members/pack_* gone/members/tabm_* gone/members/realmlp_[345]
 head -1 whole/members.jsonl >gone/members.jsonl
 says 0 '^gone  *interrupted ' runs gone
-says 3 '^etude: gone: .* has no model yet. linear: done; mlp: in training (gone/members/mlp_5); realmlp: in training (gone/members/realmlp_2); tabm: not begun. ' \
+says 3 '^etude: gone: .* has no model yet. linear: done; mlp: in training (gone/members/mlp_5); pack: not begun; realmlp: in training (gone/members/realmlp_2); tabm: not begun. ' \
     inspect gone
 sed -i '/"ended"/d; /"reason"/d' gone/members/realmlp_2/info.json
 says 0 '^gone  *killed ' runs gone
@@ -152,17 +152,16 @@ says 75 . train none --experiment tabular/auto --target kind --data t.csv --epoc
     --set trainer.early_stopping.patience=0 --time-limit 0:00:01
 
 # A table says how long its trainings take; what does not fit into the budget is left out with a line.
-says 0 '^left out     tabm (about 0:[0-9]*): give a longer --time-limit to train more$' train short \
+says 0 '^left out     pack (about 0:[0-9]*), tabm (about 0:[0-9]*): give a longer --time-limit to train more$' train short \
     --experiment tabular/auto --target kind --data t.csv --epochs 1 --set task.budget=8
 grep -q '^candidates   linear, mlp, realmlp, each on 5 folds' out || fail 'tabm is no candidate, but a training'
 [ ! -e short/members/tabm_1 ] || fail 'what is left out is trained'
-says 0 '^left out     tabm ' train limited --experiment tabular/auto --target kind --data t.csv --epochs 1 \
+says 0 '^left out     pack .*tabm ' train limited --experiment tabular/auto --target kind --data t.csv --epochs 1 \
     --time-limit 8s --dry-run
 
 # ---- a held-out part ---------------------------------------------------------------------------
 
 try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_out=0.2
-# A pack chooses its ensemble on the rows that are held out, which folds are not.
 grep -q '^candidates   linear, mlp, realmlp, pack, tabm' out || fail 'no candidates'
 grep -q '^pack  *-[0-9.]*  *[0-9.]*  *[0-9:]*  *[01]\.[0-9]*$' out || fail 'no row of the pack'
 [ ! -e part/out_of_fold.jsonl ] || fail 'folds where there are none'
@@ -179,10 +178,10 @@ says 0 '^candidate  *rmse  *r2 ' train prices --experiment tabular/auto --target
 says 0 '^{"values": ' predict prices t.csv
 says 0 . export prices --format onnx --output prices.onnx
 
-# A pack learns waves at once, so that it is the model: what it scored, predicts and is exported.
+# A pack learns fast waves first, so that it is the model: what it scored, predicts and is exported.
 awk 'BEGIN { srand(3); print "x,y"
-    for (i = 0; i < 500; i++) { x = 10 * rand(); printf "%.4f,%.4f\n", x, sin(4 * x) } }' >w.csv
-says 0 '^pack .* 1\.00$' train wave --experiment tabular/auto --target y --data w.csv --epochs 2 \
+    for (i = 0; i < 500; i++) { x = 10 * rand(); printf "%.4f,%.4f\n", x, sin(12 * x) } }' >w.csv
+says 0 '^pack .* 1\.00$' train wave --experiment tabular/auto --target y --data w.csv --epochs 12 \
     --set task.held_out=0.2
 ! grep -q 'matches no parameter' out || fail "$(grep matches out)"
 score=$(grep -o '"validation_rmse":[0-9.e-]*' wave/metrics.jsonl | cut -d: -f2)
@@ -195,6 +194,11 @@ says 0 . export wave --format onnx --output wave.onnx
 says 0 '^mlp  *would take 2 times ' train wave_folds --experiment tabular/auto --target y --data w.csv \
     --folds 2 --dry-run
 [ ! -e wave_folds ] || fail '--dry-run makes a run'
+says 0 '^pack .* 1\.00$' train wave_folds --experiment tabular/auto --target y --data w.csv --epochs 12 \
+    --folds 2
+says 0 '^ *rmse ' evaluate wave_folds
+says 0 '^{"values": ' predict wave_folds w.csv
+says 0 . export wave_folds --format onnx --output wave_folds.onnx
 
 # ---- settings, refusals ------------------------------------------------------------------------
 

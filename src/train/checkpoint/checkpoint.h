@@ -149,7 +149,7 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
 
 /* Saves the best in two steps, for a small state without ranks. hold copies the state, replaces the
  * copy that is held, and writes nothing. save_held starts to write the held copy. */
-#define ET_CHECKPOINT_HELD_MAX ((size_t)4 << 20) /* numbers of all tensors */
+#define ET_CHECKPOINT_HELD_MAX ((size_t)16 << 20) /* numbers of all tensors */
 bool et_checkpoints_may_hold(const et_checkpoints *checkpoints);
 int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error);
