@@ -129,7 +129,7 @@ static void test_augment__placeholders(void **state)
         names += strchr(copy[0], '{') && strchr(copy[0], '}');
     }
     assert_true(replaced > 90 && begins > 50 && ends > 20 && within > 20 && names > 100);
-    assert_true(first > 4);
+    assert_true(first > 10);
 }
 
 /* On both sides, a placeholder within a sentence follows the same fraction of the words. */

@@ -155,33 +155,45 @@ static int small_number(et_random random)
     return number < 10 ? number : number % 3;
 }
 
+enum { NUMBERED, PRINTF, ORDERED, SHELL, ADDRESS, DIGITS, NAMED };
+
 static void make_placeholder(et_strbuf *out, et_random random)
 {
     et_strbuf name = ET_STRBUF_INIT;
     append_name(&name, random, 100);
     const char *letters = et_strbuf_text(&name);
     const int number = small_number(random);
-    switch (et_random_below(random, 2, 10)) {
-    case 0:
+    static const struct {
+        unsigned char kind, share;
+    } kinds[] = { { NUMBERED, 5 }, { PRINTF, 3 }, { ORDERED, 1 }, { SHELL, 1 },
+                  { ADDRESS, 1 },  { DIGITS, 2 }, { NAMED, 7 } };
+    size_t k = 0;
+    for (uint64_t draw = et_random_below(random, 2, 20); draw >= kinds[k].share; k++)
+        draw -= kinds[k].share;
+    switch (kinds[k].kind) {
+    case NUMBERED:
         et_strbuf_printf(out, "{%d}", number);
         break;
-    case 1:
+    case PRINTF:
         et_strbuf_append(out, number % 2 ? "%s" : "%d");
         break;
-    case 2:
+    case ORDERED:
         et_strbuf_printf(out, "%%%d$s", 1 + number % 4);
         break;
-    case 3:
+    case SHELL:
         et_strbuf_printf(out, "${%s}", letters);
         break;
-    case 4:
+    case ADDRESS:
         et_strbuf_printf(out, "https://www.%s.org/%d", letters, number);
         break;
-    case 5:
+    case DIGITS:
         et_strbuf_printf(out, "%d", (int)et_random_below(random, 4, 10000));
         break;
-    default:
+    case NAMED:
         et_strbuf_printf(out, "{%s}", letters);
+        break;
+    default:
+        et_assert(false);
     }
     if (name.failed)
         out->failed = true;
