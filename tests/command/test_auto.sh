@@ -220,6 +220,10 @@ says 0 '^initial .*of whole/members/mlp_1' train started --init whole/members/ml
     --steps 2
 try 3 'task.held_out is 0; name validation data or folds' refused --set task.held_out=0
 try 3 'has no effect' refused --set task.model.tabm.members=4
+says 3 '^etude: task.budget: has no effect on tabular/mlp, which is a single training; leave it out$' \
+    train refused --experiment tabular/mlp --target kind --data t.csv --set task.budget=9
+try 3 '^etude: task.validation_data.limit: has no effect on rows that are held out' refused \
+    --set task.validation_data.limit=9
 says 3 "^etude: tune $one" tune tabular/auto refused --data t.csv \
     --target kind --trials 2 --search lr=1e-4..1e-2:log
 [ ! -e refused ] || fail 'a start that fails leaves files'

@@ -23,6 +23,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "formats/events/log_names.h"
+#include "systems/modelgarden/series.h"
 #include "train/run/run_names.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
@@ -388,6 +389,18 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     return status ? status : complete_metric(experiment, error);
 }
 
+/* A setting of several trainings together, given to one. */
+static int check_alone(const et_experiment *experiment, et_error *error)
+{
+    const et_series *series = experiment->kind->series;
+    if (!series || !series->alone || !et_fields_was_given(&experiment->said, series->alone) ||
+        et_series_of(experiment))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s: has no effect on %s, which is a single training; leave it out",
+                   series->alone, experiment->name);
+}
+
 /* What takes two groups at once is here; what takes one is that group's. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
@@ -397,6 +410,8 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     int status = et_fields_said_check(&experiment->said, experiment->table, experiment, error);
     if (!status)
         status = check_restrictions(experiment, error);
+    if (!status)
+        status = check_alone(experiment, error);
     if (!status && kind->check)
         status = kind->check(experiment->task, error);
     if (!status)

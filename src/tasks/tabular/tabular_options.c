@@ -613,6 +613,10 @@ static int check_split(const et_tabular_options *o, et_error *error)
                        "task.%s: no row is held out, as task.held_out is 0; set a fraction, or "
                        "task.n_splits",
                        group ? "groups" : "time");
+    if (o->validation_data.limit && !et_tabular_has_other(o))
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data.limit: has no effect on rows that are held out; name "
+                       "validation data, for example with --valid, or leave it out");
     return ET_OK;
 }
 

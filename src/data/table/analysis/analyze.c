@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/format.h"
 #include "base/threads/team.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/rows/csv_scan.h"
@@ -399,7 +400,8 @@ static int check_options(const et_analyze_options *o, const et_strings *paths, e
                        "%lld entries of a column: give 1 to 100,000,000, or 0 for the default",
                        (long long)o->entries);
     if (o->quantiles < 2 || o->quantiles > 100001)
-        return et_fail(error, ET_ECONFIG, "%d quantiles: give 2 to 100,001", o->quantiles);
+        return et_fail(error, ET_ECONFIG, "%s: give 2 to 100,001",
+                       et_format_many(o->quantiles, "quantile").text);
     if (o->classes < -1 || o->classes > 1000)
         return et_fail(error, ET_ECONFIG, "%d classes: give 1 to 1,000, or -1 for none",
                        o->classes);
