@@ -238,6 +238,7 @@ static const struct {
     { "model.npz", "dim-emb: 16", "dim-emb: 18",
       "Wemb has the shape [29, 16], but its settings give [29, 18]" },
     { "model.npz", "dim-emb: 16", "dim-emb: 15", "dim-emb is 15" },
+    { "model.npz", "heads: 2", "heads: 2000", "transformer-heads is 2000, but must be 1 to 1024" },
     { "model.npz", "heads: 2", "heads: 3", "transformer-heads is 3" },
     { "model.npz", "dim-vocabs: [29, 29]", "dim-vocabs: [29]", "dim-vocabs is not a list of two" },
     { "model.npz", "dim-vocabs: [29, 29]", "dim-vocabs: [28, 28]",

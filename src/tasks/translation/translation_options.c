@@ -21,10 +21,11 @@
 /* One table for encoder and decoder. Defaults are those of the base model of Vaswani et al. 2017,
  * as in Model Garden (pre-norm). Dropout rates end below 1, because 1 would leave nothing. */
 static const et_field stack_fields[] = {
-    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, 256, "layers of the stack"),
-    ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, 1024,
+    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, ET_TRANSLATION_LAYERS_MAX,
+                 "layers of the stack"),
+    ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, ET_TRANSLATION_HEADS_MAX,
                  "attention heads; must divide embedding_width"),
-    ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, 1048576,
+    ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, ET_TRANSLATION_INNER_MAX,
                  "width of the feed-forward's inner layer"),
     ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of the feed-forward"),

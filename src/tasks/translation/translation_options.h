@@ -11,6 +11,10 @@
 
 /* The most that a translation has, in tokens, and the largest length penalty. */
 #define ET_TRANSLATION_LENGTH_MAX 65535
+/* Of a stack: layers, heads, width of the feed-forward's inner layer. */
+#define ET_TRANSLATION_LAYERS_MAX 256
+#define ET_TRANSLATION_HEADS_MAX  1024
+#define ET_TRANSLATION_INNER_MAX  1048576
 
 /* Longest source that is translated, in tokens, EOS counted; longer ones are cut, with a
  * message. */

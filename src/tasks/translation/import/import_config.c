@@ -67,10 +67,13 @@ static int read_activation(const et_import_config *c, const char **name, et_erro
 static int read_stack(et_import *from, const et_import_config *c, const char *name, et_value *model,
                       et_error *error)
 {
-    static const char *const fields[][2] = {
-        { "layers", "num_layers" },
-        { "attention_heads", "num_attention_heads" },
-        { "ffn_dim", "intermediate_size" },
+    static const struct {
+        const char *field, *setting;
+        int64_t most;
+    } fields[] = {
+        { "layers", "num_layers", ET_TRANSLATION_LAYERS_MAX },
+        { "attention_heads", "num_attention_heads", ET_TRANSLATION_HEADS_MAX },
+        { "ffn_dim", "intermediate_size", ET_TRANSLATION_INNER_MAX },
     };
     static const char *const rates[][2] = {
         { "dropout", "dropout_rate" },
@@ -83,15 +86,12 @@ static int read_stack(et_import *from, const et_import_config *c, const char *na
     for (size_t i = 0; i < 3 && !status; i++) {
         int64_t count = 0;
         double rate = 0;
-        const char *field = et_arena_printf(&from->arena, "%s_%s", name, fields[i][0]);
-        status = field ? et_import_read_count(c, field, &count, error)
+        const char *field = et_arena_printf(&from->arena, "%s_%s", name, fields[i].field);
+        status = field ? et_import_read_size(c, field, fields[i].most, &count, error)
                        : et_alloc_failed(error, 0, "a name");
-        if (!status && !count)
-            status = et_import_refuse(c, et_value_get(c->values, field), "but must be at least 1",
-                                      error);
         if (!status)
             status = et_import_read_rate(c, rates[i][0], 0, &rate, error);
-        et_value_set_int(stack, fields[i][1], count);
+        et_value_set_int(stack, fields[i].setting, count);
         et_value_set_float(stack, rates[i][1], rate);
     }
     et_value_set_string(stack, "activation", activation);

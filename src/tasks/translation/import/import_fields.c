@@ -1,5 +1,7 @@
 #include "tasks/translation/import/import_fields.h"
 
+#include <stdio.h>
+
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -44,6 +46,17 @@ int et_import_read_count(const et_import_config *c, const char *field, int64_t *
     if (*out < 0 || *out > INT32_MAX)
         return et_import_refuse(c, et_value_get(c->values, field), "but must be a count", error);
     return ET_OK;
+}
+
+int et_import_read_size(const et_import_config *c, const char *field, int64_t most, int64_t *out,
+                        et_error *error)
+{
+    char why[64];
+    int status = et_import_read_count(c, field, out, error);
+    if (status || (*out >= 1 && *out <= most))
+        return status;
+    snprintf(why, sizeof why, "but must be 1 to %lld", (long long)most);
+    return et_import_refuse(c, et_value_get(c->values, field), why, error);
 }
 
 int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,

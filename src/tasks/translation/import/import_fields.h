@@ -36,6 +36,9 @@ int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows
 /* A number of 0 to INT32_MAX, which must be there. */
 int et_import_read_count(const et_import_config *c, const char *field, int64_t *out,
                          et_error *error);
+/* The same, of 1 to most. */
+int et_import_read_size(const et_import_config *c, const char *field, int64_t most, int64_t *out,
+                        et_error *error);
 /* otherwise: what a missing field, or null, means. */
 int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,
                         et_error *error);

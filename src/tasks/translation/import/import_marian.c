@@ -110,15 +110,6 @@ static int read_activation(const et_import_config *c, et_value *stack, et_error 
     return ET_OK;
 }
 
-/* A count that must be there and above 0. */
-static int read_size(const et_import_config *c, const char *field, int64_t *out, et_error *error)
-{
-    int status = et_import_read_count(c, field, out, error);
-    if (!status && !*out)
-        return et_import_refuse(c, et_value_get(c->values, field), "but must be at least 1", error);
-    return status;
-}
-
 /* depth: of its layers; wide: the size of its feed-forward layers, where it has its own. */
 static int read_stack(const et_import_config *c, et_value *model, const char *name,
                       const char *depth, const char *wide, et_error *error)
@@ -132,11 +123,13 @@ static int read_stack(const et_import_config *c, et_value *model, const char *na
     const et_value *own = et_value_get(c->values, wide);
     const bool has_own = own && (own->kind != ET_VALUE_INT || own->integer != 0);
     int64_t layers = 0, heads = 0, inner = 0;
-    int status = read_size(c, depth, &layers, error);
+    int status = et_import_read_size(c, depth, ET_TRANSLATION_LAYERS_MAX, &layers, error);
     if (!status)
-        status = read_size(c, "transformer-heads", &heads, error);
+        status =
+            et_import_read_size(c, "transformer-heads", ET_TRANSLATION_HEADS_MAX, &heads, error);
     if (!status)
-        status = read_size(c, has_own ? wide : "transformer-dim-ffn", &inner, error);
+        status = et_import_read_size(c, has_own ? wide : "transformer-dim-ffn",
+                                     ET_TRANSLATION_INNER_MAX, &inner, error);
     if (!status)
         status = read_activation(c, stack, error);
     for (size_t i = 0; i < COUNT(rates) && !status; i++) {
