@@ -158,6 +158,9 @@ train 0 'warning: column x: 50 of 100 values are numbers with a decimal comma, w
 # Durations below a day are written like times of day.
 awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) printf "%d:%02d,%d\n", i % 7, i % 60, i % 7 }' >times.csv
 train 0 '^columns *x  *discrete  *time of day, its parts (durations: write them as numbers)$' times --data times.csv --steps 2
+awk 'BEGIN { print "x,y"; for (i = 0; i < 100; i++) printf "%d:%02d,%d\n", 24 - i % 9, i % 5, i % 7 }' >long_times.csv
+train 0 'column x: its texts are durations, such as "24:00": to have numbers, write them in one unit, such as minutes$' \
+    long_times --data long_times.csv --steps 2
 
 # ---- without a run -----------------------------------------------------------------------------
 

@@ -282,9 +282,9 @@ static bool may_read(const et_tabular_task *task, const char *column)
  * away or are there twice. For columns with given types, only the last three. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels",    "flat",   "leak",     "copy", "comma",
-                                         "separator", "minus",  "unit",     "date", "mixed",
-                                         "large",     "number", "exponent", "id" };
+    static const char *const kinds[] = { "labels",   "flat",      "leak",   "copy",     "comma",
+                                         "duration", "separator", "minus",  "unit",     "date",
+                                         "mixed",    "large",     "number", "exponent", "id" };
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 4;
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {

@@ -18,6 +18,8 @@
 #define ID_VALUES 50
 /* Smallest fraction of the sampled texts that must look like a date or a number. */
 #define LOOK_SHARE 0.9
+/* Of the sampled texts, durations that are no times of day and make the other times durations. */
+#define SPAN_SHARE 0.1
 /* Of rows, missing ones that are worth a word. */
 #define MISSING_SHARE 0.5
 
@@ -95,7 +97,11 @@ static look look_of(const et_table_column *c)
     look l = { 0 };
     if (!s->sampled)
         return l;
-    if ((double)s->looks[ET_LOOK_DATE] >= most)
+    if ((double)s->looks[ET_LOOK_SPAN] >= SPAN_SHARE * (double)s->sampled &&
+        (double)(s->looks[ET_LOOK_SPAN] + s->looks[ET_LOOK_DATE]) >= most)
+        l = (look){ "duration", "durations",
+                    "to have numbers, write them in one unit, such as minutes" };
+    else if ((double)s->looks[ET_LOOK_DATE] >= most)
         l = (look){ "date", "dates",
                     et_column_stats_dates(s)
                         ? "the transform date needs a date in every row"

@@ -31,9 +31,24 @@ static bool is_date(const char *text, size_t length)
     return year <= 1 && (!length || *text == 'T' || *text == ' ');
 }
 
+static bool is_span(const char *text, size_t length)
+{
+    size_t digits = et_number_digits_at(text, length), parts = 0;
+    if (!digits)
+        return false;
+    for (text += digits, length -= digits; length && *text == ':'; text += 3, length -= 3, parts++)
+        if (et_number_digits_at(text + 1, length - 1) != 2)
+            return false;
+    if (length && *text == '.')
+        length -= 1 + et_number_digits_at(text + 1, length - 1);
+    return !length && (parts == 1 || parts == 2);
+}
+
 et_look et_look_at(const char *text, size_t length)
 {
     if (is_date(text, length))
         return ET_LOOK_DATE;
+    if (is_span(text, length))
+        return ET_LOOK_SPAN;
     return et_notation_find(text, length).notations ? ET_LOOK_NUMBER : ET_LOOK_NONE;
 }
