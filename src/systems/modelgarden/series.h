@@ -57,7 +57,7 @@ typedef struct et_series_run {
     const et_series_candidate *candidate; /* [count] */
     int count;
     int64_t step;   /* of the model, when written: the latest of a training */
-    double seconds; /* estimated duration of all trainings, on two cores of 2023; 0: unknown */
+    double seconds; /* estimated duration of all trainings, on two cores with AVX2; 0: unknown */
     const char *left_out; /* candidates that would exceed the time: "tabm (about 5:20)"; or NULL */
     bool changed; /* settings were chosen by the data: open the task and the series again with them
                    */
