@@ -5,7 +5,7 @@
  * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
  * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
  * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
- * best candidate alone.
+ * best candidate alone. With folds, weights are drawn towards those of equally good candidates.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
@@ -479,12 +479,12 @@ static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
     return off * off;
 }
 
-/* The loss of sum / count. */
-static double loss_of(const selection *s, const double *sum, int count)
+/* The loss of sum / count on the rows of a fold; fold -1: on all. */
+static double loss_of(const selection *s, const double *sum, int count, int fold)
 {
     double loss = 0;
     for (int64_t row = 0; row < s->rows; row++) {
-        if (s->fold[row] < 0)
+        if (s->fold[row] < 0 || (fold >= 0 && s->fold[row] != fold))
             continue;
         for (int64_t i = 0; s->written && i < s->width; i++)
             loss += s->weight[row] * loss_at(s, sum[row * s->width + i] / count, row, i);
@@ -514,7 +514,7 @@ static int add_best(const selection *s, double *sum, double *tried, int count, d
         if (!s->scored[c].done)
             continue;
         add_candidate_to(s, tried, sum, &s->scored[c]);
-        const double loss = loss_of(s, tried, count);
+        const double loss = loss_of(s, tried, count, -1);
         if (best < 0 || loss < *least) {
             *least = loss;
             best = c;
@@ -549,6 +549,53 @@ static int select_weights(const selection *s, et_error *error)
             s->share[c] = (double)added[c] / round;
     }
     et_free(sum);
+    return ET_OK;
+}
+
+/* The mean loss of a candidate over folds, and its standard error. zeros, tried: as sums. */
+static double loss_over_folds(const selection *s, int which, const double *zeros, double *tried,
+                              double *error_of_mean)
+{
+    double sum = 0, squares = 0;
+    add_candidate_to(s, tried, zeros, &s->scored[which]);
+    for (int fold = 0; fold < s->folds; fold++) {
+        double rows = 0;
+        for (int64_t row = 0; row < s->rows; row++)
+            rows += s->fold[row] == fold ? s->weight[row] : 0;
+        const double loss = rows > 0 ? loss_of(s, tried, 1, fold) / rows : 0;
+        sum += loss;
+        squares += loss * loss;
+    }
+    const double mean = sum / s->folds;
+    *error_of_mean = sqrt(fmax(squares / s->folds - mean * mean, 0) / (s->folds - 1));
+    return mean;
+}
+
+/* On folds of a small table, chosen weights follow the few rows too closely. So half of each weight
+ * is that of the plain mean of all candidates that are as good as the best: their loss is within
+ * its standard error. */
+static int share_with_equals(selection *s, et_error *error)
+{
+    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+    double *zeros = et_alloc_zero(2 * cells, sizeof *zeros);
+    double loss[ET_CANDIDATES_MAX], range[ET_CANDIDATES_MAX], limit = INFINITY, least = INFINITY;
+    int equals = 0;
+    if (!zeros)
+        return et_alloc_failed(error, 2 * cells * sizeof *zeros, "weights of candidates");
+    for (int c = 0; c < s->run.count; c++) {
+        loss[c] = INFINITY;
+        if (s->scored[c].done)
+            loss[c] = loss_over_folds(s, c, zeros, zeros + cells, &range[c]);
+        if (loss[c] < least) {
+            least = loss[c];
+            limit = loss[c] + range[c];
+        }
+    }
+    for (int c = 0; c < s->run.count; c++)
+        equals += loss[c] <= limit;
+    for (int c = 0; c < s->run.count && equals; c++)
+        s->share[c] = (s->share[c] + (loss[c] <= limit ? 1.0 / equals : 0)) / 2;
+    et_free(zeros);
     return ET_OK;
 }
 
@@ -587,6 +634,8 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
 {
     selection *s = downcast(run);
     int status = select_weights(s, error);
+    if (!status && s->folds > 1)
+        status = share_with_equals(s, error);
     if (!status && !s->mean.output && !s->mean.value)
         status = open_outputs(s, &s->mean, error);
     if (status)
