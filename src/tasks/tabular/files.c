@@ -277,9 +277,9 @@ static bool may_read(const et_tabular_task *task, const char *column)
     return !other && !(o->features_path && *o->features_path);
 }
 
-/* Columns of which a model learns little in their present use: texts that look like numbers or
- * dates, numbers that look like codes, labels that look like one, columns that give the target
- * away or are there twice. For columns with given types, only the last three. */
+/* Columns of which a model learns little in their present use: texts that look like numbers,
+ * dates or durations, numbers that look like codes, labels that look like one, columns that give
+ * the target away or are there twice. For columns with given types, only the first four kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels",   "flat",      "leak",   "copy",     "comma",

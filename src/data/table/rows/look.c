@@ -31,6 +31,7 @@ static bool is_date(const char *text, size_t length)
     return year <= 1 && (!length || *text == 'T' || *text == ' ');
 }
 
+/* Hours, minutes and perhaps seconds: 36:15, 100:00:05.5. */
 static bool is_span(const char *text, size_t length)
 {
     size_t digits = et_number_digits_at(text, length), parts = 0;
