@@ -146,9 +146,9 @@ static void test_value__typed_reads(void **state)
     assert_string_equal(string, "x");
 
     assert_int_equal(et_value_read_int(root, "f", &integer, &error), ET_EFORMAT);
-    assert_string_equal(error.text, "f is a number, not an integer");
+    assert_string_equal(error.text, "f is 0.5, a number, not an integer");
     assert_int_equal(et_value_read_float(root, "s", &real, &error), ET_EFORMAT);
-    assert_string_equal(error.text, "s is text, not a number");
+    assert_string_equal(error.text, "s is \"x\", text, not a number");
     assert_int_equal(et_value_read_bool(root, "i", &boolean, &error), ET_EFORMAT);
     assert_int_equal(et_value_read_string(root, "l", &string, &error), ET_EFORMAT);
     assert_int_equal(et_value_read_int(root, "no", &integer, &error), ET_EFORMAT);

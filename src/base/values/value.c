@@ -292,8 +292,16 @@ static int wrong_kind(const et_value *value, const char *key, et_value_kind expe
     if (!value)
         return et_fail(error, ET_EFORMAT, "%s is missing; give %s", key ? key : "NULL",
                        et_value_kind_name(expected));
-    return et_fail(error, ET_EFORMAT, "%s is %s, not %s", key, et_value_kind_name(value->kind),
-                   et_value_kind_name(expected));
+    const char *kind = et_value_kind_name(value->kind), *other = et_value_kind_name(expected);
+    if (value->kind == ET_VALUE_INT)
+        return et_fail(error, ET_EFORMAT, "%s is %lld, not %s", key, (long long)value->integer,
+                       other);
+    if (value->kind == ET_VALUE_FLOAT)
+        return et_fail(error, ET_EFORMAT, "%s is %g, %s, not %s", key, value->real, kind, other);
+    if (value->kind == ET_VALUE_STRING)
+        return et_fail(error, ET_EFORMAT, "%s is \"%.60s\", %s, not %s", key, value->string, kind,
+                       other);
+    return et_fail(error, ET_EFORMAT, "%s is %s, not %s", key, kind, other);
 }
 
 /* Reads for files that programs wrote (states, manifests): the kind must be right, and 4.0 is
