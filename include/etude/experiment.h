@@ -170,6 +170,9 @@ typedef struct et_task_kind {
      * takes them from the other run, or from the model of another program, unless the user sets
      * them. Ended by NULL; NULL: none. */
     const char *const *of_weights;
+    /* Settings that name files of which a run keeps its own copy, ended by NULL; or NULL. A run
+     * that starts from another one takes the copies (inherit) instead of these files. */
+    const char *const *kept;
     const et_foreign_class *foreign;        /* NULL: --init takes no models of other programs */
     const struct et_service_class *service; /* the service for `serve` (service.h); NULL: none */
     const char *batch; /* setting of the size of a training batch, for `train --memory`:

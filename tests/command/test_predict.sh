@@ -241,7 +241,12 @@ swapped=task.schema_path=schema.yaml,task.metadata_path=swapped.json,task.featur
 says 0 'warning: weights.safetensors has another metadata than this run' "$etude" train --experiment \
     tabular/mlp --data train.csv --model-dir swapped --init weights.safetensors --steps 1 --set \
     $swapped,task.model.mlp.width=32
-says 0 'initial      weights of run/best; settings of run' "$etude" train --data train.csv --model-dir kept --init run --steps 1
+# The run's own copies: the files that it was given may be gone.
+mkdir away
+mv schema.yaml metadata.json features.yaml away
+says 0 'initial      weights of run/best; settings, schema, metadata, features of run$' "$etude" train \
+    --data train.csv --model-dir kept --init run --steps 1
+mv away/* .
 ! grep -q 'warning: .* has another .* than this run' err || fail "warned of a run's own files"
 
 # Numbers: of two targets at once, with a key.

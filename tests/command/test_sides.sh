@@ -167,6 +167,14 @@ train given --vocabs run/source_vocabulary.model run/target_vocabulary.model \
     --steps 2 >out 2>&1 || fail "--vocabs"
 cmp run/source_vocabulary.model given/source_vocabulary.model || fail "--vocabs: another"
 grep -q unknown out && fail "--vocabs: unknown tokens"
+# The run keeps copies, and the next one takes these: the files that were given may be gone.
+for side in source target; do
+    cp run/${side}_vocabulary.model $side.model
+done
+train lent --vocabs source.model target.model --steps 2 >out 2>&1 || fail "--vocabs"
+rm source.model target.model
+says 0 'vocabularies of lent$' train heir --init lent --data a.en a.el --steps 2
+cmp run/target_vocabulary.model heir/target_vocabulary.model || fail "--init: another vocabulary"
 train exchanged --vocabs run/target_vocabulary.model run/source_vocabulary.model --steps 2 >out 2>&1 ||
     fail "--vocabs, exchanged"
 for side in source target; do

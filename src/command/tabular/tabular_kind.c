@@ -304,6 +304,9 @@ static const et_command commands[] = {
     ET_COMMAND_END,
 };
 
+static const char *const kept[] = { "task.schema_path", "task.metadata_path", "task.features_path",
+                                    NULL };
+
 const et_task_kind et_tabular_kind = {
     .name = "tabular",
     .fields = &et_tabular_fields,
@@ -314,6 +317,7 @@ const et_task_kind et_tabular_kind = {
     .check = et_tabular_check,
     .check_metric = et_tabular_check_metric,
     .inherit = inherit,
+    .kept = kept,
     .reads = reads,
     .describe = describe,
     .identify = et_tabular_identify,

@@ -183,6 +183,17 @@ static int take_settings(const et_initial *initial, et_experiment *experiment,
     return status;
 }
 
+/* The files themselves may be gone: the run has its copies. */
+static int drop_kept(const et_initial *initial, et_experiment *experiment, et_arena *arena,
+                     et_error *error)
+{
+    const char *const *path = initial->settings ? experiment->kind->kept : NULL;
+    int status = ET_OK;
+    for (; path && *path && !initial->foreign && !status; path++)
+        status = assign(experiment, *path, NULL, arena, error);
+    return status;
+}
+
 int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
@@ -201,6 +212,8 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
         status = take_settings(initial, experiment, &other, arena, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
         status = assign(experiment, "task.init_pattern", NULL, arena, error);
+    if (!status)
+        status = drop_kept(initial, experiment, arena, error);
     initial->unset = !has_setting(experiment, "init_checkpoint");
     return status || initial->unset
                ? status

@@ -307,6 +307,9 @@ static const et_option options[] = {
 static const char *const of_weights[] = { "task.vocabulary.source_punctuation",
                                           "task.vocabulary.target_punctuation", NULL };
 
+static const char *const kept[] = { "task.sentencepiece_model_path", "task.vocabulary.source.path",
+                                    "task.vocabulary.target.path", NULL };
+
 const et_task_kind et_translation_kind = {
     .name = "translation",
     .fields = &et_translation_fields,
@@ -319,6 +322,7 @@ const et_task_kind et_translation_kind = {
     .adopt = adopt,
     .inherit = inherit,
     .of_weights = of_weights,
+    .kept = kept,
     .foreign = &foreign_class,
     .reads = reads,
     .describe = describe,
