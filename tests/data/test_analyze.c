@@ -537,7 +537,7 @@ static void test_analyze__errors(void **state)
         { "a,b\n1,2\n3,\xff\n", ":3: column 2: the byte 0xFF is not UTF-8", { 0 } },
         { "a\rb\r", "lines end with CR: end them with LF (tr '\\r' '\\n')", { 0 } },
         { "a\n1\n", "100000001 entries", { .entries = 100000001 } },
-        { "a\n1\n", "1 quantiles", { .quantiles = 1 } },
+        { "a\n1\n", "1 quantile: give 2", { .quantiles = 1 } },
         { "a\n1\n", "-1 threads", { .threads = -1 } },
         { "a\n1\n", "1001 classes", { .classes = 1001 } },
     };

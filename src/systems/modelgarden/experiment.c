@@ -389,16 +389,24 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     return status ? status : complete_metric(experiment, error);
 }
 
-/* A setting of several trainings together, given to one. */
+/* A setting of several trainings together, given to one. 0, its default, may come from the settings
+ * of another run or rank. */
 static int check_alone(const et_experiment *experiment, et_error *error)
 {
     const et_series *series = experiment->kind->series;
     if (!series || !series->alone || !et_fields_was_given(&experiment->said, series->alone) ||
         et_series_of(experiment))
         return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "%s: has no effect on %s, which is a single training; leave it out",
-                   series->alone, experiment->name);
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *all = et_fields_echo(experiment->table, experiment, &arena);
+    const et_value *value = all ? et_value_path(all, series->alone) : NULL;
+    int status = all ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (value && (value->kind != ET_VALUE_INT || value->integer))
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: has no effect on %s, which is a single training; leave it out",
+                         series->alone, experiment->name);
+    et_arena_release(&arena);
+    return status;
 }
 
 /* What takes two groups at once is here; what takes one is that group's. */
