@@ -187,9 +187,10 @@ static int take_settings(const et_initial *initial, et_experiment *experiment,
 static int drop_kept(const et_initial *initial, et_experiment *experiment, et_arena *arena,
                      et_error *error)
 {
-    const char *const *path = initial->settings ? experiment->kind->kept : NULL;
+    const bool has_copies = initial->settings && !initial->foreign;
+    const char *const *path = has_copies ? experiment->kind->kept : NULL;
     int status = ET_OK;
-    for (; path && *path && !initial->foreign && !status; path++)
+    for (; path && *path && !status; path++)
         status = assign(experiment, *path, NULL, arena, error);
     return status;
 }

@@ -157,20 +157,20 @@ static int small_number(et_random random)
 
 enum { NUMBERED, PRINTF, ORDERED, SHELL, ADDRESS, DIGITS, NAMED };
 
+/* Of 20 placeholders. */
+static const unsigned char shares[] = { [NUMBERED] = 5, [PRINTF] = 3, [ORDERED] = 1, [SHELL] = 1,
+                                        [ADDRESS] = 1,  [DIGITS] = 2, [NAMED] = 7 };
+
 static void make_placeholder(et_strbuf *out, et_random random)
 {
     et_strbuf name = ET_STRBUF_INIT;
     append_name(&name, random, 100);
     const char *letters = et_strbuf_text(&name);
     const int number = small_number(random);
-    static const struct {
-        unsigned char kind, share;
-    } kinds[] = { { NUMBERED, 5 }, { PRINTF, 3 }, { ORDERED, 1 }, { SHELL, 1 },
-                  { ADDRESS, 1 },  { DIGITS, 2 }, { NAMED, 7 } };
-    size_t k = 0;
-    for (uint64_t draw = et_random_below(random, 2, 20); draw >= kinds[k].share; k++)
-        draw -= kinds[k].share;
-    switch (kinds[k].kind) {
+    int kind = 0;
+    for (uint64_t draw = et_random_below(random, 2, 20); draw >= shares[kind]; kind++)
+        draw -= shares[kind];
+    switch (kind) {
     case NUMBERED:
         et_strbuf_printf(out, "{%d}", number);
         break;

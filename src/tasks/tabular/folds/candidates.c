@@ -132,8 +132,8 @@ static double seconds_of(const et_candidate_plan *s, int which)
     const bool held = !task->other[0] && s->folds < 2;
     const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
     const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
-    const double steps = candidates[which].pack && is_small(task) ? PACK_SMALL : 1;
-    return 1e-6 * candidates[which].cost * steps * learned * (double)task->table->count *
+    const double slower = candidates[which].pack && is_small(task) ? PACK_SMALL : 1;
+    return 1e-6 * candidates[which].cost * slower * learned * (double)task->table->count *
            (1 + fmax(columns, 1)) / 2;
 }
 

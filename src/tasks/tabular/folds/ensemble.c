@@ -5,7 +5,7 @@
  * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
  * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
  * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
- * best candidate alone. With folds, weights are drawn towards those of equally good candidates.
+ * best candidate alone. With folds, share_with_equals then changes the weights.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
@@ -571,9 +571,9 @@ static double loss_over_folds(const selection *s, int which, const double *zeros
     return mean;
 }
 
-/* On folds of a small table, chosen weights follow the few rows too closely. So half of each weight
- * is that of the plain mean of all candidates that are as good as the best: their loss is within
- * its standard error. */
+/* Greedy weights fit the few validation rows of a small table too closely. This moves them halfway
+ * to equal weights of the best candidates: all whose loss is at most the lowest one plus its
+ * standard error. */
 static int share_with_equals(selection *s, et_error *error)
 {
     const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);

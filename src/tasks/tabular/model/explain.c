@@ -661,8 +661,9 @@ static int64_t take_quantiles(level *levels, int64_t count, int most)
     return kept;
 }
 
-/* Keeps `most` levels of a list sorted by rows. Levels with as many rows as the last one kept are
- * equally good, so some of them are taken at equal distances: of dates, from first to last. */
+/* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last one
+ * that fits, it takes those that fit at equal distances in the list, so dates cover the whole
+ * time. */
 static int64_t take_frequent(level *levels, int64_t count, int64_t most)
 {
     int64_t first = most - 1, end = most;
