@@ -222,6 +222,8 @@ try 3 'task.held_out is 0; name validation data or folds' refused --set task.hel
 try 3 'has no effect' refused --set task.model.tabm.members=4
 says 3 '^etude: task.budget: has no effect on tabular/mlp, which is a single training; leave it out$' \
     train refused --experiment tabular/mlp --target kind --data t.csv --set task.budget=9
+says 3 '^etude: task.budget: has no effect on the folds of tabular/mlp' \
+    train refused --experiment tabular/mlp --target kind --data t.csv --folds 3 --set task.budget=9
 try 3 '^etude: task.validation_data.limit: has no effect on rows that are held out' refused \
     --set task.validation_data.limit=9
 says 3 "^etude: tune $one" tune tabular/auto refused --data t.csv \

@@ -245,6 +245,8 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
     int status =
         kept ? ET_OK
              : et_tabular_model_fit(params, &o->model, task->encoder, task->training, error);
+    if (!status && !begun)
+        status = et_tabular_model_begin(params, &o->model, task->encoder, error);
     if (!status && et_tabular_is_pack(o))
         status = et_pack_begin(params, &o->model.pack, task->has_rates, error);
     return status ? status : fit_target(task, params, kept, error);

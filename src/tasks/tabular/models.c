@@ -189,3 +189,11 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                                                        &model->ignored_features, samples, error)
                               : status;
 }
+
+int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
+                           const et_encoder *encoder, et_error *error)
+{
+    return model->type == ET_TABULAR_TABM ? et_tabular_tabm_begin(params, &model->tabm, encoder,
+                                                                  &model->ignored_features, error)
+                                          : ET_OK;
+}

@@ -11,6 +11,10 @@
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
                                 const et_encoder *encoder, int64_t outputs);
 
+/* Changes the initial values of a store to those that a model begins with. */
+int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
+                           const et_encoder *encoder, et_error *error);
+
 /* Fits the parts of a model that come from the training rows before the first step (bins of its
  * columns), in a store with its initial values. */
 int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
@@ -30,6 +34,8 @@ et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *mod
 /* tabm.c: [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
 et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
                                const et_tabular_inputs *inputs, int64_t outputs);
+int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
+                          const et_encoder *encoder, const et_strings *ignored, et_error *error);
 et_node *et_tabular_repeat(et_node *x, int64_t count);
 
 #endif

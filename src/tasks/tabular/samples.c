@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/numbers/philox.h"
 
 #define CHUNK 256
@@ -72,6 +73,99 @@ int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *whi
     if (status)
         et_samples_close(all);
     return status;
+}
+
+/* ---- orders of members ---- */
+
+typedef struct ordered {
+    et_samples samples;
+    et_samples *inner; /* owned */
+    int64_t members;
+    uint64_t seed;
+    int64_t pass;            /* that the orders are of; -1: of none */
+    et_random_order order[]; /* [members] */
+} ordered;
+
+static void draw_orders(ordered *self, int64_t pass)
+{
+    et_random random = { .seed = self->seed, .site = et_random_site("members/order") };
+    if (self->pass == pass)
+        return;
+    for (int64_t i = 0; i < self->members; i++) {
+        random.step = (uint64_t)(pass * self->members + i);
+        self->order[i] = et_random_order_of(random, (uint32_t)self->inner->count);
+    }
+    self->pass = pass;
+}
+
+static int ordered_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    ordered *self = (ordered *)samples;
+    uint32_t which[CHUNK];
+    int status = ET_OK;
+    draw_orders(self, pick.epoch);
+    for (int64_t done = 0, count; !status && done < pick.count; done += count) {
+        count = pick.count - done < CHUNK ? pick.count - done : CHUNK;
+        for (int64_t i = 0; i < count; i++) {
+            const uint32_t j = pick.which[done + i], members = (uint32_t)self->members;
+            which[i] = et_random_order_at(&self->order[j % members], j / members);
+        }
+        status = self->inner->class->fill(self->inner, (et_pick){ which, count, pick.epoch }, batch,
+                                          error);
+    }
+    return status;
+}
+
+/* Of the pass that was read last. */
+static void ordered_describe(const et_samples *samples, uint32_t which, int kind, char *text,
+                             size_t size)
+{
+    const ordered *self = (const ordered *)samples;
+    const uint32_t members = (uint32_t)self->members;
+    et_assert(self->pass >= 0);
+    self->inner->class->describe(self->inner,
+                                 et_random_order_at(&self->order[which % members], which / members),
+                                 kind, text, size);
+}
+
+static void ordered_close(et_samples *samples)
+{
+    et_samples_close(((ordered *)samples)->inner);
+    et_free(samples);
+}
+
+static const et_samples_class ordered_class = {
+    .name = "an order for each member",
+    .fill = ordered_fill,
+    .describe = ordered_describe,
+    .close = ordered_close,
+};
+
+int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t members,
+                                 uint64_t seed, et_error *error)
+{
+    const int64_t count = samples->count * members;
+    const uint64_t facts[] = { samples->fingerprint, (uint64_t)members, seed };
+    et_assert(samples->layout.kinds == 1 && members >= 1);
+    if (count > UINT32_MAX)
+        return et_fail(error, ET_EDATA,
+                       "%lld rows for each of %lld networks: set "
+                       "task.model.tabm.shared_batches=true, or use fewer than 2^32 in all",
+                       (long long)samples->count, (long long)members);
+    const size_t size = sizeof(ordered) + (size_t)members * sizeof(et_random_order);
+    ordered *self = et_alloc_zero(1, size);
+    if (!self)
+        return et_alloc_failed(error, size, "an order of rows");
+    self->samples = *samples;
+    self->samples.class = &ordered_class;
+    self->samples.count = self->samples.total[0] = count;
+    self->samples.fingerprint = et_checksum(facts, sizeof facts);
+    self->inner = samples;
+    self->members = members;
+    self->seed = seed;
+    self->pass = -1;
+    *out = &self->samples;
+    return ET_OK;
 }
 
 /* ---- reading ---- */

@@ -7,6 +7,12 @@
 /* The same samples, which stay their owner's and outlive these. */
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 
+/* For each of so many members all samples, in an order of its own that is drawn by the seed and the
+ * pass: sample j is for member j % members. Owns samples once it has succeeded. ET_EDATA: too many
+ * for one pass. */
+int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t members,
+                                 uint64_t seed, et_error *error);
+
 /* So of the rows that are listed, which is copied. */
 int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
                       et_error *error);

@@ -5,11 +5,14 @@
  *   y_i = s_i (W (r_i x_i)) + b_i
  *
  * and its own matrix of logits. With `mini`, a member has only its own first r_i and logits. The
- * first r_i is standard normal, the others and s_i are ones: members differ from the first layer
- * on.
+ * first r_i is standard normal, one number for all that a column became, the others and s_i are
+ * ones: members differ from the first layer on.
  *
  * The same memory is read in two shapes: [rows, k width], members side by side, for scales, biases
- * and logits; [rows k, width], members as rows, for products. */
+ * and logits; [rows k, width], members as rows, for products.
+ *
+ * All members predict the same rows. In training each can have rows of its own (shared_batches):
+ * then row j of a batch is for member j % k, and so it is of the logits. */
 #include "tasks/tabular/models.h"
 
 #include <math.h>
@@ -17,6 +20,7 @@
 #include <etude/layers.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 
@@ -99,12 +103,12 @@ static et_node *scale_of(et_scope *scope, const char *name, int64_t width, membe
     return et_param(scope, name, et_shape_1(m.count * width), ones);
 }
 
-/* Returns y of all members side by side. first: the scales of the first layer, whose x [rows,
- * inputs] is shared by all members; NULL: x has all members side by side. */
-static et_node *layer(et_scope *scope, et_node *x, et_node *first, const et_tabular_tabm *model,
-                      members m)
+/* Returns y of all members side by side. shared: x [rows, inputs] is that of all members. first:
+ * the scales of the first layer; NULL: it is another one. */
+static et_node *layer(et_scope *scope, et_node *x, bool shared, et_node *first,
+                      const et_tabular_tabm *model, members m)
 {
-    const int64_t inputs = width_of(x) / (first ? 1 : m.count), width = model->width;
+    const int64_t inputs = width_of(x) / (shared ? 1 : m.count), width = model->width;
     factors f = { .input_scale = first };
     if (!model->mini && !first)
         f.input_scale = scale_of(scope, "input_scale", inputs, m);
@@ -113,8 +117,8 @@ static et_node *layer(et_scope *scope, et_node *x, et_node *first, const et_tabu
         f.output_scale = scale_of(scope, "output_scale", width, m);
     et_node *bias =
         et_param(scope, "bias", et_shape_1(model->mini ? width : m.count * width), uniform(inputs));
-    et_node *y = scales_weights(scope, &f, m) ? product_of_copies(x, &f, first, m)
-                                              : product_of_rows(x, &f, first, m);
+    et_node *y = scales_weights(scope, &f, m) ? product_of_copies(x, &f, shared, m)
+                                              : product_of_rows(x, &f, shared, m);
     return model->mini ? side_by_side(et_bias(below(y, m), bias), m) : et_bias(y, bias);
 }
 
@@ -168,16 +172,39 @@ et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
                                const et_tabular_inputs *inputs, int64_t outputs)
 {
     static const et_init normal = { ET_INIT_NORMAL, 1 };
-    const members m = { inputs->rows, model->members };
+    const bool shared = model->shared_batches || !et_scope_training(scope);
+    const members m = { shared ? inputs->rows : inputs->rows / model->members, model->members };
+    if (m.rows * (shared ? 1 : m.count) != inputs->rows)
+        return et_graph_poison(et_scope_graph(scope),
+                               "a batch of %lld rows is not the same number for each of %lld "
+                               "networks; set task.model.tabm.shared_batches=true, or the batch "
+                               "size to a multiple",
+                               (long long)inputs->rows, (long long)m.count);
     et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &model->columns);
     et_node *first =
         et_param(et_in(scope, "input"), "scale", et_shape_1(m.count * width_of(x)), normal);
+    x = shared ? x : side_by_side(x, m);
     if (!model->num_layers)
-        x = et_mul(et_tabular_repeat(x, m.count), first);
+        x = et_mul(shared ? et_tabular_repeat(x, m.count) : x, first);
     for (int i = 0; i < model->num_layers; i++, first = NULL) {
         et_scope *at = et_at(scope, "layer", i);
-        x = et_activate(layer(at, x, first, model, m), (et_activation)model->activation);
+        x = et_activate(layer(at, x, shared && !i, first, model, m),
+                        (et_activation)model->activation);
         x = et_dropout(at, x, (float)model->dropout);
     }
-    return logits(et_in(scope, "logits"), x, outputs, m);
+    et_node *z = logits(et_in(scope, "logits"), x, outputs, m);
+    return shared ? z : below(z, m);
+}
+
+int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
+                          const et_encoder *encoder, const et_strings *ignored, et_error *error)
+{
+    const int scale = et_params_find(params, "input/scale");
+    et_assert(scale >= 0);
+    et_params_begin_change(params);
+    int status = et_tabular_join_factors(et_params_values(params) + et_params_offset(params, scale),
+                                         et_params_shape(params, scale).size[0], model->members,
+                                         &model->columns, encoder, ignored, error);
+    et_params_changed(params, true);
+    return status;
 }

@@ -79,7 +79,8 @@ const et_experiment_row et_tabular_experiments[] = {
           "features: {numeric: robust}",
           REALMLP ", " PASSES("256", "0")) },
     { "tabular/tabm", "32 networks that share 2 layers of 128 (Gorishniy et al. 2025)",
-      EXPERIMENT("model: {type: tabm, tabm: {columns: {bins: 16}}}",
+      EXPERIMENT("model: {type: tabm, tabm: {columns: {bins: 16}, "
+                 "shared_batches: false}}",
                  ADAMW("2e-3", "3e-4", "") ", " PASSES("100", "16")) },
     { "tabular/pack",
       "64 networks with different settings, an ensemble of the best (Gorishniy et al. 2026)",

@@ -319,6 +319,86 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     return y;
 }
 
+/* ---- the columns of a row ---- */
+
+/* Factors on a row, whose columns come one after another. */
+typedef struct row_factors {
+    int64_t *first; /* [columns]: index of a column's first factor; -1: none yet */
+    float *factor;
+    int64_t count;
+} row_factors;
+
+static void put(row_factors *row, int64_t column, int64_t width)
+{
+    if (width && row->first[column] < 0)
+        row->first[column] = row->count;
+    for (int64_t i = 0; i < width; i++)
+        row->factor[row->count++] = row->factor[row->first[column]];
+}
+
+static void put_numbers(row_factors *row, int64_t numbers, int64_t width)
+{
+    for (int64_t k = 0; k < numbers; k++)
+        put(row, k, width);
+}
+
+static void put_ids(row_factors *row, int64_t numbers, const et_tabular_inputs *inputs,
+                    const et_tabular_columns *how)
+{
+    const int64_t most = how->one_hot_levels ? how->one_hot_levels + OTHER_IDS : 0;
+    for (int c = 0; c < inputs->id_count; c++)
+        if (inputs->columns[c].rows <= most)
+            put(row, numbers + c, inputs->columns[c].rows);
+    for (int c = 0; c < inputs->id_count; c++)
+        if (inputs->columns[c].rows > most)
+            put(row, numbers + c, width_of(how, inputs->columns[c].rows));
+}
+
+/* In the order of et_tabular_flatten. */
+static void put_row(row_factors *row, const et_tabular_inputs *inputs,
+                    const et_tabular_columns *how)
+{
+    const int64_t numbers = inputs->number_count;
+    const bool cosine = how->numbers == ET_TABULAR_NUMBERS_COSINE;
+    put_numbers(row, numbers, 1);
+    put_numbers(row, numbers, bins_of(how, numbers));
+    if (how->numbers == ET_TABULAR_NUMBERS_PERIODIC)
+        put_numbers(row, numbers, how->periodic_width - 1);
+    put_numbers(row, numbers, cosine ? how->frequencies : 0);
+    put_ids(row, numbers, inputs, how);
+    for (int k = 0; k < inputs->text_count; k++)
+        put(row, numbers + inputs->id_count + k, TEXT_WIDTH);
+}
+
+int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
+                            const et_tabular_columns *columns, const et_encoder *encoder,
+                            const et_strings *ignored, et_error *error)
+{
+    et_tabular_inputs inputs = {
+        .number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
+        .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored),
+        .text_count = et_tabular_words_count(encoder),
+    };
+    const size_t all =
+        (size_t)inputs.number_count + (size_t)inputs.id_count + (size_t)inputs.text_count + 1;
+    row_factors row = { .first = et_alloc(all, sizeof *row.first) };
+    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
+    int status = row.first && inputs.columns ? ET_OK : et_alloc_failed(error, all, "columns");
+    if (!status)
+        list_columns(&inputs, encoder, ignored);
+    for (int64_t i = 0; !status && i < count; i++) {
+        for (size_t k = 0; k < all; k++)
+            row.first[k] = -1;
+        row.factor = factors + i * (size / count);
+        row.count = 0;
+        put_row(&row, &inputs, columns);
+        et_assert(row.count * count == size);
+    }
+    et_free(row.first);
+    et_free(inputs.columns);
+    return status;
+}
+
 /* ---- bins ---- */
 
 static int by_value(const void *left, const void *right)

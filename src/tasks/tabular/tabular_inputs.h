@@ -34,6 +34,12 @@ void et_tabular_inputs_release(et_tabular_inputs *inputs);
 et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
                             const et_tabular_columns *columns);
 
+/* Factors on et_tabular_flatten's rows, side by side for `count` members: gives each member one
+ * factor for all numbers that a column became, the first of them. */
+int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
+                            const et_tabular_columns *columns, const et_encoder *encoder,
+                            const et_strings *ignored, et_error *error);
+
 /* Fits the variables that et_tabular_flatten has declared in a scope to the training rows. Does
  * nothing if it has none. */
 int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,

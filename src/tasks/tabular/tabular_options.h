@@ -75,8 +75,9 @@ typedef struct et_tabular_realmlp {
 typedef struct et_tabular_tabm {
     et_tabular_columns columns;
     int64_t members, num_layers, width;
-    bool mini;      /* members have own scales of the inputs only */
-    int activation; /* an et_activation */
+    bool mini;           /* members have own scales of the inputs only */
+    bool shared_batches; /* members learn from the same rows in a step */
+    int activation;      /* an et_activation */
     double dropout;
 } et_tabular_tabm;
 
@@ -244,6 +245,12 @@ et_transform et_tabular_also(const et_tabular_options *options);
 static inline bool et_tabular_has_other(const et_tabular_options *options)
 {
     return options->validation_data.input_path.count || options->validation_data.sets.count;
+}
+
+/* Whether members of the model learn from rows of their own. */
+static inline bool et_tabular_own_batches(const et_tabular_options *options)
+{
+    return options->model.type == ET_TABULAR_TABM && !options->model.tabm.shared_batches;
 }
 
 /* Whether the model is a pack, not the mean of several packs. */

@@ -552,6 +552,18 @@ static int64_t most_scored(const et_tabular_task *task)
     return most;
 }
 
+/* A row for each member instead of each row. */
+static int order_for_members(const et_tabular_task *task, et_samples **own,
+                             et_batches_options *options, et_error *error)
+{
+    const int64_t members = task->options.model.tabm.members;
+    int status = et_tabular_order_for_members(own, *own, members, options->seed, error);
+    options->capacity[0] *= members;
+    options->pool = options->capacity[0];
+    options->shuffle = false; /* the orders are drawn already */
+    return status;
+}
+
 /* rows are borrowed. count: the number of rows that determines the batch size. */
 static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
                         et_samples *rows, int64_t count, const et_input_context *part,
@@ -585,6 +597,8 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
         return status;
     if (pipelines > 1)
         status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
+    if (!status && training && et_tabular_own_batches(&task->options))
+        status = order_for_members(task, &own, &options, error);
     if (!status)
         status = et_batches_open(out, own, &options, error);
     if (status)

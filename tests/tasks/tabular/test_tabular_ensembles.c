@@ -99,6 +99,7 @@ static void test_ensembles__tabm(void **state)
                                 .num_layers = 2,
                                 .width = WIDTH,
                                 .mini = mini,
+                                .shared_batches = true,
                                 .activation = ET_ACTIVATION_RELU,
                                 .dropout = 0.1 };
         m->columns.bins = BINS_OF_TABM;
@@ -136,23 +137,38 @@ static void test_ensembles__tabm(void **state)
     }
 }
 
-/* A training pass next to one of inference, over the same weights. */
-static et_pass *open_training(fixture *f, int64_t width, bool mini, int64_t layers)
+/* All rows for each member, in an order of its own. */
+static et_source *open_orders(fixture *f, et_batch **batch)
+{
+    const et_batches_options options = { .capacity = { MEMBERS * ROWS } };
+    et_samples *samples;
+    et_source *source;
+    assert_ok(et_tabular_borrow(&samples, f->samples, error));
+    assert_ok(et_tabular_order_for_members(&samples, samples, MEMBERS, 5, error));
+    assert_ok(et_batches_open(&source, samples, &options, error));
+    assert_ok(et_batch_new(batch, &source->layout, error));
+    assert_ok(et_source_next(source, *batch, error));
+    return source;
+}
+
+/* A training pass of batches next to one of inference, over the same weights. */
+static et_pass *open_training(fixture *f, const et_batch *batch, int64_t width, bool mini,
+                              int64_t layers)
 {
     const et_pass_options options = { .training = true };
     et_pass *training;
-    open_model(f, ET_TABULAR_TABM);
     et_tabular_tabm *m = &f->options.model.tabm;
     *m = (et_tabular_tabm){ .columns = m->columns,
                             .members = MEMBERS,
                             .num_layers = layers,
                             .width = width,
                             .mini = mini,
+                            .shared_batches = batch == f->batch,
                             .activation = ET_ACTIVATION_TANH };
     m->columns.bins = BINS_OF_TABM;
     assert_ok(et_device_open(&f->device, error));
     assert_ok(et_params_new(&f->params, error));
-    assert_ok(et_pass_open(&training, f->device, f->params, &f->source->layout, build_with_loss, f,
+    assert_ok(et_pass_open(&training, f->device, f->params, batch->layout, build_with_loss, f,
                            &options, error));
     assert_ok(et_pass_open(&f->pass, f->device, f->params, &f->source->layout, build_with_loss, f,
                            NULL, error));
@@ -177,14 +193,15 @@ static double loss_beside(fixture *f, int param, float times)
     return et_pass_loss(f->pass);
 }
 
-static void check_direction(fixture *f, int param)
+/* times: the gradient is that of so many times the loss. */
+static void check_direction(fixture *f, int param, double times)
 {
     const float step = 1e-2f, *gradient = et_params_gradients(f->params);
     const int64_t size = et_shape_count(et_params_shape(f->params, param));
     double derivative = 0;
     for (int64_t i = 0; i < size; i++)
         derivative +=
-            (double)gradient[et_params_offset(f->params, param) + i] * sin(1.0 + (double)i);
+            (double)gradient[et_params_offset(f->params, param) + i] / times * sin(1.0 + (double)i);
     double numeric =
         (loss_beside(f, param, step) - loss_beside(f, param, -step)) / (2 * (double)step);
     if (!(fabs(numeric - derivative) < 5e-3 + 1e-2 * fabs(numeric)))
@@ -201,6 +218,34 @@ static bool copies_weights(const et_pass *training)
     return false;
 }
 
+/* own: rows of members are their own, which are all rows for each. */
+static void check_training(int64_t width, bool mini, int64_t layers, bool own, bool copies)
+{
+    fixture f = { .encoder = NULL };
+    et_batch *batch = NULL;
+    open_model(&f, ET_TABULAR_TABM);
+    et_source *orders = own ? open_orders(&f, &batch) : NULL;
+    const double times = own ? MEMBERS : 1;
+    et_pass *training = open_training(&f, own ? batch : f.batch, width, mini, layers);
+    assert_ok(et_pass_run(training, own ? batch : f.batch, 1, 0, error));
+    assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
+    assert_true(fabs(et_pass_loss(training) / times - et_pass_loss(f.pass)) < 1e-4);
+    if (copies_weights(training) != copies)
+        fail_msg("width %lld, mini %d, own %d", (long long)width, mini, own);
+    assert_false(copies_weights(f.pass));
+    int checked = 0;
+    for (int i = 0; i < et_params_count(f.params); i++)
+        if (et_params_is_trained(f.params, i)) {
+            check_direction(&f, i, times);
+            checked++;
+        }
+    assert_true(checked >= 6);
+    et_pass_close(training);
+    et_source_close(orders);
+    et_batch_free(batch);
+    close_model(&f);
+}
+
 /* Training computes the same as prediction, whether scales are applied to copies of the weights,
  * as in narrow layers, or to rows, and derivatives are those of it. */
 static void test_ensembles__tabm_in_training(void **state)
@@ -214,25 +259,45 @@ static void test_ensembles__tabm_in_training(void **state)
                   { 40, 2, false, false },
                   { 40, 2, true, false },
                   { WIDTH, 0, false, false } };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        fixture f = { .encoder = NULL };
-        et_pass *training = open_training(&f, cases[c].width, cases[c].mini, cases[c].layers);
-        assert_ok(et_pass_run(training, f.batch, 1, 0, error));
-        assert_ok(et_pass_run(f.pass, f.batch, 1, 0, error));
-        assert_true(fabs(et_pass_loss(training) - et_pass_loss(f.pass)) < 1e-4);
-        if (copies_weights(training) != cases[c].copies)
-            fail_msg("width %lld, mini %d", (long long)cases[c].width, cases[c].mini);
-        assert_false(copies_weights(f.pass));
-        int checked = 0;
-        for (int i = 0; i < et_params_count(f.params); i++)
-            if (et_params_is_trained(f.params, i)) {
-                check_direction(&f, i);
-                checked++;
-            }
-        assert_true(checked >= 6);
-        et_pass_close(training);
-        close_model(&f);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int own = 0; own < 2; own++)
+            check_training(cases[c].width, cases[c].mini, cases[c].layers, own, cases[c].copies);
+}
+
+/* The first scales of a member are one number for all that a column became: in order three
+ * numbers, their bins, and the embeddings of two columns. */
+static void test_ensembles__tabm_begins(void **state)
+{
+    (void)state;
+    fixture f = { .encoder = NULL };
+    double seen[MEMBERS * (NUMBERS + IDS)];
+    open_model(&f, ET_TABULAR_TABM);
+    et_pass_close(open_training(&f, f.batch, WIDTH, false, 1));
+    assert_ok(et_tabular_model_begin(f.params, &f.options.model, f.encoder, error));
+    const int table = (int)et_shape_count(
+        et_params_shape(f.params, et_params_find(f.params, "columns/embedding/table")));
+    const int each[IDS] = { 3, 4 }, numbers = NUMBERS * (1 + BINS_OF_TABM);
+    assert_int_equal(ids_of[0] * each[0] + ids_of[1] * each[1], table);
+    const int count = numbers + each[0] + each[1];
+    const float *scale = weights(&f, "input/scale", MEMBERS * count);
+    int columns = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        const float *of = scale + i * count;
+        for (int k = 0; k < NUMBERS; k++)
+            for (int b = 0; b < BINS_OF_TABM; b++)
+                assert_true(of[k] == of[NUMBERS + k * BINS_OF_TABM + b]);
+        for (int k = 0; k < NUMBERS; k++)
+            seen[columns++] = (double)of[k];
+        for (int c = 0, at = numbers; c < IDS; at += each[c++]) {
+            for (int b = 0; b < each[c]; b++)
+                assert_true(of[at] == of[at + b]);
+            seen[columns++] = (double)of[at];
+        }
     }
+    for (int i = 0; i < columns; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(fabs(seen[i] - seen[k]) > 0);
+    close_model(&f);
 }
 
 /* ---- packs ---- */
@@ -427,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ensembles__tabm),
         cmocka_unit_test(test_ensembles__tabm_in_training),
+        cmocka_unit_test(test_ensembles__tabm_begins),
         cmocka_unit_test(test_ensembles__pack),
         cmocka_unit_test(test_ensembles__pack_in_bfloat16),
         cmocka_unit_test(test_ensembles__pack_members_are_independent),

@@ -156,6 +156,54 @@ static void test_samples__borrowed(void **state)
     et_samples_close(samples);
 }
 
+/* Each member gets each row once in a pass, in an order of its own, and in another one in the next
+ * pass; the same after a seek. */
+static void test_samples__orders_of_members(void **state)
+{
+    (void)state;
+    enum { MEMBERS = 3, FEW = 100, SHARE = 40 };
+    static int32_t number[FEW], order[2 * MEMBERS][FEW];
+    int filled[2 * MEMBERS] = { 0 };
+    const et_batches_options options = { .capacity = { MEMBERS * SHARE }, .repeat = true };
+    const et_array array = { "n", ET_I32, number, et_shape_scalar() };
+    et_samples *samples;
+    et_source *source;
+    et_batch *batch;
+    et_position position = { .count = 0 };
+    for (int i = 0; i < FEW; i++)
+        number[i] = i;
+    assert_ok(et_arrays_open(&samples, &array, 1, FEW, error));
+    assert_ok(et_tabular_order_for_members(&samples, samples, MEMBERS, 4, error));
+    assert_ok(et_batches_open(&source, samples, &options, error));
+    assert_ok(et_batch_new(&batch, &source->layout, error));
+    for (int b = 0; b < 6; b++) {
+        if (b == 4)
+            et_source_position(source, &position);
+        assert_ok(et_source_next(source, batch, error));
+        assert_int_equal(batch->filled[0], MEMBERS * (b % 3 == 2 ? FEW - 2 * SHARE : SHARE));
+        for (int i = 0; i < batch->filled[0]; i++) {
+            const int of = b / 3 * MEMBERS + i % MEMBERS;
+            order[of][filled[of]++] = ((const int32_t *)batch->data[0])[i];
+        }
+    }
+    for (int i = 0; i < 2 * MEMBERS; i++) {
+        bool taken[FEW] = { false };
+        for (int k = 0; k < FEW; k++) {
+            assert_false(taken[order[i][k]]);
+            taken[order[i][k]] = true;
+        }
+        for (int k = 0; k < i; k++)
+            assert_memory_not_equal(order[i], order[k], sizeof order[i]);
+    }
+    assert_ok(et_source_seek(source, &position, error));
+    assert_ok(et_source_next(source, batch, error));
+    for (int i = 0; i < batch->filled[0]; i++)
+        assert_int_equal(((const int32_t *)batch->data[0])[i],
+                         order[MEMBERS + i % MEMBERS][SHARE + i / MEMBERS]);
+    et_batch_free(batch);
+    et_source_close(source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_samples__held_out_of_rare_classes),
         cmocka_unit_test(test_samples__read),
         cmocka_unit_test(test_samples__borrowed),
+        cmocka_unit_test(test_samples__orders_of_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

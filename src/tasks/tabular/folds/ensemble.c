@@ -200,6 +200,11 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->run.changed = et_candidates_take_folds(s->task, opening->experiment);
     options->ensemble.count = 0; /* left by a start that was killed before the model was written */
     int status = check_rows(s->task, opening->experiment, error);
+    if (!status && !s->is_auto && options->budget)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.budget: has no effect on the folds of %s, which are all trained; "
+                         "leave it out, or use tabular/auto",
+                         opening->experiment);
     if (!status && s->run.changed)
         options->n_splits = ET_AUTO_FOLDS;
     else if (!status)
