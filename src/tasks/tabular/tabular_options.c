@@ -638,6 +638,17 @@ static int check_pack(const et_tabular_options *o, et_error *error)
                          "validation chooses the ensemble of a pack; set one of them");
 }
 
+/* A step of one row for each network would clip and count the rows of all as one. */
+static int check_privacy(const et_tabular_options *o, et_error *error)
+{
+    if (!o->differential_privacy_config.per_example || !et_tabular_own_batches(o))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "task.differential_privacy_config.per_example: a step must read one row, but "
+                   "with task.model.tabm.shared_batches=false it reads one for each network; set "
+                   "that to true");
+}
+
 static int check_targets(const et_tabular_options *o, et_error *error)
 {
     const et_strings *target = &o->target;
@@ -698,6 +709,8 @@ int et_tabular_check(const void *settings, et_error *error)
                          "--target price (`etude data analyze FILE` lists the columns)");
     if (!status && o->model.type == ET_TABULAR_PACK)
         status = check_pack(o, error);
+    if (!status)
+        status = check_privacy(o, error);
     if (!status)
         status = check_character("delimiter", o->delimiter, error);
     return status ? status : check_character("comment", o->comment, error);

@@ -495,6 +495,10 @@ static void test_tabular_task__refuses(void **state)
         { BEGIN "--data t.csv --target price --set task.label_smoothing=0.1", 3,
           "task.label_smoothing: the target price is a number" },
         { BEGIN "--data t.csv --target level --set task.delimiter=;;", 3, "more than one" },
+        { "train --experiment tabular/tabm --model-dir wrong --data t.csv --target level "
+          "--batch-size 1 "
+          "--set task.differential_privacy_config.per_example=true",
+          3, "with task.model.tabm.shared_batches=false it reads one for each network" },
         { BEGIN "--data t.csv --target level --set task.model.type=ft_transformer "
                 "--set task.model.ft_transformer.num_attention_heads=7",
           3, "7 heads do not divide the width, 192" },
