@@ -40,6 +40,7 @@ static const struct {
     const char *defaults;       /* settings in YAML, as the next ones; NULL: none */
     const char *trainer, *task; /* settings below trainer and task */
     const char *small, *large;  /* settings below task, for a small table and for others */
+    const char *private;        /* settings below task, for the privacy of each example */
     const char *classes;        /* settings below task, for classes */
     bool always;                /* trained for any budget */
     bool pack;                  /* not for targets that a pack does not learn */
@@ -70,7 +71,8 @@ static const struct {
       .most = 250,
       .least = 32,
       .share = 1,
-      .ignores = "X_robust" },
+      .ignores = "X_robust",
+      .private = "model: {tabm: {shared_batches: true}}, " },
 };
 
 /* The duration of a pack's row in batches for a small table, as a multiple of that in others. */
@@ -187,16 +189,18 @@ static const char *defaults_of(const et_candidate_plan *s, int which)
 {
     const et_tabular_task *task = s->task;
     const bool small = is_small(task), classes = !task->target.values;
+    const bool private = task->options.differential_privacy_config.per_example;
     char epochs[40] = "";
     if (!s->is_auto || which < 0)
         return NULL;
     if (candidates[which].most)
         snprintf(epochs, sizeof epochs, "train_steps: %dep, ", epochs_of(s, which));
     return et_arena_printf(
-        s->arena, "{%strainer: {%s%s%s}, task: {%s%s%s%s}}", some(candidates[which].defaults, true),
-        epochs, some(candidates[which].trainer, true), some(SELDOM, small),
-        some(candidates[which].task, true), some(candidates[which].small, small),
-        some(candidates[which].large, !small), some(candidates[which].classes, classes));
+        s->arena, "{%strainer: {%s%s%s}, task: {%s%s%s%s%s}}",
+        some(candidates[which].defaults, true), epochs, some(candidates[which].trainer, true),
+        some(SELDOM, small), some(candidates[which].task, true),
+        some(candidates[which].small, small), some(candidates[which].large, !small),
+        some(candidates[which].private, private), some(candidates[which].classes, classes));
 }
 
 /* Settings of one training; NULL: none. */
