@@ -8,7 +8,8 @@
  *
  * A settings file may name its experiment with the key `experiment`, next to the three groups.
  * params.yaml does, so a run identifies itself, and --config with this file starts another run like
- * it. */
+ * it. A run has the defaults of the fields where its params.yaml lacks a setting: it is older than
+ * the setting, whatever the kind's row says of new runs. */
 #include "systems/modelgarden/experiment.h"
 
 #include <stdio.h>
@@ -42,9 +43,10 @@ static const et_field groups[] = {
     ET_FIELD_END
 };
 
-/* Defaults first, so that a row need say only what differs. */
+/* Defaults first, so that a row need say only what differs. settings: of the row, or NULL. */
 static int begin(et_experiment *experiment, const et_program *program, int number,
-                 const et_experiment_row *row, et_arena *arena, et_error *error)
+                 const et_experiment_row *row, const char *settings, et_arena *arena,
+                 et_error *error)
 {
     const et_task_kind *kind = program->kinds[number];
     et_field *rows = et_arena_alloc(arena, sizeof groups);
@@ -67,7 +69,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     et_fields_defaults(table, experiment);
     if (kind->begin)
         kind->begin(kind, task);
-    int status = row->settings ? et_experiment_set(experiment, row->settings, arena, error) : ET_OK;
+    int status = settings ? et_experiment_set(experiment, settings, arena, error) : ET_OK;
     experiment->said = (et_fields_said){ .arena = arena };
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
@@ -169,15 +171,23 @@ int et_program_check(const et_program *program, et_error *error)
     return status;
 }
 
-int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
-                        et_arena *arena, et_error *error)
+/* with_row: with the settings of the experiment's row. */
+static int begin_named(et_experiment *experiment, const et_program *program, const char *name,
+                       bool with_row, et_arena *arena, et_error *error)
 {
     et_assert(program && name);
     for (int i = 0; i < program->count; i++)
         for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
             if (!strcmp(row->name, name))
-                return begin(experiment, program, i, row, arena, error);
+                return begin(experiment, program, i, row, with_row ? row->settings : NULL, arena,
+                             error);
     return unknown_name(program, name, error);
+}
+
+int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
+                        et_arena *arena, et_error *error)
+{
+    return begin_named(experiment, program, name, true, arena, error);
 }
 
 /* ---- reading ---- */
@@ -525,10 +535,10 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
     return status;
 }
 
-/* The name first, since the experiment's row is what the rest is put on top of. */
-/* dict: of the file at path. */
+/* The name first, since the rest is put on top of the experiment's defaults. dict: of the file at
+ * path. complete: it has all settings that count. */
 static int open_tree(et_experiment *experiment, const et_program *program, et_value *dict,
-                     const char *path, et_arena *arena, et_error *error)
+                     const char *path, bool complete, et_arena *arena, et_error *error)
 {
     const char *name = NULL;
     int line = 0;
@@ -540,7 +550,7 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
                          path, program->name);
     if (status)
         return status;
-    status = et_experiment_begin(experiment, program, name, arena, error);
+    status = begin_named(experiment, program, name, !complete, arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%d", path, line);
     status = read_settings(experiment, dict, path, arena, error);
@@ -557,7 +567,7 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
     if (!status)
         status = read_tree(&dict, artifact, path, arena, error);
-    return status ? status : open_tree(experiment, program, dict, path, arena, error);
+    return status ? status : open_tree(experiment, program, dict, path, true, arena, error);
 }
 
 const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path)
@@ -575,7 +585,7 @@ int et_experiment_open_text(et_experiment *experiment, const et_program *program
 {
     et_value *dict;
     int status = et_yaml_parse(&dict, arena, text, strlen(text), path, error);
-    return status ? status : open_tree(experiment, program, dict, path, arena, error);
+    return status ? status : open_tree(experiment, program, dict, path, false, arena, error);
 }
 
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,

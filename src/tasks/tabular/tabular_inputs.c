@@ -248,18 +248,26 @@ static et_node *embed(et_scope *scope, et_node *ids, et_column *columns, int cou
         columns[c].width = width_of(how, columns[c].rows);
     et_shape size = et_shape_1(et_columns_size(columns, count));
     et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.5f });
-    return et_embed_columns(ids, table, columns, count);
+    et_node *y = et_embed_columns(ids, table, columns, count);
+    if (how->embedding_shrinkage <= 0)
+        return y;
+    et_node *factor = et_variable(scope, "factor", size, (et_init){ ET_INIT_ONES, 0 });
+    return et_mul(y, et_embed_columns(ids, factor, columns, count));
 }
 
 /* In addition to its values, a column has an id for unknown and an id for missing values. */
 #define OTHER_IDS 2
+
+static bool is_one_hot(const et_tabular_columns *how, int64_t ids)
+{
+    return how->one_hot_levels && ids <= how->one_hot_levels + OTHER_IDS;
+}
 
 /* One-hot columns for fields with few values, in order, then the embeddings of the other fields. */
 static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
                            const et_tabular_columns *how)
 {
     const int count = inputs->id_count;
-    const int64_t most = how->one_hot_levels + OTHER_IDS;
     if (!how->one_hot_levels)
         return embed(et_in(scope, "embedding"), inputs->ids, inputs->columns, count, how);
     et_node **parts = et_alloc(2 * (size_t)count + 1, sizeof *parts);
@@ -274,7 +282,7 @@ static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
     for (int c = 0; c < count; c++) {
         const et_column column = inputs->columns[c];
         et_node *one = et_slice_columns(inputs->ids, c, 1);
-        if (column.rows <= most) {
+        if (is_one_hot(how, column.rows)) {
             parts[hot++] = et_one_hot(et_reshape(one, et_shape_1(inputs->rows)), column.rows);
         } else {
             embedded[others] = column;
@@ -345,12 +353,11 @@ static void put_numbers(row_factors *row, int64_t numbers, int64_t width)
 static void put_ids(row_factors *row, int64_t numbers, const et_tabular_inputs *inputs,
                     const et_tabular_columns *how)
 {
-    const int64_t most = how->one_hot_levels ? how->one_hot_levels + OTHER_IDS : 0;
     for (int c = 0; c < inputs->id_count; c++)
-        if (inputs->columns[c].rows <= most)
+        if (is_one_hot(how, inputs->columns[c].rows))
             put(row, numbers + c, inputs->columns[c].rows);
     for (int c = 0; c < inputs->id_count; c++)
-        if (inputs->columns[c].rows > most)
+        if (!is_one_hot(how, inputs->columns[c].rows))
             put(row, numbers + c, width_of(how, inputs->columns[c].rows));
 }
 
@@ -491,17 +498,17 @@ static void fit(et_params *params, int factor, int offset, float *values, int64_
 static int find(const et_params *params, const char *scope, const char *name)
 {
     char path[256];
-    snprintf(path, sizeof path, "%sbins/%s", scope, name);
+    snprintf(path, sizeof path, "%s%s", scope, name);
     return et_params_find(params, path);
 }
 
-int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
-                           const et_encoder *encoder, const et_strings *ignored,
-                           et_samples *samples, et_error *error)
+static int fit_bins(et_params *params, const char *scope, const et_tabular_columns *columns,
+                    const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
+                    et_error *error)
 {
     const int64_t numbers = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
                   bins = bins_of(columns, numbers);
-    int factor = find(params, scope, "factor"), offset = find(params, scope, "offset");
+    int factor = find(params, scope, "bins/factor"), offset = find(params, scope, "bins/offset");
     if (!bins)
         return ET_OK;
     et_assert(factor >= 0 && offset >= 0);
@@ -516,4 +523,85 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
         fit(params, factor, offset, values, numbers, rows, bins, values + numbers * rows);
     et_free(values);
     return status;
+}
+
+/* ---- factors of embeddings ---- */
+
+/* Rows of each id of each column, one column after another. */
+typedef struct id_counts {
+    const et_encoder *encoder;
+    const et_strings *ignored;
+    int64_t *rows;
+} id_counts;
+
+static void count_ids(void *payload, const et_batch *batch, int64_t first)
+{
+    const id_counts *c = payload;
+    int64_t *rows = c->rows;
+    (void)first;
+    for (int f = 0; f < et_encoder_fields(c->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(c->encoder, f);
+        const int32_t *from = batch->data[et_layout_find(batch->layout, field->name)];
+        const bool read = is_read(field, ET_ENCODED_IDS, c->ignored);
+        for (int64_t k = 0; read && k < field->width; rows += field->cardinality[k++])
+            for (int64_t i = 0; i < batch->filled[0]; i++) {
+                const int32_t id = from[i * field->width + k];
+                et_assert(id >= 0 && id < field->cardinality[k]);
+                rows[id]++;
+            }
+    }
+}
+
+/* share: of the rows that were counted. */
+static void set_factors(et_params *params, int factor, const et_tabular_inputs *inputs,
+                        const et_tabular_columns *how, const int64_t *rows, double share)
+{
+    float *to = et_params_values(params) + et_params_offset(params, factor);
+    et_params_begin_change(params);
+    for (int c = 0; c < inputs->id_count; c++) {
+        const et_column column = inputs->columns[c];
+        const int64_t width = width_of(how, column.rows);
+        const bool embedded = !is_one_hot(how, column.rows);
+        for (int64_t id = 0; id < column.rows; id++, rows++) {
+            const double count = (double)*rows / share;
+            for (int64_t i = 0; embedded && i < width; i++)
+                *to++ = (float)(count / (count + how->embedding_shrinkage));
+        }
+    }
+    et_params_changed(params, true);
+}
+
+static int fit_factors(et_params *params, const char *scope, const et_tabular_columns *columns,
+                       const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
+                       et_error *error)
+{
+    const int factor = find(params, scope, "embedding/factor");
+    et_tabular_inputs inputs = { .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored) };
+    const int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    size_t ids = 0;
+    if (factor < 0)
+        return ET_OK;
+    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
+    if (!inputs.columns)
+        return et_alloc_failed(error, (size_t)inputs.id_count, "columns");
+    list_columns(&inputs, encoder, ignored);
+    for (int c = 0; c < inputs.id_count; c++)
+        ids += (size_t)inputs.columns[c].rows;
+    id_counts counts = { encoder, ignored, et_alloc_zero(ids, sizeof *counts.rows) };
+    int status = counts.rows ? et_tabular_read(samples, rows, count_ids, &counts, error)
+                             : et_alloc_failed(error, ids * sizeof *counts.rows, "rows of values");
+    if (!status)
+        set_factors(params, factor, &inputs, columns, counts.rows,
+                    (double)rows / (double)samples->count);
+    et_free(counts.rows);
+    et_free(inputs.columns);
+    return status;
+}
+
+int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
+                           const et_encoder *encoder, const et_strings *ignored,
+                           et_samples *samples, et_error *error)
+{
+    int status = fit_bins(params, scope, columns, encoder, ignored, samples, error);
+    return status ? status : fit_factors(params, scope, columns, encoder, ignored, samples, error);
 }

@@ -46,6 +46,10 @@ static const et_field columns_fields[] = {
                  "text columns with at most this many values are one-hot, others are embedded"),
     ET_FIELD_INT(et_tabular_columns, embedding_width, 0, 0, 1024,
                  "width of a column's embeddings; 0: by the number of its values"),
+    ET_FIELD_FLOAT(
+        et_tabular_columns, embedding_shrinkage, 0, 0, 1e6,
+        "k: the embedding of a value of n training rows is multiplied by n / (n + k); 0: "
+        "no factor"),
     ET_FIELD_END
 };
 static const et_fields columns_table = { "columns", columns_fields };

@@ -25,9 +25,10 @@ typedef struct et_tabular_columns {
     int64_t bins; /* of piecewise: of each column, at most; 0: by the number of columns */
     int64_t frequencies, periodic_width; /* of periodic: of each column, the number itself is one of
                                             the width */
-    double frequency_scale;  /* of periodic, cosine: deviation of the initial frequencies */
-    int64_t embedding_width; /* of each column of ids; 0: by the number of ids */
-    int64_t one_hot_levels;  /* a column of at most as many values is one-hot; 0: none is */
+    double frequency_scale;     /* of periodic, cosine: deviation of the initial frequencies */
+    int64_t embedding_width;    /* of each column of ids; 0: by the number of ids */
+    double embedding_shrinkage; /* k: the embedding of an id of n rows has the factor n / (n + k) */
+    int64_t one_hot_levels;     /* a column of at most as many values is one-hot; 0: none is */
 } et_tabular_columns;
 
 /* An activation by the target, or one more than an et_activation. */

@@ -211,6 +211,15 @@ static inline const float *embedding(const float *table, const int width[IDS], i
 static const int usual[IDS] = { 3, 4 };
 
 /* Numbers, their encodings, embeddings; how many. */
+/* n / (n + k) of an id of n rows. */
+static inline double shrinkage(const fixture *f, double k, int c, int id)
+{
+    double n = 0;
+    for (int i = 0; i < ROWS; i++)
+        n += (c ? f->rows.t[i][0] : f->rows.s[i][0]) == id;
+    return k > 0 ? n / (n + k) : 1;
+}
+
 static inline int flatten(const fixture *f, int row, int bins, const int width[IDS], double *x)
 {
     int count = NUMBERS;
@@ -227,7 +236,8 @@ static inline int flatten(const fixture *f, int row, int bins, const int width[I
     for (int c = 0; c < IDS; c++) {
         int id = c ? f->rows.t[row][0] : f->rows.s[row][0];
         for (int i = 0; i < width[c]; i++)
-            x[count++] = (double)embedding(table, width, c, id)[i];
+            x[count++] = (double)embedding(table, width, c, id)[i] *
+                         shrinkage(f, f->options.model.mlp.columns.embedding_shrinkage, c, id);
     }
     return count;
 }

@@ -83,6 +83,7 @@ static void test_models__mlp(void **state)
     m->norm = ET_TABULAR_NORM_LAYER;
     m->columns.bins = 4;
     m->columns.embedding_width = 6;
+    m->columns.embedding_shrinkage = 2;
     run_model(&f);
     static const int width[IDS] = { 6, 6 };
     for (int row = 0; row < ROWS; row++) {
