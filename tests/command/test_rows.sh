@@ -93,7 +93,7 @@ grep -q '^done .*; the validation was still improving: train longer, for example
 # As accurate as before, but with a lower loss; and with the same loss.
 flat=trainer.validation_interval=20,trainer.best_checkpoint_eval_metric=validation_accuracy
 rate=trainer.optimizer_config.learning_rate.constant.learning_rate
-improves flat --steps 60 --set $flat,$rate=0.0000001
+improves flat --steps 60 --set $flat,$rate=1e-8
 [ "$(rows out | awk '{ print $4 }' | sort -u | wc -l)" = 1 ] || fail 'the accuracy changes'
 grep -q 'still improving' out || fail 'the loss was still falling'
 improves still --steps 60 --set $flat,$rate=1e-30

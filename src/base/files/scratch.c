@@ -12,7 +12,7 @@ int et_scratch_open(char **directory, const char *name, et_error *error)
     const char *position = getenv("TMPDIR");
     et_strbuf path = ET_STRBUF_INIT;
     et_strbuf_printf(&path, "%s/%s.XXXXXX", position && *position ? position : "/tmp", name);
-    *directory = et_strdup(et_strbuf_text(&path));
+    *directory = path.failed ? NULL : et_strdup(et_strbuf_text(&path));
     et_strbuf_release(&path);
     if (!*directory)
         return et_alloc_failed(error, 0, "a path");

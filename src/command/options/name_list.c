@@ -43,7 +43,9 @@ static int read_value(naming *n, const char *value, et_error *error)
         return et_alloc_failed(error, length, "names");
     int status = et_csv_open_text(&csv, text, length, n->option, &options, error);
     if (!status)
-        status = et_csv_next(csv, &row, error) ? ET_EUSAGE : ET_OK;
+        status = et_csv_next(csv, &row, error);
+    if (status && status != ET_ENOMEM)
+        status = ET_EUSAGE;
     if (!status && !row.count)
         status = et_fail(error, ET_EUSAGE, "%s: give a name", n->option);
     for (int i = 0; i < row.count && !status; i++)

@@ -8,8 +8,8 @@
  *
  * A settings file may name its experiment with the key `experiment`, next to the three groups.
  * params.yaml does, so a run identifies itself, and --config with this file starts another run like
- * it. A run has the defaults of the fields where its params.yaml lacks a setting: it is older than
- * the setting, whatever the kind's row says of new runs. */
+ * it. What a whole params.yaml lacks is newer than the run, which has the default of the field
+ * then, whatever the kind's row says of new runs. */
 #include "systems/modelgarden/experiment.h"
 
 #include <stdio.h>
@@ -535,10 +535,19 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
     return status;
 }
 
+/* Whether all groups are there, as in what write has written; a person writes what differs. */
+static bool is_whole(const et_value *dict)
+{
+    const et_field *group = groups;
+    while (group->kind != ET_FIELD_KIND_END && et_value_get(dict, group->name))
+        group++;
+    return group->kind == ET_FIELD_KIND_END;
+}
+
 /* The name first, since the rest is put on top of the experiment's defaults. dict: of the file at
- * path. complete: it has all settings that count. */
+ * path. */
 static int open_tree(et_experiment *experiment, const et_program *program, et_value *dict,
-                     const char *path, bool complete, et_arena *arena, et_error *error)
+                     const char *path, et_arena *arena, et_error *error)
 {
     const char *name = NULL;
     int line = 0;
@@ -550,7 +559,7 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
                          path, program->name);
     if (status)
         return status;
-    status = begin_named(experiment, program, name, !complete, arena, error);
+    status = begin_named(experiment, program, name, !is_whole(dict), arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%d", path, line);
     status = read_settings(experiment, dict, path, arena, error);
@@ -567,7 +576,7 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
     if (!status)
         status = read_tree(&dict, artifact, path, arena, error);
-    return status ? status : open_tree(experiment, program, dict, path, true, arena, error);
+    return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
 const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path)
@@ -585,7 +594,7 @@ int et_experiment_open_text(et_experiment *experiment, const et_program *program
 {
     et_value *dict;
     int status = et_yaml_parse(&dict, arena, text, strlen(text), path, error);
-    return status ? status : open_tree(experiment, program, dict, path, false, arena, error);
+    return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
