@@ -57,7 +57,7 @@ static const struct {
       .cost = 110,
       .most = 400,
       .least = 8,
-      .share = 0.3,
+      .share = 0.25,
       .ignores = "X_robust",
       .defaults = "runtime: {mixed_precision_dtype: float32}, ",
       .trainer = "optimizer_config: {optimizer: {type: adamw, adamw: {gradient_clip_norm: 0, "
