@@ -75,8 +75,9 @@ static const struct {
       .private = "model: {tabm: {shared_batches: true}}, " },
 };
 
-/* The duration of a pack's row in batches for a small table, as a multiple of that in others. */
-#define PACK_SMALL 1.8
+/* Of candidates that are many networks: the duration of a row in the small batches of a small
+ * table, as a multiple of that in others. */
+#define SMALL_BATCHES 1.8
 /* Seconds per training that do not depend on the rows: start, graph and files. */
 #define START 0.2
 /* The columns of the tables for which cost was measured. */
@@ -142,7 +143,7 @@ static double seconds_of(const et_candidate_plan *s, int which)
     const bool held = !task->other[0] && s->folds < 2;
     const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
     const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
-    const double slower = candidates[which].pack && is_small(task) ? PACK_SMALL : 1;
+    const double slower = candidates[which].most && is_small(task) ? SMALL_BATCHES : 1;
     return 1e-6 * candidates[which].cost * slower * learned * (double)task->table->count *
            (1 + fmax(columns, 1)) / 2;
 }
