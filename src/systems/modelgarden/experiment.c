@@ -8,8 +8,8 @@
  *
  * A settings file may name its experiment with the key `experiment`, next to the three groups.
  * params.yaml does, so a run identifies itself, and --config with this file starts another run like
- * it. What a whole params.yaml lacks is newer than the run, which has the default of the field
- * then, whatever the kind's row says of new runs. */
+ * it. If a complete params.yaml lacks a setting, the setting was added after the run was made. Then
+ * the run uses the field's default, because the row's value is for new runs. */
 #include "systems/modelgarden/experiment.h"
 
 #include <stdio.h>
@@ -535,7 +535,7 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
     return status;
 }
 
-/* Whether all groups are there, as in what write has written; a person writes what differs. */
+/* Whether the file has all groups. Files by et_experiment_write do; files by users rarely do. */
 static bool is_whole(const et_value *dict)
 {
     const et_field *group = groups;

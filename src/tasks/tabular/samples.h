@@ -7,9 +7,9 @@
 /* The same samples, which stay their owner's and outlive these. */
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 
-/* For each of so many members all samples, in an order of its own that is drawn by the seed and the
- * pass: sample j is for member j % members. Owns samples once it has succeeded. ET_EDATA: too many
- * for one pass. */
+/* Shuffles the samples for each member independently, by the seed and the pass. Sample j of the
+ * result, j < members * samples->count, belongs to member j % members. Owns samples after success.
+ * ET_EDATA: the result has 2^32 samples or more. */
 int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t members,
                                  uint64_t seed, et_error *error);
 

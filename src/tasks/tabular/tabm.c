@@ -11,8 +11,8 @@
  * The same memory is read in two shapes: [rows, k width], members side by side, for scales, biases
  * and logits; [rows k, width], members as rows, for products.
  *
- * All members predict the same rows. In training each can have rows of its own (shared_batches):
- * then row j of a batch is for member j % k, and so it is of the logits. */
+ * In prediction, all members read the same rows. In training without shared_batches, each member
+ * reads other rows: row j of a batch, and of the logits, belongs to member j % k. */
 #include "tasks/tabular/models.h"
 
 #include <math.h>
@@ -103,8 +103,8 @@ static et_node *scale_of(et_scope *scope, const char *name, int64_t width, membe
     return et_param(scope, name, et_shape_1(m.count * width), ones);
 }
 
-/* Returns y of all members side by side. shared: x [rows, inputs] is that of all members. first:
- * the scales of the first layer; NULL: it is another one. */
+/* Returns y, all members side by side. shared: all members read the same x [rows, inputs]; false: x
+ * has the members side by side. first: input scales of the first layer; NULL in other layers. */
 static et_node *layer(et_scope *scope, et_node *x, bool shared, et_node *first,
                       const et_tabular_tabm *model, members m)
 {

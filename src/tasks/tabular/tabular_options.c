@@ -143,8 +143,8 @@ static const et_field tabm_fields[] = {
         et_tabular_tabm, mini, false,
         "each network has its own input scales and logits, and shares all other parameters"),
     ET_FIELD_BOOL(et_tabular_tabm, shared_batches, true,
-                  "all networks learn from the same rows in a step; false: each reads the rows in "
-                  "an order of its own, and a step has batch_size rows for each"),
+                  "all networks train on the same batch; false: each network shuffles the rows "
+                  "independently, and a step reads batch_size rows for each network"),
     ET_FIELD_CHOICE(et_tabular_tabm, activation, ET_ACTIVATION_RELU, et_activation_names,
                     "activation of each layer"),
     ET_FIELD_FLOAT(et_tabular_tabm, dropout, 0.1, 0, 0.99, "dropout after each layer",

@@ -248,7 +248,7 @@ static inline bool et_tabular_has_other(const et_tabular_options *options)
     return options->validation_data.input_path.count || options->validation_data.sets.count;
 }
 
-/* Whether members of the model learn from rows of their own. */
+/* Whether each network of a TabM trains on its own batches. */
 static inline bool et_tabular_own_batches(const et_tabular_options *options)
 {
     return options->model.type == ET_TABULAR_TABM && !options->model.tabm.shared_batches;

@@ -210,7 +210,6 @@ static inline const float *embedding(const float *table, const int width[IDS], i
 /* Widths by 1.6 ids^0.56, rounded. */
 static const int usual[IDS] = { 3, 4 };
 
-/* Numbers, their encodings, embeddings; how many. */
 /* n / (n + k) of an id of n rows. */
 static inline double shrinkage(const fixture *f, double k, int c, int id)
 {
@@ -220,6 +219,7 @@ static inline double shrinkage(const fixture *f, double k, int c, int id)
     return k > 0 ? n / (n + k) : 1;
 }
 
+/* Numbers, their encodings, embeddings; how many. */
 static inline int flatten(const fixture *f, int row, int bins, const int width[IDS], double *x)
 {
     int count = NUMBERS;

@@ -137,7 +137,7 @@ static void test_ensembles__tabm(void **state)
     }
 }
 
-/* All rows for each member, in an order of its own. */
+/* A batch with all rows for each member, shuffled independently. */
 static et_source *open_orders(fixture *f, et_batch **batch)
 {
     const et_batches_options options = { .capacity = { MEMBERS * ROWS } };
@@ -193,7 +193,7 @@ static double loss_beside(fixture *f, int param, float times)
     return et_pass_loss(f->pass);
 }
 
-/* times: the gradient is that of so many times the loss. */
+/* times: factor of the training loss on the loss of f->pass. */
 static void check_direction(fixture *f, int param, double times)
 {
     const float step = 1e-2f, *gradient = et_params_gradients(f->params);
@@ -218,7 +218,7 @@ static bool copies_weights(const et_pass *training)
     return false;
 }
 
-/* own: rows of members are their own, which are all rows for each. */
+/* own: each member trains on its own batch, which has all rows. */
 static void check_training(int64_t width, bool mini, int64_t layers, bool own, bool copies)
 {
     fixture f = { .encoder = NULL };

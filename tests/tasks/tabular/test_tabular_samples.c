@@ -156,8 +156,8 @@ static void test_samples__borrowed(void **state)
     et_samples_close(samples);
 }
 
-/* Each member gets each row once in a pass, in an order of its own, and in another one in the next
- * pass; the same after a seek. */
+/* In a pass, each member gets each row once. Orders differ between members and between passes. A
+ * seek restores the order. */
 static void test_samples__orders_of_members(void **state)
 {
     (void)state;
