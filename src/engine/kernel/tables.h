@@ -11,6 +11,12 @@ extern const et_kernels et_kernels_avx2;       /* AVX2, FMA, BMI2 */
 extern const et_kernels et_kernels_avx512;     /* AVX-512 F, BW, VL, DQ; FMA, BMI2 */
 extern const et_kernels et_kernels_avx512vnni; /* the same and VNNI */
 extern const et_kernels et_kernels_avx512bf16; /* the same and BF16 */
+
+/* The kernels of et_kernels_avx512vnni that are not those of et_kernels_avx512. */
+#define KERNEL(type, name, ...)
+#define BYTES_KERNEL(type, name, ...) type et_avx512vnni_##name(__VA_ARGS__);
+#include "engine/kernel/kernels.def"
+#undef KERNEL
 #endif
 
 #endif

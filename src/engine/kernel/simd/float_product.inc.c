@@ -61,7 +61,9 @@ typedef struct product_part {
     product_walk next_a, next_b;
 } product_part;
 
-/* How a block is compiled: all of it is constant. */
+/* How a block is compiled. All members are constants, but keeps and ahead of the few blocks that
+ * fill the panel or prefetch: testing these costs little beside a unit's multiply-adds, and saves
+ * half of the compiled versions. */
 typedef struct product_kind {
     int rows, vectors;
     bool whole;  /* the last vector is a full one */
@@ -175,9 +177,10 @@ ET_INLINE void product_unit(const et_float_product *p, const product_part *at, p
     now->lower += a_step;
 }
 
-/* Most blocks neither fill a panel nor prefetch: their loop is the one to unroll. */
+/* inner: the block neither fills a panel nor prefetches, as most blocks of several rows. Their loop
+ * is the one to unroll. */
 ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
-                            const product_kind kind)
+                            const product_kind kind, const bool inner)
 {
     vf sum[V_PRODUCT_ROWS][PRODUCT_VECTORS];
     const int64_t units = units_of(p, kind.pairs), a_row = kind.packed ? 1 : p->a_row;
@@ -193,7 +196,7 @@ ET_INLINE void product_rows(const et_float_product *p, const product_part *at,
         ET_UNROLL
     for (int s = 0; s < kind.vectors; s++)
         sum[r][s] = v_set(0.0f);
-    if (kind.rows > 1 && !kind.keeps && !kind.ahead) {
+    if (inner) {
         ET_UNROLL_BY(V_PRODUCT_UNITS)
         for (int64_t l = 0; l < units; l++)
             product_unit(p, at, &now, l, sum, kind);
@@ -239,28 +242,25 @@ static bool look_ahead(product_part *at, const et_float_product *p, int64_t i, i
     return true;
 }
 
-/* keeps and ahead become constants. */
+/* Most blocks have a version without keeps and ahead. */
 ET_INLINE void rows_of_block(const et_float_product *p, const product_part *at, product_kind kind,
                              bool keeps, bool ahead)
 {
-    if (keeps && ahead)
-        kind.keeps = kind.ahead = true, product_rows(p, at, kind);
-    else if (keeps)
-        kind.keeps = true, product_rows(p, at, kind);
-    else if (ahead)
-        kind.ahead = true, product_rows(p, at, kind);
-    else
-        product_rows(p, at, kind);
+    if (!keeps && !ahead) {
+        product_rows(p, at, kind, true);
+    } else {
+        kind.keeps = keeps;
+        kind.ahead = ahead;
+        product_rows(p, at, kind, false);
+    }
 }
 
 ET_INLINE void lone_row(const et_float_product *p, const product_part *at, product_kind kind,
                         bool keeps)
 {
     kind.rows = 1;
-    if (keeps)
-        kind.keeps = true, product_rows(p, at, kind);
-    else
-        product_rows(p, at, kind);
+    kind.keeps = keeps;
+    product_rows(p, at, kind, false);
 }
 
 /* All rows of C, columns j .. j + columns. Rows that are no block come one by one. */

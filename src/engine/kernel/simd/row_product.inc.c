@@ -100,11 +100,10 @@ ET_INLINE bool is_whole(const row_block *b)
     return b->columns >= PANEL && b->y_type == ET_F32;
 }
 
-/* whole is a constant, so that all but the last panel are stored without masks. */
-ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int rows,
-                             const bool whole)
+ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int rows)
 {
     const row_finish f = finish_of(b);
+    const bool whole = is_whole(b);
     ET_UNROLL
     for (int r = 0; r < rows; r++)
         for (int s = 0; s < V_PANEL; s++)
@@ -112,8 +111,9 @@ ET_INLINE void finish_floats(const row_block *b, vf sum[][V_PANEL], const int ro
 }
 
 /* Whole sums to float32: q q_w sums times the row's unit times the column's scale. */
-ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int rows, const bool whole)
+ET_INLINE void finish_bytes(const row_block *b, vi sum[][V_PANEL], const int rows)
 {
+    const bool whole = is_whole(b);
     const vf left = v_load(b->scale), right = v_load(b->scale + V_LANES);
     const row_finish f = finish_of(b);
     ET_UNROLL
@@ -145,10 +145,7 @@ ET_INLINE void float_block(const row_block *b, const int rows)
             sum[r][1] = v_fma(value, right, sum[r][1]);
         }
     }
-    if (is_whole(b))
-        finish_floats(b, sum, rows, true);
-    else
-        finish_floats(b, sum, rows, false);
+    finish_floats(b, sum, rows);
 }
 
 /* One or two rows of few sums would leave the units of multiply-add waiting for each other: so many
@@ -176,7 +173,7 @@ ET_INLINE void float_panels(const row_block *b, const int rows, const int panels
     }
     for (int p = 0; p < panels; p++) {
         const row_block at = at_panel(b, p);
-        finish_floats(&at, sum[p], rows, false);
+        finish_floats(&at, sum[p], rows);
     }
 }
 
@@ -198,10 +195,7 @@ ET_INLINE void byte_block(const row_block *b, const int rows)
             sum[r][1] = v_dot(sum[r][1], value, right);
         }
     }
-    if (is_whole(b))
-        finish_bytes(b, sum, rows, true);
-    else
-        finish_bytes(b, sum, rows, false);
+    finish_bytes(b, sum, rows);
 }
 
 /* Makes the number of rows a constant, so that their sums are registers. A number above
