@@ -4,7 +4,7 @@
 set -eu
 source=$1 build=$2
 command -v patchelf >/dev/null || {
-    echo "SKIPPED: bundle: no patchelf (tools/setup package)"
+    echo "SKIPPED: bundle: no patchelf (tools/setup bundle)"
     exit 77
 }
 work=$(mktemp -d "$PWD/bundle.XXXXXX")

@@ -47,6 +47,16 @@ export DESTDIR
 loader 0
 unset DESTDIR
 [ ! -e "$work/called" ] || fail "ldconfig was run for a DESTDIR"
+# Everything that was installed goes again, and no file of others.
+uninstall() {
+    DESTDIR=$work/destdir "$here/../../tools/uninstall" "$build" "$work/first" >"$work/log" 2>&1
+}
+other=$work/destdir$work/first/include/etude/other.h
+touch "$other"
+uninstall || fail "uninstall: $(tail -3 "$work/log")"
+[ "$(find "$work/destdir" ! -type d)" = "$other" ] || fail "uninstall left or took a file"
+grep -q "include/etude is not empty: kept" "$work/log" || fail "the folder of $other is not named"
+if uninstall; then fail "a second uninstall finds files"; fi
 mv "$work/first" "$work/moved" # an installed tree finds itself
 prefix=$work/moved
 pc=$(find "$prefix" -name etude.pc)

@@ -74,6 +74,9 @@ grep -q 'libcmocka-dev' calls || fail "libcmocka-dev not asked for"
 ! grep -q 'clang-tidy' calls || fail "test group asks for the develop group"
 
 rm calls
+run bundle || fail "bundle"
+[ ! -e calls ] || fail "bundle asks for more than patchelf, which the test group has"
+
 run develop || fail "develop"
 grep -q 'clang-tidy' calls || fail "clang-tidy not asked for"
 ! grep -q 'libdnnl-dev' calls || fail "asks again for what is there"
@@ -117,7 +120,14 @@ cd "$(dirname "$setup")/.."
 make -n build 2>/dev/null | grep -qx 'tools/setup build' || fail "make build asks for more"
 make -n demo 2>/dev/null | grep -qx 'tools/setup demo' || fail "make demo does not ask for its"
 ! make -n demo 2>/dev/null | grep -q 'tools/setup.* test' || fail "make demo asks for what tests need"
+make -n bundle 2>/dev/null | grep -qx 'tools/setup bundle' || fail "make bundle asks for more"
 make -n test 2>/dev/null | grep -qx 'tools/setup build test' || fail "make test does not ask for its"
+# The list of targets is whole and fits a terminal.
+make help >"$work/help"
+for target in $(sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile); do
+    grep -q "^  make $target " "$work/help" || fail "make help does not list $target"
+done
+[ -z "$(awk 'length > 80' "$work/help")" ] || fail "make help is wider than 80 columns"
 # The Debian package is built with the libraries that building needs, and its -dev depends on those that
 # a program that links the archive needs: all but those that are loaded (base/files/library.h).
 control=$(dirname "$setup")/../packaging/debian/control
