@@ -8,7 +8,7 @@ work=$(mktemp -d "$PWD/demo.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 export DEMO_BUILD="$build" DEMO_WORK="$work/made" DEMO_CONFIG="$work/config.yaml"
-export OMP_NUM_THREADS=1
+export DEMO_FEWEST=1 OMP_NUM_THREADS=1
 
 fail() {
     echo "test_demo: $*" >&2
@@ -127,6 +127,16 @@ fi
 run 0 "run after an interrupt"
 grep -q "^  train_steps: $(cat made/trained)\$" made/model/params.yaml || fail "not all steps were trained"
 [ "$interrupted" != 75 ] || grep -q '^resuming' said || fail "began again from nothing"
+
+# A machine too busy for a useful number of updates in the time: the demo goes on to that number.
+rm -rf made/model made/trained made/scores made/scored
+DEMO_SECONDS=1 DEMO_FEWEST=690 run 0 "a busy machine"
+if grep -q 'this machine is busy' said; then
+    [ "$(cat made/trained)" = 690 ] || fail "a busy machine: $(cat made/trained) updates"
+else
+    [ "$(cat made/trained)" -ge 690 ] || fail "few updates, and no word of it"
+fi
+grep -q 'updates are few. A quiet machine' said || fail "a poor score is not explained"
 
 # Damage: named, and cured by the next start.
 rm -rf made
