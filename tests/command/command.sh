@@ -32,6 +32,10 @@ once() {
     says "$@"
     [ "$(grep -c -e "$2" out)" = 1 ] || fail "said more than once: $2"
 }
+# Whether script(1) can make a terminal; a container may have no /dev/pts.
+has_terminal() {
+    script -qec true /dev/null </dev/null >/dev/null 2>&1
+}
 # A table of 400 rows, t.csv.
 make_table() {
     awk 'BEGIN { print "size,colour,price,kind"; for (i = 0; i < 400; i++)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # test_completion_zsh.sh ETUDE: how zsh completes typed words, in a pseudo-terminal (zpty).
 set -eu
-command -v zsh >/dev/null && zsh -fc 'zmodload zsh/zpty' 2>/dev/null || {
-    echo "SKIPPED: zsh, or its module zpty, is not installed"
+command -v zsh >/dev/null && zsh -fc 'zmodload zsh/zpty && zpty try true' >/dev/null 2>&1 || {
+    echo "SKIPPED: zsh, its module zpty or a pseudo-terminal is missing"
     exit 77
 }
 PATH=$(cd "$(dirname "$1")" && pwd):$PATH

@@ -69,7 +69,7 @@ plain 3 train "runs$rtl/d" --config c.yaml --data "$table" --target y
 # Results for programs are exact, and plain on a terminal, where they are JSON of the same values.
 "$etude" predict "$run" --input "$table" >exact
 grep -q "$c1" exact || fail "a label was changed in a pipe"
-if command -v script >/dev/null; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     script -qec "'$etude' predict '$run' --input '$table'" /dev/null >shown </dev/null
     raw shown && fail "labels on a terminal"
     grep -q '"label": "no\\u009b1m\\u202e"' shown || fail "no label: $(head -3 shown)"
@@ -78,6 +78,6 @@ if command -v script >/dev/null; then
     raw shown && fail "a terminal"
     grep -q 'done  ' shown || fail "no run: $(cat shown)"
 else
-    echo "SKIPPED: a terminal: no script(1)"
+    echo "SKIPPED: a terminal: script(1) makes none"
 fi
 echo "names of others are plain"

@@ -39,7 +39,7 @@ plot 0 '^ *training loss$' runs/a --metric train.training_loss --height 5 --widt
 "$etude" plot runs/a runs/b | grep -q "$(printf '\033')" && fail "colours in a pipe"
 LC_ALL=C plot 0 'runs/b$' runs/a runs/b
 [ "$(LC_ALL=C tr -d '\n -~' <out | wc -c)" = 0 ] || fail "not ASCII"
-if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+if has_terminal; then
     TERM=xterm script -qec "'$etude' plot runs/a runs/b" /dev/null </dev/null >out
     grep -q "$(printf '\033')\[3[0-9]m" out || fail "no colours on a terminal"
     NO_COLOR=1 TERM=xterm script -qec "'$etude' plot runs/a runs/b" /dev/null </dev/null >out

@@ -9,7 +9,7 @@ export OMP_NUM_THREADS=1
 make_pairs 160 "rot hund rennt baum haus blau katze" de
 for side in en de; do
     awk '{ if (NR % 3) print "“" $1 "” – " $0 "…"; else print $0 " – " $1 }' a.$side >book.$side
-    sed 's/[“”]/"/g; s/–/-/g; s/…/.../g' book.$side >plain.$side
+    sed 's/“/"/g; s/”/"/g; s/–/-/g; s/…/.../g' book.$side >plain.$side
 done
 train() {
     "$etude" train "$@" --experiment translation/tiny --seed 5 --steps 20 \

@@ -158,7 +158,7 @@ says 0 '' train --experiment tabular/mlp --target kind --data t.csv highest --st
 
 # ---- a terminal of 80 columns ------------------------------------------------------------------
 
-if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+if has_terminal; then
     mkdir -p "$(dirname $folder)"
     cat >typed <<EOF
 stty cols 80

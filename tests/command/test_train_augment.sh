@@ -42,16 +42,18 @@ for other in two killed; do
     done
 done
 
-# Capitals and placeholders stay. kept RUN PATTERN: how many of the 20 lines have it.
+# Capitals and placeholders stay. kept RUN PATTERN: how many of the 20 lines have it. With seeds 1 to 6
+# in float32 and bfloat16, capitals stayed in 20 lines (without copies in 0 to 5), and placeholders in 12
+# to 20 (0).
 kept() {
     "$etude" translate "$1" <lines 2>said | grep -c -e "$2"
 }
 head -20 a.en | tr a-z A-Z >lines
-[ "$(kept plain '^[A-Z ]*$')" = 0 ] || fail "capitals without copies"
-[ "$(kept one '^[A-Z][A-Z ]*$')" -ge 18 ] || fail "capitals: $("$etude" translate one <lines)"
+[ "$(kept plain '^[A-Z ]*$')" -le 10 ] || fail "capitals without copies"
+[ "$(kept one '^[A-Z][A-Z ]*$')" -ge 15 ] || fail "capitals: $("$etude" translate one <lines)"
 head -20 a.en | sed 's/^/%s /' >lines
 [ "$(kept plain '%s')" = 0 ] || fail "placeholders without copies"
-[ "$(kept one '%s')" -ge 15 ] || fail "placeholders: $("$etude" translate one <lines)"
+[ "$(kept one '%s')" -ge 8 ] || fail "placeholders: $("$etude" translate one <lines)"
 
 # A run resumes with the same copies only.
 says 3 'augment' train one --data a.en a.de --set task.train_data.augment=case:0.1 --steps 500
