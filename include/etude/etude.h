@@ -68,6 +68,7 @@
 #include <etude/run_files.h>
 #include <etude/schema.h>
 #include <etude/score.h>
+#include <etude/sequence_search.h>
 #include <etude/service.h>
 #include <etude/settings.h>
 #include <etude/shards.h>
