@@ -7,6 +7,8 @@
  *     et_settings_read_file(&settings, "mine.yaml", &error);
  *     et_settings_override(&settings, "beta_1=0.8, warmup=4e3", &error);
  *     et_settings_check(&settings, (const char *const[]){ "beta_1 < 1", NULL }, &error);
+ *     et_value *dict = et_settings_dict(&settings, arena);           adam as a dict
+ *     if (et_settings_read(&other, dict, "adam", &error)) ...        a second struct like the first
  *     et_settings_lock(&settings);
  *     et_settings_write(&settings, "params.yaml", &error);
  *
@@ -47,11 +49,19 @@ ET_API int et_settings_override(et_settings *settings, const char *text, et_erro
 /* The same from a file: YAML, or JSON if its name ends in .json. */
 ET_API int et_settings_read_file(et_settings *settings, const char *path, et_error *error);
 
+/* The same from a dict, such as one of et_settings_dict. name: of the dict, at the beginning of
+ * messages. */
+ET_API int et_settings_read(et_settings *settings, const et_value *dict, const char *name,
+                            et_error *error);
+
+/* All settings as a dict in arena, also of groups that are not selected. NULL: no memory. */
+ET_API et_value *et_settings_dict(const et_settings *settings, et_arena *arena);
+
 /* Checks restrictions: "a.b <= c.d", an operator (== != <= < >= >) between two operands. An operand
- * is the path of a setting, a number, None, true or false. None matches null, no choice and the
- * empty list. Numbers are compared by value; texts only as equal or not. restrictions: ended by
- * NULL; NULL: none. ET_ECONFIG: one does not hold; the error has both sides and their values.
- * ET_EUSAGE: not a restriction. */
+ * is the path of a setting or a group, a number, None, true or false. None matches null, no choice
+ * and the empty list. Numbers are compared by value; texts, lists and groups only as equal or not.
+ * restrictions: ended by NULL; NULL: none. ET_ECONFIG: one does not hold; the error has both sides
+ * and their values. ET_EUSAGE: not a restriction. */
 ET_API int et_settings_check(const et_settings *settings, const char *const *restrictions,
                              et_error *error);
 

@@ -318,6 +318,13 @@ static void test_settings__restrictions(void **state)
         { "optimizer.type == None", 0, NULL },
         { "optimizer.sgd.momentum < optimizer.adam.beta", 0, NULL },
         { "flag == false", 0, NULL },
+        { "optimizer == optimizer", 0, NULL },
+        { "optimizer.sgd == optimizer.sgd", 0, NULL },
+        { "optimizer.sgd != optimizer.adam", 0, NULL },
+        { "c == c", 0, NULL },
+        { "optimizer.sgd == optimizer.adam", ET_ECONFIG,
+          "optimizer.sgd is {\"momentum\":0.0}, optimizer.adam is {\"beta\":0.9" },
+        { "optimizer.sgd == 5", ET_ECONFIG, "must hold" },
         { "a <= 1", 0, NULL },
         { "b >= 2", 0, NULL },
         { "a < 1", ET_ECONFIG, "a < 1 must hold" },
@@ -357,6 +364,25 @@ static void test_settings__restrictions(void **state)
     assert_int_equal(et_settings_override(&settings, "text=x", &error), ET_OK);
     assert_int_equal(et_settings_override(&settings, "", &error), ET_OK);
     assert_int_equal(et_settings_check(&settings, same, &error), ET_OK);
+}
+
+/* A dict of all settings makes a second struct equal; an unknown member is refused by its name. */
+static void test_settings__dict(void **state)
+{
+    (void)state;
+    assert_int_equal(et_settings_override(&settings, "a=5, optimizer.type=sgd, c=[1, 2]", &error),
+                     ET_OK);
+    et_value *dict = et_settings_dict(&settings, settings.arena);
+    assert_int_equal(et_value_get(dict, "a")->integer, 5);
+    assert_int_equal(et_settings_override(&settings, "a=7, optimizer.type=adam, c=[3]", &error),
+                     ET_OK);
+    assert_int_equal(et_settings_read(&settings, dict, "kept", &error), ET_OK);
+    assert_int_equal(
+        et_settings_check(&settings, (const char *const[]){ "a == 5", "c != None", NULL }, &error),
+        ET_OK);
+    et_value_set_int(dict, "none", 1);
+    assert_int_equal(et_settings_read(&settings, dict, "kept", &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "kept: none"));
 }
 
 /* Only the chosen branch is written; settings without meaning are not written, extra ones are. */
@@ -457,7 +483,7 @@ int main(void)
         CASE(test_settings__order),          CASE(test_settings__extra),
         CASE(test_settings__locked),         CASE(test_settings__restrictions),
         CASE(test_settings__choice_of_null), CASE(test_settings__written),
-        CASE(test_settings__out_of_memory),
+        CASE(test_settings__dict),           CASE(test_settings__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/fields/settings.h"
+#include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/values/yaml_scalar.h"
@@ -129,15 +130,26 @@ static double number(const et_value *value)
                                          : value->real;
 }
 
-/* Values of any other kinds are never equal. */
+/* Groups are equal if they have the same members with equal values, in any order; lists, if their
+ * items are. */
 static bool is_equal(const et_value *a, const et_value *b)
 {
     if (is_none(a) || is_none(b))
         return is_none(a) && is_none(b);
     if (is_number(a) && is_number(b))
         return number(a) == number(b);
-    return a->kind == ET_VALUE_STRING && b->kind == ET_VALUE_STRING &&
-           !strcmp(a->string, b->string);
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind == ET_VALUE_STRING)
+        return !strcmp(a->string, b->string);
+    bool equal = a->count == b->count;
+    const et_value *other = b->first;
+    for (const et_value *item = a->first; item && equal; item = item->next) {
+        const et_value *same = a->kind == ET_VALUE_DICT ? et_value_get(b, item->key) : other;
+        equal = same && is_equal(item, same);
+        other = other->next;
+    }
+    return equal;
 }
 
 static bool holds(const restriction *r)
@@ -171,7 +183,10 @@ static void describe(et_strbuf *out, const restriction *r, int side)
     et_strbuf whole = ET_STRBUF_INIT;
     if (is_constant(r->name[side]))
         return;
-    et_yaml_print(&whole, r->value[side]);
+    if (r->value[side]->kind == ET_VALUE_DICT)
+        et_json_print(&whole, r->value[side], 0);
+    else
+        et_yaml_print(&whole, r->value[side]);
     const char *text = et_strbuf_text(&whole);
     et_strbuf_printf(out, "%s%s is %.*s", out->length ? ", " : "", r->name[side],
                      (int)strcspn(text, "\n"), text);

@@ -108,6 +108,11 @@ int et_settings_read_file(et_settings *settings, const char *path, et_error *err
     return status ? status : et_settings_read(settings, dict, path, error);
 }
 
+et_value *et_settings_dict(const et_settings *settings, et_arena *arena)
+{
+    return et_fields_echo(settings->table, settings->options, arena);
+}
+
 void et_settings_lock(et_settings *settings)
 {
     settings->locked = true;

@@ -35,8 +35,4 @@ int et_settings_print(const et_settings *settings, const char *head, et_strbuf *
 int et_settings_write_with(const et_settings *settings, const char *head, const char *path,
                            et_error *error);
 
-/* The same of a dict. name: what messages begin with. */
-int et_settings_read(et_settings *settings, const et_value *dict, const char *name,
-                     et_error *error);
-
 #endif
