@@ -169,7 +169,6 @@ int main(int argc, char **argv)
                    .validation_part = 0.2,
                    .patience = 10,
                    .run_dir = argv[1],
-                   .take_best = true,
                    .callback = show_epoch,
                    .payload = model };
     if (!status)

@@ -91,8 +91,9 @@ typedef struct et_fit {
                                "validation_loss", or for a table the metric of its kind of target */
     const char *run_dir;    /* checkpoints and metrics go there, and training resumes from there.
                                NULL: nothing is written */
-    bool take_best;         /* at the end, load the weights of the best validation; needs run_dir */
-    et_fit_fn *callback;    /* after each epoch; NULL: none */
+    bool last_weights;   /* at the end, keep the weights of the last step; otherwise the model gets
+                            those of the best validation, if there was one */
+    et_fit_fn *callback; /* after each epoch; NULL: none */
     void *payload;
     int verbose; /* on standard error: ET_FIT_QUIET (0), ET_FIT_BAR (1: a bar, and a line an epoch),
                     ET_FIT_LINES (2: a line an epoch) */
@@ -107,9 +108,9 @@ ET_API int et_model_open(et_model **out, et_build_fn *build, void *payload,
 ET_API void et_model_close(et_model *model); /* NULL allowed */
 
 /* Trains on samples in memory: x [count, shape of x], y [count, shape of y], of the types of the
- * options; borrowed. fit NULL: zeros. Training again continues, with the state of the optimizer.
- * ET_ECONFIG: a member of fit is wrong. ET_EDIVERGED: the loss is not finite. ET_EINTERRUPTED:
- * stopped. */
+ * options; borrowed. fit NULL: zeros. Training again continues with the model's weights, and with
+ * the state of the optimizer if these are the weights of the last step. ET_ECONFIG: a member of fit
+ * is wrong. ET_EDIVERGED: the loss is not finite. ET_EINTERRUPTED: stopped. */
 ET_API int et_model_fit_arrays(et_model *model, const void *x, const void *y, int64_t count,
                                const et_fit *fit, et_error *error);
 

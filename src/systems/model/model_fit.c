@@ -54,9 +54,6 @@ static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "et_fit.monitor: \"\" names no value; give one such as "
                        "\"validation_loss\", or NULL");
-    if (fit->take_best && !fit->run_dir)
-        return et_fail(error, ET_ECONFIG,
-                       "et_fit.take_best needs run_dir, where the best weights are kept");
     return m->controller ? et_fail(error, ET_EUSAGE,
                                    "this model is being trained: wait until "
                                    "et_model_fit returns")
@@ -109,13 +106,11 @@ static int64_t steps_of(const fitting *f)
 /* Without validation nothing is the best. */
 static int check_validated(const et_fit *fit, et_error *error)
 {
-    if (!fit->patience && !fit->monitor && !fit->take_best)
+    if (!fit->patience && !fit->monitor)
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
                    "et_fit.%s needs validation data: give validation_part or validation",
-                   fit->patience  ? "patience"
-                   : fit->monitor ? "monitor"
-                                  : "take_best");
+                   fit->patience ? "patience" : "monitor");
 }
 
 static int open_data(fitting *f, et_error *error)
@@ -196,6 +191,29 @@ static int run(fitting *f, et_error *error)
     return status ? status : closed;
 }
 
+/* The weights of the best validation: the copy, also of a training that failed, or the run's, which
+ * may be done already. The optimizer and its averages belong to the last step. */
+static int take_best(fitting *f, int status, et_error *error)
+{
+    et_model *m = f->model;
+    et_error reason = ET_ERROR_INIT;
+    char *path = NULL;
+    if (f->monitor.best)
+        et_model_monitor_restore(&f->monitor);
+    else if (!status && f->fit->run_dir)
+        status = et_checkpoint_load(&path, m->params, f->fit->run_dir, ET_CHECKPOINT_BEST, true,
+                                    NULL, &reason);
+    else
+        return status;
+    if (status == ET_ENOTFOUND) /* no validation has a number */
+        return ET_OK;
+    if (reason.status)
+        status = et_fail(error, status, "%s", reason.text);
+    et_checkpoint_free_path(path);
+    et_model_close_trainer(m);
+    return status;
+}
+
 static int fit_source(fitting *f, et_error *error)
 {
     et_model *m = f->model;
@@ -214,21 +232,14 @@ static int fit_source(fitting *f, et_error *error)
     f->monitor.epoch_steps = f->epoch_steps;
     f->monitor.base = f->fit->run_dir ? m->base : step;
     f->monitor.target = f->monitor.base + steps_of(f);
+    const bool best = f->validates && !f->fit->last_weights;
+    f->monitor.keeps = best && !f->fit->run_dir ? m : NULL;
     status = run(f, error);
+    if (best && f->monitor.best_step != et_model_step(m))
+        status = take_best(f, status, error);
     m->has_weights = true;
     m->version++;
     et_model_monitor_close(&f->monitor);
-    return status;
-}
-
-static int load_best(et_model *m, const et_fit *fit, et_error *error)
-{
-    char *path;
-    int status =
-        et_checkpoint_load(&path, m->params, fit->run_dir, ET_CHECKPOINT_BEST, true, NULL, error);
-    et_checkpoint_free_path(path);
-    et_model_close_trainer(m); /* whose averages are those of the last step */
-    m->version++;
     return status;
 }
 
@@ -254,7 +265,7 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
         et_model_source_set(&m->valid, NULL, NULL);
     }
     et_source_close(f.own);
-    return status || !f.fit->take_best ? status : load_best(m, f.fit, error);
+    return status;
 }
 
 /* ---- arrays ---- */

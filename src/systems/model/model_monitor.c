@@ -11,6 +11,7 @@
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
+#include "systems/model/model_private.h"
 
 static et_model_monitor *monitor_of_action(et_action *action)
 {
@@ -93,12 +94,53 @@ static void tell(const et_model_monitor *w, int64_t step, const et_value *logs)
     et_strbuf_release(&line);
 }
 
+/* Copies weights from the model, as a reader of the model sees them, or back. */
+static void copy_weights(const et_model_monitor *w, bool back)
+{
+    et_params *params = w->keeps->params;
+    float *values = et_params_values(params), *kept = w->best;
+    for (int i = 0; i < et_params_count(params); i++) {
+        const size_t count = (size_t)et_shape_count(et_params_shape(params, i));
+        float *own = values + et_params_offset(params, i);
+        memcpy(back ? own : kept, back ? kept : own, count * sizeof *own);
+        kept += count;
+    }
+}
+
+void et_model_monitor_restore(const et_model_monitor *w)
+{
+    et_params_begin_change(w->keeps->params);
+    copy_weights(w, true);
+    et_params_changed(w->keeps->params, true);
+}
+
+static int keep_best(et_model_monitor *w, const et_moment *now, et_error *error)
+{
+    const et_value *step = now->logs ? et_value_get(now->logs, ET_LOGGED_BEST_STEP) : NULL;
+    if (!step)
+        return ET_OK;
+    w->best_step = step->integer;
+    if (!w->keeps || w->best_step != now->step)
+        return ET_OK;
+    const size_t count = (size_t)et_params_elements(w->keeps->params);
+    if (!w->best)
+        w->best = et_alloc(count, sizeof *w->best);
+    if (!w->best)
+        return et_alloc_failed(error, count * sizeof *w->best, "the best weights");
+    const bool shown = et_model_show_average(w->keeps);
+    copy_weights(w, false);
+    if (shown)
+        et_model_hide_average(w->keeps);
+    return ET_OK;
+}
+
 static int end_epoch(et_action *self, const et_moment *now, et_error *error)
 {
     et_model_monitor *w = monitor_of_action(self);
     const et_fit *fit = w->fit;
     et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
-    int status = logs ? ET_OK : et_alloc_failed(error, 0, "the values of an epoch");
+    int status =
+        logs ? keep_best(w, now, error) : et_alloc_failed(error, 0, "the values of an epoch");
     if (!status && now->logs)
         status = et_value_merge(logs, now->logs, error);
     if (!status && et_value_failed(logs))
@@ -149,7 +191,8 @@ int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *erro
     static const et_action_class action = { .name = "epoch", .due = due, .act = end_epoch };
     et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
     et_assert(fit);
-    *w = (et_model_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit };
+    *w =
+        (et_model_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit, .best_step = -1 };
     w->arena = (et_arena)ET_ARENA_INIT;
     options.fd = STDERR_FILENO;
     options.mode = fit->verbose == ET_FIT_BAR ? ET_PROGRESS_AUTO : ET_PROGRESS_QUIET;
@@ -159,5 +202,6 @@ int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *erro
 void et_model_monitor_close(et_model_monitor *w)
 {
     et_progress_close(w->progress);
+    et_free(w->best);
     et_arena_release(&w->arena);
 }

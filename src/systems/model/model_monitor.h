@@ -1,6 +1,7 @@
 /* Reports of a training to the program and the user: an action at the end of each epoch that merges
  * the epoch's logs, prints a line and calls the program's function; a sink that passes the logs of
- * training to this action; an observer for the progress bar. */
+ * training to this action; an observer for the progress bar. Without a run directory the action
+ * also copies the weights of the best validation. */
 #ifndef ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
 #define ETUDE_SYSTEMS_MODEL_MODEL_MONITOR_H
 
@@ -22,10 +23,16 @@ typedef struct et_model_monitor {
     et_arena arena;        /* of logs */
     et_value *logs;        /* of training, since the last line; NULL: none */
     et_progress *progress; /* NULL: quiet */
+    et_model *keeps;       /* whose best weights are copied; NULL: none are */
+    float *best;           /* [elements] a copy, parameter after parameter; owned; NULL: none yet */
+    int64_t best_step;     /* of the best validation; -1: there was none */
 } et_model_monitor;
 
 int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *error);
 void et_model_monitor_close(et_model_monitor *w);
+
+/* Writes the copy to the model's weights. */
+void et_model_monitor_restore(const et_model_monitor *w);
 
 et_observer et_model_monitor_observer(et_model_monitor *w);
 

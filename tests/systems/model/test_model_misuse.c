@@ -44,7 +44,6 @@ static const wrong_fit fits[] = {
     { { .verbose = 3 }, "verbose: 3" },
     { { .run_dir = "" }, "run_dir" },
     { { .monitor = "", .validation_part = 0.5 }, "et_fit.monitor: \"\" names no value" },
-    { { .take_best = true, .validation_part = 0.5 }, "take_best needs run_dir" },
     { { .batch_size = (int64_t)1 << 40 }, "too many" },
 };
 

@@ -98,7 +98,7 @@ static void test_table_model__run_is_a_run_of_the_command(void **state)
     (void)state;
     et_table *table;
     et_model *model, *other;
-    const et_fit fit = { .epochs = 6, .run_dir = "made", .take_best = true };
+    const et_fit fit = { .epochs = 6, .run_dir = "made" };
     open_people(&table, &model);
     assert_ok(et_model_fit(model, et_table_source(table), &fit, error));
     predict(model, "made.jsonl");
