@@ -75,6 +75,8 @@ bool et_command_has(const et_command *row, et_option_form form);
  * (static) removes a progress bar from the terminal's last line; quiet: prints nothing, because
  * another process does. */
 extern volatile sig_atomic_t et_stop_requested, et_save_requested;
+/* The stop is that of a time limit (SIGALRM). */
+extern volatile sig_atomic_t et_limit_reached;
 void et_signals_catch(const char *erase_bar, bool quiet);
 
 /* A stop sets its flag and prints nothing; SIGUSR1 does nothing. */

@@ -45,7 +45,7 @@ static const struct {
 enum { STOPS = sizeof stops / sizeof stops[0] };
 
 /* Written by handlers, read by the run between steps (et_run_options.stop, .save). */
-volatile sig_atomic_t et_stop_requested, et_save_requested;
+volatile sig_atomic_t et_stop_requested, et_save_requested, et_limit_reached;
 
 /* When a stop was asked for, by et_clock_nanoseconds; 0: never. */
 static _Atomic int64_t asked;
@@ -88,6 +88,7 @@ static void on_stop(int number)
     int saved = errno;
     int64_t first = 0, now = et_clock_nanoseconds();
     if (atomic_compare_exchange_strong(&asked, &first, now)) {
+        et_flag_set(&et_limit_reached, number == SIGALRM);
         et_flag_set(&et_stop_requested, true);
         tell(number == SIGALRM ? limit_text : stop_text);
     } else if (hurries(number) && now - first >= IMPATIENT) {

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "command/outputs.h"
 #include "command/session.h"
 #include "command/training/dry_run.h"
@@ -218,6 +219,20 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
     return ET_OK;
 }
 
+/* At a time limit the last step is saved; then it is evaluated, since it may be the best. Ctrl-C
+ * ends that at once. */
+static int evaluate_at_limit(et_training *t, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    bool limit = et_flag_is_set(&et_limit_reached);
+    int status = et_together_decide(t->comm, ET_OK, &limit, &reason);
+    if (!status && limit) {
+        et_flag_set(&et_stop_requested, false);
+        status = et_controller_evaluate_last(t->controller, &reason);
+    }
+    return status ? et_fail(error, status, "%s", reason.text) : ET_EINTERRUPTED;
+}
+
 /* The run is closed here and not in et_training_close, since closing waits for the last save and
  * may fail, while people still look at the bar. */
 static int train(et_training *t, const et_train_args *args, et_error *error)
@@ -248,6 +263,8 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         et_assert(t->controller && t->set_up);
         status = et_controller_train(t->controller, error);
     }
+    if (status == ET_EINTERRUPTED && t->set_up)
+        status = evaluate_at_limit(t, error);
     et_training_end e = { .steps = et_training_step(t) };
     if (!status)
         e = et_training_end_of(t);

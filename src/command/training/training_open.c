@@ -153,6 +153,8 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .comm = t->comm,
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
+        .actions = t->actions,
+        .action_count = t->paced,
         .patience = stops_early(t) ? t->plan.early_stopping.patience : 0,
         .target = stops_early(t) && t->targeted ? &t->target : NULL,
     };
@@ -199,9 +201,14 @@ static int open_console(et_training *t, const char *directory, et_sink **out, et
 
 static int open_controller(et_training *t, const char *directory, et_error *error)
 {
+    et_training_init_pacing(t);
     et_controller_options options = controller_options(t, directory);
     int status = open_console(t, directory, &options.run.console, error);
-    return status ? status : et_controller_open(&t->controller, &options, error);
+    if (!status)
+        status = et_controller_open(&t->controller, &options, error);
+    if (!status)
+        et_training_follow_length(t);
+    return status;
 }
 
 static void name_rate(et_training *t)

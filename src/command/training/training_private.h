@@ -48,6 +48,12 @@ typedef struct et_training {
     int64_t warmup;          /* steps of it that the time limit may cut off; 0: none, or known */
     int64_t first_step;      /* the step at the start of this process, and its time */
     double first_time;
+    et_action pacing; /* changes the length by the time that is left; of a run that is paced */
+    et_action *actions[1];
+    bool paced;          /* this process chose the length by the time limit */
+    int64_t pacing_each; /* steps */
+    int64_t paced_step;  /* the step of the first look at the time, and this time; 0: not yet */
+    double paced_time;
     double target; /* value of it with which training ends; if it is */
     bool targeted; /* given */
     et_device *device;
@@ -99,6 +105,10 @@ int et_training_follow_batch(et_training *t, et_error *error);
 /* When the model is open: a run without a length gets one, by the time limit or by the recipe, and
  * its settings follow. *changed: open the model again with them. */
 int et_training_settle_length(et_training *t, bool *changed, et_error *error);
+/* The action that settles the length again, as the speed becomes known. */
+void et_training_init_pacing(et_training *t);
+/* The plan and the schedule get the controller's length. */
+void et_training_follow_length(et_training *t);
 void et_training_say_recipe(et_training *t);
 
 /* How a training ended. */

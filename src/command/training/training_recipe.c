@@ -23,6 +23,7 @@
 #include "base/text/format.h"
 #include "command/training/pace.h"
 #include "engine/comm/together.h"
+#include "engine/optim/optimizer.h"
 
 #define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
 #define IN_TIME      0.9     /* share of a time limit that is planned for */
@@ -142,10 +143,88 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     if (seconds > 0)
         fit_length(t, seconds);
     t->experiment.trainer.train_steps = t->amounts.steps;
+    t->paced = seconds > 0;
     if (!status && seconds > 0)
         status = apply(t, error);
     *changed = !status;
     return status;
+}
+
+/* ---- the length, again ---- */
+
+#define LOOKS 20     /* times that the length is settled again, if it stays */
+#define LEAST 0.03   /* share of the time left that is measured before the length is settled again \
+                      */
+#define OF_LEFT 0.98 /* share of the time left that is planned for */
+#define LONGER  0.03 /* least change of the length that is worth a change of the schedule */
+#define SHORTER 0.005
+#define TOLD    0.1 /* least change that people read about */
+
+void et_training_follow_length(et_training *t)
+{
+    et_task_trainer *one;
+    const int64_t was = t->plan.train_steps, now = et_controller_length(t->controller);
+    if (was == now)
+        return;
+    if (!et_learner_single(t->learner, &one, NULL))
+        et_optimizer_follow_length(et_task_trainer_optimizer(one), was, now);
+    t->plan.train_steps = now;
+}
+
+/* By the time of the steps since the first look, with their validations, and that of one validation
+ * at the end. What a validation takes is an estimate before the first one. */
+static int64_t length_by_time(const et_training *t, int64_t step)
+{
+    const double now = et_clock_monotonic(), rest = fmax(t->args->ends - now, 0);
+    const double last = et_controller_evaluation_seconds(t->controller);
+    const double guess = fmin(t->amounts.validation * t->step_seconds, rest * ET_RECIPE_VALIDATION);
+    const double seconds = now - t->paced_time, validation = last > 0 ? last : guess;
+    const double each = seconds / (double)(step - t->paced_step);
+    const int64_t most = t->experiment.finetunes ? t->amounts.steps : INT64_MAX;
+    const double left = fmax(rest - validation, 0) * OF_LEFT;
+    const int64_t length = step + (int64_t)fmax(left / each, 1), plan = t->plan.train_steps;
+    const double change = (double)(length - plan) / (double)plan;
+    if (seconds < LEAST * rest || (change < LONGER && change > -SHORTER))
+        return plan;
+    return length < most ? length : most > step ? most : step + 1;
+}
+
+static int64_t due(const et_action *self, int64_t step)
+{
+    const et_training *t =
+        (const et_training *)(const void *)((const char *)self - offsetof(et_training, pacing));
+    return (step / t->pacing_each + 1) * t->pacing_each;
+}
+
+/* Rank 0 decides. The state of each checkpoint has the length that it was trained for. */
+static int pace(et_action *self, const et_moment *now, et_error *error)
+{
+    et_training *t = (et_training *)(void *)((char *)self - offsetof(et_training, pacing));
+    const int64_t was = t->plan.train_steps;
+    int64_t length = was;
+    if (t->paced_time > 0 && !now->end)
+        length = length_by_time(t, now->step);
+    if (!t->paced_time) {
+        t->paced_step = now->step;
+        t->paced_time = et_clock_monotonic();
+    }
+    int status = et_together_give(t->comm, ET_OK, &length, sizeof length, error);
+    if (status || length == was || now->end)
+        return status;
+    et_controller_set_length(t->controller, length);
+    et_training_follow_length(t);
+    if (fabs((double)(length - was)) > TOLD * (double)was)
+        et_training_say(t->progress, "length       %s fit into the time limit by the speed so far",
+                        et_format_many(length, "step").text);
+    return ET_OK;
+}
+
+void et_training_init_pacing(et_training *t)
+{
+    static const et_action_class class = { .name = "pace", .due = due, .act = pace };
+    t->pacing = (et_action){ &class };
+    t->actions[0] = &t->pacing;
+    t->pacing_each = t->plan.train_steps > LOOKS ? t->plan.train_steps / LOOKS : 1;
 }
 
 /* ---- telling ---- */

@@ -390,6 +390,11 @@ void et_optimizer_restart(et_optimizer *optimizer)
     optimizer->slots_from = optimizer->iterations;
 }
 
+void et_optimizer_follow_length(et_optimizer *optimizer, int64_t was, int64_t now)
+{
+    et_rate_follow_length(&optimizer->schedule.options, was, now);
+}
+
 double et_optimizer_learning_rate(const et_optimizer *optimizer)
 {
     return isnan(optimizer->rate_override)

@@ -100,6 +100,9 @@ void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int6
 /* Resets the rule's slots to zero, after the updates done so far. */
 void et_optimizer_restart(et_optimizer *optimizer);
 
+/* et_rate_follow_length of the schedule in force. */
+void et_optimizer_follow_length(et_optimizer *optimizer, int64_t was, int64_t now);
+
 et_params *et_optimizer_params(const et_optimizer *optimizer);
 
 /* Slots, the average included. Borrowed. */

@@ -512,6 +512,15 @@ int et_optimization_end_with_run(et_optimization_options *options, int64_t train
     return ET_OK;
 }
 
+void et_rate_follow_length(et_rate_options *rate, int64_t was, int64_t now)
+{
+    const rate_length *length = &lengths[rate->type];
+    int64_t *steps = member(rate, length->steps);
+    const int64_t *offset = member(rate, length->offset);
+    if (steps && !length->period && *steps + *offset == was && now > *offset)
+        *steps = now - *offset;
+}
+
 bool et_optimization_counts_epochs(const et_optimization_options *options)
 {
     et_rate_options rate = options->learning_rate;

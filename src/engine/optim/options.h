@@ -232,6 +232,10 @@ const char *et_optimization_peak_name(const et_optimization_options *options);
  * ascending, patterns compile. ET_ECONFIG names the setting and the cure. */
 int et_optimization_check(const et_optimization_options *options, et_error *error);
 
+/* A schedule that ends with a run of `was` steps now ends with a run of `now` steps. Other
+ * schedules, and those in pieces, stay as they are. */
+void et_rate_follow_length(et_rate_options *rate, int64_t was, int64_t now);
+
 /* Gives a schedule without length the run's: decay_steps (not cosine_restarts' period) or
  * boundaries end with train_steps of it, less the offset, or epochs (et_field_steps). Several
  * values without boundaries get equal parts. 0: no length is set. Lists are made in arena.

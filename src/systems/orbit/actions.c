@@ -205,6 +205,8 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
                                                c, values, error)
                         : et_alloc_failed(error, sizeof *values, "a log");
     double seconds = et_clock_monotonic() - start;
+    c->evaluation_seconds = seconds;
+    c->evaluated = status ? c->evaluated : step;
     c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;
     if (!status)
         status = note_best(c, step, values, error);

@@ -143,6 +143,47 @@ int64_t et_controller_best(const et_controller *c, double *value)
     return et_run_best_step(c->run, value);
 }
 
+int64_t et_controller_length(const et_controller *c)
+{
+    return c->options.train_steps;
+}
+
+void et_controller_set_length(et_controller *c, int64_t steps)
+{
+    et_inner_loop *loop = &c->loop;
+    et_assert(!et_controller_is_called(c) && steps > loop->trainer->step);
+    if (!loop->target)
+        loop->planned = c->options.train_steps;
+    c->options.train_steps = loop->goal.target = loop->target = steps;
+}
+
+double et_controller_evaluation_seconds(const et_controller *c)
+{
+    return c->evaluation_seconds;
+}
+
+static int evaluate_last(void *self, et_error *error)
+{
+    et_controller *c = self;
+    const int64_t step = c->loop.trainer->step;
+    int status = et_controller_evaluate_now(c, c->eval_steps, error);
+    c->loop.evaluation.values = NULL;
+    et_run_touch(c->run);
+    if (!status)
+        status = et_run_save(c->run, step, true, error);
+    return status ? status : et_run_await_saves(c->run, step, error);
+}
+
+int et_controller_evaluate_last(et_controller *c, et_error *error)
+{
+    const bool due =
+        c->options.evaluator && c->options.validation_interval && c->loop.trainer->step;
+    et_assert(!et_controller_is_called(c));
+    return due && c->evaluated != c->loop.trainer->step
+               ? et_together_run(c->options.run.comm, evaluate_last, c, error)
+               : ET_OK;
+}
+
 bool et_controller_improving(const et_controller *c)
 {
     return c->improving;
@@ -178,6 +219,10 @@ static int restore(et_controller *c, et_error *error)
     if (et_controller_stopped_early(c) && !et_controller_has_enough(c))
         c->loop.position.stopper =
             c->loop.count; /* more patience, or a better target, than it had */
+    if (!status && !called && c->loop.planned == c->options.train_steps && c->loop.target)
+        c->options.train_steps = c->loop.target;
+    else
+        c->loop.planned = c->loop.target = 0;
     c->finished = !status && !called && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;
@@ -319,6 +364,7 @@ static void begin_loop(et_controller *c)
     c->nobody.class = &nobody;
     loop->trainer = o->trainer ? o->trainer : &c->nobody;
     loop->trainer->summary_interval = o->summary_interval;
+    c->evaluated = -1;
     loop->track = inside && inside->track ? inside->track : et_track_off();
     loop->length = (et_loop_length){ c->outer.steps_per_loop, c->outer.payload, o->steps_per_loop };
     loop->recovery = (et_recovery){ .max_trials = o->recovery_max_trials };

@@ -31,6 +31,8 @@ struct et_controller {
     int own_row[ET_OWN_ACTIONS]; /* index in loop.actions */
     int64_t eval_steps;          /* of an evaluation that is due; 0 and -1: all data */
     double evaluation_rate;      /* steps per second of the last one; NaN: it used all data */
+    double evaluation_seconds;   /* of the last one; 0: there was none */
+    int64_t evaluated;           /* step of the last one; -1: there was none */
     bool improving;              /* the last evaluation was better than all before */
     bool finished;               /* nothing was left to do at opening */
     bool restored;               /* without a trainer: weights are from a checkpoint */

@@ -64,6 +64,7 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     if (status || *step >= 0)
         return status;
     trainer->step = 0;
+    loop->planned = loop->target = 0;
     loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);

@@ -99,6 +99,8 @@ typedef struct et_inner_loop {
     et_listed_action *actions; /* [count]: in the order in which they act; owned */
     int count;
     et_goal goal;
+    int64_t planned, target; /* the driver replaced a target of `planned` steps by `target`, which
+                                the state keeps; 0: it did not */
     et_loop_position position;
     et_logged evaluation; /* of this step */
     et_logged steps;      /* of the loop of steps that ended here */

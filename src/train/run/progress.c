@@ -114,8 +114,9 @@ static bool is_within_loop(const et_inner_loop *loop)
 }
 
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
- * loop "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call; what
- * actions have yet to see: "evaluation", "inner_loop". */
+ * loop "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call;
+ * "planned": 5000, "length": 4200 if the driver changed the target; what actions have yet to see:
+ * "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_inner_loop *loop = self;
@@ -128,6 +129,10 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
         et_value_set_int(dict, "loop", position->began);
     if (position->stopper < loop->count && position->stopped_target >= 0)
         et_value_set_int(dict, "stopped_target", position->stopped_target);
+    if (loop->target) {
+        et_value_set_int(dict, "planned", loop->planned);
+        et_value_set_int(dict, "length", loop->target);
+    }
     if (pending && loop->evaluation.values)
         save_values(et_value_set_dict(dict, "evaluation"), loop->evaluation.values);
     if (pending && loop->steps.values)
@@ -173,6 +178,22 @@ static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *er
     return status;
 }
 
+/* Both or none; a length that the run has passed would be no target. */
+static int restore_length(et_inner_loop *loop, const et_value *dict, et_error *error)
+{
+    loop->planned = loop->target = 0;
+    if (!et_value_get(dict, "length"))
+        return ET_OK;
+    int status = et_value_read_int(dict, "planned", &loop->planned, error);
+    if (!status)
+        status = et_value_read_int(dict, "length", &loop->target, error);
+    if (!status && (loop->planned < 1 || loop->target < loop->trainer->step))
+        status = et_fail(error, ET_EFORMAT, "length: %lld of planned %lld, at step %lld",
+                         (long long)loop->target, (long long)loop->planned,
+                         (long long)loop->trainer->step);
+    return status;
+}
+
 static int restore_progress(void *self, const et_value *dict, et_error *error)
 {
     et_inner_loop *loop = self;
@@ -186,6 +207,8 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
         status = restore_action(loop, dict, "next", &position->next, error);
     if (!status)
         status = restore_action(loop, dict, "stopped_by", &position->stopper, error);
+    if (!status)
+        status = restore_length(loop, dict, error);
     position->stopped_target = -1;
     if (!status && et_value_get(dict, "stopped_target"))
         status = et_value_read_int(dict, "stopped_target", &position->stopped_target, error);
