@@ -413,8 +413,10 @@ static void end_settings(et_session *s)
         cannot_show(&reason);
 }
 
-static void end_info(et_session *s, int64_t last_step, int status, const et_error *error)
+static void end_info(et_session *s, int64_t last_step, int64_t steps, int status,
+                     const et_error *error)
 {
+    et_value_set_int(s->own, ET_SESSION_STEPS, steps);
     et_value_set_float(s->own, ET_SESSION_ENDED, et_clock_wall());
     et_value_set_string(s->own, ET_SESSION_REASON, reason_of(status));
     et_value_set_int(s->own, ET_SESSION_LAST, last_step);
@@ -423,7 +425,8 @@ static void end_info(et_session *s, int64_t last_step, int status, const et_erro
     write_info(s);
 }
 
-void et_session_end(et_session *s, int64_t last_step, int status, const et_error *error)
+void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
+                    const et_error *error)
 {
     sane(s);
     if (s->writes)
@@ -432,7 +435,7 @@ void et_session_end(et_session *s, int64_t last_step, int status, const et_error
     if (s->progress && s->log) {
         if (status)
             et_progress_record(s->progress, error->text);
-        end_info(s, last_step, status, error);
+        end_info(s, last_step, steps, status, error);
         if (s->lost)
             et_log(ET_LOG_WARNING, "%s: cannot write lines: %s", s->log, strerror(s->lost));
     }

@@ -5,7 +5,7 @@
  *     et_session session = ET_SESSION_INIT;
  *     et_session_open(&session, progress);                from here on lines are kept in memory
  *     et_session_begin(&session, call, "runs/a", &facts);  the run exists: lines are written
- *     et_session_end(&session, last_step, status, &error);
+ *     et_session_end(&session, last_step, steps, status, &error);
  *
  * Whole lines are appended, and info.json is replaced atomically, so after a kill both are
  * readable, with a session without "ended". Training does not wait for the disk: a thread of the
@@ -84,9 +84,10 @@ void et_session_open(et_session *session, struct et_progress *progress);
 void et_session_begin(et_session *session, const et_call *call, const char *model_dir,
                       const et_session_facts *facts);
 
-/* status, error: of the work, not changed. A session that was not begun leaves nothing; one that
- * was not opened is allowed. */
-void et_session_end(et_session *session, int64_t last_step, int status, const et_error *error);
+/* steps: of the run, in all; its length may have changed. status, error: of the work, not changed.
+ * A session that was not begun leaves nothing; one that was not opened is allowed. */
+void et_session_end(et_session *session, int64_t last_step, int64_t steps, int status,
+                    const et_error *error);
 
 /* The step with which the last session of a run was done, early or not; -1: it was not, or nobody
  * knows. */

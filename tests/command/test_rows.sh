@@ -124,6 +124,9 @@ says 75 'warning: training will reach the time limit at about step [0-9,]*, with
 [ "$(grep -c 'warm-up' out)" = 1 ] || fail 'the warning comes more than once'
 grep -q '^time limit   reached: saving a checkpoint$' out || fail 'no line about the time limit'
 ! grep -q 'Ctrl-C' out || fail 'nobody pressed a key'
+step=$(sed -n 's/^interrupted: saved step \([0-9,]*\)[.].*/\1/p' out | tr -d ,)
+[ -n "$step" ] || fail 'no saved step'
+grep "\"step\": *$step," w3/metrics.jsonl | grep -q '"validation"' || fail 'the last step is not evaluated'
 improves w4 --steps 300 --time-limit 10m --set $warmup=200
 grep -q 'warm-up' out && fail 'there was time enough'
 

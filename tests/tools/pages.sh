@@ -15,7 +15,7 @@ mkdir bin
 ln -s "$etude" bin/etude
 PATH=$work/bin:$PATH
 OMP_NUM_THREADS=1
-export OMP_NUM_THREADS
+export OMP_NUM_THREADS LC_ALL=C.UTF-8
 
 # text FILE LINES FIRST: as many lines of made words.
 text() {

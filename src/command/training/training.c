@@ -318,7 +318,7 @@ static int run(void *self, et_error *error)
     int status = train(t, t->args, error);
     if (status == ET_EDIVERGED)
         status = advise(t->args, error);
-    et_session_end(&t->session, et_training_step(t), status, error);
+    et_session_end(&t->session, et_training_step(t), t->plan.train_steps, status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
     if (status == ET_ENOMEM && t->set_up && et_model_dir_begins(&t->directory, et_training_step(t)))
         keep_nothing(t, error);

@@ -532,9 +532,35 @@ static void test_schedule__cosine_log(void **state)
                  "learning_rate.cosine_log.peak_learning_rate");
 }
 
+/* A schedule that ends with the run follows the run's length; one of another length does not. */
+static void test_schedule__follows_the_length(void **state)
+{
+    (void)state;
+    et_optimization_options o = default_options();
+    o.learning_rate.type = ET_RATE_COSINE;
+    o.learning_rate.cosine = (et_rate_cosine){ .initial_learning_rate = 2, .decay_steps = 100 };
+    et_rate_follow_length(&o.learning_rate, 100, 60);
+    CHECK(o, { 0, 2 }, { 30, 1 }, { 60, 0 });
+    et_rate_follow_length(&o.learning_rate, 100, 40);
+    CHECK(o, { 30, 1 }, { 60, 0 });
+    o.learning_rate.type = ET_RATE_POLYNOMIAL;
+    o.learning_rate.polynomial = (et_rate_polynomial){
+        .initial_learning_rate = 2, .power = 1, .decay_steps = 90, .offset = 10
+    };
+    et_rate_follow_length(&o.learning_rate, 100, 60);
+    CHECK(o, { 10, 2 }, { 35, 1 }, { 60, 0 });
+    et_rate_follow_length(&o.learning_rate, 60, 10);
+    CHECK(o, { 35, 1 });
+    o.learning_rate.type = ET_RATE_CONSTANT;
+    o.learning_rate.constant.learning_rate = 2;
+    et_rate_follow_length(&o.learning_rate, 100, 60);
+    CHECK(o, { 80, 2 });
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedule__follows_the_length),
         cmocka_unit_test(test_schedule__constant_with_linear_warmup),
         cmocka_unit_test(test_schedule__stepwise_with_polynomial_warmup),
         cmocka_unit_test(test_schedule__power_linear),

@@ -42,6 +42,7 @@ typedef struct toy {
     double pause;       /* seconds that a batch of an evaluation takes */
     double evaluating;  /* seconds, in all */
     bool improving;     /* at its end */
+    et_controller *controller;
 } toy;
 
 static toy *toy_of(void *member, size_t offset)
@@ -198,9 +199,10 @@ static const et_evaluator_class evaluator_class = {
 typedef struct acting {
     et_action action;
     toy *toy;
-    int64_t every;   /* 0: never due */
-    int64_t only;    /* an additional step */
-    int64_t ends_at; /* asks to end the run at this step */
+    int64_t every;              /* 0: never due */
+    int64_t only;               /* an additional step */
+    int64_t ends_at;            /* asks to end the run at this step */
+    int64_t changes_at, length; /* at this step the run gets this length */
 } acting;
 
 static int64_t due(const et_action *self, int64_t after)
@@ -226,6 +228,8 @@ static int act(et_action *self, const et_moment *now, et_error *error)
         assert_true(isnan(unknown));
         check_scores(now->logs);
     }
+    if (a->length && now->step == a->changes_at)
+        et_controller_set_length(a->toy->controller, a->length);
     *now->stop = *now->stop || now->step == a->ends_at;
     return ET_OK;
 }
@@ -265,6 +269,7 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
     options.run.max_to_keep = 2;
     options.run.stop = &t->stop;
     int status = et_controller_open(&controller, &options, error);
+    t->controller = controller;
     if (!status)
         status = et_controller_train(controller, error);
     t->improving = controller && et_controller_improving(controller);
@@ -596,6 +601,43 @@ static void test_controller__finished(void **state)
     assert_int_equal(t.started, 0);
 }
 
+/* A run that gets another length on the way has it after an interruption anywhere, and is finished
+ * at its end, unless another train_steps is asked for. */
+static void test_controller__another_length(void **state)
+{
+    static const struct {
+        int64_t length;
+        const char *words;
+    } cases[] = {
+        { 7, "a3 L4 V5 b5v a6 L7 V7 a7!v b7!v " },
+        { 12, "a3 L4 V5 b5v a6 L8 a9 V10 L12 V12 a12!v b12!v " },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        script s = two_actions();
+        s.acting[0].changes_at = 3;
+        s.acting[0].length = cases[i].length;
+        for (int n = 0; n < 8; n++) {
+            toy t;
+            char directory[700];
+            snprintf(directory, sizeof directory, "%s-%d-%d", in(state, "length"), (int)i, n);
+            words[0] = 0;
+            with_a_break(&s, directory, 0, ET_EINTERRUPTED, n, &t);
+            assert_string_equal(words, cases[i].words);
+            words[0] = 0;
+            t = (toy){ 0 };
+            assert_ok(process(&t, &s, directory, error));
+            assert_string_equal(words, "");
+        }
+        script more = s;
+        toy t = { 0 };
+        char directory[700];
+        snprintf(directory, sizeof directory, "%s-%d-0", in(state, "length"), (int)i);
+        more.options.train_steps = 14;
+        assert_ok(process(&t, &more, directory, error));
+        assert_int_equal(t.trainer.step, 14);
+    }
+}
+
 static int closings;
 
 static int count_closing(et_sink *self, et_error *error)
@@ -802,6 +844,7 @@ int main(void)
         cmocka_unit_test(test_controller__target),
         cmocka_unit_test(test_controller__unknown_next),
         cmocka_unit_test(test_controller__finished),
+        cmocka_unit_test(test_controller__another_length),
         cmocka_unit_test(test_controller__refused_options),
         cmocka_unit_test(test_controller__evaluate),
         cmocka_unit_test(test_controller__validation_steps),
