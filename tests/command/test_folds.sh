@@ -113,6 +113,15 @@ for delay in 0.02 0.03 0.05 0.1 0.2 0.3 0.45 0.6; do
     [ $code = 0 ] || kills=$((kills + 1))
 done
 [ $kills -gt 0 ] || fail 'no kill came before the end'
+# The model, which says that the run is complete, comes last.
+if strace -f -o /dev/null true 2>/dev/null; then
+    strace -f -e trace=rename -o calls "$etude" train ordered --experiment tabular/linear \
+        --target kind --data t.csv --folds 2 --epochs 1 >out 2>&1 || fail 'under strace'
+    [ "$(sed -n 's/.*, "ordered\/\([^/"]*\)").*/\1/p' calls | tail -n 1)" = model.safetensors ] ||
+        fail "the last file is another: $(tail -n 3 calls)"
+else
+    echo "SKIPPED: the order of files: no strace"
+fi
 fold 0 . killed --folds 3 --steps 30
 for file in params.yaml model.safetensors out_of_fold.jsonl; do
     cmp whole/$file killed/$file >out 2>&1 || fail "after $kills kills $file is another"

@@ -229,6 +229,7 @@ static int evaluate_at_limit(et_training *t, et_error *error)
     if (!status && limit) {
         et_flag_set(&et_stop_requested, false);
         status = et_controller_evaluate_last(t->controller, &reason);
+        et_flag_set(&et_stop_requested, true);
     }
     return status ? et_fail(error, status, "%s", reason.text) : ET_EINTERRUPTED;
 }

@@ -454,6 +454,7 @@ static void say_end(const series *s)
                  kind->next_help ? kind->next_help : "evaluates it");
 }
 
+/* The model comes last: a run that has it counts as complete. */
 static int finish(series *s, et_error *error)
 {
     double *weights = et_arena_array(&s->arena, (size_t)s->run->count, sizeof *weights);
@@ -463,9 +464,9 @@ static int finish(series *s, et_error *error)
     if (!status)
         status = write_settings(s, error);
     if (!status)
-        status = s->class->write(s->run, &s->experiment, error);
-    if (!status)
         status = log_score(s, &score, error);
+    if (!status)
+        status = s->class->write(s->run, &s->experiment, error);
     if (!status && s->run->count > 1)
         status = say_table(s, weights, &score, error);
     return status;
