@@ -72,6 +72,31 @@ tune killed >killed.out 2>killed.err || fail "after kills: $(cat killed.err)"
 table killed.out | cmp - wanted || fail "after $kills kills: $(cat killed.out)"
 "$etude" predict "killed/${best#whole/}" --full <train.csv | cmp - whole.predicted || fail "after kills: another model"
 
+# A trial that is killed, and a disk that is full, are no fault of the settings: the search stops, and the
+# same command ends it as if nothing had happened.
+# shellcheck disable=SC2086
+"$etude" tune tabular/mlp lost $options >lost.out 2>lost.err &
+pid=$!
+child=
+while [ -z "$child" ] && kill -0 $pid 2>/dev/null; do
+    sleep 0.05
+    child=$(awk -v parent=$pid '$4 == parent { print $1; exit }' /proc/[0-9]*/stat 2>/dev/null) || true
+done
+[ -z "$child" ] || kill -9 "$child" 2>/dev/null || child=
+status=0
+wait $pid || status=$?
+pid=
+if [ -n "$child" ]; then
+    [ $status = 1 ] && grep -q 'trial [0-9]* of rung [123]: ended by signal 9, Killed; the search stops here, and the same' lost.err ||
+        fail "a killed trial: $status $(cat lost.err)"
+fi
+status=0
+(ulimit -f 20; tune lost >lost.out 2>lost.err) || status=$?
+[ $status = 4 ] && grep -q 'trial [0-9]* of rung [123]: .*; the search stops here' lost.err ||
+    fail "a full disk: $status $(cat lost.err)"
+tune lost >lost.out 2>lost.err || fail "after a full disk: $(cat lost.err)"
+table lost.out | cmp - wanted || fail "after a full disk: $(cat lost.out)"
+
 # A time limit and a signal save and stop; the search continues.
 status=0
 tune limited --time-limit 0.2s >limited.out 2>&1 || status=$?

@@ -549,6 +549,11 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
         return et_fail(error, one.code == EXIT_USAGE ? ET_EUSAGE : ET_ECONFIG, "trial %d: %s",
                        trial + 1, one.reason);
     }
+    if (one.end == ET_TRIAL_LOST && !one.asked)
+        return et_fail(
+            error, one.code < 0 ? ET_EFAIL : ET_ENOSPACE,
+            "trial %d of rung %d: %s; the search stops here, and the same command resumes it",
+            trial + 1, rung, one.reason);
     if (one.end == ET_TRIAL_FAILED && !one.asked)
         et_log(ET_LOG_WARNING, "trial %d of rung %d failed: %s", trial + 1, rung, one.reason);
     if (one.end == ET_TRIAL_STOPPED)

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,7 +100,15 @@ static void read_reason(et_trial *t, const et_program *program, int code)
     et_free(text);
 }
 
-static int take_results(et_trial *t, const et_program *program, int how, et_error *error)
+/* Signals that other processes send, such as the kernel when memory is short. */
+static bool is_killed(int code)
+{
+    return code == -SIGKILL || code == -SIGTERM || code == -SIGHUP || code == -SIGINT;
+}
+
+/* status: of the command, if it returned. */
+static int take_results(et_trial *t, const et_program *program, int how, int status,
+                        et_error *error)
 {
     const int code = WIFEXITED(how) ? WEXITSTATUS(how) : -WTERMSIG(how);
     t->code = code;
@@ -109,6 +118,8 @@ static int take_results(et_trial *t, const et_program *program, int how, et_erro
         snprintf(t->reason, sizeof t->reason, "ended by signal %d, %s", -code, strsignal(-code));
     else if (t->end == ET_TRIAL_FAILED)
         read_reason(t, program, code);
+    if (t->end == ET_TRIAL_FAILED && (is_killed(code) || status == ET_ENOSPACE))
+        t->end = ET_TRIAL_LOST;
     if (t->end == ET_TRIAL_DONE && !read_run(t, true))
         return et_fail(error, ET_EDATA,
                        "%s: the run has no validation to compare trials by; name validation data, "
@@ -162,6 +173,10 @@ int et_trial_run(et_trial *t, const et_program *program, bool *child, et_error *
     *child = false;
     if (read_run(t, false))
         return ET_OK;
+    int *ended =
+        mmap(NULL, sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (ended == MAP_FAILED)
+        return et_fail_errno(error, "a process for a trial");
     sigemptyset(&signals);
     for (size_t i = 0; i < sizeof awaited / sizeof awaited[0]; i++)
         sigaddset(&signals, awaited[i]);
@@ -170,9 +185,11 @@ int et_trial_run(et_trial *t, const et_program *program, bool *child, et_error *
     const pid_t pid = fork();
     *child = pid == 0;
     if (*child)
-        return train(t, program, parent, &before, error);
+        return *ended = train(t, program, parent, &before, error);
     const int how = pid < 0 ? 0 : wait_for(t, pid, &signals);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return pid < 0 ? et_fail_errno(error, "a process for a trial")
-                   : take_results(t, program, how, error);
+    int status = pid < 0 ? et_fail_errno(error, "a process for a trial")
+                         : take_results(t, program, how, *ended, error);
+    munmap(ended, sizeof *ended);
+    return status;
 }

@@ -16,6 +16,7 @@ typedef enum et_trial_end {
     ET_TRIAL_DONE,
     ET_TRIAL_FAILED,  /* also: diverged */
     ET_TRIAL_STOPPED, /* saved, because of a signal or of a time limit */
+    ET_TRIAL_LOST,    /* killed, or the disk was full: its settings are not the reason */
 } et_trial_end;
 
 typedef struct et_trial {
@@ -26,7 +27,7 @@ typedef struct et_trial {
     /* results, once it has ended */
     et_trial_end end;
     bool asked;       /* a signal asked this process to stop */
-    int code;         /* exit code of FAILED; below 0: a signal */
+    int code;         /* exit code of FAILED and LOST; below 0: a signal */
     char reason[400]; /* the same */
     char metric[200]; /* that chooses the best checkpoint */
     bool lower;       /* is better */
