@@ -142,6 +142,9 @@ void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
+/* After an evaluation of a pack: seen gets predictions of each row by an ensemble that other rows
+ * choose (et_pack_cross_fit). Other models: no change. */
+int et_tabular_cross_fit(et_tabular_task *task, et_error *error);
 int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                                   et_error *error);
 int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,

@@ -450,6 +450,7 @@ static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const 
     }
 }
 
+/* logs NULL: the rows are those of an evaluation, and other rows choose the ensemble of each. */
 static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
 {
     et_tabular_seen *s = &task->seen;
@@ -464,14 +465,21 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
     double *target = s->value ? standardised(task, mean, deviation) : NULL;
     rows.target = target;
     rows.mean = et_alloc((size_t)(rows.count * rows.width), sizeof *rows.mean);
-    int status = rows.mean && (target || !s->value)
-                     ? et_pack_follow(params, &task->options.model.pack, &rows, logs, error)
-                     : et_alloc_failed(error, (size_t)rows.count * sizeof *target, "validation");
+    const et_tabular_pack *pack = &task->options.model.pack;
+    int status = !rows.mean || (s->value && !target)
+                     ? et_alloc_failed(error, (size_t)rows.count * sizeof *target, "validation")
+                 : logs ? et_pack_follow(params, pack, &rows, logs, error)
+                        : et_pack_cross_fit(params, pack, &rows, error);
     if (!status)
         put_ensemble(s, task, &rows, mean, deviation);
     et_free(target);
     et_free(rows.mean);
     return status;
+}
+
+int et_tabular_cross_fit(et_tabular_task *task, et_error *error)
+{
+    return task->seen.members ? follow_pack(task, NULL, error) : ET_OK;
 }
 
 /* In training, the first validation set chooses the ensemble of a pack. */

@@ -365,6 +365,43 @@ static void test_pack__rows_that_count(void **state)
     close_pack(&f);
 }
 
+/* Two of ten rows, those of the first part, are 0, and the others are 1. All rows choose 0.8 of the
+ * member that predicts 1. The first part has no part in its own choice; each other part chooses
+ * with six rows of 1 and two of 0. */
+static void test_pack__cross_fit(void **state)
+{
+    (void)state;
+    enum { COUNT = 10 };
+    fixture f;
+    float member[COUNT * 2 * MEMBERS], mean[COUNT];
+    double weight[COUNT], target[COUNT];
+    open_pack(&f);
+    for (int row = 0; row < COUNT; row++) {
+        float *to = member + row * 2 * MEMBERS;
+        to[0] = to[1] = NAN; /* members as they are do not count */
+        to[2] = 0;
+        to[3] = 1;
+        target[row] = row % 5 > 0;
+        weight[row] = 1;
+    }
+    f.rows = (et_pack_rows){ .count = COUNT,
+                             .width = 1,
+                             .weight = weight,
+                             .target = target,
+                             .members = member,
+                             .mean = mean };
+    at(&f, "ensemble/since")[0] = at(&f, "ensemble/since")[1] = 1;
+    at(&f, "ensemble/share")[1] = 1;
+    assert_ok(et_pack_cross_fit(f.params, &f.pack, &f.rows, error));
+    for (int row = 0; row < COUNT; row++)
+        assert_true(mean[row] == (row % 5 ? 0.75f : 1));
+    assert_true(at(&f, "ensemble/share")[1] == 1);
+    f.rows.count = 1; /* no other row: the plain mean */
+    assert_ok(et_pack_cross_fit(f.params, &f.pack, &f.rows, error));
+    assert_true(mean[0] == 0.5f);
+    close_pack(&f);
+}
+
 static void test_pack__refused(void **state)
 {
     (void)state;
@@ -401,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_pack__best_and_done),
         cmocka_unit_test(test_pack__done_members_leave),
         cmocka_unit_test(test_pack__rows_that_count),
+        cmocka_unit_test(test_pack__cross_fit),
         cmocka_unit_test(test_pack__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

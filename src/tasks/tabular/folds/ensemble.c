@@ -5,7 +5,7 @@
  * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
  * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
  * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
- * best candidate alone. With folds, share_with_equals then changes the weights.
+ * best candidate alone. Then share_with_equals changes the weights.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
@@ -46,10 +46,17 @@ typedef struct trained {
     int64_t step;
 } trained;
 
+typedef struct outputs {
+    float *output; /* [rows, width], of classes; owned */
+    double *value; /* [rows, width], of others; owned */
+} outputs;
+
+/* The ensemble of a pack is chosen on the validated rows. So the pack is scored by predictions of
+ * each row by an ensemble that other rows choose. */
 typedef struct scored {
     bool done;
-    float *output;     /* [rows, width], of classes; owned */
-    double *value;     /* [rows, width], of others; owned */
+    outputs rows;      /* by which the candidate is scored and weighed */
+    outputs model;     /* those of the model, where they differ: of a pack without folds */
     trained *training; /* [count]; in the arena */
 } scored;
 
@@ -71,7 +78,7 @@ typedef struct selection {
     double *weight;      /* [rows] */
     double *of_fold;     /* [rows]: scratch, weights of a fold's rows */
     scored *scored;      /* [run.count], in the arena */
-    scored mean;         /* of the chosen ones */
+    outputs mean;        /* of the chosen ones */
     double *share;       /* [run.count]: their weights; in the arena */
 } selection;
 
@@ -155,10 +162,16 @@ static int open_arrays(selection *s, et_error *error)
                : et_alloc_failed(error, cells * sizeof *s->written, "scores of candidates");
 }
 
+static void close_outputs(const outputs *of)
+{
+    et_free(of->output);
+    et_free(of->value);
+}
+
 static void close_scored(scored *one, int count)
 {
-    et_free(one->output);
-    et_free(one->value);
+    close_outputs(&one->rows);
+    close_outputs(&one->model);
     for (int i = 0; one->training && i < count; i++)
         et_params_free(one->training[i].params);
 }
@@ -170,7 +183,7 @@ static void close_series(et_series_run *run)
     selection *s = downcast(run);
     for (int i = 0; i < run->count && s->scored; i++)
         close_scored(&s->scored[i], run->candidate[i].count);
-    close_scored(&s->mean, 0);
+    close_outputs(&s->mean);
     et_free(s->class);
     et_free(s->written);
     et_free(s->fold);
@@ -303,13 +316,24 @@ static int load(reading *r, et_error *error)
     return status;
 }
 
+static int open_outputs(const selection *s, outputs *of, et_error *error)
+{
+    const size_t cells = (size_t)(s->rows * s->width);
+    close_outputs(of); /* of a reading that failed */
+    of->output = s->class ? et_alloc_zero(cells, sizeof *of->output) : NULL;
+    of->value = s->class ? NULL : et_alloc_zero(cells, sizeof *of->value);
+    return of->output || of->value
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *of->value, "scores of candidates");
+}
+
 /* Copies the rows of a validation to their positions among all rows. */
-static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int fold,
+static int keep_rows(selection *s, const outputs *to, const et_tabular_task *task, int fold,
                      et_error *error)
 {
     const et_tabular_seen *seen = &task->seen;
     const size_t width = (size_t)s->width;
-    et_assert(s->class ? one->output != NULL : one->value != NULL);
+    et_assert(s->class ? to->output != NULL : to->value != NULL);
     if (task->target.classes != s->task->target.classes || seen->width != s->width ||
         (!s->class && seen->targets != s->targets))
         return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
@@ -320,16 +344,16 @@ static int keep_rows(selection *s, scored *one, const et_tabular_task *task, int
         if (row >= s->rows)
             return et_fail(error, ET_EDATA, "%s was trained on other rows than the run",
                            task->context.model_dir);
-        const size_t to = (size_t)row * width;
+        const size_t at = (size_t)row * width;
         s->fold[row] = (int16_t)fold;
         s->weight[row] = seen->weight[i];
         if (s->class) {
             s->class[row] = seen->class[i];
-            memcpy(one->output + to, seen->output + from, width * sizeof *one->output);
+            memcpy(to->output + at, seen->output + from, width * sizeof *to->output);
         } else {
             memcpy(s->written + row * s->targets, seen->written + i * s->targets,
                    (size_t)s->targets * sizeof *s->written);
-            memcpy(one->value + to, seen->value + from, width * sizeof *one->value);
+            memcpy(to->value + at, seen->value + from, width * sizeof *to->value);
         }
     }
     return ET_OK;
@@ -345,8 +369,16 @@ static int read_training(selection *s, scored *one, const et_series_training *tr
                            : et_alloc_failed(error, strlen(training->name), "a path");
     if (!status)
         status = load(&r, error);
+    et_tabular_task *task = (et_tabular_task *)(void *)r.task;
+    if (!status && et_tabular_is_pack(&task->options) && s->folds < 2) {
+        status = open_outputs(s, &one->model, error);
+        if (!status)
+            status = keep_rows(s, &one->model, task, fold, error);
+    }
     if (!status)
-        status = keep_rows(s, one, (const et_tabular_task *)(const void *)r.task, fold, error);
+        status = et_tabular_cross_fit(task, error);
+    if (!status)
+        status = keep_rows(s, &one->rows, task, fold, error);
     et_task_trainer_close(r.trainer);
     et_tabular_task_close(r.task);
     et_artifact_close(&r.artifact);
@@ -354,16 +386,6 @@ static int read_training(selection *s, scored *one, const et_series_training *tr
 }
 
 /* ---- scores ---- */
-
-static int open_outputs(const selection *s, scored *one, et_error *error)
-{
-    const size_t cells = (size_t)(s->rows * s->width);
-    one->output = s->class ? et_alloc_zero(cells, sizeof *one->output) : NULL;
-    one->value = s->class ? NULL : et_alloc_zero(cells, sizeof *one->value);
-    return one->output || one->value
-               ? ET_OK
-               : et_alloc_failed(error, cells * sizeof *one->value, "scores of candidates");
-}
 
 /* The two metrics that are shown. */
 static const char *const *metrics_of(const selection *s)
@@ -376,7 +398,7 @@ static const char *const *metrics_of(const selection *s)
 }
 
 /* The scores of several targets or quantiles, as in the logs of a validation. */
-static int score_targets(const selection *s, const scored *one, double *value, et_error *error)
+static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
 {
     const et_tabular_seen seen = { .rows = s->rows,
                                    .width = s->width,
@@ -401,7 +423,7 @@ static int score_targets(const selection *s, const scored *one, double *value, e
 }
 
 /* The scores of the rows with a weight in of_fold. */
-static int score_fold(const selection *s, const scored *one, double *value, et_error *error)
+static int score_fold(const selection *s, const outputs *one, double *value, et_error *error)
 {
     et_class_scores classes;
     et_value_scores values;
@@ -429,7 +451,8 @@ static int score_fold(const selection *s, const scored *one, double *value, et_e
     return status;
 }
 
-static int score_all(const selection *s, const scored *one, et_series_score *score, et_error *error)
+static int score_all(const selection *s, const outputs *one, et_series_score *score,
+                     et_error *error)
 {
     double sum[ET_SERIES_METRICS] = { 0 }, squares[ET_SERIES_METRICS] = { 0 };
     const int folds = s->folds;
@@ -460,11 +483,11 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
     selection *s = downcast(run);
     const et_series_candidate *candidate = &run->candidate[which];
     scored *one = &s->scored[which];
-    int status = one->done ? ET_OK : open_outputs(s, one, error);
+    int status = one->done ? ET_OK : open_outputs(s, &one->rows, error);
     for (int i = 0; i < candidate->count && !status && !one->done; i++)
         status = read_training(s, one, &candidate->training[i], i, error);
     one->done = !status;
-    return status ? status : score_all(s, one, score, error);
+    return status ? status : score_all(s, &one->rows, score, error);
 }
 
 /* ---- the choice ---- */
@@ -484,23 +507,34 @@ static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
     return off * off;
 }
 
-/* The loss of sum / count on the rows of a fold; fold -1: on all. */
-static double loss_of(const selection *s, const double *sum, int count, int fold)
+/* Whether a row has a prediction and a target. */
+static bool counts(const selection *s, int64_t row)
+{
+    return s->fold[row] >= 0 && (!s->class || s->class[row] >= 0);
+}
+
+/* The loss of sum / count on a row that counts. */
+static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
 {
     double loss = 0;
-    for (int64_t row = 0; row < s->rows; row++) {
-        if (s->fold[row] < 0 || (fold >= 0 && s->fold[row] != fold))
-            continue;
-        for (int64_t i = 0; s->written && i < s->width; i++)
-            loss += s->weight[row] * loss_at(s, sum[row * s->width + i] / count, row, i);
-        if (s->class && s->class[row] >= 0)
-            loss -= s->weight[row] * log(fmax(sum[row] / count, LEAST_PROBABILITY));
-    }
+    if (s->class)
+        return -log(fmax(sum[row] / count, LEAST_PROBABILITY));
+    for (int64_t i = 0; i < s->width; i++)
+        loss += loss_at(s, sum[row * s->width + i] / count, row, i);
+    return loss;
+}
+
+static double loss_of(const selection *s, const double *sum, int count)
+{
+    double loss = 0;
+    for (int64_t row = 0; row < s->rows; row++)
+        if (counts(s, row))
+            loss += s->weight[row] * loss_of_row(s, sum, count, row);
     return loss;
 }
 
 /* to = sum + the predictions of a candidate: values, or the probability of the label. */
-static void add_candidate_to(const selection *s, double *to, const double *sum, const scored *one)
+static void add_candidate_to(const selection *s, double *to, const double *sum, const outputs *one)
 {
     for (int64_t row = 0; row < s->rows; row++)
         if (s->class)
@@ -518,8 +552,8 @@ static int add_best(const selection *s, double *sum, double *tried, int count, d
     for (int c = 0; c < s->run.count; c++) {
         if (!s->scored[c].done)
             continue;
-        add_candidate_to(s, tried, sum, &s->scored[c]);
-        const double loss = loss_of(s, tried, count, -1);
+        add_candidate_to(s, tried, sum, &s->scored[c].rows);
+        const double loss = loss_of(s, tried, count);
         if (best < 0 || loss < *least) {
             *least = loss;
             best = c;
@@ -527,7 +561,7 @@ static int add_best(const selection *s, double *sum, double *tried, int count, d
     }
     if (best >= 0) {
         const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
-        add_candidate_to(s, tried, sum, &s->scored[best]);
+        add_candidate_to(s, tried, sum, &s->scored[best].rows);
         memcpy(sum, tried, cells * sizeof *sum);
     }
     return best;
@@ -557,28 +591,25 @@ static int select_weights(const selection *s, et_error *error)
     return ET_OK;
 }
 
-/* The mean loss of a candidate over folds, and its standard error. zeros, tried: as sums. */
-static double loss_over_folds(const selection *s, int which, const double *zeros, double *tried,
-                              double *error_of_mean)
+/* The mean loss of a candidate, and its standard error. zeros, predicted: as sums. */
+static double mean_loss(const selection *s, const outputs *one, const double *zeros,
+                        double *predicted, double *error_of_mean)
 {
-    double sum = 0, squares = 0;
-    add_candidate_to(s, tried, zeros, &s->scored[which]);
-    for (int fold = 0; fold < s->folds; fold++) {
-        double rows = 0;
-        for (int64_t row = 0; row < s->rows; row++)
-            rows += s->fold[row] == fold ? s->weight[row] : 0;
-        const double loss = rows > 0 ? loss_of(s, tried, 1, fold) / rows : 0;
-        sum += loss;
-        squares += loss * loss;
+    double weights = 0, squares = 0;
+    add_candidate_to(s, predicted, zeros, one);
+    for (int64_t row = 0; row < s->rows; row++)
+        weights += counts(s, row) ? s->weight[row] : 0;
+    const double mean = weights > 0 ? loss_of(s, predicted, 1) / weights : 0;
+    for (int64_t row = 0; row < s->rows; row++) {
+        const double off = counts(s, row) ? loss_of_row(s, predicted, 1, row) - mean : 0;
+        squares += s->weight[row] * s->weight[row] * off * off;
     }
-    const double mean = sum / s->folds;
-    *error_of_mean = sqrt(fmax(squares / s->folds - mean * mean, 0) / (s->folds - 1));
+    *error_of_mean = weights > 0 ? sqrt(squares) / weights : 0;
     return mean;
 }
 
-/* Greedy weights fit the few validation rows of a small table too closely. This moves them halfway
- * to equal weights of the best candidates: all whose loss is at most the lowest one plus its
- * standard error. */
+/* Greedy weights fit the validation rows too closely. This moves them halfway to equal weights of
+ * the best candidates: all whose loss is at most the lowest one plus its standard error. */
 static int share_with_equals(selection *s, et_error *error)
 {
     const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
@@ -590,7 +621,7 @@ static int share_with_equals(selection *s, et_error *error)
     for (int c = 0; c < s->run.count; c++) {
         loss[c] = INFINITY;
         if (s->scored[c].done)
-            loss[c] = loss_over_folds(s, c, zeros, zeros + cells, &range[c]);
+            loss[c] = mean_loss(s, &s->scored[c].rows, zeros, zeros + cells, &range[c]);
         if (loss[c] < least) {
             least = loss[c];
             limit = loss[c] + range[c];
@@ -607,12 +638,15 @@ static int share_with_equals(selection *s, et_error *error)
 static void average(selection *s)
 {
     const int64_t cells = s->rows * s->width;
-    for (int c = 0; c < s->run.count; c++)
+    for (int c = 0; c < s->run.count; c++) {
+        const scored *one = &s->scored[c];
+        const outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
         for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
             if (s->class)
-                s->mean.output[i] += (float)s->share[c] * s->scored[c].output[i];
+                s->mean.output[i] += (float)s->share[c] * of->output[i];
             else
-                s->mean.value[i] += s->share[c] * s->scored[c].value[i];
+                s->mean.value[i] += s->share[c] * of->value[i];
+    }
     for (int64_t i = 0; s->class && i < cells; i++)
         s->mean.output[i] = fminf(s->mean.output[i], 1);
 }
@@ -639,7 +673,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
 {
     selection *s = downcast(run);
     int status = select_weights(s, error);
-    if (!status && s->folds > 1)
+    if (!status)
         status = share_with_equals(s, error);
     if (!status && !s->mean.output && !s->mean.value)
         status = open_outputs(s, &s->mean, error);

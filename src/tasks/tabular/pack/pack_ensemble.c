@@ -99,11 +99,16 @@ typedef struct following {
     bool *better;           /* [members]: as they are, they are the best so far */
     int64_t *candidate;     /* [candidates]: a member */
     int64_t candidates;
+    int64_t apart; /* rows of this part do not choose; -1: all rows choose */
 } following;
 
-static bool counts(const et_pack_rows *r, int64_t row)
+/* Every fifth row is of the same part. */
+#define PARTS 5
+
+static bool counts(const following *f, int64_t row)
 {
-    return r->weight[row] > 0 && (!r->class || r->class[row] >= 0);
+    const et_pack_rows *r = f->rows;
+    return r->weight[row] > 0 && (!r->class || r->class[row] >= 0) && row % PARTS != f->apart;
 }
 
 /* Of a row, [width]. best: at its best. */
@@ -119,7 +124,7 @@ static void put_items(const following *f, float *to, int64_t member, bool best)
     int64_t at = 0;
     for (int64_t row = 0; row < r->count; row++) {
         const float *p = predicted(f, row, member, best);
-        if (!counts(r, row))
+        if (!counts(f, row))
             continue;
         if (!r->class)
             for (int64_t k = 0; k < r->width; k++)
@@ -133,8 +138,9 @@ static void put_items(const following *f, float *to, int64_t member, bool best)
 static void count_items(following *f)
 {
     const et_pack_rows *r = f->rows;
+    f->items = 0;
     for (int64_t row = 0; row < r->count; row++)
-        f->items += counts(r, row) ? (r->class ? 1 : r->width) : 0;
+        f->items += counts(f, row) ? (r->class ? 1 : r->width) : 0;
 }
 
 static void put_targets(const following *f)
@@ -142,7 +148,7 @@ static void put_targets(const following *f)
     const et_pack_rows *r = f->rows;
     int64_t at = 0;
     for (int64_t row = 0; f->target && row < r->count; row++)
-        for (int64_t k = 0; counts(r, row) && k < r->width; k++)
+        for (int64_t k = 0; counts(f, row) && k < r->width; k++)
             f->target[at++] = r->target[row * r->width + k];
 }
 
@@ -186,16 +192,21 @@ static void keep_all(const following *f)
     et_params_changed(f->params, true);
 }
 
-static void put_mean(const following *f)
+/* Of the rows that did not choose, or of all. share: [members]. */
+static void put_mean(const following *f, const float *share)
 {
     const et_pack_rows *r = f->rows;
-    memset(r->mean, 0, (size_t)(r->count * r->width) * sizeof *r->mean);
-    for (int64_t row = 0; row < r->count; row++)
+    for (int64_t row = 0; row < r->count; row++) {
+        if (f->apart >= 0 && row % PARTS != f->apart)
+            continue;
+        float *mean = r->mean + row * r->width;
+        memset(mean, 0, (size_t)r->width * sizeof *mean);
         for (int64_t m = 0; m < f->members; m++) {
             const float *p = predicted(f, row, m, !f->better[m]);
-            for (int64_t k = 0; f->v.share[m] > 0 && k < r->width; k++)
-                r->mean[row * r->width + k] += f->v.share[m] * p[k];
+            for (int64_t k = 0; share[m] > 0 && k < r->width; k++)
+                mean[k] += share[m] * p[k];
         }
+    }
 }
 
 static int log_members(const following *f, et_value *logs, et_error *error)
@@ -210,14 +221,10 @@ static int log_members(const following *f, et_value *logs, et_error *error)
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "values of a validation") : ET_OK;
 }
 
-static int choose(following *f, et_error *error)
+/* Of the candidates, by the rows that count. */
+static int choose_share(following *f, et_error *error)
 {
     double loss;
-    for (int64_t m = 0; m < f->members; m++)
-        compare(f, m);
-    if (!f->candidates)
-        return et_fail(error, ET_EDIVERGED,
-                       "the loss of all members of the pack on the validation rows is not finite");
     const et_greedy greedy = { .prediction = f->prediction,
                                .target = f->target,
                                .candidates = f->candidates,
@@ -226,46 +233,100 @@ static int choose(following *f, et_error *error)
     return et_greedy_choose(&greedy, f->share, &loss, error);
 }
 
-int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
-                   et_value *logs, et_error *error)
+static int choose(following *f, et_error *error)
 {
-    const int64_t members = et_pack_count(pack);
-    const size_t m = (size_t)members;
-    following f = { .params = params, .pack = pack, .rows = rows, .members = members };
-    int status = find_all(&f.v, params, error);
+    for (int64_t m = 0; m < f->members; m++)
+        compare(f, m);
+    if (!f->candidates)
+        return et_fail(error, ET_EDIVERGED,
+                       "the loss of all members of the pack on the validation rows is not finite");
+    return choose_share(f, error);
+}
+
+static void close_following(following *f)
+{
+    et_free(f->prediction);
+    et_free(f->target);
+    et_free(f->share);
+    et_free(f->loss);
+    et_free(f->better);
+    et_free(f->candidate);
+}
+
+static int open_following(following *f, et_error *error)
+{
+    const size_t m = (size_t)f->members;
+    int status = find_all(&f->v, f->params, error);
     if (status)
         return status;
-    count_items(&f);
-    if (!f.items)
+    count_items(f);
+    if (!f->items)
         return et_fail(error, ET_EDATA,
                        "no validation row has a label, so that no ensemble can be chosen; change "
                        "task.validation_data or task.held_out");
-    const size_t items = (size_t)f.items;
-    f.prediction = et_alloc(m * items, sizeof *f.prediction);
-    f.target = rows->class ? NULL : et_alloc(items, sizeof *f.target);
-    f.share = et_alloc(m, sizeof *f.share);
-    f.loss = et_alloc(m, sizeof *f.loss);
-    f.better = et_alloc_zero(m, sizeof *f.better);
-    f.candidate = et_alloc(m, sizeof *f.candidate);
-    const bool made =
-        f.prediction && (rows->class || f.target) && f.share && f.loss && f.better && f.candidate;
-    if (!made)
-        status = et_alloc_failed(error, m * items * sizeof *f.prediction, "an ensemble");
+    const size_t items = (size_t)f->items;
+    f->prediction = et_alloc(m * items, sizeof *f->prediction);
+    f->target = f->rows->class ? NULL : et_alloc(items, sizeof *f->target);
+    f->share = et_alloc(m, sizeof *f->share);
+    f->loss = et_alloc(m, sizeof *f->loss);
+    f->better = et_alloc_zero(m, sizeof *f->better);
+    f->candidate = et_alloc(m, sizeof *f->candidate);
+    const bool made = f->prediction && (f->rows->class || f->target) && f->share && f->loss &&
+                      f->better && f->candidate;
+    return made ? ET_OK : et_alloc_failed(error, m * items * sizeof *f->prediction, "an ensemble");
+}
+
+int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                   et_value *logs, et_error *error)
+{
+    following f = {
+        .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
+    };
+    int status = open_following(&f, error);
     if (!status) {
         put_targets(&f);
         status = choose(&f, error);
     }
     if (!status) {
         keep_all(&f);
-        put_mean(&f);
+        put_mean(&f, f.v.share);
         status = log_members(&f, logs, error);
     }
-    et_free(f.prediction);
-    et_free(f.target);
-    et_free(f.share);
-    et_free(f.loss);
-    et_free(f.better);
-    et_free(f.candidate);
+    close_following(&f);
+    return status;
+}
+
+int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                      et_error *error)
+{
+    following f = {
+        .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
+    };
+    int status = open_following(&f, error);
+    float *share = status ? NULL : et_alloc((size_t)f.members, sizeof *share);
+    if (!status && !share)
+        status = et_alloc_failed(error, (size_t)f.members * sizeof *share, "an ensemble");
+    for (f.apart = 0; !status && f.apart < PARTS; f.apart++) {
+        f.candidates = 0;
+        count_items(&f);
+        put_targets(&f);
+        for (int64_t m = 0; m < f.members; m++) {
+            share[m] = 0;
+            if (!(f.v.since[m] > 0))
+                continue;
+            put_items(&f, f.prediction + f.candidates * f.items, m, true);
+            f.candidate[f.candidates++] = m;
+        }
+        et_assert(f.candidates);
+        for (int64_t c = 0; c < f.candidates; c++)
+            f.share[c] = 1 / (float)f.candidates;
+        status = f.items ? choose_share(&f, error) : ET_OK;
+        for (int64_t c = 0; c < f.candidates; c++)
+            share[f.candidate[c]] = f.share[c];
+        put_mean(&f, share);
+    }
+    et_free(share);
+    close_following(&f);
     return status;
 }
 

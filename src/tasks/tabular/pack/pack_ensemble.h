@@ -29,6 +29,12 @@ typedef struct et_pack_rows {
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                    et_value *logs, et_error *error);
 
+/* Sets the rows' mean to predictions of ensembles that other rows choose: every fifth row by one
+ * that the other four fifths choose from the members' best weights. So the rows' score is not
+ * better because they chose the ensemble. The store does not change. Errors as above. */
+int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                      et_error *error);
+
 /* The members that are trained: all, until one is done. */
 typedef struct et_pack_part {
     bool *which;     /* [members], owned, as group; NULL: all */
