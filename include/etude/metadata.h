@@ -39,6 +39,7 @@ typedef struct et_column_metadata {
     int64_t distinct;       /* number of distinct values, within 3 % if there are many; 0:
                                unknown */
     int64_t words;          /* words of all texts together; 0: none, or unknown */
+    int64_t most_words;     /* of the longest text, as the transform words cuts it; the same */
     int64_t dates;          /* values that the transform date can read; 0: none, or unknown */
     et_date_order order;    /* of these dates */
     bool has_range;         /* min and max are set */

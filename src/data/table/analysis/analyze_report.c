@@ -166,6 +166,7 @@ static et_column_metadata metadata_of(et_table_column *c, et_arena *arena)
                              .distinct = c->distinct };
     if (c->type == ET_SCHEMA_DISCRETE) {
         m.words = s->words;
+        m.most_words = s->words ? s->most_words : 0;
         m.dates = et_column_stats_dates(s);
         m.order = m.dates ? et_column_stats_date_order(s) : ET_DATE_ANY;
         c->key = c->values >= KEY_VALUES && et_column_is_key(&m);

@@ -299,6 +299,13 @@ static void add_noted(et_column_stats *stats, const char *text, size_t length, i
     stats->noted.count[noted.unit_length > 0][only] += count;
 }
 
+static void add_words(et_column_stats *stats, const char *text, size_t length, int64_t count)
+{
+    const int64_t taken = et_words_taken(text, length);
+    stats->words += count * et_words_count(text, length);
+    stats->most_words = taken > stats->most_words ? taken : stats->most_words;
+}
+
 /* ---- from entries to numbers ---- */
 
 /* Counts values by class, once, from the entries, while these are complete. */
@@ -312,7 +319,7 @@ static void count_classes(et_column_stats *stats)
         add_dates(stats, et_date_orders(text, entry->length), entry->count);
         if (entry->class == ET_CELL_TEXT) {
             add_noted(stats, text, entry->length, entry->count);
-            stats->words += entry->count * et_words_count(text, entry->length);
+            add_words(stats, text, entry->length, entry->count);
         }
     }
 }
@@ -390,7 +397,7 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
     add_dates(stats, orders, 1);
     if (class == ET_CELL_TEXT) {
         add_noted(stats, text, length, 1);
-        stats->words += et_words_count(text, length);
+        add_words(stats, text, length, 1);
     }
     look_at(stats, part, i, text, length, class, orders);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));

@@ -80,6 +80,7 @@ typedef struct et_column_stats {
     int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
     int64_t blanks;                 /* values with blanks at an end */
     int64_t words;                  /* of all TEXT values together */
+    int64_t most_words;             /* of a TEXT value, as the transform words takes them */
     et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
     char twin[24]; /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
     /* By et_date_order; ANY: both orders read the same. */

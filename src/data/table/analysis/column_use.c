@@ -7,7 +7,8 @@
  *   texts, 9 of 10 of them different            ignored: an ID
  *   whole numbers that count the rows           ignored: an ID
  *   other texts, more than one of ten different  embed or one-hot of those with 5 rows or more
- *   other texts                                 embed or one-hot; hash if entries are not known
+ *   other texts                                 embed or one-hot; hash if entries are not known;
+ *                                               words, too, if many texts have several of them
  *   other numbers                               the chosen transform, if the metadata allows it
  *
  * and, if values are missing in some rows, a feature for that. */
@@ -42,9 +43,18 @@
 /* Rows and average words from which on texts that differ are free text. */
 #define TEXT_ROWS  200
 #define TEXT_WORDS 3
-/* Words that are taken of a text. */
+/* The same of texts that repeat, such as "oil on canvas": their words are read in addition, because
+ * a rare text may have frequent words. The least number of different texts, and of average words.
+ */
+#define PHRASES      50
+#define PHRASE_WORDS 2
+/* Words that are taken of a text: as many as the longest one has, but at most TEXT_MOST, and
+ * TEXT_TIMES the average, because shorter texts take as much time and memory; and in all rows at
+ * most so many IDs, of 4 bytes each. */
 #define TEXT_LEAST 16
-#define TEXT_MOST  256
+#define TEXT_MOST  1024
+#define TEXT_TIMES 8
+#define TEXT_IDS   ((int64_t)1 << 26)
 
 /* Columns that have a line each. */
 #define LINES_MAX 40
@@ -187,11 +197,25 @@ static bool is_free_text(const et_column_metadata *m)
            m->words >= TEXT_WORDS * m->count && 2 * m->dates < m->count;
 }
 
-/* Twice the average. */
+static bool is_phrase(const et_column_metadata *m)
+{
+    return m->count >= TEXT_ROWS && et_column_distinct(m) >= PHRASES &&
+           m->words >= PHRASE_WORDS * m->count && 2 * m->dates < m->count;
+}
+
+static int64_t at_most(int64_t words, int64_t limit)
+{
+    return words < limit ? words : limit;
+}
+
+/* Metadata without the longest text: twice the average. */
 static int64_t most_words(const et_column_metadata *m)
 {
-    const int64_t words = 2 * m->words / m->count;
-    return words < TEXT_LEAST ? TEXT_LEAST : words < TEXT_MOST ? words : TEXT_MOST;
+    const int64_t average = at_most(m->words / m->count, TEXT_MOST);
+    int64_t words = m->most_words ? m->most_words : 2 * average;
+    words =
+        at_most(at_most(words, TEXT_TIMES * average), at_most(TEXT_MOST, TEXT_IDS / 2 / m->count));
+    return words < TEXT_LEAST ? TEXT_LEAST : words;
 }
 
 static void judge_text(et_column_use *use, const et_schema_field *field,
@@ -212,8 +236,14 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
     else {
         add(use, choice->discrete);
         use->minimum_count = minimum_count(m);
+        if (is_phrase(m)) {
+            add(use, ET_TRANSFORM_WORDS);
+            use->words = most_words(m);
+        }
     }
-    if (m->missing && (dates || has(use, ET_TRANSFORM_WORDS) || use->ignored == ET_COLUMN_KEY))
+    const bool embedded = has(use, choice->discrete);
+    if (m->missing && !embedded &&
+        (dates || has(use, ET_TRANSFORM_WORDS) || use->ignored == ET_COLUMN_KEY))
         add(use, ET_TRANSFORM_MISSING);
 }
 
@@ -335,7 +365,11 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
     if (m && type == ET_TRANSFORM_DATE && m->order && !time)
         et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
     if (m && type == ET_TRANSFORM_WORDS)
-        et_strbuf_printf(out, " (the first %s)", et_format_many(use->words, "word").text);
+        et_strbuf_printf(out, " (the first %s", et_format_many(use->words, "word").text);
+    if (m && type == ET_TRANSFORM_WORDS && m->most_words > use->words)
+        et_strbuf_printf(out, " of at most %s", et_format_count(m->most_words).text);
+    if (m && type == ET_TRANSFORM_WORDS)
+        et_strbuf_append_char(out, ')');
     if (!m || (type != ET_TRANSFORM_EMBED && type != ET_TRANSFORM_ONE_HOT))
         return;
     et_strbuf_printf(out, " of %s",

@@ -62,7 +62,8 @@ static origin_text origin_of(const char *file, const char *column)
 
 static int check_numbers(const et_column_metadata *c, origin_text where, et_error *error)
 {
-    if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0 || c->words < 0)
+    if (c->count < 0 || c->missing < 0 || c->distinct < 0 || c->dates < 0 || c->words < 0 ||
+        c->most_words < 0)
         return et_fail(error, ET_ECONFIG, "%sa negative count (%lld rows, %lld missing)",
                        where.text, (long long)c->count, (long long)c->missing);
     if (c->has_range && !(isfinite(c->min) && isfinite(c->max) && c->min <= c->max))
@@ -433,6 +434,8 @@ static int read_column(const reading *r, const et_value *dict, et_column_metadat
     if (!status)
         status = read_count(r, dict, "words", &c->words);
     if (!status)
+        status = read_count(r, dict, "most_words", &c->most_words);
+    if (!status)
         status = read_order(r, dict, &c->order);
     if (!status)
         status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
@@ -528,6 +531,8 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
         et_value_set_int(dict, "dates", c->dates);
     if (c->words)
         et_value_set_int(dict, "words", c->words);
+    if (c->most_words)
+        et_value_set_int(dict, "most_words", c->most_words);
     if (c->order)
         et_value_set_string(dict, "date_order", et_date_order_name(c->order));
     if (c->has_range) {

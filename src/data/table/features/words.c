@@ -32,6 +32,21 @@ int64_t et_words_count(const char *text, size_t length)
     return count;
 }
 
+int64_t et_words_taken(const char *text, size_t length)
+{
+    int64_t count = 0;
+    bool inside = false;
+    for (size_t i = 0; i < length;) {
+        uint32_t code = (unsigned char)text[i];
+        const size_t bytes = code < 0x80 ? 1 : et_utf8_decode(text + i, length - i, &code);
+        const bool letter = is_letter(code);
+        count += letter && !inside;
+        inside = letter;
+        i += bytes ? bytes : 1;
+    }
+    return count;
+}
+
 void et_words_fit(et_fitted *fitted, const et_fitting *with)
 {
     fitted->width = 2 * with->spec->words - 1;

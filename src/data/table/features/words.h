@@ -11,6 +11,9 @@
  * one word. Bytes that are not ASCII are letters. */
 int64_t et_words_count(const char *text, size_t length);
 
+/* Words that the transform takes of a text without a limit. */
+int64_t et_words_taken(const char *text, size_t length);
+
 void et_words_fit(et_fitted *fitted, const et_fitting *with);
 int et_words_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error);
 
