@@ -159,6 +159,21 @@ grep -q '^candidates   linear, mlp, realmlp, each on 5 folds' out || fail 'tabm 
 says 0 '^left out     pack .*tabm ' train limited --experiment tabular/auto --target kind --data t.csv --epochs 1 \
     --time-limit 8s --dry-run
 
+# The time is measured, and printed again if it is another than the plan's.
+"$etude" train slow --experiment tabular/auto --target kind --data t.csv --epochs 10000000 \
+    --set trainer.early_stopping.patience=0 >out 2>&1 &
+process=$!
+rounds=0
+while ! grep -q '^time  *about .* in all, by the steps so far$' out && [ $rounds -lt 3000 ]; do
+    sleep 0.1
+    rounds=$((rounds + 1))
+done
+code=0
+kill -INT $process || :
+wait $process || code=$?
+[ $code = 75 ] && grep -q '^time  *about .* in all, by the steps so far$' out ||
+    fail "the time is not printed again: exit $code"
+
 # ---- a held-out part ---------------------------------------------------------------------------
 
 try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_out=0.2

@@ -7,9 +7,12 @@
 #ifndef ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 
+#include <etude/run.h>
+
 #include "command/options/sets.h"
 #include "command/training/initial.h"
 #include "command/training/profile.h"
+#include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
 
 /* Model Garden's, by its names. */
@@ -45,7 +48,10 @@ typedef struct et_train_args {
                             there is no bar */
     struct et_dry_run_share *share; /* of one of several trainings, with dry_run: in model_dir there
                                        are its files; NULL: it is no such training */
-    struct et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
+    /* Of one of several trainings: called after every step. NULL: nobody asks. */
+    void (*follow)(void *follower, const et_showing *showing, et_progress *progress);
+    void *follower;
+    struct et_reported *reported; /* with quiet: warnings that were printed; NULL: not known */
 } et_train_args;
 
 extern const et_usage et_usage_train;

@@ -73,6 +73,8 @@ static void show(void *self, const et_showing *showing)
     t->showing = *showing;
     if (t->warmup)
         look_at_time(t, showing);
+    if (t->args->follow)
+        t->args->follow(t->args->follower, showing, t->progress);
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
     et_progress_state state = { .what = t->args->counted,

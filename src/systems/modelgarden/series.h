@@ -40,7 +40,8 @@ typedef struct et_series_candidate {
     const char *name;                   /* "mlp" */
     const et_series_training *training; /* [count] */
     int count;
-    double cost; /* duration, as a multiple of that of another one */
+    double cost; /* expected duration, seconds */
+    double used; /* share of the steps for which this is: trainings may stop early */
 } et_series_candidate;
 
 #define ET_SERIES_METRICS 2

@@ -54,6 +54,13 @@ typedef struct series {
     et_series_log log;
     et_reported reported;
     et_quiet_log quiet;
+    double said;  /* duration of this start's trainings: as it was printed last, seconds */
+    double ahead; /* by the plan, of those that are not done */
+    double spent, expected;             /* of those that are done: measured, and by the plan */
+    const et_series_candidate *current; /* in training */
+    bool measured;                      /* steps of the current training */
+    int64_t first_step;                 /* of this training that was seen, and its time; 0: none */
+    double first_time;
 } series;
 
 static void say(const series *s, const char *text)
@@ -277,8 +284,75 @@ static void say_plan(const series *s)
                  et_format_duration(s->args->time_limit).text);
     else if (!s->args->quiet && run->count > 1)
         et_print(stderr, "time         about %s on two cores (--time-limit sets a limit)\n",
-                 et_format_duration(run->seconds).text);
+                 et_format_duration(s->said).text);
     et_strbuf_release(&text);
+}
+
+/* ---- how long it takes ---- */
+
+/* Seconds and steps after which the speed of a training is known; the change of a duration that is
+ * printed. */
+#define SPEED_SECONDS 3
+#define SPEED_STEPS   5
+#define SPEED_CHANGE  1.25
+
+static void plan_time(series *s)
+{
+    for (int i = 0; i < s->run->count; i++)
+        if (s->run->seconds > 0 && !s->log.item[i].done && !s->log.item[i].left_out)
+            s->ahead += s->run->candidate[i].cost;
+    s->said = s->ahead;
+}
+
+/* Prints the duration again if it differs much from the last one, by what trainings took (spent)
+ * and should have taken (expected). The plan does not change: it is the same on each machine. */
+static void say_time(series *s, double spent, double expected, et_progress *progress)
+{
+    const double pace = (spent + ET_SERIES_PLANNED) / (expected + ET_SERIES_PLANNED);
+    const double seconds = s->spent + s->ahead * pace;
+    const bool near = seconds < s->said * SPEED_CHANGE && s->said < seconds * SPEED_CHANGE;
+    if (s->args->quiet || s->args->ends > 0 || near)
+        return;
+    s->said = seconds;
+    const char *text =
+        et_arena_printf(&s->arena, "time         about %s in all, by the steps so far",
+                        et_format_duration(seconds).text);
+    if (progress && text)
+        et_progress_alert(progress, text);
+    else if (text)
+        say(s, text);
+}
+
+static double expected_of(const et_series_candidate *candidate)
+{
+    return candidate->cost / candidate->count;
+}
+
+/* After each step: measures the first seconds of a training. */
+static void follow(void *follower, const et_showing *showing, et_progress *progress)
+{
+    series *s = follower;
+    const double now = et_clock_monotonic(), seconds = now - s->first_time;
+    if (!s->first_time) {
+        s->first_time = now;
+        s->first_step = showing->step;
+        return;
+    }
+    const double steps = (double)(showing->step - s->first_step);
+    if (s->measured || seconds < SPEED_SECONDS || steps < SPEED_STEPS)
+        return;
+    s->measured = true;
+    const double all = seconds / steps * (double)showing->steps * s->current->used;
+    say_time(s, s->spent + all, s->expected + expected_of(s->current), progress);
+}
+
+static void end_training(series *s, double seconds)
+{
+    s->spent += seconds;
+    s->expected += expected_of(s->current);
+    s->ahead -= expected_of(s->current);
+    if (s->spent >= SPEED_SECONDS && s->ahead > 0)
+        say_time(s, s->spent, s->expected, NULL);
 }
 
 /* "   mlp          log_likelihood -0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
@@ -318,9 +392,17 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
     et_train_args *args;
     int status = prepare_one(s, candidate, which, &args, &arena, error);
     if (!status) {
+        const double began = et_clock_monotonic();
+        s->current = candidate;
+        s->measured = false;
+        s->first_time = 0;
+        args->follow = s->run->seconds > 0 ? follow : NULL;
+        args->follower = s;
         status = et_training_run(s->call, args, error);
         et_show_log_quietly(&s->quiet);
         et_leave_on_signals(between);
+        if (!status && args->follow)
+            end_training(s, et_clock_monotonic() - began);
     }
     et_arena_release(&arena);
     if (!status && et_flag_is_set(&et_stop_requested))
@@ -343,8 +425,8 @@ static int leave_out(series *s, int which, const char *why, et_error *error)
     return et_series_log_leave_out(&s->log, which, why, error);
 }
 
-/* Whether a candidate fits into the time limit, by the times of the candidates before it. Without
- * such times, every candidate fits. */
+/* Whether a candidate fits into the time limit, by the times of the candidates before it. The first
+ * one is always trained. */
 static bool fits(const series *s, int which, char *why, size_t size)
 {
     const double left = s->args->ends - et_clock_monotonic();
@@ -475,6 +557,7 @@ static int finish(series *s, et_error *error)
 static int train_all(series *s, et_error *error)
 {
     int status = ET_OK;
+    plan_time(s);
     say_plan(s);
     for (int i = 0; i < s->run->count && !status; i++)
         status = try_candidate(s, i, error);
@@ -536,6 +619,7 @@ static int try_out(series *s, et_error *error)
     if (!status)
         status = open_parts(s, error);
     if (!status) {
+        plan_time(s);
         say_plan(s);
         status = measure_all(s, error);
     }

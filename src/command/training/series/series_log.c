@@ -135,11 +135,11 @@ bool et_series_log_has_done(const et_series_log *log)
 
 double et_series_log_pace(const et_series_log *log)
 {
-    double seconds = 0, cost = 0;
+    double seconds = ET_SERIES_PLANNED, cost = ET_SERIES_PLANNED;
     for (int i = 0; i < log->run->count; i++)
         if (log->item[i].done) {
             seconds += log->item[i].seconds;
             cost += log->run->candidate[i].cost;
         }
-    return cost > 0 ? seconds / cost : 0;
+    return seconds / cost;
 }

@@ -10,6 +10,8 @@
 #include "base/arena.h"
 #include "systems/modelgarden/series.h"
 
+#define ET_SERIES_PLANNED 5
+
 typedef struct et_series_entry {
     bool done, left_out;
     double seconds;
@@ -33,7 +35,8 @@ int et_series_log_add(et_series_log *log, int which, const et_series_score *scor
 int et_series_log_leave_out(et_series_log *log, int which, const char *why, et_error *error);
 
 bool et_series_log_has_done(const et_series_log *log);
-/* Seconds for each unit of cost; 0: none is done. */
+/* Duration as a multiple of the plan's, by candidates that are done and by ET_SERIES_PLANNED
+ * seconds as planned: short trainings mostly wait for the disk. */
 double et_series_log_pace(const et_series_log *log);
 
 #endif

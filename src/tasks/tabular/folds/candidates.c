@@ -19,7 +19,8 @@
 
 /* The candidates in the order of training. cost: microseconds per training row for the whole
  * training, or for an epoch, measured on Adult and California housing with two cores of an EPYC
- * with AVX2. Numbers have two features, and each candidate ignores one of them.
+ * with AVX2; text: the same for each ID of the row's free texts. Numbers have two features, and
+ * each candidate ignores one of them.
  *
  * RealMLP is best before its 64th epoch on these tables. Label smoothing improves only accuracy,
  * but this ensemble averages probabilities. On a small table, the usual batches have so few rows
@@ -33,7 +34,8 @@
  * epochs, and is best after some 240. */
 static const struct {
     const char *experiment;
-    double cost;
+    double cost, text;
+    double used;     /* share of the steps that a training takes before it stops early */
     int most, least; /* epochs, as many as the time allows; most 0: the experiment decides */
     double share;    /* of the budget, at most, for these epochs */
     const char *ignores;
@@ -45,16 +47,30 @@ static const struct {
     bool always;                /* trained for any budget */
     bool pack;                  /* not for targets that a pack does not learn */
 } candidates[] = {
-    { .experiment = "tabular/linear", .cost = 20, .ignores = "X_robust", .always = true },
-    { .experiment = "tabular/mlp", .cost = 400, .ignores = "X_robust", .always = true },
+    { .experiment = "tabular/linear",
+      .cost = 20,
+      .text = 2.5,
+      .used = 0.8,
+      .ignores = "X_robust",
+      .always = true },
+    { .experiment = "tabular/mlp",
+      .cost = 400,
+      .text = 1.5,
+      .used = 0.4,
+      .ignores = "X_robust",
+      .always = true },
     { .experiment = "tabular/realmlp",
       .cost = 1200,
+      .text = 2.3,
+      .used = 1,
       .ignores = "X",
       .trainer = "train_steps: 64ep, ",
       .small = "train_data: {batch_size: 32}, ",
       .classes = "label_smoothing: 0" },
     { .experiment = "tabular/pack",
       .cost = 110,
+      .text = 0.16,
+      .used = 1,
       .most = 400,
       .least = 8,
       .share = 0.25,
@@ -68,6 +84,8 @@ static const struct {
       .pack = true },
     { .experiment = "tabular/tabm",
       .cost = 100,
+      .text = 0.8,
+      .used = 1,
       .most = 250,
       .least = 32,
       .share = 1,
@@ -136,6 +154,17 @@ static bool is_small(const et_tabular_task *task)
 
 /* ---- durations ---- */
 
+/* IDs of a row's free texts. */
+static int64_t text_ids(const et_tabular_task *task)
+{
+    int64_t count = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        count += field->kind == ET_ENCODED_WORDS ? field->width : 0;
+    }
+    return count;
+}
+
 /* Seconds for the rows in all trainings of a candidate, or in an epoch of all. */
 static double seconds_of(const et_candidate_plan *s, int which)
 {
@@ -143,9 +172,10 @@ static double seconds_of(const et_candidate_plan *s, int which)
     const bool held = !task->other[0] && s->folds < 2;
     const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
     const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
+    const double cost = candidates[which].cost * (1 + 3 * fmax(columns, 1)) / 4;
     const double slower = candidates[which].most && is_small(task) ? SMALL_BATCHES : 1;
-    return 1e-6 * candidates[which].cost * slower * learned * (double)task->table->count *
-           (1 + fmax(columns, 1)) / 2;
+    return 1e-6 * (cost * slower + candidates[which].text * (double)text_ids(task)) * learned *
+           (double)task->table->count;
 }
 
 static double start_of(const et_candidate_plan *s)
@@ -223,7 +253,8 @@ static void add_candidate(const et_candidate_plan *s, et_series_candidate *to,
     const int which = find_candidate(experiment);
     const int count = s->folds > 1 ? s->folds : 1;
     et_series_training *all = et_arena_array(s->arena, (size_t)count, sizeof *all);
-    *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which) };
+    *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which),
+                                 which < 0 ? 1 : candidates[which].used };
     for (int i = 0; all && i < count; i++) {
         all[i].experiment = experiment;
         all[i].name = s->folds > 1 ? et_arena_printf(s->arena, "%s_%d", to->name, i + 1) : to->name;
