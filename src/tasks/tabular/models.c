@@ -184,7 +184,7 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error)
 {
     const et_tabular_columns *columns = columns_of(model);
-    const int status = et_tabular_words_fit(params, encoder, samples, error);
+    const int status = et_tabular_words_fit(params, model->word_weights, encoder, samples, error);
     return !status && columns ? et_tabular_fit_columns(params, "columns/", columns, encoder,
                                                        &model->ignored_features, samples, error)
                               : status;

@@ -60,6 +60,9 @@ const et_experiment_row et_tabular_experiments[] = {
     { "tabular/linear", "linear and logistic regression",
       EXPERIMENT("model: {type: linear}, features: {discrete: one-hot}",
                  ADAMW("1e-2", "0", "") ", " PASSES("100", "10")) },
+    { "tabular/tf_idf", "the same, with free texts as TF-IDF vectors",
+      EXPERIMENT("model: {type: linear, word_weights: tf-idf}, features: {discrete: one-hot}",
+                 ADAMW("3e-2", "0", "") ", " PASSES("100", "10")) },
     { "tabular/feed_forward", "TensorFX's model: layers with relu, gradient descent",
       EXPERIMENT("model: {type: feed_forward}, train_data: {batch_size: 128}, "
                  "features: {numeric: standardize, discrete: one-hot}",
@@ -94,7 +97,9 @@ const et_experiment_row et_tabular_experiments[] = {
       "64 networks with different settings, an ensemble of the best (Gorishniy et al. 2026)",
       PACK_EXPERIMENT("model: {type: pack}, features: {numeric: quantile}") },
     { ET_TABULAR_AUTO,
-      "trains linear, mlp, realmlp, tabm and a small pack, keeps the best or their weighted mean",
+      "trains linear, mlp, realmlp, tabm and a small pack (tf_idf, too, if there are texts), keeps "
+      "the "
+      "best or their weighted mean",
       EXPERIMENT("model: {type: mlp}, features: {also: robust}",
                  ADAMW("2e-3", "0.3", "") ", " PASSES("100", "10")) },
     { NULL, NULL, NULL },

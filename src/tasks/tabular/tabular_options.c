@@ -172,11 +172,16 @@ static const et_field pack_fields[] = {
 };
 static const et_fields pack_table = { "pack", pack_fields };
 
+static const char *const word_weights[] = { "frequency", "tf-idf", NULL };
+
 static const et_field model_fields[] = {
     ET_FIELD_CHOICE(et_tabular_model, type, ET_TABULAR_MLP, models, "type of model",
                     .selects = true),
     ET_FIELD_STRINGS(et_tabular_model, ignored_features,
                      "features of the features file that are not inputs of the model"),
+    ET_FIELD_CHOICE(et_tabular_model, word_weights, ET_TABULAR_WORDS_FREQUENCY, word_weights,
+                    "weights of words in free texts; frequency: words of few rows weigh less; "
+                    "tf-idf: words of many rows weigh less"),
     ET_FIELD_STRUCT(et_tabular_model, feed_forward, &feed_forward_table,
                     "TensorFX's model: layers with relu"),
     ET_FIELD_STRUCT(et_tabular_model, mlp, &mlp_table,

@@ -103,10 +103,13 @@ enum {
     ET_TABULAR_PACK,
 };
 
+enum { ET_TABULAR_WORDS_FREQUENCY, ET_TABULAR_WORDS_TF_IDF };
+
 /* task.model: a type and its group, as in trainer.optimizer_config. */
 typedef struct et_tabular_model {
     int type;                    /* ET_TABULAR_LINEAR, ... */
     et_strings ignored_features; /* names of features that it does not read */
+    int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (tabular_words.h) */
     et_tabular_feed_forward feed_forward;
     et_tabular_mlp mlp;
     et_tabular_resnet resnet;

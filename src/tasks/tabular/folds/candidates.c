@@ -46,6 +46,7 @@ static const struct {
     const char *classes;        /* settings below task, for classes */
     bool always;                /* trained for any budget */
     bool pack;                  /* not for targets that a pack does not learn */
+    bool words;                 /* only for tables with free texts */
 } candidates[] = {
     { .experiment = "tabular/linear",
       .cost = 20,
@@ -59,6 +60,12 @@ static const struct {
       .used = 0.4,
       .ignores = "X_robust",
       .always = true },
+    { .experiment = "tabular/tf_idf",
+      .cost = 20,
+      .text = 1.5,
+      .used = 0.4,
+      .ignores = "X_robust",
+      .words = true },
     { .experiment = "tabular/realmlp",
       .cost = 1200,
       .text = 2.3,
@@ -272,6 +279,8 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
         const int which = find_candidate(name);
         if (which >= 0 && candidates[which].pack &&
             !et_pack_learns((size_t)s->task->target.labels, (size_t)s->task->target.quantiles))
+            continue;
+        if (s->is_auto && candidates[which].words && !text_ids(s->task))
             continue;
         if (s->is_auto && !is_affordable(s, which)) {
             leave_out(s, which);

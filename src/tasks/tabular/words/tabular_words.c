@@ -11,6 +11,7 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
+#include "tasks/tabular/tabular_options.h"
 
 #define SCOPE  "text"
 #define WEIGHT "weight"
@@ -89,13 +90,17 @@ static void count_rows(void *payload, const et_batch *batch, int64_t first)
         }
 }
 
-static float weight_of(float rows)
+/* rows: those that have the word. */
+static float weight_of(int weights, float rows, float all)
 {
     const float share = rows / (rows + PRIOR_ROWS);
-    return rows < 2 ? 0 : share * share;
+    if (rows < 2)
+        return 0;
+    return weights == ET_TABULAR_WORDS_TF_IDF ? 1 + logf((1 + all) / (1 + rows)) : share * share;
 }
 
-static int fit(float *weight, const et_encoded_field *field, et_samples *samples, et_error *error)
+static int fit(float *weight, int weights, const et_encoded_field *field, et_samples *samples,
+               et_error *error)
 {
     const size_t buckets = (size_t)field->cardinality[0];
     counting c = { et_layout_find(&samples->layout, field->name), field->width, weight,
@@ -105,16 +110,21 @@ static int fit(float *weight, const et_encoded_field *field, et_samples *samples
     memset(weight, 0, buckets * sizeof *weight);
     int status = et_tabular_read(samples, samples->count, count_rows, &c, error);
     for (size_t i = 0; i < buckets; i++)
-        weight[i] = weight_of(weight[i]);
+        weight[i] = weight_of(weights, weight[i], (float)samples->count);
     et_free(c.latest);
     return status;
 }
 
-int et_tabular_words_fit(et_params *params, const et_encoder *encoder, et_samples *samples,
-                         et_error *error)
+int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encoder,
+                         et_samples *samples, et_error *error)
 {
     const et_encoded_field *field;
     int status = ET_OK;
+    if (weights == ET_TABULAR_WORDS_TF_IDF && !et_tabular_words_count(encoder))
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.word_weights: tf-idf has no effect, because no feature has the "
+                       "words of a text; leave it out, or train tabular/linear in place of "
+                       "tabular/tf_idf");
     for (int k = 0; !status && (field = field_of(encoder, k)); k++) {
         char path[64];
         snprintf(path, sizeof path, SCOPE "_%d/" WEIGHT, k);
@@ -122,8 +132,8 @@ int et_tabular_words_fit(et_params *params, const et_encoder *encoder, et_sample
         if (index < 0)
             return et_fail(error, ET_ENOTFOUND, "the model has no parameter %s", path);
         et_params_begin_change(params);
-        status =
-            fit(et_params_values(params) + et_params_offset(params, index), field, samples, error);
+        status = fit(et_params_values(params) + et_params_offset(params, index), weights, field,
+                     samples, error);
         et_params_changed(params, true);
     }
     return status;
