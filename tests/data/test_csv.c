@@ -114,7 +114,13 @@ static const struct {
     { "\"a\"\n\"b\"", "1<'a>2<'b>", { 0 } },
     /* missing values */
     { "a,?,NA,N/A,NaN,nan,null,\n", "1<'a|-|-|-|-|-|-|->", { 0 } },
-    { "a,\"?\",\"NA\",\"\",NAN,nanx,n,na\n", "1<'a|'?|'NA|-|'NAN|'nanx|'n|'na>", { 0 } },
+    { "a,na,n/a,NULL,None,<NA>,#N/A,#N/A N/A, #NA \n", "1<'a|-|-|-|-|-|-|-|->", { 0 } },
+    { "a,-NaN,-nan,1.#IND,-1.#IND,1.#QNAN,-1.#QNAN\n", "1<'a|-|-|-|-|-|->", { 0 } },
+    { "a,1.5,-1,none,NONE,N,-nanx,1.#INF,<na>\n",
+      "1<'a|'1.5|'-1|'none|'NONE|'N|'-nanx|'1.#INF|'<na>>",
+      { 0 } },
+    { "a,\"?\",\"NA\",\"\",NAN,nanx,n,nA\n", "1<'a|'?|'NA|-|'NAN|'nanx|'n|'nA>", { 0 } },
+    { "a,\"None\",\"n/a\"\n", "1<'a|'None|'n/a>", { 0 } },
     /* delimiters */
     { "a;b;c\n1,5;2,5;3,5\n", "1<'a|'b|'c>2<'1,5|'2,5|'3,5>", { 0 } },
     { "a\tb c\n1\t\n", "1<'a|'b c>2<'1|->", { 0 } },

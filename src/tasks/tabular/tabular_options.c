@@ -351,8 +351,8 @@ static const et_field task_fields[] = {
     ET_FIELD_CHOICE(et_tabular_options, header, ET_TABULAR_HEADER_AUTO, headers,
                     "whether the first row of a file has the column names; auto: detected"),
     ET_FIELD_STRINGS(et_tabular_options, missing,
-                     "further texts that mean a missing value (empty, ?, NA, N/A, NaN and null "
-                     "always do); also in rows to predict",
+                     "further texts that mean a missing value (empty, ?, NA, N/A, NaN, None, null "
+                     "and pandas' other na_values always do); also in rows to predict",
                      .change = ET_CHANGE_MODEL),
     ET_FIELD_INT(et_tabular_options, entries, 0, 0, 100000000,
                  "values kept per text column when Etude makes the metadata; 0: 100,000",

@@ -51,8 +51,7 @@ typedef struct et_csv_options {
     int columns;                /* columns that a row must have; 0: as many as the first row */
     const char *const *missing; /* texts that mean "no value" unless they are quoted; "" always
                                  * does; ended by NULL, borrowed. A text that is a number matches
-                                 * that number in any spelling. NULL: "", "?", "NA", "N/A", "NaN",
-                                 * "nan", "null" */
+                                 * that number in any spelling. NULL: et_csv_usual_missing */
     bool names;                 /* the first row may be a header, so only its empty cells are
                                  * missing. If it is not one, et_csv_take_missing makes its other
                                  * missing cells missing */
@@ -60,11 +59,14 @@ typedef struct et_csv_options {
                                    row was read */
 } et_csv_options;
 
-/* The texts that missing NULL means, ended by NULL. */
-extern const char *const et_csv_usual_missing[];
+/* The texts that missing NULL means. */
+#define ET_CSV_USUAL_MISSING                                                                       \
+    "", "?", "NA", "N/A", "NaN", "nan", "null", "na", "n/a", "NULL", "None", "<NA>", "#N/A",       \
+        "#N/A N/A", "#NA", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
+extern const char *const et_csv_usual_missing[]; /* ended by NULL */
 /* The same list, as a hint for people whose target has classes with these names. */
 #define ET_CSV_MISSING_HINT                                                                        \
-    "outside quotes ?, NA, N/A, NaN, nan and null mean a missing value; if one of them is a "      \
+    "outside quotes ?, NA, N/A, NaN, None and null mean a missing value; if one of them is a "     \
     "class, quote or rename it"
 /* Which of missing (NULL: the usual) a text [length] is, by its place; -1: none. "-999" is also
  * -999.0 and -9.99e2, but no code with zeros before it. */

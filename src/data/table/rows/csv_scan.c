@@ -24,19 +24,23 @@
 
 #define BLOCK 64
 
-const char *const et_csv_usual_missing[] = { "", "?", "NA", "N/A", "NaN", "nan", "null", NULL };
+/* The na_values of pandas' read_csv as its documentation lists them, and "?" and "na". */
+const char *const et_csv_usual_missing[] = { ET_CSV_USUAL_MISSING, NULL };
 
-/* Notes the first byte of cells that match the word. A number may be written in several ways, so it
- * has several first bytes. */
+/* Notes the first and the last byte of cells that match the word. A number may be written in several
+ * ways, so it has several first bytes, and any last byte. */
 static void note_first(et_csv_scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
     double number;
     if (!length)
         scanner->missing_empty = true;
+    else
+        scanner->missing_last[(unsigned char)word[length - 1]] = true;
     scanner->missing_first[(unsigned char)*word] |= length > 0;
     if (et_number_parse(&number, word, length) == ET_NUMBER_NONE)
         return;
+    memset(scanner->missing_last, true, sizeof scanner->missing_last);
     const size_t digit = strcspn(word, "123456789");
     for (const char *c = number < 0 ? "-" : number > 0 ? "+.0" : "+-.0"; *c; c++)
         scanner->missing_first[(unsigned char)*c] = true;
@@ -209,7 +213,8 @@ static et_cell trimmed_cell(et_csv_scanner *scanner, const char *begin, const ch
 static inline et_cell plain_cell(et_csv_scanner *scanner, const char *begin, const char *end)
 {
     if (begin == end || (unsigned char)*begin <= ' ' || (unsigned char)end[-1] <= ' ' ||
-        scanner->missing_first[(unsigned char)*begin])
+        (scanner->missing_first[(unsigned char)*begin] &&
+         scanner->missing_last[(unsigned char)end[-1]]))
         return trimmed_cell(scanner, begin, end);
     return (et_cell){ begin, (size_t)(end - begin) };
 }
