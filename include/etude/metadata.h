@@ -42,8 +42,9 @@ typedef struct et_column_metadata {
     int64_t most_words;     /* of the longest text, as the transform words cuts it; the same */
     int64_t dates;          /* values that the transform date can read; 0: none, or unknown */
     et_date_order order;    /* of these dates */
-    bool has_range;         /* min and max are set */
-    bool has_moments;       /* mean and std are set */
+    int64_t first_year, last_year; /* of these dates; last_year 0: unknown */
+    bool has_range;                /* min and max are set */
+    bool has_moments;              /* mean and std are set */
     double min, max;
     double mean, std;   /* std of the population */
     int quantile_count; /* values at 0, 1/(n-1), ..., 1; 0: none */

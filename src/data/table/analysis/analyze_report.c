@@ -169,6 +169,10 @@ static et_column_metadata metadata_of(et_table_column *c, et_arena *arena)
         m.most_words = s->words ? s->most_words : 0;
         m.dates = et_column_stats_dates(s);
         m.order = m.dates ? et_column_stats_date_order(s) : ET_DATE_ANY;
+        if (m.dates && m.order != ET_DATE_TIME) {
+            m.first_year = s->first_year;
+            m.last_year = s->last_year;
+        }
         c->key = c->values >= KEY_VALUES && et_column_is_key(&m);
         put_entries(&m, c, arena);
         return m;

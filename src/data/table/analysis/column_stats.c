@@ -281,10 +281,22 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
             note(&stats->first_undated[order], part, i, text, length);
 }
 
-static void add_dates(et_column_stats *stats, unsigned orders, int64_t count)
+/* orders: by which the text is a date. The year does not depend on the order. */
+static void add_dates(et_column_stats *stats, const char *text, size_t length, unsigned orders,
+                      int64_t count)
 {
+    const et_date_order one =
+        orders >> ET_DATE_DAY_FIRST & 1 ? ET_DATE_DAY_FIRST : ET_DATE_MONTH_FIRST;
+    et_date date;
     for (unsigned order = 0; orders >> order; order++)
         stats->dated[order] += orders >> order & 1 ? count : 0;
+    if (!orders || orders >> ET_DATE_TIME || !et_date_read(&date, text, length, one))
+        return;
+    stats->first_year =
+        stats->has_years && stats->first_year < date.year ? stats->first_year : date.year;
+    stats->last_year =
+        stats->has_years && stats->last_year > date.year ? stats->last_year : date.year;
+    stats->has_years = true;
 }
 
 /* Counts a text by the notations in which it is a number. */
@@ -316,7 +328,7 @@ static void count_classes(et_column_stats *stats)
         const char *text = et_entries_text(&stats->entries, entry);
         stats->count[entry->class] += entry->count;
         stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
-        add_dates(stats, et_date_orders(text, entry->length), entry->count);
+        add_dates(stats, text, entry->length, et_date_orders(text, entry->length), entry->count);
         if (entry->class == ET_CELL_TEXT) {
             add_noted(stats, text, entry->length, entry->count);
             add_words(stats, text, entry->length, entry->count);
@@ -394,7 +406,7 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
     if (is_both(class))
         add_numbers(stats, number, 1);
     stats->blanks += has_blanks(text, length);
-    add_dates(stats, orders, 1);
+    add_dates(stats, text, length, orders, 1);
     if (class == ET_CELL_TEXT) {
         add_noted(stats, text, length, 1);
         add_words(stats, text, length, 1);

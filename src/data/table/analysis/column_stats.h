@@ -86,7 +86,9 @@ typedef struct et_column_stats {
     /* By et_date_order; ANY: both orders read the same. */
     et_seen_at first_undated[ET_DATE_TIME + 1]; /* a text that is not a date */
     int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
-    int64_t sampled, looks[ET_LOOK_COUNT];      /* number of the first texts with each look */
+    bool has_years;                             /* of these dates: */
+    int first_year, last_year;
+    int64_t sampled, looks[ET_LOOK_COUNT]; /* number of the first texts with each look */
     et_noted_texts noted;
     et_number_format format; /* by which texts are read; its unit is borrowed */
     double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */

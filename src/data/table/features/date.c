@@ -1,5 +1,7 @@
 /* The transform date: the year as a number, and every other part as sine and cosine of its position
- * in its cycle. A time of day has only hour and minute. */
+ * in its cycle. A time of day has only hour and minute. Years from the first to the last one of the
+ * metadata are numbers from -1 to 1: a few years must differ as much as other numbers do. Without
+ * these years, the number is (year - 1970) / 100. */
 #include <math.h>
 #include <string.h>
 
@@ -19,6 +21,10 @@ static const int cycle[PART_COUNT] = { 0, 12, 31, 7, 24, 60 };
 void et_date_fit(et_fitted *fitted, const et_fitting *with)
 {
     const et_feature_spec *spec = with->spec;
+    const et_column_metadata *m = with->metadata;
+    const bool years = m->last_year > m->first_year;
+    fitted->offset = years ? (double)(m->first_year + m->last_year) / 2 : 1970;
+    fitted->divisor = years ? (double)(m->last_year - m->first_year) / 2 : 100;
     fitted->order = spec->order ? spec->order : with->metadata->order;
     for (int k = 0; k < PART_COUNT; k++) {
         bool chosen = !spec->part_count && (fitted->order != ET_DATE_TIME || k >= TIME_PART);
@@ -58,14 +64,10 @@ static int no_date(const et_fitted *f, const et_reading *value, et_error *error)
                    value->text);
 }
 
-/* Columns of a part with that value. */
+/* Columns of a cyclic part with that value. */
 static float *put_part(float *out, int k, int value)
 {
     static const double turn = 6.283185307179586;
-    if (!cycle[k]) {
-        *out++ = (float)((value - 1970) / 100.0);
-        return out;
-    }
     double position = (double)value / cycle[k];
     *out++ = (float)position;
     *out++ = (float)sin(turn * position);
@@ -90,8 +92,12 @@ int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_erro
     const int part[PART_COUNT] = { when.year,    when.month, when.day,
                                    when.weekday, when.hour,  when.minute };
     for (int k = 0; k < PART_COUNT; k++)
-        if (f->parts >> k & 1)
+        if (!(f->parts >> k & 1))
+            continue;
+        else if (cycle[k])
             out = put_part(out, k, part[k]);
+        else
+            *out++ = (float)((part[k] - f->offset) / f->divisor);
     et_assert_equal(out - (float *)to, f->width);
     return ET_OK;
 }
@@ -148,13 +154,13 @@ static void emit_calendar(et_onnx *to, const char *days, const char *part[PART_C
 
 /* The columns of a part, float32 [rows, 1 or 3]. A cyclic part is looked up in a table of all its
  * values. */
-static const char *emit_part(et_onnx *to, int k, const char *part)
+static const char *emit_part(et_onnx *to, const et_fitted *f, int k, const char *part)
 {
     float table[3 * 60], *end = table;
     if (!cycle[k])
-        return et_emit_cast(to,
-                            et_onnx_call(to, "Div", plus(to, part, -1970), et_emit_number(to, 100)),
-                            ET_ONNX_F32);
+        return et_emit_cast(
+            to, et_onnx_call(to, "Div", plus(to, part, -f->offset), et_emit_number(to, f->divisor)),
+            ET_ONNX_F32);
     for (int i = 0; i < cycle[k]; i++)
         end = put_part(end, k, i);
     et_assert_equal(end - table, 3 * cycle[k]);
@@ -181,7 +187,7 @@ const char *et_date_emit(et_emitting *e)
     part[5] = rest(to, minutes, part[4], 60);
     for (int k = 0; k < PART_COUNT; k++)
         if (e->fitted[0]->parts >> k & 1)
-            columns[count++] = emit_part(to, k, part[k]);
+            columns[count++] = emit_part(to, e->fitted[0], k, part[k]);
     const char *all = et_onnx_node(to, "Concat", columns, count);
     et_onnx_set_int(to, "axis", 1);
     return et_onnx_call(to, "Where", sound, all, et_onnx_float(to, NAN));

@@ -66,6 +66,10 @@ static int check_numbers(const et_column_metadata *c, origin_text where, et_erro
         c->most_words < 0)
         return et_fail(error, ET_ECONFIG, "%sa negative count (%lld rows, %lld missing)",
                        where.text, (long long)c->count, (long long)c->missing);
+    if (c->first_year < 0 || c->first_year > c->last_year || c->last_year > 9999)
+        return et_fail(error, ET_ECONFIG,
+                       "%sfirst_year %lld and last_year %lld are no years from 0 to 9999",
+                       where.text, (long long)c->first_year, (long long)c->last_year);
     if (c->has_range && !(isfinite(c->min) && isfinite(c->max) && c->min <= c->max))
         return et_fail(error, ET_ECONFIG, "%smin %g and max %g are not a range", where.text, c->min,
                        c->max);
@@ -432,6 +436,10 @@ static int read_column(const reading *r, const et_value *dict, et_column_metadat
     if (!status)
         status = read_count(r, dict, "dates", &c->dates);
     if (!status)
+        status = read_count(r, dict, "first_year", &c->first_year);
+    if (!status)
+        status = read_count(r, dict, "last_year", &c->last_year);
+    if (!status)
         status = read_count(r, dict, "words", &c->words);
     if (!status)
         status = read_count(r, dict, "most_words", &c->most_words);
@@ -529,6 +537,10 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
         et_value_set_int(dict, "distinct", c->distinct);
     if (c->dates)
         et_value_set_int(dict, "dates", c->dates);
+    if (c->last_year) {
+        et_value_set_int(dict, "first_year", c->first_year);
+        et_value_set_int(dict, "last_year", c->last_year);
+    }
     if (c->words)
         et_value_set_int(dict, "words", c->words);
     if (c->most_words)
