@@ -62,7 +62,8 @@ static et_node *id_tokens(et_scope *scope, const et_tabular_inputs *inputs, int6
 /* [rows, width] */
 static et_node *text_token(et_scope *scope, const et_tabular_inputs *inputs, int k, int64_t width)
 {
-    et_node *x = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, width);
+    et_node *x = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, width,
+                                  (et_init){ ET_INIT_ZEROS, 0 });
     return et_add(x, token_param(et_at(scope, "text", k), "bias", width, width));
 }
 

@@ -48,7 +48,7 @@ static et_node *linear(et_scope *scope, const et_tabular_model *model,
     }
     for (int k = 0; k < inputs->text_count; k++) {
         et_node *one =
-            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, outputs);
+            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, outputs, zeros);
         y = y ? et_add(y, one) : one;
     }
     return et_bias(y, et_param(scope, "bias", et_shape_1(outputs), zeros));
@@ -138,15 +138,17 @@ static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
 
 /* ---- the table ---- */
 
-/* A pack has another builder (pack/pack.h). */
+/* A pack has another builder (pack/pack.h). drawn: see et_tabular_inputs. Without biases at the
+ * start, relu passes no gradient to a row of zeros. Plain descent is slow from small values. */
 static const struct {
     et_node *(*build)(et_scope *scope, const et_tabular_model *model,
                       const et_tabular_inputs *inputs, int64_t outputs);
+    float drawn;
 } models[ET_TABULAR_PACK] = {
     [ET_TABULAR_LINEAR] = { linear },
-    [ET_TABULAR_FEED_FORWARD] = { feed_forward },
-    [ET_TABULAR_MLP] = { mlp },
-    [ET_TABULAR_RESNET] = { resnet },
+    [ET_TABULAR_FEED_FORWARD] = { feed_forward, 1 },
+    [ET_TABULAR_MLP] = { mlp, 0.1f },
+    [ET_TABULAR_RESNET] = { resnet, 0.1f },
     [ET_TABULAR_FT_TRANSFORMER] = { ft_transformer },
     [ET_TABULAR_REALMLP] = { realmlp },
     [ET_TABULAR_TABM] = { tabm },
@@ -158,6 +160,7 @@ et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
     et_tabular_inputs inputs;
     et_assert(model->type >= 0 && model->type < ET_TABULAR_PACK && outputs >= 1);
     et_tabular_inputs_open(&inputs, scope, encoder, &model->ignored_features);
+    inputs.drawn = models[model->type].drawn;
     et_node *y = models[model->type].build(scope, model, &inputs, outputs);
     et_tabular_inputs_release(&inputs);
     return et_copy(y, ET_F32, et_node_shape(y));

@@ -17,7 +17,8 @@
  *
  *   e_0(x) = w_0 x + b_0,  e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j
  *
- * where w, b and p begin as zeros: columns come into play as far as they are of use. */
+ * where w, b and p begin as zeros: columns come into play as far as they are of use. In models whose
+ * relu passes no gradient from zeros, w is drawn. */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>
@@ -200,6 +201,12 @@ static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
     return et_cos(et_add(x, et_param(scope, "phase", all, phase)));
 }
 
+/* Initial values of texts, and weights of cosines. */
+static et_init begin_of(const et_tabular_inputs *inputs)
+{
+    return (et_init){ inputs->drawn > 0 ? ET_INIT_UNIFORM : ET_INIT_ZEROS, inputs->drawn };
+}
+
 /* [rows, numbers * (1 + frequencies)] */
 static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
                               const et_tabular_columns *columns)
@@ -207,7 +214,8 @@ static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
     const et_init zeros = { ET_INIT_ZEROS, 0 };
     const et_shape all = et_shape_1(inputs->number_count * (1 + columns->frequencies));
     et_node *parts[2] = { inputs->exact, cosines(scope, inputs, columns, zeros) };
-    et_node *x = et_mul(et_concatenate_columns(parts, 2), et_param(scope, "weight", all, zeros));
+    et_node *weight = et_param(scope, "weight", all, begin_of(inputs));
+    et_node *x = et_mul(et_concatenate_columns(parts, 2), weight);
     x = et_add(x, et_param(scope, "bias", all, zeros));
     return et_copy(x, et_node_dtype(inputs->numbers), et_node_shape(x));
 }
@@ -321,7 +329,8 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
         parts[count++] = encode_ids(scope, inputs, columns);
     for (int k = 0; k < inputs->text_count; k++)
         parts[count++] =
-            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, TEXT_WIDTH);
+            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, TEXT_WIDTH,
+                             begin_of(inputs));
     et_node *y = et_concatenate_columns(parts, count);
     et_free(parts);
     return y;

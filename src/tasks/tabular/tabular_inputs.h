@@ -17,6 +17,7 @@ typedef struct et_tabular_inputs {
     int id_count;
     et_column *columns;        /* [id_count] those of the ids, without widths; owned */
     bool values;               /* the target is numbers, not a class */
+    float drawn;               /* initial values of texts are within it; 0: zeros */
     int text_count;            /* free texts, see tabular_words.h */
     const et_encoder *encoder; /* borrowed */
     et_scope *model;           /* the scope of the whole model */

@@ -42,7 +42,7 @@ int et_tabular_words_count(const et_encoder *encoder)
 }
 
 et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
-                          int64_t width)
+                          int64_t width, et_init begin)
 {
     const et_encoded_field *field = field_of(encoder, k);
     et_assert(field != NULL);
@@ -54,7 +54,7 @@ et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *
     et_node *ids = et_reshape(et_batch_input(scope, field->name), et_shape_1(rows * words));
     et_node *weight = et_variable(scope, WEIGHT, et_shape_1(buckets), zeros);
     et_node *w = et_gather_rows(et_reshape(weight, et_shape_2(buckets, 1)), ids);
-    et_node *table = et_param(et_at(learned, SCOPE, k), "table", et_shape_2(buckets, width), zeros);
+    et_node *table = et_param(et_at(learned, SCOPE, k), "table", et_shape_2(buckets, width), begin);
     et_node *t = et_embedding(ids, table, 1, NULL, NULL);
     et_node *all = et_copy(et_mul(et_copy(t, ET_F32, et_node_shape(t)), w), act, et_node_shape(t));
     et_node *mean = et_mean_pool(et_reshape(all, et_shape_4(rows, words, 1, width)), NULL);

@@ -3,7 +3,7 @@
  *
  *   v = 0.3 sum_i w_i t_i / sqrt(sum_i w_i^2),   w_i = (n_i / (n_i + 40))^2, 0 if n_i is below 2
  *
- * t_i is learned, 0 at first, and n_i is the number of training rows whose text has i. Adam moves
+ * t_i is learned, and n_i is the number of training rows whose text has i. Adam moves
  * the vector of a rare word as far as that of a frequent one, so w_i shrinks what few rows say.
  * With the weights of TF-IDF, smoothed as in scikit-learn, and n rows,
  *
@@ -22,9 +22,10 @@
 int et_tabular_words_count(const et_encoder *encoder);
 
 /* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
- * learned: the scope that has the t_i, the model's or that of a part that learns for itself. */
+ * learned: the scope that has the t_i, the model's or that of a part that learns for itself. begin:
+ * initial values of the t_i. */
 et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
-                          int64_t width);
+                          int64_t width, et_init begin);
 
 /* Sets the variables from the training rows. weights: ET_TABULAR_WORDS_FREQUENCY or TF_IDF.
  * ET_ECONFIG: TF_IDF, and there are no texts. */
