@@ -9,11 +9,13 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/files/checksum.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -171,6 +173,28 @@ static void tell_evaluation(const et_controller *c, const et_value *values, doub
     tell_values(c, line, values);
 }
 
+static uint64_t checksum_of(const et_value *values)
+{
+    uint64_t both[2] = { 0, 0 };
+    for (const et_value *v = values->first; v; v = v->next) {
+        both[1] = v->kind == ET_VALUE_DICT ? checksum_of(v) : 0;
+        if (v->kind == ET_VALUE_FLOAT)
+            memcpy(&both[1], &v->real, sizeof v->real);
+        both[0] = et_checksum(both, sizeof both);
+    }
+    return both[0];
+}
+
+static void note_change(et_unchanged *u, const et_value *values, int64_t step)
+{
+    const uint64_t now = checksum_of(values);
+    u->first = u->count ? u->first : now;
+    u->from = u->count ? u->from : step;
+    u->to = step;
+    u->count++;
+    u->changed |= now != u->first;
+}
+
 /* A value equal to the best is an improvement if its tie is lower. */
 static int note_best(et_controller *c, int64_t step, et_value *values, et_error *error)
 {
@@ -207,6 +231,8 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     double seconds = et_clock_monotonic() - start;
     c->evaluation_seconds = seconds;
     c->evaluated = status ? c->evaluated : step;
+    if (!status)
+        note_change(&c->unchanged, values, step);
     c->evaluation_rate = limit ? (double)evaluator->done / seconds : (double)NAN;
     if (!status)
         status = note_best(c, step, values, error);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/options.h"
 #include "engine/comm/together.h"
@@ -407,6 +409,22 @@ bool et_controller_finished(const et_controller *controller)
     return controller->finished;
 }
 
+/* Of fewer steps, a slow training may change nothing that can be seen. */
+#define CHANGED_STEPS 10
+
+static void warn_unchanged(const et_controller *c)
+{
+    const et_unchanged *u = &c->unchanged;
+    if (u->changed || u->count < 2 || u->to - u->from < CHANGED_STEPS ||
+        et_comm_rank(c->options.run.comm))
+        return;
+    et_log(ET_LOG_WARNING,
+           "all %lld validations from step %lld to step %lld gave exactly the same values, so "
+           "training changes no prediction: check the learning rate, frozen parameters, and "
+           "gradients of zero",
+           (long long)u->count, (long long)u->from, (long long)u->to);
+}
+
 int et_controller_train(et_controller *c, et_error *error)
 {
     const et_goal goal = { .target = c->options.train_steps };
@@ -414,6 +432,11 @@ int et_controller_train(et_controller *c, et_error *error)
         return et_fail(error, ET_EUSAGE, "with outer_loop, use et_controller_train_to");
     et_controller_sane(c);
     c->eval_steps = c->options.validation_steps;
-    return c->finished ? et_inner_loop_finish(&c->loop, ET_OK, error)
-                       : et_inner_loop_run(&c->loop, &goal, error);
+    c->unchanged = (et_unchanged){ 0 };
+    if (c->finished)
+        return et_inner_loop_finish(&c->loop, ET_OK, error);
+    int status = et_inner_loop_run(&c->loop, &goal, error);
+    if (!status)
+        warn_unchanged(c);
+    return status;
 }

@@ -18,6 +18,13 @@ typedef struct et_own_action {
 
 enum { ET_OWN_LOG, ET_OWN_VALIDATE, ET_OWN_SAVE, ET_OWN_ACTIONS };
 
+/* Whether all evaluations of a training gave the same numbers. */
+typedef struct et_unchanged {
+    uint64_t first;          /* checksum of the numbers of the first one */
+    int64_t count, from, to; /* evaluations; steps of the first and the last one */
+    bool changed;
+} et_unchanged;
+
 struct et_controller {
     et_controller_options options;
     double target;               /* options.target points here */
@@ -34,8 +41,9 @@ struct et_controller {
     double evaluation_seconds;   /* of the last one; 0: there was none */
     int64_t evaluated;           /* step of the last one; -1: there was none */
     bool improving;              /* the last evaluation was better than all before */
-    bool finished;               /* nothing was left to do at opening */
-    bool restored;               /* without a trainer: weights are from a checkpoint */
+    et_unchanged unchanged;
+    bool finished; /* nothing was left to do at opening */
+    bool restored; /* without a trainer: weights are from a checkpoint */
 };
 
 static inline bool et_controller_is_called(const et_controller *c)

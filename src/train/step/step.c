@@ -80,6 +80,8 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
     if (!status)
         status =
             et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error);
+    if (!status && step->reducer->first == 0)
+        status = et_unreached_open(&step->unreached, parts->pass, parts->optimizer, error);
     return status ? status : define_metrics(step, parts, error);
 }
 
@@ -87,6 +89,7 @@ void et_step_release(et_step *step)
 {
     et_batch_free(step->batch);
     et_reducer_close(step->reducer);
+    et_unreached_release(&step->unreached);
     et_free(step->metric);
     *step = (et_step){ 0 };
 }
@@ -126,6 +129,7 @@ static int take_batch(et_step *step, int shard, et_error *error)
  * computing of a step may run during a save. */
 static int apply(et_step *step, et_error *error)
 {
+    et_unreached_examine(&step->unreached, et_pass_params(step->parts.pass), step->sum.gradient);
     et_track_begin(step->track, &update_activity, -1);
     int status = et_update_apply(step->parts.optimizer, &step->sum, step->parts.overflow->scale,
                                  &step->update, error);

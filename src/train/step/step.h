@@ -12,6 +12,7 @@
 #include "engine/optim/optimizer.h"
 #include "train/step/overflow.h"
 #include "train/step/reducer.h"
+#include "train/step/unreached.h"
 #include <etude/metrics.h>
 
 struct et_step;
@@ -59,6 +60,7 @@ typedef struct et_step {
     et_reducer *reducer; /* of the parts */
     int *metric; /* [measures + 2]: places in metrics, as et_define_measures, the norm's last */
     et_cost update_cost; /* of an update, for traces */
+    et_unreached unreached;
     /* The step under way, or the next one. */
     et_position begin; /* of the source, before the step's first batch; of several only */
     int drawn;         /* batches that the step under way has taken */

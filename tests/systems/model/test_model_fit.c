@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <etude/log.h>
+
 typedef struct heard {
     int epochs, stop_at;
     double loss[64], validation[64];
@@ -319,6 +321,60 @@ static void test_fit__stops_when_asked(void **state)
     et_model_close(model);
 }
 
+/* ---- a training that teaches nothing ---- */
+
+static char warnings[4000];
+
+static void note(void *payload, et_log_level level, const char *text)
+{
+    (void)payload;
+    if (level == ET_LOG_WARNING && strlen(warnings) + strlen(text) + 2 < sizeof warnings)
+        strcat(strcat(warnings, text), "\n");
+}
+
+static void build_zeros(et_scope *s, void *payload)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    (void)payload;
+    et_node *weight = et_param(et_in(s, "zero"), "weight", et_shape_2(2, 16), zeros);
+    et_node *h = et_relu(et_matmul(et_batch_input(s, ET_MODEL_X), weight, NULL, NULL));
+    h = et_dense(et_in(s, "logits"), h, 2);
+    et_loss(s, "loss", et_softmax_loss(h, et_batch_input(s, ET_MODEL_Y), 0), 1);
+    et_output(s, "scores", et_softmax(h));
+}
+
+static void warn_of(et_build_fn *build, const et_optimizer_setup *optimizer)
+{
+    et_model_options options = disc;
+    et_model *model;
+    options.optimizer = *optimizer;
+    warnings[0] = 0;
+    et_log_set(note, NULL);
+    assert_ok(et_model_open(&model, build, NULL, &options, error));
+    fit_disc(model, &(et_fit){ .epochs = 3, .batch_size = 50, .validation_part = 0.25 });
+    et_model_close(model);
+    et_log_set(NULL, NULL);
+}
+
+static void test_fit__names_gradients_of_zero(void **state)
+{
+    (void)state;
+    warn_of(build_zeros, &disc.optimizer);
+    assert_non_null(strstr(warnings,
+                           "2 of 3 parameters are not trained: their gradient was exactly "
+                           "zero in the first 10 updates (zero/weight, logits/weight)"));
+    warn_of(build_disc, &disc.optimizer);
+    assert_string_equal(warnings, "");
+}
+
+static void test_fit__names_a_training_that_changes_nothing(void **state)
+{
+    (void)state;
+    warn_of(build_disc, &(et_optimizer_setup){ .rule = "sgd", .learning_rate = 1e-30 });
+    assert_non_null(strstr(warnings, "all 3 validations from step 9 to step 27 gave exactly the "
+                                     "same values"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +390,8 @@ int main(void)
         cmocka_unit_test(test_fit__the_best_weights_stay),
         cmocka_unit_test(test_fit__without_a_run_writes_nothing),
         cmocka_unit_test(test_fit__stops_when_asked),
+        cmocka_unit_test(test_fit__names_gradients_of_zero),
+        cmocka_unit_test(test_fit__names_a_training_that_changes_nothing),
     };
     return cmocka_run_group_tests(tests, draw_points, NULL);
 }
