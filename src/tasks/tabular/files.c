@@ -277,15 +277,24 @@ static bool may_read(const et_tabular_task *task, const char *column)
     return !other && !(o->features_path && *o->features_path);
 }
 
+/* Whether held-out rows are drawn one by one. */
+static bool splits_at_random(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
+           !et_tabular_has_other(o);
+}
+
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
  * the target away or are there twice. For columns with given types, only the first four kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels",   "flat",      "leak",   "copy",     "comma",
-                                         "duration", "separator", "minus",  "unit",     "date",
-                                         "mixed",    "large",     "number", "exponent", "id" };
-    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 4;
+    static const char *const kinds[] = { "labels",   "flat",  "outlier",  "leak",      "copy",
+                                         "group",    "comma", "duration", "separator", "minus",
+                                         "unit",     "date",  "mixed",    "large",     "number",
+                                         "exponent", "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 5;
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
@@ -294,6 +303,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
             tells |= !strcmp(kind, kinds[i]);
         const char *column = et_value_get(v, "column")->string;
         const bool relation = !strcmp(kind, "leak") || !strcmp(kind, "copy");
+        tells &= strcmp(kind, "group") != 0 || splits_at_random(task);
         tells &= !task->options.id || strcmp(column, task->options.id) != 0;
         tells &= !relation || may_read(task, column);
         if (tells && reported == REPORTED_MAX)

@@ -1,5 +1,6 @@
-/* Finds parts of a target that cannot be learned or measured, before the first step: classes
- * without training rows, classes without validation rows, numbers or labels that are all equal. */
+/* Finds parts of the data that cannot be learned or measured, before the first step: classes
+ * without training rows, classes without validation rows, numbers or labels that are all equal,
+ * words after the last one that a feature reads. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task_private.h"
@@ -158,6 +160,47 @@ static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, c
     et_strbuf_release(&names);
 }
 
+/* ---- texts ---- */
+
+/* Of a field of texts. */
+typedef struct texts_seen {
+    int field;                  /* of a batch */
+    int64_t width, texts, full; /* ids of a text; texts; those whose ids are all used */
+} texts_seen;
+
+static void see_texts(void *payload, const et_batch *batch, int64_t first)
+{
+    texts_seen *s = payload;
+    const int32_t *ids = batch->data[s->field];
+    (void)first;
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        s->texts += ids[i * s->width] >= 0;
+        s->full += ids[(i + 1) * s->width - 1] >= 0;
+    }
+}
+
+/* Of training rows. */
+static int tell_cut(const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (int f = 0; !status && f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        if (field->kind != ET_ENCODED_WORDS)
+            continue;
+        texts_seen s = { et_layout_find(&task->training->layout, field->name), field->width, 0, 0 };
+        status = et_tabular_read(task->training, task->training->count, see_texts, &s, error);
+        const long long words = (long long)(field->width + 1) / 2;
+        if (!status && s.full)
+            et_log(ET_LOG_WARNING,
+                   "column %s: %s of %s texts have at least %lld words, and the model reads the "
+                   "first %lld words of a text; for more, raise `words` of this feature in a "
+                   "features file (task.features_path)",
+                   field->column[0], et_format_count(s.full).text, et_format_count(s.texts).text,
+                   words, words);
+    }
+    return status;
+}
+
 /* ---- all parts ---- */
 
 static int look(target_seen *s, const et_tabular_task *task, et_error *error)
@@ -178,7 +221,7 @@ static int look(target_seen *s, const et_tabular_task *task, et_error *error)
         if (!status)
             tell_unmeasured(task, s, where);
     }
-    return status;
+    return status ? status : tell_cut(task, error);
 }
 
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)

@@ -86,6 +86,9 @@ int et_table_column_suspect(et_value *list, const et_table_column *column, et_er
 /* Adds those about two columns, by the first rows. uses [fields]. ET_ENOMEM. */
 int et_table_relations_suspect(et_value *list, const et_table_stats *table,
                                const et_column_use *uses, et_error *error);
+/* Adds the column whose values name groups of similar rows, by the first rows. */
+void et_table_groups_suspect(et_value *list, const et_table_stats *table,
+                             const et_column_use *uses);
 
 /* Integer or real if nearly all values are numbers, and no codes. */
 et_schema_type et_table_column_type(const et_table_column *column);

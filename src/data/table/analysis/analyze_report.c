@@ -364,6 +364,8 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
             status = et_table_column_suspect(suspicious, &c, error);
         et_sketch_view_release(&c.view);
     }
+    if (!status)
+        et_table_groups_suspect(suspicious, table, uses);
     return status ? status : et_table_relations_suspect(suspicious, table, uses, error);
 }
 

@@ -20,6 +20,11 @@
 #define LOOK_SHARE 0.9
 /* Of the sampled texts, durations that are no times of day and make the other times durations. */
 #define SPAN_SHARE 0.1
+/* Numbers of a target: a largest one that is so many times the median, or so many quartile ranges
+ * away from the median, of so many rows. */
+#define OUTLIER_TIMES  60
+#define OUTLIER_RANGES 60
+#define OUTLIER_ROWS   50
 /* Of rows, missing ones that are worth a word. */
 #define MISSING_SHARE 0.5
 
@@ -442,6 +447,36 @@ static void suspect_target(et_value *list, const et_table_column *c)
                 et_format_count(single).text, et_format_count((int64_t)entries->count).text);
 }
 
+/* Numbers of the target that are far from nearly all others, such as prices in another unit. A few
+ * of them decide a squared error. */
+static void suspect_outliers(et_value *list, const et_table_column *c)
+{
+    const et_sketch_view *view = &c->view;
+    if (!c->target || c->type == ET_SCHEMA_DISCRETE || view->count < 2 || c->numbers < OUTLIER_ROWS)
+        return;
+    const double median = et_sketch_quantile(view, 0.5);
+    const double range = et_sketch_quantile(view, 0.75) - et_sketch_quantile(view, 0.25);
+    const double low = median - c->stats->min, high = c->stats->max - median;
+    const double worst = high >= low ? c->stats->max : c->stats->min;
+    const bool multiple = c->stats->min >= 0 && median > 0 && worst >= OUTLIER_TIMES * median;
+    if (!(range > 0) || !(multiple || fmax(high, low) >= OUTLIER_RANGES * range))
+        return;
+    const double limit = multiple ? OUTLIER_TIMES / 4 * median : OUTLIER_RANGES / 4 * range;
+    const double inside = multiple ? et_sketch_fraction(view, -INFINITY, limit, true)
+                                   : et_sketch_fraction(view, median - limit, median + limit, true);
+    const int64_t far = (int64_t)fmax(1, round((1 - inside) * (double)c->numbers));
+    char how[80];
+    if (multiple)
+        snprintf(how, sizeof how, "%.0f times the median", worst / median);
+    else
+        snprintf(how, sizeof how, "far from the median");
+    suspect(list, c, "outlier",
+            "the value %.6g is %s, %.6g; %s of %s values are so far away that they decide the "
+            "error: correct them if their unit is wrong, or train with task.loss=huber or "
+            "task.loss=absolute",
+            worst, how, median, et_format_count(far).text, et_format_count(c->numbers).text);
+}
+
 int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *error)
 {
     suspect_values(list, c);
@@ -452,5 +487,6 @@ int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *
     suspect_digits(list, c);
     suspect_sizes(list, c);
     suspect_target(list, c);
+    suspect_outliers(list, c);
     return suspect_spelling(list, c, error);
 }
