@@ -135,6 +135,26 @@ static bool differs_by_kind(const et_program *program, const et_command *row)
     return false;
 }
 
+/* An option that only runs of another kind have. own: the command of the run's kind. */
+static int check_options(const et_call *call, const et_command *own, const et_named_run *named,
+                         et_error *error)
+{
+    const et_program *program = call->program;
+    for (int i = 0; i < call->argc && strcmp(call->argv[i], "--") != 0; i++)
+        for (int k = 0; k < program->count && !strncmp(call->argv[i], "--", 2); k++) {
+            const et_command *other = et_command_of(program, program->kinds[k], call->command);
+            if (other && other != own && et_command_takes(other, call->argv[i]) &&
+                !et_command_takes(own, call->argv[i]))
+                return et_fail(error, ET_EUSAGE,
+                               "%s: %.*s is for %s models, and %.300s is a %s model; leave the "
+                               "option out, or see `%s %s --help`",
+                               call->command, (int)strcspn(call->argv[i], "="), call->argv[i],
+                               program->kinds[k]->name, named->run, named->kind->name,
+                               program->name, call->command);
+        }
+    return ET_OK;
+}
+
 /* If several kinds have a command of this name, the run's kind selects one; without a run, the
  * first is used. If the run's kind has no such command, the message names one that fits. */
 static int choose(const et_command **row, const et_call *call, const et_commands *all,
@@ -147,6 +167,8 @@ static int choose(const et_command **row, const et_call *call, const et_commands
         named.kind ? et_command_of(call->program, named.kind, call->command) : NULL;
     int status =
         named.kind && !own && !asks_for_help(call) ? not_for(call, *row, &named, error) : ET_OK;
+    if (own)
+        status = check_options(call, own, &named, error);
     *row = own ? own : *row;
     return status;
 }

@@ -22,7 +22,7 @@ says 0 "^done " train run --data train.csv --target kind --steps 150
 "$etude" explain run train.csv -q >out || fail "explain"
 "$etude" evaluate run train.csv -q >scores
 loss=$(sed -n 's/^loss  *//p' scores)
-grep -q "^log_loss $loss on 600 rows" out || fail "score: $(cat out)"
+grep -q "^log_loss of kind is $loss on 600 rows" out || fail "score: $(cat out)"
 [ "$(sed -n '3,$p' out | awk '{ printf $1 " " }')" = 'size colour noise ' ] || fail "order: $(cat out)"
 awk 'NR == 3 { if ($2 < 0.1) exit 1 } NR == 5 { if ($2 ^ 2 > 0.01) exit 1 }' out || fail "importance: $(cat out)"
 
@@ -40,7 +40,7 @@ tr '[]{},:' '       ' <once | awk '{
     if ((m - sum / 7) ^ 2 > 1e-16 || (s - sqrt(square / 7)) ^ 2 > 1e-16) exit 1
 }' || fail "repeats: $(cat once)"
 "$etude" explain run train.csv --metric accuracy >out
-grep -q "^accuracy $(sed -n 's/^accuracy  *//p' scores) on" out && sed -n 3p out | grep -q '^size  *0\.[1-9]' || fail "--metric: $(cat out)"
+grep -q "^accuracy of kind is $(sed -n 's/^accuracy  *//p' scores) on" out && sed -n 3p out | grep -q '^size  *0\.[1-9]' || fail "--metric: $(cat out)"
 
 # Partial dependence is the mean of predictions of rows with the value.
 "$etude" explain run train.csv --partial size --points 5 --json >partial
@@ -92,7 +92,7 @@ awk -F, 'BEGIN { OFS = "," } { print $0, NR == 1 ? "weight" : NR % 7 }' train.cs
 says 0 "^done " train weights --data weights.csv --target kind --weight weight --steps 20
 "$etude" evaluate weights weights.csv -q >scores
 loss=$(sed -n 's/^loss  *//p' scores)
-says 0 "^log_loss $loss on 600 rows" explain weights weights.csv -q
+says 0 "^log_loss of kind is $loss on 600 rows" explain weights weights.csv -q
 
 # Mistakes.
 says 3 'there is no metric f2 for this model. Metrics: accuracy' explain run train.csv --metric f2
@@ -116,13 +116,13 @@ for run in labels/log_loss price/pinball_loss; do
     score=$(sed -n "s/^$metric  *//p" scores | head -1)
     [ -n "$score" ] || score=$(sed -n 's/^loss  *//p' scores) # the mean of the targets
     # The mean of float32 targets and that of doubles may differ in the last digit.
-    says 0 "^$metric ${score%?}[0-9]* on 400 rows" explain $name $name.csv -q
+    says 0 "^$metric\( of price\)* is ${score%?}[0-9]* on 400 rows" explain $name $name.csv -q
     awk '$1 == "x" { x = $2 } $1 == "z" { z = $2 } $1 == "noise" { n = $2 }
         END { exit !(x > 0.1 && z > 0.1 && n < x / 4 && n < z / 4) }' out || fail "importance of $name: $(cat out)"
     says 0 '^report ' report $name
     grep -q "How much worse $metric " $name.html || fail "no importance in the page of $name"
 done
-says 0 '^micro_f1 0\.' explain labels labels.csv --metric micro_f1
+says 0 '^micro_f1 is 0\.' explain labels labels.csv --metric micro_f1
 says 3 'there is no metric rmse for this model. Metrics: pinball_loss, d2_pinball$' explain price price.csv --metric rmse
 says 0 '^{"column":"x","value":[0-9.]*,"scores":{"big":0.[0-9]*,"even":0.[0-9e-]*}}$' explain labels labels.csv \
     --partial x --points 2 --json

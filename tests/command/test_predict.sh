@@ -206,11 +206,11 @@ says 3 'there is no column colour, but Colour' sh -c "printf 'LONG,wide,Colour\n
 # What means that there is no value, and what is no row, is so for rows to predict too.
 { echo '%%% measured by hand'; sed 's/,/~/g; 5s/^[^~]*/-999.0/; 9s/^[^~]*/null/' train.csv; } >marked.csv
 "$etude" train --experiment tabular/mlp marked --data marked.csv --target kind --steps 40 --delimiter '~' \
-    --comment '%' --missing -999 NULL --missing none >log 2>&1 || { cat log >&2; fail "a marked table"; }
+    --comment '%' --missing -999 NIL --missing none >log 2>&1 || { cat log >&2; fail "a marked table"; }
 grep -q '"min":0\(.0\)*,' marked/metadata.json || fail "-999.0 is a value: $(cat marked/metadata.json)"
-[ "$(grep -c 'matches no value' log)" = 2 ] && grep -q 'warning: --missing NULL matches no value; ' log ||
+[ "$(grep -c 'matches no value' log)" = 2 ] && grep -q 'warning: --missing NIL matches no value; ' log ||
     fail "markers that match nothing: $(cat log)"
-grep -q '^  missing: \["-999", "NULL", none\]$' marked/params.yaml || fail "$(grep missing: marked/params.yaml)"
+grep -q '^  missing: \["-999", NIL, none\]$' marked/params.yaml || fail "$(grep missing: marked/params.yaml)"
 printf '%%%% by hand\n~1~red\n%%\n~1~red\n' | "$etude" predict marked --full >got
 for row in '-999~1~red' 'NULL~1~red'; do
     printf '%s\n' "$row" | "$etude" predict marked --full
@@ -288,7 +288,7 @@ sed 1d numbers.csv | awk -F, '{ print $2 "," $2 * 1e-7 }' >small.csv
 "$etude" train --experiment tabular/linear --data small.csv --model-dir small --target column_2 \
     --steps 300 --quiet
 echo 0.5 | "$etude" predict small >got
-grep -q '"values": \[[-0-9.]*e-0[78]\]' got || fail "small values: $(cat got)"
+grep -q '"values": {"column_2": [-0-9.]*e-0[78]}' got || fail "small values: $(cat got)"
 
 # Fractions are no classes.
 says 3 'target_type is class, but the target long has fractions' "$etude" train --experiment tabular/mlp \

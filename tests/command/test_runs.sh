@@ -55,6 +55,17 @@ by() {
 [ "$(by training_auc)" = 's/a s/c s/b ' ] || fail "by training_auc: $(by training_auc)"
 [ "$(by loss)" = 's/b s/c s/a ' ] || fail "by loss: $(by loss)"
 tells 2 'a metric or a setting, not auk. Nearest: ' runs s --sort auk
+# An error and a score say nothing of each other: runs are sorted metric by metric, and a line says so.
+scored() {
+    mkdir -p "m/$1"
+    printf '{"step": 5, "validation": {"validation_%s": %s, "best_validation_%s": %s, "best_step": 5}}\n' "$2" "$3" "$2" "$3" >"m/$1/metrics.jsonl"
+    printf 'experiment: made/small\ntask:\n  loss: auto\n' >"m/$1/params.yaml"
+}
+scored a r2 0.9; scored b mae 0.5; scored c r2 0.95; scored d mae 0.97
+tells 0 'warning: the runs have several metrics, such as mae and r2, and are sorted metric by metric' runs m --sort best
+[ "$(awk 'NR > 1 { printf "%s ", $1 }' out)" = 'm/b m/d m/c m/a ' ] || fail "metric by metric: $(cat out)"
+tells 0 '' runs m/a m/c --sort best
+! grep warning said || fail 'one metric'
 # Of a loss the lowest is best.
 tells 0 '^r/a .* 2 *200 ' runs r --metric training_loss --sort best
 [ "$(sed -n 2p out | cut -d ' ' -f 1)" = r/a ] || fail "the lowest loss comes first"

@@ -293,6 +293,6 @@ says 0 'best new/validation_log_likelihood' train --experiment tabular/mlp m5 --
 says 0 '^old/accuracy' evaluate m5
 grep '^old/' out | sed 's|^old/||' | awk '{ print $1, $2 }' >expected
 says 0 '' evaluate m5 --set 'task.validation_data={sets: [], input_path: part.csv}'
-awk '$1 == "positive" { exit } NR > 1 { print $1, $2 }' out | cmp - expected
+awk '$1 == "target" { exit } NR > 1 { print $1, $2 }' out | cmp - expected
 [ -z "$(ls scratch)" ] || fail "left in TMPDIR: $(ls scratch)"
 echo "what people type is taken"

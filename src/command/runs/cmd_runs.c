@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -37,9 +39,10 @@ typedef struct row {
     double value, seconds, loss;     /* NaN: not known */
     int64_t at, parameters, done;    /* done: steps, -1: not known */
     et_history_state state;
-    const char *text; /* of the setting that is sorted by; NULL: none */
-    double key;       /* of the metric that is sorted by; NaN: not known */
-    bool key_lower;   /* the lower the better */
+    const char *text;     /* of the setting that is sorted by; NULL: none */
+    double key;           /* of the metric that is sorted by; NaN: not known */
+    bool key_lower;       /* the lower the better */
+    const char *key_name; /* the metric; NULL: none */
 } row;
 
 typedef struct table {
@@ -193,14 +196,15 @@ static int by_text(const void *left, const void *right)
     return in_order(a, b, compare_texts(a->text, b->text));
 }
 
-/* Sorts the best first. Metrics where lower is better come before the others. */
+/* Sorts the best first, metric by metric: values of several metrics say nothing of each other. */
 static int by_key(const void *left, const void *right)
 {
     const row *a = left, *b = right;
     int order = compare_numbers(a->key, b->key);
     const bool both = !isnan(a->key) && !isnan(b->key);
-    if (both && a->key_lower != b->key_lower)
-        order = b->key_lower - a->key_lower;
+    const int metrics = both ? strcmp(a->key_name, b->key_name) : 0;
+    if (metrics)
+        order = metrics;
     else if (both && !a->key_lower)
         order = -order;
     return in_order(a, b, order);
@@ -280,6 +284,7 @@ static bool take_metric(table *t, const char *name)
         r->key_lower = s && et_history_is_lower_better(r->history, s);
         const et_history_point *point = s ? et_history_extreme(s, r->key_lower) : NULL;
         r->key = point ? point->value : (double)NAN;
+        r->key_name = s ? s->name : NULL;
         any |= s != NULL;
     }
     return any;
@@ -296,6 +301,7 @@ static void take_best(table *t)
     for (size_t i = 0; i < t->histories.count; i++) {
         t->rows[i].key = t->rows[i].value;
         t->rows[i].key_lower = t->rows[i].lower;
+        t->rows[i].key_name = t->rows[i].series ? t->rows[i].series->name : NULL;
     }
 }
 
@@ -323,6 +329,19 @@ static int unknown_order(const table *t, et_error *error)
     return status;
 }
 
+static void tell_metrics(const table *t)
+{
+    const row *rows = t->rows;
+    for (size_t i = 1; i < t->histories.count && !isnan(rows[i].key); i++)
+        if (strcmp(rows[i].key_name, rows[0].key_name) != 0) {
+            et_log(ET_LOG_WARNING,
+                   "the runs have several metrics, such as %s and %s, and are sorted metric by "
+                   "metric; to compare all runs, give --sort a metric that all of them have",
+                   leaf_of(rows[0].key_name), leaf_of(rows[i].key_name));
+            return;
+        }
+}
+
 /* A metric takes precedence over a setting of the same name that is equal in all runs. */
 static int sort(table *t, et_error *error)
 {
@@ -346,6 +365,8 @@ static int sort(table *t, et_error *error)
     if (!compare)
         return unknown_order(t, error);
     qsort(t->rows, t->histories.count, sizeof *t->rows, compare);
+    if (compare == by_key)
+        tell_metrics(t);
     return ET_OK;
 }
 

@@ -107,6 +107,13 @@ static int draw_pictures(const evaluating *e, et_error *error)
     return status || !args->calibration ? status : draw(e, false, args->calibration, error);
 }
 
+/* Of several targets, scores have the names. NULL: several. */
+static const char *single_target(const et_evaluation *evaluation)
+{
+    const et_encoded_field *target = target_of(et_table_task_of(evaluation));
+    return target->width > 1 ? NULL : target->column[0];
+}
+
 /* "positive class     yes" */
 static void print_choice(const evaluating *e)
 {
@@ -142,6 +149,8 @@ static int print_text(const evaluating *e, const et_evaluation *evaluation, cons
                       et_error *error)
 {
     int status = et_evaluation_print(evaluation, logs, error);
+    if (!status && single_target(evaluation) && !et_comm_rank(evaluation->comm))
+        et_print(stdout, "%-19s %s\n", "target", single_target(evaluation));
     if (!status && e->scores.sets && !et_comm_rank(evaluation->comm))
         status = print_tables(e, error);
     fflush(stdout);
@@ -156,6 +165,8 @@ static int print_json(const evaluating *e, const et_evaluation *evaluation, cons
     et_value *sets =
         more && e->scores.sets && e->scores.set[0].name ? et_value_set_dict(more, "sets") : NULL;
     int status = more ? ET_OK : et_alloc_failed(error, 0, "results");
+    if (!status && single_target(evaluation))
+        et_value_set_string(more, "target", single_target(evaluation));
     if (!status && e->scores.sets && e->scores.set[0].of.classes == 2)
         et_value_set_string(more, "positive", e->scores.set[0].labels[!e->scores.set[0].of.first]);
     for (size_t i = 0; i < e->scores.sets && !status; i++)

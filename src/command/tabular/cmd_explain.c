@@ -168,11 +168,22 @@ static void add_bar(et_grid *grid, double value, double largest)
     et_strbuf_release(&bar);
 }
 
-static int print_table(const et_importances *all, const et_explain_facts *facts, et_error *error)
+/* " of price"; "" of several targets. */
+static const char *of_target(const et_explain *e, char text[80])
 {
+    const et_encoder *encoder = et_explain_predictor(e)->model->encoder;
+    const et_encoded_field *target = et_encoder_field(encoder, et_encoder_target(encoder));
+    snprintf(text, 80, " of %.70s", target->column[0]);
+    return target->width > 1 ? "" : text;
+}
+
+static int print_table(const et_explain *e, const et_importances *all,
+                       const et_explain_facts *facts, et_error *error)
+{
+    char target[80];
     et_grid grid = { .columns = 4, .left = 1, .last_left = true, .most = ET_GRID_CELL_MAX };
-    et_print(stdout, "%s %.6g on %s; a permuted column makes it worse by\n", facts->metric,
-             facts->score, et_format_many(facts->rows, "row").text);
+    et_print(stdout, "%s%s is %.6g on %s; a permuted column makes it worse by\n", facts->metric,
+             of_target(e, target), facts->score, et_format_many(facts->rows, "row").text);
     et_importances_head(&grid);
     et_grid_add(&grid, "");
     for (size_t i = 0; i < all->count; i++) {
@@ -210,7 +221,7 @@ static int print_importance(const et_importances *all, const explain_options *ar
     const et_explain_facts *facts = et_explain_facts_of(e);
     int status = ET_OK;
     if (!args->json)
-        return print_table(all, facts, error);
+        return print_table(e, all, facts, error);
     for (size_t i = 0; i < all->count && !status; i++)
         status = print_line(&all->items[i], args, facts, error);
     return status;

@@ -63,13 +63,14 @@ static void read_table(table *t, const char *path)
     fclose(file);
 }
 
-/* The only number of each line {"values": [1.0]}. */
+/* The only number of each line {"values": {"t": 1.0}}. */
 static void read_predictions(double value[ROWS], const char *text)
 {
     for (int i = 0; i < ROWS; i++) {
-        const char *from = strchr(text, '[');
+        const char *from = strstr(text, "\": ");
+        from = from ? strstr(from + 1, "\": ") : NULL;
         assert_non_null(from);
-        value[i] = strtod(from + 1, NULL);
+        value[i] = strtod(from + 3, NULL);
         text = strchr(from, '\n') + 1;
     }
     assert_int_equal(*text, 0);

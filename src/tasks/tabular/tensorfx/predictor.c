@@ -122,9 +122,8 @@ static void find_targets(et_predictor *p)
         p->beside = find_output(p, ET_TABULAR_SCORES, field->width);
     if (levels && levels->count)
         p->quantiles = find_output(p, ET_TABULAR_QUANTILES, (int64_t)levels->count);
-    const int numbers = field->kind == ET_ENCODED_VALUES && field->width > 1
-                            ? find_output(p, ET_TABULAR_VALUES, field->width)
-                            : -1;
+    const int numbers =
+        field->kind == ET_ENCODED_VALUES ? find_output(p, ET_TABULAR_VALUES, field->width) : -1;
     if (p->scores >= 0) {
         p->classes = field->classes;
         p->labels = p->output[p->scores].value = field->label;
