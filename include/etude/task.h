@@ -144,6 +144,10 @@ typedef struct et_task_class {
      * when each calls validate. If kept is NULL and the task overrides one of these methods (or
      * inference_step or process_compiled_metrics), rank 0 validates alone. */
     bool (*kept)(et_task *self, int number, et_kept_rows *rows);
+    /* Lines that name plainly bad results of the last validation (best: of the one with the best
+     * best_metric so far), each with what to try; "": none. The task's until its next call.
+     * Optional. */
+    const char *(*verdict)(et_task *self, bool best);
     /* internal, for a task made of other tasks: opens the trainer of these. NULL. */
     int (*open_multitask)(et_task *self, const struct et_multitask_request *request,
                           struct et_multitask **out, et_error *error);

@@ -12,7 +12,7 @@ et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
 static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
 {
     et_table_scores *scores = payload;
-    const et_class_predictions rows = et_tabular_scored_classes(task);
+    const et_class_predictions rows = et_tabular_predictions_of(task, &task->seen);
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     const et_structs *sets = &task->options.validation_data.sets;

@@ -16,6 +16,7 @@
 #include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
+#include "train/task/task_private.h"
 
 const et_option et_evaluate_options[] = {
     ET_OPTION_MODEL_DIR(et_evaluate_args, model_dir),
@@ -113,6 +114,8 @@ static int measure(et_evaluation *evaluation, const et_evaluate_more *more, bool
         status = et_evaluation_print_json(evaluation, logs, NULL, error);
     else if (!status)
         status = et_evaluation_print(evaluation, logs, error);
+    if (!status && !et_comm_rank(evaluation->comm))
+        et_task_tell_verdict(evaluation->task, true);
     et_arena_release(&arena);
     return status;
 }

@@ -18,6 +18,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 #include "train/run/run_names.h"
+#include "train/task/task_private.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)
 {
@@ -293,6 +294,9 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
     char best[200] = "", longer[120] = "";
     /* The last bar stays on the screen, above the line. */
     et_progress_finish(t->progress, true);
+    /* What is one of several models is judged with them. */
+    if (!t->args->reported)
+        et_task_tell_verdict(t->task, e->best_step >= 0 && t->best_metric);
     const et_task_kind *kind = t->experiment.kind;
     if (e->best_step >= 0 && t->best_metric)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,

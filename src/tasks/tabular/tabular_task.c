@@ -118,7 +118,7 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
     .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
     .use_validation_set = use_validation_set, .kept = et_tabular_kept,                             \
-    .create_optimizer = create_optimizer, .remake = remake
+    .create_optimizer = create_optimizer, .remake = remake, .verdict = et_tabular_verdict_of
 static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
                                                ET_TABULAR_LIKELIHOOD, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
@@ -173,6 +173,7 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
     task->options = *options;
     task->context = *context;
     task->arena = (et_arena)ET_ARENA_INIT;
+    task->verdict.best = task->verdict.last = (et_strbuf)ET_STRBUF_INIT;
     ET_STAGES_RUN(status, stages, task, error);
     if (status) {
         et_tabular_task_close(&task->task);
@@ -202,6 +203,8 @@ void et_tabular_task_close(et_task *task)
     et_tabular_close_others(self);
     et_tabular_close_rows(self);
     et_tabular_close_files(self);
+    et_strbuf_release(&self->verdict.best);
+    et_strbuf_release(&self->verdict.last);
     et_free(self->missing);
     et_arena_release(&self->arena);
     et_free(self);

@@ -7,6 +7,7 @@
 #include <etude/class_scores.h>
 
 #include "base/arena.h"
+#include "base/text/strbuf.h"
 #include "data/table/table.h"
 #include "engine/exec/device.h"
 #include "tasks/tabular/pack/pack_ensemble.h"
@@ -35,6 +36,13 @@ typedef struct et_tabular_seen {
     int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
     float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
 } et_tabular_seen;
+
+/* Lines about plainly bad results (targets/verdict.c). */
+typedef struct et_tabular_verdict {
+    et_strbuf best, last; /* of the best validation so far, of the last one; owned */
+    double value;         /* of the class's best_metric, of the best validation */
+    bool judged;          /* there was a validation */
+} et_tabular_verdict;
 
 struct et_tabular_task;
 
@@ -84,6 +92,7 @@ typedef struct et_tabular_task {
     uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
     et_tabular_seen seen;
     et_tabular_scoring scoring;
+    et_tabular_verdict verdict;
     bool has_rates; /* an optimizer has the rates of a pack's members */
     et_pack_part part;
     struct et_tabular_other *others; /* a list */
@@ -128,6 +137,13 @@ float *et_tabular_variable(et_params *params, const char *name);
 /* rare.c: warns of classes that no row is learned or scored of. */
 int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
 
+/* targets/verdict.c. judge: appends lines about scored rows. judge_best: after each validation.
+ * verdict_of: method verdict. */
+int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *seen,
+                     et_error *error);
+int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error);
+const char *et_tabular_verdict_of(et_task *self, bool best);
+
 /* The unit of a number of an output: that of its target. */
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 
@@ -135,8 +151,9 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
 int et_tabular_asked_for(const et_tabular_task *task);
-/* The rows that were scored last, of classes; arrays are the task's. */
-et_class_predictions et_tabular_scored_classes(const et_tabular_task *task);
+/* Scored rows of classes; arrays are seen's. */
+et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
+                                               const et_tabular_seen *seen);
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);

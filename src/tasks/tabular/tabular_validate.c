@@ -371,28 +371,24 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
         scores->recall = scores->f1 = NAN;
 }
 
-static et_class_predictions predictions_of(const et_tabular_task *task, const et_tabular_seen *s)
+et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
+                                               const et_tabular_seen *seen)
 {
-    return (et_class_predictions){ .count = s->rows,
-                                   .classes = s->width,
-                                   .probability = s->output,
-                                   .target = s->class,
-                                   .weight = s->weight,
+    return (et_class_predictions){ .count = seen->rows,
+                                   .classes = seen->width,
+                                   .probability = seen->output,
+                                   .target = seen->class,
+                                   .weight = seen->weight,
                                    .bins = task->options.calibration_bins,
                                    .first = !et_tabular_asked_for(task),
                                    .threshold = task->scoring.threshold,
                                    .costs = task->scoring.costs };
 }
 
-et_class_predictions et_tabular_scored_classes(const et_tabular_task *task)
-{
-    return predictions_of(task, &task->seen);
-}
-
 static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
                          et_error *error)
 {
-    const et_class_predictions predictions = predictions_of(task, s);
+    const et_class_predictions predictions = et_tabular_predictions_of(task, s);
     et_class_scores scores;
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (!status) {
@@ -491,6 +487,8 @@ int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *e
     int status = follows ? follow_pack(task, logs, error) : ET_OK;
     if (!status)
         status = score(task, &task->seen, logs, error);
+    if (!status)
+        status = et_tabular_judge_best(task, logs, error);
     if (!status && task->scoring.scored)
         status = task->scoring.scored(task->scoring.payload, task, error);
     return status;

@@ -117,6 +117,7 @@ static const et_task_class translation_class = {
     .aggregate_logs = et_translation_aggregate,
     .reduce_aggregated_logs = et_translation_reduce,
     .best_metric = ET_TRANSLATION_BLEU,
+    .verdict = et_translation_verdict,
     .main_metrics = main_metrics,
     .validation_set = validation_set,
     .kept = kept,

@@ -52,6 +52,9 @@ typedef struct et_translation_task {
     et_validation validation;
     et_other_inputs *others; /* a list; they are closed with the task, as sources borrow them */
     et_import *foreign;      /* of another program, opened last; NULL: none, or the context's */
+    double bleu, best_bleu;  /* of the last validation; the best so far */
+    int64_t scored_step;     /* of the last validation; 0: none */
+    char verdict[200];
 } et_translation_task;
 
 /* model.c: the parameter with the target's embeddings, and the row of the token that begins a
@@ -140,5 +143,7 @@ int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_se
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error);
 void et_translation_close_validation(et_translation_task *task);
+/* The same: method verdict. A low BLEU after few steps is a run that had no time. */
+const char *et_translation_verdict(et_task *self, bool best);
 
 #endif

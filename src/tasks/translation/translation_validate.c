@@ -10,6 +10,7 @@
  * Ranks divide the search; afterwards each has all translations and the same scores. If asked to
  * stop, the result is ET_EINTERRUPTED and nothing is written; the resumed run repeats all of it. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -370,6 +371,30 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
     return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
 }
 
+static void note_bleu(et_translation_task *task, int64_t step, const et_value *results)
+{
+    task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
+    task->best_bleu = fmax(task->best_bleu, task->bleu);
+    task->scored_step = step;
+}
+
+/* Updates that even a small model needs, and a BLEU that few texts remain below then. */
+#define STEPS_LEAST 1000
+#define BLEU_LEAST  10
+
+const char *et_translation_verdict(et_task *self, bool best)
+{
+    et_translation_task *task = (et_translation_task *)(void *)self;
+    const double bleu = best ? task->best_bleu : task->bleu;
+    if (!task->scored_step || !(bleu < BLEU_LEAST) || task->scored_step >= STEPS_LEAST)
+        return "";
+    snprintf(task->verdict, sizeof task->verdict,
+             "BLEU is %.1f after %lld steps: the run was too short, and the translations are of "
+             "little use; train at least %d steps (--steps, or a longer --time-limit)",
+             bleu, (long long)task->scored_step, STEPS_LEAST);
+    return task->verdict;
+}
+
 /* Results are set before the file is written, which is the last thing that may fail. */
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error)
@@ -389,6 +414,8 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
         status = score_all(task, &all, &s, &text, &table, error);
     if (!status)
         status = log_scores(&s, results, error);
+    if (!status)
+        note_bleu(task, step, results);
     if (!status && table.length)
         et_value_set_string(results, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
     if (!status)

@@ -7,6 +7,7 @@
 
 #include <etude/checkpoint.h>
 #include <etude/experiment.h>
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/inline.h"
@@ -506,6 +507,15 @@ int et_task_reduce_aggregated_logs(et_task *task, const et_value *aggregated_log
 const char *et_task_loss(const et_task *task)
 {
     return METHOD(task, loss);
+}
+
+void et_task_tell_verdict(et_task *task, bool best)
+{
+    const char *line = task->class->verdict ? task->class->verdict(task, best) : "";
+    for (const char *end; *line; line = *end ? end + 1 : end) {
+        end = strchrnul(line, '\n');
+        et_log(ET_LOG_WARNING, "%.*s", (int)(end - line), line);
+    }
 }
 
 const char *et_task_name(const et_task *task)

@@ -19,6 +19,9 @@ typedef struct et_task_inside {
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error);
 
+/* Warns of the results that the task's method verdict names. */
+void et_task_tell_verdict(et_task *task, bool best);
+
 /* Calls the task's method, or its default. */
 void et_task_build(et_task *task, et_scope *scope, bool training);
 

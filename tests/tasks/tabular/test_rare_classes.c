@@ -135,7 +135,7 @@ static void test_rare_classes__validation_data(void **state)
     assert_true(lacks(end.err, "set old"));
     bad_release(&end);
     end = succeed(TRAIN_ON("some.csv") "--set trainer.train_steps=5", "whole");
-    assert_true(lacks(end.err, "warning"));
+    assert_true(lacks(end.err, "target y: no row"));
     bad_release(&end);
     FILE *file = fopen("many.csv", "w");
     assert_non_null(file);

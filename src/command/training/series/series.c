@@ -33,6 +33,7 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/run/inner_loop.h"
 #include "train/run/run_names.h"
+#include "train/task/task_private.h"
 
 static const char between[] = "stopping     between two trainings; the same command resumes";
 
@@ -563,8 +564,10 @@ static int train_all(series *s, et_error *error)
         status = try_candidate(s, i, error);
     if (!status)
         status = finish(s, error);
-    if (!status)
+    if (!status) {
+        et_task_tell_verdict(s->task, true);
         say_end(s);
+    }
     return status;
 }
 

@@ -668,6 +668,29 @@ static int list_members(selection *s, et_tabular_options *options, et_error *err
     return ET_OK;
 }
 
+/* Of the mean, as the run's verdict. */
+static int judge(selection *s, et_error *error)
+{
+    et_tabular_verdict *v = &s->task->verdict;
+    et_tabular_seen seen = { .rows = s->rows,
+                             .width = s->width,
+                             .targets = s->targets,
+                             .output = s->mean.output,
+                             .class = s->class,
+                             .value = s->mean.value,
+                             .written = s->written };
+    seen.weight = et_alloc((size_t)s->rows, sizeof *seen.weight);
+    if (!seen.weight)
+        return et_alloc_failed(error, (size_t)s->rows * sizeof *seen.weight, "a verdict");
+    for (int64_t row = 0; row < s->rows; row++)
+        seen.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
+    v->judged = true;
+    et_strbuf_reset(&v->best);
+    int status = et_tabular_judge(&v->best, s->task, &seen, error);
+    et_free(seen.weight);
+    return status;
+}
+
 static int choose(et_series_run *run, void *options, double *weights, et_series_score *score,
                   et_error *error)
 {
@@ -682,7 +705,9 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     average(s);
     memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
     status = list_members(s, options, error);
-    return status ? status : score_all(s, &s->mean, score, error);
+    if (!status)
+        status = score_all(s, &s->mean, score, error);
+    return status ? status : judge(s, error);
 }
 
 /* ---- the model ---- */
