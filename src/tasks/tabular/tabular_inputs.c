@@ -17,8 +17,8 @@
  *
  *   e_0(x) = w_0 x + b_0,  e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j
  *
- * where w, b and p begin as zeros: columns come into play as far as they are of use. In models whose
- * relu passes no gradient from zeros, w is drawn. */
+ * where w, b and p begin as zeros: columns come into play as far as they are of use. In models
+ * whose relu passes no gradient from zeros, w is drawn. */
 #include "tasks/tabular/tabular_inputs.h"
 
 #include <math.h>
@@ -328,9 +328,8 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     if (inputs->ids)
         parts[count++] = encode_ids(scope, inputs, columns);
     for (int k = 0; k < inputs->text_count; k++)
-        parts[count++] =
-            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, TEXT_WIDTH,
-                             begin_of(inputs));
+        parts[count++] = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k,
+                                          TEXT_WIDTH, begin_of(inputs));
     et_node *y = et_concatenate_columns(parts, count);
     et_free(parts);
     return y;
