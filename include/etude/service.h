@@ -23,10 +23,11 @@
  *         .open = rings_open, .close = rings_close, .read = rings_read, .answer = rings_answer,
  *     };
  *
- * This class answers POST /classify. Threads: one thread calls open, answer and close; another
- * calls read, at the same time. Only one of them has a request at a time. The answer to a request
- * must not depend on the other requests of the call, nor on whether one of them ends early
- * (et_service_ended). */
+ * This class answers POST /classify. Three threads call a class at the same time: one calls open,
+ * answer and close; one calls read and answers paths with a body; one calls describe and count and
+ * answers other paths, and must never wait. Only one of them has a request at a time. The answer to
+ * a request must not depend on the other requests of the call, nor on whether one of them ends
+ * early (et_service_ended). */
 #ifndef ETUDE_SERVICE_H
 #define ETUDE_SERVICE_H
 
@@ -87,7 +88,7 @@ typedef struct et_service_path {
     const char *path; /* "/languages"; NULL ends a list */
     bool asks;        /* only POST, with a body; false: GET or POST, and a body is ignored */
     bool open;        /* no token is required */
-    /* Writes the answer. Errors as those of read; called by the thread that calls read. */
+    /* Writes the answer. Errors as those of read. */
     int (*answer)(et_service *self, et_service_request *request, et_error *error);
 } et_service_path;
 
@@ -115,7 +116,7 @@ struct et_service_class {
     void (*close)(et_service *self); /* NULL allowed */
     /* Adds facts about the model to a dict: step, labels. Optional. */
     void (*describe)(const et_service *self, et_value *facts);
-    /* Checks and reads a request. ET_EDATA, ET_ECONFIG: the error says what is wrong and the cure;
+    /* Checks and reads a request; stops early if it has ended. ET_EDATA, ET_ECONFIG: the error says what is wrong and the cure;
      * the server refuses the request with it. */
     int (*read)(et_service *self, et_service_request *request, et_error *error);
     /* Frees the payload of a request, when the server frees the request. Optional. */
@@ -124,7 +125,7 @@ struct et_service_class {
     void (*answer)(et_service *self, et_service_request *const *requests, size_t count);
     /* Adds the service's counters since open to a list, for GET /metrics. A counter is a dict of
      * "name" ("unknown_values_total"), "help", "label" ("column") and "values", a dict of integers
-     * by the label's value. Called by the thread that calls read. Optional. */
+     * by the label's value. Optional. */
     void (*count)(const et_service *self, et_value *counters);
 };
 

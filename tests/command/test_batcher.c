@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,8 +18,12 @@
 
 /* What happens to the service of a test: one at a time. */
 static struct {
-    sem_t go, done;
-    _Atomic bool held; /* a batch waits for go */
+    sem_t go, done, read;
+    _Atomic bool held;      /* a batch waits for go */
+    _Atomic bool held_read; /* the reading of a job waits for `read` */
+    pthread_t reader;       /* of the last job */
+    size_t length[8];       /* of the jobs, in the order in which they are read */
+    _Atomic int reads;
     _Atomic int opened, closed, told;
     int batches;
     struct {
@@ -70,8 +75,10 @@ static void answer_counting(et_service *self, et_service_request *const *request
         }
         seen.batches++;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         requests[i]->status = requests[i]->items == 13 ? ET_EDATA : ET_OK;
+        ((et_job *)(void *)requests[i])->body = (char *)"answered";
+    }
 }
 
 static const et_service_class counting = { .name = "count",
@@ -81,6 +88,19 @@ static const et_service_class counting = { .name = "count",
                                            .close = close_counting,
                                            .read = read_counting,
                                            .answer = answer_counting };
+
+/* A job without items is answered by that. */
+static bool read_job(void *payload, et_job *job)
+{
+    (void)payload;
+    const int number = seen.reads++;
+    if (seen.held_read)
+        sem_wait(&seen.read);
+    seen.reader = pthread_self();
+    if (number < 8)
+        seen.length[number] = job->request.length;
+    return job->request.items > 0;
+}
 
 static void tell(void *payload)
 {
@@ -97,9 +117,12 @@ static et_batcher *start(int64_t most, int64_t queue, bool held)
                                          .service = { .items_max = most },
                                          .queue = queue,
                                          .patience = 1000,
+                                         .read = read_job,
                                          .done = tell };
     seen.batches = 0;
+    seen.reads = 0;
     seen.held = held;
+    seen.held_read = false;
     for (int i = 0; i < 1000; i++)
         seen.batch[i].items = 0;
     while (!sem_trywait(&seen.go) || !sem_trywait(&seen.done))
@@ -135,6 +158,13 @@ static void wait_for_batch(et_batcher *b)
         usleep(200);
 }
 
+/* Until all jobs are read. */
+static void wait_for_reads(et_batcher *b)
+{
+    while (et_batcher_count(b).unread)
+        usleep(200);
+}
+
 /* ---- cases ---- */
 
 static void test_batcher__together(void **state)
@@ -147,6 +177,8 @@ static void test_batcher__together(void **state)
     for (int i = 0; i < 4; i++)
         assert_true(et_batcher_put(b, new_job(3, 0)));
     assert_true(et_batcher_put(b, new_job(2, 1)));
+    assert_int_equal(et_batcher_count(b).waiting, 14);
+    wait_for_reads(b);
     assert_int_equal(et_batcher_count(b).waiting, 14);
     seen.held = false;
     sem_post(&seen.go);
@@ -194,6 +226,7 @@ static void test_batcher__withdrawn(void **state)
     wait_for_batch(b);
     assert_true(et_batcher_put(b, second));
     assert_true(et_batcher_put(b, third));
+    wait_for_reads(b);
     assert_false(first->ended);
     assert_false(et_batcher_withdraw(b, first));
     assert_true(first->ended);
@@ -202,6 +235,7 @@ static void test_batcher__withdrawn(void **state)
     assert_int_equal(et_batcher_count(b).waiting, 2);
     /* The queue's end has not moved. */
     assert_true(et_batcher_put(b, third));
+    wait_for_reads(b);
     assert_true(et_batcher_withdraw(b, second));
     et_free(second);
     seen.held = false;
@@ -231,7 +265,7 @@ static void test_batcher__failures_stay_their_own(void **state)
 static void test_batcher__no_service(void **state)
 {
     const et_batcher_options options = {
-        .class = &counting, .model_dir = "", .queue = 1, .done = tell
+        .class = &counting, .model_dir = "", .queue = 1, .read = read_job, .done = tell
     };
     et_batcher *b;
     et_error error = ET_ERROR_INIT;
@@ -239,6 +273,88 @@ static void test_batcher__no_service(void **state)
     assert_int_equal(et_batcher_open(&b, &options, &error), ET_ENOTFOUND);
     assert_string_equal(error.text, "no model");
     assert_null(b);
+}
+
+/* Another thread than the one that puts jobs reads them, the smallest first; that one goes on. */
+static void test_batcher__reading(void **state)
+{
+    static const size_t lengths[] = { 5, 900, 7, 30, 7 }, order[] = { 5, 7, 7, 30, 900 };
+    (void)state;
+    et_batcher *b = start(10, 6, false);
+    seen.held_read = true;
+    for (int i = 0; i < 5; i++) {
+        et_job *job = new_job(0, 0);
+        job->request.length = lengths[i];
+        assert_true(et_batcher_put(b, job));
+        while (!i && !seen.reads)
+            usleep(200);
+    }
+    /* None is read. The queue counts each as an item. */
+    assert_int_equal(et_batcher_count(b).unread, 5);
+    et_job *more = new_job(2, 0);
+    assert_false(et_batcher_put(b, more));
+    more->request.items = 0;
+    more->request.length = 1;
+    assert_true(et_batcher_put(b, more));
+    assert_true(et_batcher_withdraw(b, more));
+    et_free(more);
+    for (int i = 0; i < 5; i++) {
+        sem_post(&seen.read);
+        assert_int_equal(take(b), ET_OK);
+    }
+    assert_false(pthread_equal(seen.reader, pthread_self()));
+    assert_memory_equal(seen.length, order, sizeof order);
+    assert_int_equal(et_batcher_count(b).batches, 0);
+    /* A job that ends while it is read is not answered. */
+    et_job *late = new_job(1, 0);
+    assert_true(et_batcher_put(b, late));
+    while (seen.reads < 6)
+        usleep(200);
+    assert_false(et_batcher_withdraw(b, late));
+    sem_post(&seen.read);
+    assert_int_equal(take(b), ET_OK);
+    assert_int_equal(et_batcher_count(b).batches, 0);
+    et_batcher_close(b);
+}
+
+/* A job whose items are known only when it is read. */
+static bool read_as_nine(void *payload, et_job *job)
+{
+    (void)payload;
+    job->request.items = 9;
+    return true;
+}
+
+static void test_batcher__full_when_read(void **state)
+{
+    const et_batcher_options options = { .class = &counting,
+                                         .model_dir = "m",
+                                         .service = { .items_max = 10 },
+                                         .queue = 10,
+                                         .patience = 1000,
+                                         .read = read_as_nine,
+                                         .done = tell };
+    et_batcher *b;
+    et_job *job;
+    (void)state;
+    et_batcher_close(start(10, 10, true)); /* as all others begin */
+    assert_int_equal(et_batcher_open(&b, &options, NULL), 0);
+    seen.held = true;
+    assert_true(et_batcher_put(b, new_job(0, 0)));
+    wait_for_batch(b);
+    assert_true(et_batcher_put(b, new_job(0, 0)));
+    wait_for_reads(b);
+    assert_true(et_batcher_put(b, new_job(0, 0)));
+    while (!(job = et_batcher_take(b)))
+        sem_wait(&seen.done);
+    assert_true(job->full);
+    et_free(job);
+    seen.held = false;
+    sem_post(&seen.go);
+    take(b);
+    take(b);
+    assert_int_equal(et_batcher_count(b).items, 18);
+    et_batcher_close(b);
 }
 
 /* If a request may wait a thousandth of a second, batches stay small. */
@@ -249,6 +365,7 @@ static void test_batcher__patience(void **state)
                                          .service = { .items_max = 100000 },
                                          .queue = 1000000,
                                          .patience = 1e-9,
+                                         .read = read_job,
                                          .done = tell };
     et_batcher *b;
     (void)state;
@@ -262,6 +379,7 @@ static void test_batcher__patience(void **state)
     wait_for_batch(b);
     for (int i = 0; i < 20; i++)
         assert_true(et_batcher_put(b, new_job(5, 0)));
+    wait_for_reads(b);
     seen.held = false;
     sem_post(&seen.go);
     for (int i = 0; i < 21; i++)
@@ -275,7 +393,7 @@ static void test_batcher__many(void **state)
 {
     enum { ROUNDS = 3000 };
     et_job *recent[8] = { NULL };
-    int out = 0, back = 0, withdrawn = 0;
+    int out = 0, back = 0, withdrawn = 0, skipped = 0;
     (void)state;
     et_batcher *b = start(64, 256, false);
     srand(7);
@@ -297,15 +415,21 @@ static void test_batcher__many(void **state)
         for (et_job *done; (done = et_batcher_take(b)) != NULL; back++) {
             for (int k = 0; k < 8; k++)
                 recent[k] = recent[k] == done ? NULL : recent[k];
+            skipped += !done->body;
             et_free(done);
         }
         if (i % 50 == 0)
             usleep(500);
     }
-    for (; back + withdrawn < out; back++)
-        take(b);
+    for (; back + withdrawn < out; back++) {
+        et_job *done;
+        while (!(done = et_batcher_take(b)))
+            sem_wait(&seen.done);
+        skipped += !done->body;
+        et_free(done);
+    }
     assert_null(et_batcher_take(b));
-    assert_int_equal(et_batcher_count(b).requests, back);
+    assert_int_equal(et_batcher_count(b).requests, back - skipped);
     assert_true(withdrawn > 0);
     et_batcher_close(b);
 }
@@ -317,11 +441,14 @@ int main(void)
         cmocka_unit_test(test_batcher__full),
         cmocka_unit_test(test_batcher__withdrawn),
         cmocka_unit_test(test_batcher__failures_stay_their_own),
+        cmocka_unit_test(test_batcher__reading),
+        cmocka_unit_test(test_batcher__full_when_read),
         cmocka_unit_test(test_batcher__no_service),
         cmocka_unit_test(test_batcher__patience),
         cmocka_unit_test(test_batcher__many),
     };
     sem_init(&seen.go, 0, 0);
     sem_init(&seen.done, 0, 0);
+    sem_init(&seen.read, 0, 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

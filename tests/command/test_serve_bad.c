@@ -57,7 +57,7 @@ static const struct {
     { "no form", START "Content-Type: application/x-www-form-urlencoded\r\n" GOOD, 400, "form" },
     { "a form without its parts",
       START "Content-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\na=b", 400,
-      "not a form" },
+      "one boundary" },
     { "plain text", START "Content-Type: text/plain\r\n" GOOD, 415, "application/json" },
     { "another character set", START "Content-Type: application/json; charset=latin1\r\n" GOOD, 415,
       "UTF-8" },
@@ -108,6 +108,8 @@ static void test_serve_bad__too_much(void **state)
     } rows[] = {
         { strdup(""), repeat("{\"lines\": [\"a\"", ", \"b\"", 100, "]}"), 413, "more than 100" },
         { strdup(""), repeat("{\"lines\": [\"", "word ", 1100, "\"]}"), 400, "tokens, more than" },
+        { strdup(""), repeat("{\"lines\": [\"", "0123456789", 90000, "\"]}"), 400,
+          "line 1 has 900000 bytes, more than 32768: split the line" },
         { strdup(""), repeat("{\"lines\": [\"", "0123456789", 120000, "\"]}"), 413, "1048576" },
         { strdup(""), repeat("", "[", 100000, ""), 400, "the body" },
         { repeat("X-Long: ", "a", 20000, "\r\n"), strdup("{}"), 431, "16 KB" },

@@ -131,6 +131,13 @@ static void test_serve_libre__forms(void **state)
     answer = web_ask(s.port, "/translate", PARTS, body);
     assert_string_equal(web_body(answer), expected);
     free(answer);
+    /* A boundary may have one letter. */
+    for (char *c = body; (c = strstr(c, "--xyz")) != NULL;)
+        memmove(c + 3, c + 5, strlen(c + 5) + 1);
+    answer = web_ask(s.port, "/translate", "Content-Type: multipart/form-data; boundary=\"x\"\r\n",
+                     body);
+    assert_string_equal(web_body(answer), expected);
+    free(answer);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }
 
@@ -160,16 +167,14 @@ static void test_serve_libre__refused(void **state)
         { JSON, "{\"q\": \"a\", \"source\": [\"en\"], \"target\": \"de\"}", "source is a list" },
         { JSON, "{\"q\": \"a\", \"source\": \"en\", \"target\": \"de\", \"alternatives\": -1}",
           "alternatives" },
-        { PARTS, "--abc\r\n", "missing q" },
+        { PARTS, "--abc\r\n", "no line is --xyz" },
+        { PARTS, "--xyz--\r\n", "missing q" },
     };
     (void)state;
     web_server s = web_start("serve m --languages en,de", 0);
     for (size_t i = 0; i < COUNT(bad); i++) {
         char *answer = web_ask(s.port, "/translate", bad[i].type, bad[i].body);
-        if (i + 1 == COUNT(bad)) /* either is right */
-            assert_int_equal(web_status(answer), 400);
-        else
-            assert_refused(bad[i].body, answer, 400, bad[i].words);
+        assert_refused(bad[i].body, answer, 400, bad[i].words);
         free(answer);
     }
     /* Many fields, and long names. */
@@ -208,7 +213,12 @@ static void test_serve_libre__languages(void **state)
     assert_string_equal(web_body(answer), expected);
     free(answer);
     /* GET with a body, as a client sends its key. */
-    answer = web_ask(s.port, "/languages", "Content-Length: 9\r\n", NULL);
+    static const char keyed[] = "GET /languages HTTP/1.1\r\nHost: localhost\r\n"
+                                "Connection: close\r\nContent-Length: 9\r\n\r\napi_key=a";
+    int fd = web_connect(s.port);
+    web_send(fd, keyed, sizeof keyed - 1);
+    answer = web_read(fd);
+    assert_string_equal(web_body(answer), expected);
     free(answer);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
     /* Languages of the model's settings. */

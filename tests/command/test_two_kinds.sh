@@ -97,12 +97,31 @@ if command -v curl >/dev/null && ! "$etude" serve plain --port 0 --precision int
     echoes '' '{"words": []}'
     echoes '{"error": "no word"}' '{"words": ["a", 1]}'
     echoes '{"error": "words are missing"}' '{}'
-    echoes '{"error": "unknown key word. Nearest: words; known keys: words, loud"}' \
+    echoes '{"error": "unknown key word. Nearest: words; known keys: words, loud, until"}' \
         '{"word": ["a"]}'
     echoes '{"error": "loud: expected a whole number from 0 to 1"}' '{"words": [], "loud": 2}'
+    # While a request is read, all paths that need no reading are answered.
+    url=$(cat address)
+    body='{"words": ["c"], "until": "go"}'
+    curl -s -m 60 -H 'Content-Type: application/json' -d "$body" "$url" >read &
+    reader=$!
+    for _ in $(seq 600); do
+        curl -s -m 30 "${url%/echo}/metrics" >metrics
+        ! grep -q '^etude_queue_items 1$' metrics || break
+        sleep 0.1
+    done
+    grep -q '^etude_queue_items 1$' metrics
+    [ "$(curl -s -m 30 "${url%/echo}/health")" = '{
+  "status": "ok"
+}' ]
+    curl -s -m 30 "${url%/echo}/" | grep -q '"server"'
+    [ ! -s read ]
+    touch go
+    wait "$reader"
+    [ "$(cat read)" = 'c ' ]
     kill "$server"
     wait "$server"
-    grep -q '^stopped      3 requests answered, 4 words; 4 refused$' log
+    grep -q '^stopped      4 requests answered, 5 words; 4 refused$' log
 else
     echo "SKIPPED: a service: no curl or no libmicrohttpd"
 fi

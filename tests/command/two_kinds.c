@@ -1,11 +1,14 @@
 /* A program with two kinds of task, for test_two_kinds.sh: translation, and one that prints where
  * it was opened and has its own command. WRONG selects a third kind, which is refused; SEVERAL adds
  * a kind that consists of the others. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <etude/etude.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 typedef struct plain_options {
     int64_t size, most;
@@ -88,10 +91,11 @@ static void close_echo(et_service *self)
     (void)self;
 }
 
-/* Loud requests are not answered together with others. */
+/* Loud requests are not answered together with others. With "until", a file, reading a request
+ * lasts until the file exists. */
 static int read_echo(et_service *self, et_service_request *request, et_error *error)
 {
-    static const char *const keys[] = { "words", "loud", NULL };
+    static const char *const keys[] = { "words", "loud", "until", NULL };
     const et_value *words = et_value_get(request->json, "words");
     int64_t loud;
     int status = et_service_keys(request, keys, error);
@@ -102,6 +106,9 @@ static int read_echo(et_service *self, et_service_request *request, et_error *er
         return status;
     if (!words || words->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EDATA, "words are missing");
+    const et_value *until = et_value_get(request->json, "until");
+    while (until && access(until->string, F_OK) != 0 && !et_service_ended(request))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     request->items = (int64_t)words->count;
     request->group = (uint64_t)loud;
     return ET_OK;

@@ -17,6 +17,7 @@
 #include "base/values/yaml.h"
 #include "command/options/amounts.h"
 #include "command/tabular/decision.h"
+#include "command/web/form.h"
 #include "data/table/rows/date_text.h"
 #include "data/table/rows/notation.h"
 #include "data/text/punctuation.h"
@@ -89,6 +90,26 @@ static int read_pickle(const fuzz_target *self, const char *bytes, size_t length
     (void)et_pickle_read_texts(&texts, &text, &count, &arena, error);
     (void)et_pickle_read_order(&order, &little, error);
     int status = et_pickle_read_tensors(&tensors, &tensor, &count, &arena, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* As parts and as pairs. */
+static int read_form(const fuzz_target *self, const char *bytes, size_t length, et_error *error)
+{
+    static const char *const boundaries[] = { "x", "----WebKitFormBoundary7MA4", NULL };
+    et_arena arena = ET_ARENA_INIT;
+    int status = ET_OK;
+    (void)self;
+    for (int i = 0; i < 3; i++) {
+        et_value *form;
+        char *text = et_alloc(length + 1, 1);
+        if (length)
+            memcpy(text, bytes, length);
+        text[length] = 0;
+        status = et_form_read(&form, &arena, boundaries[i], text, length, error);
+        et_free(text);
+    }
     et_arena_release(&arena);
     return status;
 }
@@ -232,6 +253,14 @@ const fuzz_target fuzz_texts[] = {
       .read = read_pickle,
       .samples = { "}(X\1\0\0\0aK\1u.", "(lp0\nVa\np1\naVb\np2\na.", "\x80\2}q\1X\1\0\0\0aNs." },
       .words = "} ( ) ] . q h c R t u s e a l d Q N K M J X b \x80 \x85 \x86 \x87 \x8a" },
+    { .name = "form",
+      .read = read_form,
+      .samples = { "--x\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na\r\n--x\r\n"
+                   "Content-Type: text/plain\r\nContent-Disposition: form-data; name=b; "
+                   "filename=\"c\"\r\n\r\n\r\n--x--\r\n",
+                   "q=a+b%20c&source=en&%74=%C3%A9&=&d" },
+      .words = "--x --x-- \r\n \r\n--x name= \" ; & = % %00 + binary "
+               "Content-Transfer-Encoding: Content-Disposition:" },
     { .name = "lines",
       .read = read_document,
       .samples = { "a dog {name} %1$d\n\nhttps://example.org/x a@b.org 7\n" },

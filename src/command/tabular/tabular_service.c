@@ -303,7 +303,8 @@ static int read_json(const predictions *all, et_service_request *request, asked 
         return ET_OK;
     }
     status = make_cells(all, request, what, rows->count, error);
-    for (const et_value *row = rows->first; row && !status; row = row->next)
+    for (const et_value *row = rows->first; row && !status && !et_service_ended(request);
+         row = row->next)
         status = read_row(all, request, what, row, error);
     return status;
 }
@@ -316,7 +317,7 @@ static int read_rows(const predictions *all, et_service_request *request, asked 
     const size_t cells = (size_t)et_encoder_cells(encoder_of(all));
     et_row row;
     int status = ET_OK;
-    while (!status && request->items <= all->items_max) {
+    while (!status && request->items <= all->items_max && !et_service_ended(request)) {
         status = et_rows_next(rows, &row, error);
         if (status || row.end)
             break;

@@ -21,6 +21,10 @@
  * of these bytes may be a token. A shorter text cannot have too many tokens. */
 #define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
+/* A line with more bytes is refused before it is encoded, which takes seconds for a line of
+ * megabytes: no text has so many bytes for each of its tokens. */
+#define BYTES_MAX (32 * ET_TRANSLATION_SOURCE_MAX)
+
 /* A translator for a beam size and a number of results. */
 typedef struct variant {
     et_translator *translator;
@@ -141,6 +145,9 @@ static int check_length(const translations *all, const char *line, int64_t numbe
     size_t length = strlen(line);
     if (length < BYTES_SAFE)
         return ET_OK;
+    if (length > BYTES_MAX)
+        return et_fail(error, ET_EDATA, "line %lld has %zu bytes, more than %d: split the line",
+                       (long long)number, length, BYTES_MAX);
     int status = et_sides_encode(&all->usual->sides, false, line, length, tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
@@ -172,7 +179,8 @@ static int read_lines(const translations *all, et_service_request *request, aske
     to->lines = et_arena_array(request->arena, lines->count, sizeof *to->lines);
     if (!to->lines)
         return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
-    for (const et_value *line = lines->first; line && !status; line = line->next) {
+    for (const et_value *line = lines->first; line && !status && !et_service_ended(request);
+         line = line->next) {
         status = check_line(all, line, ++request->items, &tokens, error);
         to->lines[request->items - 1] = status ? NULL : line->string;
     }
@@ -200,7 +208,7 @@ static int read_texts(const translations *all, et_service_request *request, aske
         return et_alloc_failed(error, count * sizeof *to->lines, "lines");
     et_libre_lines(to->libre, to->lines);
     request->items = (int64_t)count;
-    for (size_t i = 0; i < count && !status; i++)
+    for (size_t i = 0; i < count && !status && !et_service_ended(request); i++)
         status = check_length(all, to->lines[i], (int64_t)i + 1, &tokens, error);
     et_tokens_release(&tokens);
     if (!status && !count)

@@ -1,5 +1,6 @@
 /* Invariants:
- *   (1) a job is in the queue, with the service, or in `done`; never in two of them;
+ *   (1) a job is unread, being read, in the queue, with the service, or in `done`; never in two of
+ *       them. It changes only while it is in no list;
  *   (2) lists and counts are read and written only under the lock;
  *   (3) done is called without the lock. */
 #include "command/web/batcher.h"
@@ -31,13 +32,14 @@ typedef struct list {
 
 struct et_batcher {
     et_batcher_options options;
-    pthread_t thread;
+    pthread_t reader, thread; /* reads; opens the service and answers */
     pthread_mutex_t lock;
-    pthread_cond_t news; /* of the queue; or the service is open, or not */
-    list queue, done;
+    pthread_cond_t news; /* of unread jobs or the queue; or the service is open, or not */
+    list unread, queue, done;
+    int64_t reading; /* items of the job that is being read */
     et_batcher_counts counts;
     et_service *service;
-    bool started, opened, over;
+    bool started, reads, opened, over;
     int status; /* of opening */
     et_error error;
     /* the thread's own */
@@ -55,12 +57,18 @@ static void clear(list *l)
     *l = (list){ .first = NULL, .end = &l->first };
 }
 
+/* A job counts as an item until it is read. */
+static int64_t items_of(const et_job *job)
+{
+    return job->request.items > 0 ? job->request.items : 1;
+}
+
 static void append(list *l, et_job *job)
 {
     job->next = NULL;
     *l->end = job;
     l->end = &job->next;
-    l->items += job->request.items;
+    l->items += items_of(job);
 }
 
 /* The job that *place points to. */
@@ -71,7 +79,7 @@ static et_job *unlink_at(list *l, et_job **link)
     *link = job->next;
     if (!*link)
         l->end = link;
-    l->items -= job->request.items;
+    l->items -= items_of(job);
     return job;
 }
 
@@ -87,8 +95,10 @@ static void sane_list(const list *l)
 static void sane(const et_batcher *b)
 {
     const et_batcher_counts *c = &b->counts;
+    sane_list(&b->unread);
     sane_list(&b->queue);
     sane_list(&b->done);
+    et_assert(b->reading >= 0);
     et_assert(b->queue.items <= b->options.queue);
     et_assert(c->answering >= 0 && c->batches >= 0 && c->requests >= c->batches);
     et_assert(c->items >= 0 && c->busy >= 0);
@@ -242,6 +252,48 @@ static void *run(void *payload)
     return NULL;
 }
 
+/* ---- reading ---- */
+
+/* The oldest of the smallest bodies. Under the lock. */
+static et_job *take_smallest(et_batcher *b)
+{
+    et_job **smallest = &b->unread.first;
+    for (et_job **link = smallest; *link; link = &(*link)->next)
+        if ((*link)->request.length < (*smallest)->request.length)
+            smallest = link;
+    return unlink_at(&b->unread, smallest);
+}
+
+/* Until it is over. Under the lock, which is let go while a job is read. */
+static void *read_jobs(void *payload)
+{
+    et_batcher *b = payload;
+    pthread_mutex_lock(&b->lock);
+    while (!b->over) {
+        sane(b);
+        if (!b->unread.first) {
+            pthread_cond_wait(&b->news, &b->lock);
+            continue;
+        }
+        et_job *job = take_smallest(b);
+        b->reading = items_of(job);
+        pthread_mutex_unlock(&b->lock);
+        const bool asks = b->options.read(b->options.payload, job);
+        pthread_mutex_lock(&b->lock);
+        b->reading = 0;
+        const bool answers = asks && !atomic_load(&job->ended);
+        et_assert(!answers || job->request.items > 0);
+        job->full = answers && b->queue.items + job->request.items > b->options.queue;
+        append(answers && !job->full ? &b->queue : &b->done, job);
+        if (answers && !job->full)
+            pthread_cond_broadcast(&b->news);
+        else
+            tell(b);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
 /* ---- opening ---- */
 
 static void init(et_batcher *b)
@@ -252,6 +304,7 @@ static void init(et_batcher *b)
     pthread_cond_init(&b->news, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&b->lock, NULL);
+    clear(&b->unread);
     clear(&b->queue);
     clear(&b->done);
     clear(&b->taken);
@@ -260,7 +313,7 @@ static void init(et_batcher *b)
 int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error)
 {
     *out = NULL;
-    et_assert(options->class && options->done && options->queue > 0);
+    et_assert(options->class && options->read && options->done && options->queue > 0);
     et_batcher *b = et_alloc_zero(1, sizeof *b);
     if (!b)
         return et_alloc_failed(error, sizeof *b, "a queue");
@@ -274,6 +327,9 @@ int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_erro
     pthread_mutex_unlock(&b->lock);
     if (!status && b->status)
         status = et_fail(error, b->status, "%s", b->error.text);
+    if (!status)
+        status = et_thread_start(&b->reader, read_jobs, b, error);
+    b->reads = !status;
     if (status)
         et_batcher_close(b);
     else
@@ -287,9 +343,11 @@ void et_batcher_stop(et_batcher *b)
     b->over = true;
     pthread_cond_broadcast(&b->news);
     pthread_mutex_unlock(&b->lock);
+    if (b->reads)
+        et_thread_join(b->reader);
     if (b->started)
         et_thread_join(b->thread);
-    b->started = false;
+    b->reads = b->started = false;
 }
 
 void et_batcher_close(et_batcher *b)
@@ -297,7 +355,7 @@ void et_batcher_close(et_batcher *b)
     if (!b)
         return;
     et_batcher_stop(b);
-    et_assert(!b->queue.first && !b->done.first);
+    et_assert(!b->unread.first && !b->queue.first && !b->done.first);
     pthread_cond_destroy(&b->news);
     pthread_mutex_destroy(&b->lock);
     et_free(b->batch);
@@ -313,13 +371,13 @@ et_service *et_batcher_service(et_batcher *b)
 
 bool et_batcher_put(et_batcher *b, et_job *job)
 {
-    et_assert(job->request.items > 0 && !job->next);
+    et_assert(!job->next);
     pthread_mutex_lock(&b->lock);
     sane(b);
-    bool fits = b->queue.items + job->request.items <= b->options.queue;
+    bool fits = b->unread.items + b->reading + b->queue.items + items_of(job) <= b->options.queue;
     if (fits) {
-        append(&b->queue, job);
-        pthread_cond_signal(&b->news);
+        append(&b->unread, job);
+        pthread_cond_broadcast(&b->news);
     }
     pthread_mutex_unlock(&b->lock);
     return fits;
@@ -336,15 +394,19 @@ et_job *et_batcher_take(et_batcher *b)
 
 bool et_batcher_withdraw(et_batcher *b, et_job *job)
 {
+    list *const lists[] = { &b->unread, &b->queue };
+    bool waits = false;
     pthread_mutex_lock(&b->lock);
     sane(b);
-    et_job **link = &b->queue.first;
-    while (*link && *link != job)
-        link = &(*link)->next;
-    bool waits = *link != NULL;
-    if (waits)
-        unlink_at(&b->queue, link);
-    else
+    for (int i = 0; i < 2 && !waits; i++) {
+        et_job **link = &lists[i]->first;
+        while (*link && *link != job)
+            link = &(*link)->next;
+        waits = *link != NULL;
+        if (waits)
+            unlink_at(lists[i], link);
+    }
+    if (!waits)
         atomic_store(&job->ended, true);
     pthread_mutex_unlock(&b->lock);
     return waits;
@@ -354,7 +416,8 @@ et_batcher_counts et_batcher_count(et_batcher *b)
 {
     pthread_mutex_lock(&b->lock);
     et_batcher_counts counts = b->counts;
-    counts.waiting = b->queue.items;
+    counts.unread = b->unread.items + b->reading;
+    counts.waiting = counts.unread + b->queue.items;
     pthread_mutex_unlock(&b->lock);
     return counts;
 }

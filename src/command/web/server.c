@@ -38,9 +38,7 @@
 /* MHD_run is mhd.run, and so on: loaded by the first server. */
 #define CALLS(X)                                                                                   \
     X(MHD_, add_response_header)                                                                   \
-    X(MHD_, create_post_processor)                                                                 \
     X(MHD_, create_response_from_buffer)                                                           \
-    X(MHD_, destroy_post_processor)                                                                \
     X(MHD_, destroy_response)                                                                      \
     X(MHD_, get_connection_info)                                                                   \
     X(MHD_, get_connection_values_n)                                                               \
@@ -48,7 +46,6 @@
     X(MHD_, get_timeout)                                                                           \
     X(MHD_, lookup_connection_value)                                                               \
     X(MHD_, lookup_connection_value_n)                                                             \
-    X(MHD_, post_process)                                                                          \
     X(MHD_, queue_response)                                                                        \
     X(MHD_, quiesce_daemon)                                                                        \
     X(MHD_, resume_connection)                                                                     \
@@ -71,9 +68,6 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 #define POOL       ((size_t)64 << 10)
 #define HEADER_MAX ((size_t)16 << 10)
 #define TARGET_MAX 4096
-/* Of the longest name in a form. */
-#define FIELD_MAX ((size_t)4 << 10)
-
 /* The library's own limit is above ours by so many, so that there is one to make room for. */
 #define SPARE 16
 
@@ -493,32 +487,6 @@ static bool add_body(et_http_request *r, const char *bytes, size_t count)
 const char *et_http_path(const et_http_request *request)
 {
     return request->path;
-}
-
-typedef struct field_call {
-    et_http_field_fn *fn;
-    void *payload;
-} field_call;
-
-static enum MHD_Result on_field(void *payload, enum MHD_ValueKind kind, const char *name,
-                                const char *file, const char *type, const char *encoding,
-                                const char *bytes, uint64_t offset, size_t count)
-{
-    const field_call *call = payload;
-    (void)kind, (void)file, (void)type, (void)encoding;
-    return name && call->fn(call->payload, name, bytes, (size_t)offset, count) ? MHD_YES : MHD_NO;
-}
-
-bool et_http_read_form(et_http_request *request, const char *body, size_t length,
-                       et_http_field_fn *fn, void *payload)
-{
-    field_call call = { fn, payload };
-    struct MHD_PostProcessor *form =
-        mhd.create_post_processor(request->from, FIELD_MAX, on_field, &call);
-    if (!form)
-        return false;
-    const bool read = mhd.post_process(form, body, length) == MHD_YES;
-    return mhd.destroy_post_processor(form) == MHD_YES && read;
 }
 
 char *et_http_take_body(et_http_request *request, size_t *length)

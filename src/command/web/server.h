@@ -95,14 +95,6 @@ const char *et_http_query(const et_http_request *request, const char *name);  /*
 /* The body, terminated; owned by the caller afterwards, free with et_free. NULL: no body. */
 char *et_http_take_body(et_http_request *request, size_t *length);
 
-/* Called for each part of a field's value, in order; offset 0: a field begins. false: ends. */
-typedef bool et_http_field_fn(void *payload, const char *name, const char *bytes, size_t offset,
-                              size_t count);
-/* Reads a body, taken from this request, as a form of one of the two types. false: it is no form,
- * or fn has ended it. */
-bool et_http_read_form(et_http_request *request, const char *body, size_t length,
-                       et_http_field_fn *fn, void *payload);
-
 typedef struct et_http_answer {
     int status;       /* of HTTP */
     const char *type; /* "application/json" */

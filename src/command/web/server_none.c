@@ -66,17 +66,6 @@ const char *et_http_query(const et_http_request *request, const char *name)
     return NULL;
 }
 
-bool et_http_read_form(et_http_request *request, const char *body, size_t length,
-                       et_http_field_fn *fn, void *payload)
-{
-    (void)request;
-    (void)body;
-    (void)length;
-    (void)fn;
-    (void)payload;
-    return false;
-}
-
 char *et_http_take_body(et_http_request *request, size_t *length)
 {
     (void)request;

@@ -1,7 +1,9 @@
-/* Requests of a service. One thread has HTTP and everything here; the batcher's thread only reports
- * finished jobs.
+/* Requests of a service. One thread has HTTP and the list of jobs. It does nothing whose time grows
+ * with a request: the batcher's threads parse, check and answer a job.
  *
- *   et_http --handle--> job: parsed, checked by the service --> batcher --> answered --> freed
+ *   et_http --handle--> job --> batcher: parsed, checked by the service, answered --> freed
+ *
+ * A job has copies of the headers that it needs, because its request may be refused meanwhile.
  *
  * Jobs are in a list by deadline, which is also the order of arrival. A job past its deadline is
  * answered with 504 at once, and a job whose client has disconnected is dropped. If its batch is
@@ -17,10 +19,11 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
+#include "command/web/form.h"
 #include "command/web/pages.h"
+#include "command/web/type.h"
 #include "command/web/web.h"
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
@@ -30,11 +33,13 @@
 /* Seconds between two checks while nothing happens. */
 #define IDLE 0.5
 
+#define BUSY "too many requests wait; try again later"
+
 #define ROUTES_MAX     16
 #define PATH_MAX_BYTES 80
 
-/* Fields of a form. */
-#define FIELDS_MAX 64
+/* Bytes of the longest boundary of parts (RFC 2046, 5.1.1), with its 0. */
+#define BOUNDARY_MAX 71
 
 struct et_serving {
     et_serving_options options;
@@ -83,7 +88,6 @@ static void sane(const et_serving *s)
         et_assert(job->link == link);
         et_assert(job->asker && !atomic_load(&job->ended));
         et_assert(job->deadline >= before);
-        et_assert(job->request.items > 0);
         before = job->deadline;
     }
     et_assert(s->end == link);
@@ -137,9 +141,13 @@ static int http_status(int status)
 static void reply(et_http_request *to, et_job *job)
 {
     et_service_request *r = &job->request;
-    if (!r->status && job->answer.failed)
+    if (!job->refused && !r->status && job->answer.failed)
         r->status = et_alloc_failed(&r->error, job->answer.length, "an answer");
-    if (r->status) {
+    if (job->full) {
+        et_http_refuse(to, 503, BUSY);
+    } else if (job->refused) {
+        et_http_refuse(to, job->refused, r->error.text);
+    } else if (r->status) {
         et_http_refuse(to, http_status(r->status), r->error.text);
     } else {
         const et_http_answer answer = { .status = 200,
@@ -152,103 +160,7 @@ static void reply(et_http_request *to, et_job *job)
     free_job(job);
 }
 
-/* ---- requests ---- */
-
-static int read_json(et_service_request *request, et_arena *arena, et_error *error)
-{
-    et_value *value;
-    if (strcmp(request->type, "application/json") != 0)
-        return ET_OK;
-    int status =
-        et_json_parse_written(&value, arena, request->text, request->length, "the body", error);
-    if (!status && value->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA, "the body: expected an object, found %s",
-                       et_json_kind_name(value->kind));
-    request->json = status ? NULL : value;
-    return status;
-}
-
-/* A form that is being read into a dict of texts. */
-typedef struct form {
-    et_value *dict;
-    char name[64]; /* of the last field; "": none */
-    et_strbuf value;
-    int fields;
-    et_error *error;
-    int status;
-} form;
-
-/* The value of the last field is complete. Lines of a form end with CR LF. */
-static int add_field(form *f)
-{
-    char *to = f->value.data;
-    size_t bad;
-    if (!*f->name)
-        return ET_OK;
-    if (f->value.failed)
-        return et_alloc_failed(f->error, f->value.length, "a form");
-    if (memchr(et_strbuf_text(&f->value), 0, f->value.length))
-        return et_fail(f->error, ET_EDATA, "the form: %s has a byte 0", f->name);
-    if (!et_utf8_valid(et_strbuf_text(&f->value), f->value.length, &bad))
-        return et_fail(f->error, ET_EDATA, "the form: byte %zu of %s is not UTF-8", bad + 1,
-                       f->name);
-    if (et_value_get(f->dict, f->name))
-        return et_fail(f->error, ET_EDATA, "the form has %s twice", f->name);
-    for (const char *at = to; at && *at; at++)
-        if (at[0] != '\r' || at[1] != '\n')
-            *to++ = *at;
-    if (to)
-        *to = 0;
-    et_value_set_string(f->dict, f->name, et_strbuf_text(&f->value));
-    f->name[0] = 0;
-    et_strbuf_reset(&f->value);
-    return ET_OK;
-}
-
-static bool take_field(void *payload, const char *name, const char *bytes, size_t offset,
-                       size_t count)
-{
-    form *f = payload;
-    if (!offset) {
-        f->status = add_field(f);
-        if (!f->status && (++f->fields > FIELDS_MAX || strlen(name) >= sizeof f->name))
-            f->status = et_fail(f->error, ET_EDATA, "the form has more than %d fields, or %.20s...",
-                                FIELDS_MAX, name);
-        if (!f->status)
-            snprintf(f->name, sizeof f->name, "%s", name);
-    }
-    if (!f->status && count)
-        et_strbuf_append_bytes(&f->value, bytes, count);
-    return !f->status;
-}
-
-static int read_form(et_http_request *from, et_service_request *request, et_arena *arena,
-                     et_error *error)
-{
-    form f = { .dict = et_value_dict(arena), .value = ET_STRBUF_INIT, .error = error };
-    if (strcmp(request->type, ET_SERVICE_FORM) != 0 && strcmp(request->type, ET_SERVICE_PARTS) != 0)
-        return ET_OK;
-    const bool read = et_http_read_form(from, request->text, request->length, take_field, &f);
-    int status = f.status ? f.status : add_field(&f);
-    if (!status && !read)
-        status = et_fail(error, ET_EDATA, "the body is not a form of the type %s", request->type);
-    if (!status && et_value_failed(f.dict))
-        status = et_alloc_failed(error, request->length, "a form");
-    request->json = status ? NULL : f.dict;
-    et_strbuf_release(&f.value);
-    return status;
-}
-
-/* Whether who asks may. key: the body may have the token. */
-static bool is_allowed(const et_serving *s, et_http_request *from, const et_value *body, bool key)
-{
-    const et_http_guard *guard = &s->options.guard;
-    const char *header = et_http_header(from, "Authorization");
-    const et_value *value = key && !header ? et_value_get(body, s->class->key) : NULL;
-    if (et_http_guard_token(guard, header))
-        return true;
-    return value && value->kind == ET_VALUE_STRING && et_http_guard_key(guard, value->string);
-}
+/* ---- reading, by a thread of the batcher ---- */
 
 static int refuse_unknown(et_error *error)
 {
@@ -257,52 +169,90 @@ static int refuse_unknown(et_error *error)
 }
 
 /* Reads the body. 0, or the status of HTTP. */
-static int read_body(et_serving *s, et_job *job, et_http_request *from, et_error *error)
+static int read_body(const et_serving *s, et_job *job, et_error *error)
 {
-    et_service_request *request = &job->request;
-    const char *accept = et_http_header(from, "Accept");
-    if (et_http_header(from, "Authorization") && !is_allowed(s, from, NULL, false))
+    et_service_request *r = &job->request;
+    et_value *value = NULL;
+    int status = ET_OK;
+    if (!strcmp(r->type, ET_SERVICE_FORM) || !strcmp(r->type, ET_SERVICE_PARTS))
+        status = et_form_read(&value, &job->arena, job->boundary, r->text, r->length, error);
+    else if (!strcmp(r->type, "application/json"))
+        status = et_json_parse_written(&value, &job->arena, r->text, r->length, "the body", error);
+    if (!status && value && value->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EDATA, "the body: expected an object, found %s",
+                         et_json_kind_name(value->kind));
+    if (status)
+        return http_status(status);
+    r->json = value;
+    const et_value *key = job->allowed ? NULL : et_value_get(value, s->class->key);
+    if (!job->allowed &&
+        !(key && key->kind == ET_VALUE_STRING && et_http_guard_key(&s->options.guard, key->string)))
         return refuse_unknown(error);
-    int refused = et_web_check_type(from, s->class->types, &request->type, error);
+    return 0;
+}
+
+/* Whether the service is to answer it. */
+static bool read_job(void *payload, et_job *job)
+{
+    const et_serving *s = payload;
+    et_service_request *r = &job->request;
+    et_service *service = et_batcher_service(s->batcher);
+    const int64_t most = s->options.batcher.service.items_max;
+    job->refused = read_body(s, job, &r->error);
+    if (job->refused)
+        return false;
+    int status = job->path ? job->path->answer(service, r, &r->error)
+                           : s->class->read(service, r, &r->error);
+    job->refused = status ? http_status(status) : 0;
+    et_assert(r->items >= 0);
+    if (!status && r->items > most) {
+        et_fail(&r->error, ET_EDATA,
+                "%lld %s in one request, more than %lld: send several requests",
+                (long long)r->items, s->class->items, (long long)most);
+        job->refused = 413;
+    }
+    return !job->refused && !job->path && r->items;
+}
+
+/* ---- requests ---- */
+
+/* Takes what a job needs of its request. 0, or the status of HTTP. */
+static int take_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
+{
+    et_service_request *r = &job->request;
+    const char *authorization = et_http_header(from, "Authorization");
+    const char *accept = et_http_header(from, "Accept");
+    char boundary[BOUNDARY_MAX];
+    job->allowed = et_http_guard_token(&s->options.guard, authorization);
+    if (!job->allowed && (authorization || !s->class->key))
+        return refuse_unknown(error);
+    int refused = et_web_check_type(from, s->class->types, &r->type, error);
     if (refused)
         return refused;
-    job->body = request->text = et_http_take_body(from, &request->length);
-    if (!request->text) {
+    const bool parts = !strcmp(r->type, ET_SERVICE_PARTS);
+    if (parts && (!et_http_parameter(et_http_header(from, "Content-Type"), "boundary", boundary,
+                                     sizeof boundary) ||
+                  !*boundary)) {
+        et_fail(error, ET_EDATA, "Content-Type %s: expected one boundary of 1 to %d characters",
+                et_http_header(from, "Content-Type"), BOUNDARY_MAX - 1);
+        return 400;
+    }
+    job->body = r->text = et_http_take_body(from, &r->length);
+    if (!r->text) {
         et_fail(error, ET_EDATA, "the request has no body");
         return 400;
     }
-    request->accept = et_arena_strdup(&job->arena, accept ? accept : "");
-    int status = request->accept ? read_json(request, &job->arena, error)
-                                 : et_alloc_failed(error, 0, "a header");
-    if (!status)
-        status = read_form(from, request, &job->arena, error);
-    if (status)
-        return http_status(status);
-    return is_allowed(s, from, request->json, s->class->key != NULL) ? 0 : refuse_unknown(error);
-}
-
-/* 0, or the status of HTTP. */
-static int read_request(et_serving *s, et_job *job, et_http_request *from, et_error *error)
-{
-    et_service_request *request = &job->request;
-    const int64_t most = s->options.batcher.service.items_max;
-    int refused = read_body(s, job, from, error);
-    if (refused)
-        return refused;
-    int status = s->class->read(et_batcher_service(s->batcher), request, error);
-    if (status)
-        return http_status(status);
-    et_assert(request->items >= 0);
-    if (request->items <= most)
+    r->accept = et_arena_strdup(&job->arena, accept ? accept : "");
+    job->boundary = parts ? et_arena_strdup(&job->arena, boundary) : NULL;
+    if (r->accept && (job->boundary || !parts))
         return 0;
-    et_fail(error, ET_EDATA, "%lld %s in one request, more than %lld: send several requests",
-            (long long)request->items, s->class->items, (long long)most);
-    return 413;
+    et_alloc_failed(error, 0, "a header");
+    return 503;
 }
 
-static void handle_items(void *payload, et_http_request *from)
+/* path NULL: the class's name. */
+static void accept_request(et_serving *s, et_http_request *from, const et_service_path *path)
 {
-    et_serving *s = payload;
     et_error error = ET_ERROR_INIT;
     if (s->stopping) {
         et_http_refuse(from, 503, "the server stops");
@@ -313,16 +263,13 @@ static void handle_items(void *payload, et_http_request *from)
         et_http_refuse(from, 503, "no memory for the request");
         return;
     }
-    int refused = read_request(s, job, from, &error);
+    int refused = take_request(s, job, from, &error);
     if (refused) {
         et_http_refuse(from, refused, error.text);
         free_job(job);
         return;
     }
-    if (!job->request.items) {
-        reply(from, job);
-        return;
-    }
+    job->path = path;
     job->asker = from;
     job->deadline = et_clock_monotonic() + s->options.batcher.patience;
     enlist(s, job);
@@ -330,40 +277,35 @@ static void handle_items(void *payload, et_http_request *from)
         return;
     strike_off(s, job);
     free_job(job);
-    et_http_refuse(from, 503, "too many requests wait; try again later");
+    et_http_refuse(from, 503, BUSY);
+}
+
+static void handle_items(void *payload, et_http_request *from)
+{
+    accept_request(payload, from, NULL);
 }
 
 /* ---- other paths ---- */
 
-static const et_service_path *path_of(const et_serving *s, const et_http_request *request)
-{
-    const et_service_path *path = s->class->paths;
-    while (strcmp(path->path, et_http_path(request)) != 0)
-        path++;
-    return path;
-}
-
-/* A path of the class, answered at once. */
+/* A path of the class. Without a body it is answered at once. */
 static void handle_path(void *payload, et_http_request *from)
 {
     et_serving *s = payload;
-    const et_service_path *path = path_of(s, from);
-    et_error error = ET_ERROR_INIT;
+    const et_service_path *path = s->class->paths;
+    while (strcmp(path->path, et_http_path(from)) != 0)
+        path++;
+    if (path->asks) {
+        accept_request(s, from, path);
+        return;
+    }
     et_job *job = new_job(s);
     if (!job) {
         et_http_refuse(from, 503, "no memory for the request");
         return;
     }
-    int refused = path->asks ? read_body(s, job, from, &error) : 0;
-    int status = refused ? 0 : path->answer(et_batcher_service(s->batcher), &job->request, &error);
-    if (status)
-        refused = http_status(status);
-    if (refused) {
-        et_http_refuse(from, refused, error.text);
-        free_job(job);
-    } else {
-        reply(from, job);
-    }
+    job->request.status =
+        path->answer(et_batcher_service(s->batcher), &job->request, &job->request.error);
+    reply(from, job);
 }
 
 static void reply_text(et_http_request *to, int status, const char *type, const et_strbuf *text)
@@ -472,7 +414,7 @@ static void reply_to_done(et_serving *s)
         }
         et_assert(s->waiting);
         strike_off(s, job);
-        if (!job->request.status)
+        if (!job->request.status && !job->refused && !job->full)
             s->metrics.counts.items += job->request.items;
         reply(job->asker, job);
     }
@@ -575,6 +517,7 @@ static int open_all(et_serving *s, et_listener *listener, et_error *error)
                                    .gone = give_up_gone,
                                    .answered = count_answer };
     et_batcher_options batcher = s->options.batcher;
+    batcher.read = read_job;
     batcher.done = wake;
     batcher.payload = s;
     int status = et_http_open(&s->http, listener, &http, error);

@@ -87,11 +87,42 @@ static void test_type__codings(void **state)
             fail_msg("%s is taken", others[i]);
 }
 
+static void test_type__parameters(void **state)
+{
+    static const struct {
+        const char *header, *value; /* NULL: none */
+    } rows[] = {
+        { "multipart/form-data; boundary=x", "x" },
+        { "multipart/form-data;BOUNDARY=\"a b\"; charset=utf-8", "a b" },
+        { "form-data; name=\"q\"; boundary=\"a\\\"b\"", "a\"b" },
+        { "multipart/form-data; boundary=\"\"", "" },
+        { "multipart/form-data; boundary=1234567", "1234567" },
+        { "multipart/form-data; boundary=12345678", NULL },
+        { "multipart/form-data; boundary=\"12345678\"", NULL },
+        { "multipart/form-data; boundary=a; boundary=b", NULL },
+        { "multipart/form-data; boundary=a; charset", NULL },
+        { "multipart/form-data; boundary=a b", NULL },
+        { "multipart/form-data; boundary=", NULL },
+        { "multipart/form-data; boundary=\"a", NULL },
+        { "multipart/form-data; boundarys=a", NULL },
+        { "multipart/form-data", NULL },
+        { "", NULL },
+    };
+    char value[8];
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const bool found = et_http_parameter(rows[i].header, "boundary", value, sizeof value);
+        if (found != (rows[i].value != NULL) || (found && strcmp(value, rows[i].value) != 0))
+            fail_msg("%s: %s", rows[i].header, found ? value : "none");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_type__content_types),
         cmocka_unit_test(test_type__codings),
+        cmocka_unit_test(test_type__parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
