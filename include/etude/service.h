@@ -41,8 +41,12 @@ typedef struct et_service_options {
     int64_t items_max;      /* most items of a request, and of requests answered together */
     const char *languages;  /* "en,de": codes of the model's source and target language; NULL: the
                                languages in its settings. Only for classes with `languages` */
-    const char *terms;      /* a file of terms that answers must have (et_decoding_options.terms);
-                               NULL: none. Only for classes with `terms` */
+    const char *const *tags; /* [tag_count] of target languages of a multilingual model, each as
+                                ">>fra<<" or "fr=TAG"; none: all of the model. As languages */
+    size_t tag_count;
+    bool keyed;        /* clients need a token */
+    const char *terms; /* a file of terms that answers must have (et_decoding_options.terms);
+                          NULL: none. Only for classes with `terms` */
     /* How a class is chosen from its probabilities, as for `predict`; only for classes with
      * `decides`. */
     double threshold;         /* of the positive one of two classes; 0: none */
@@ -105,7 +109,7 @@ struct et_service_class {
                                  The server reads forms itself */
     const char *key; /* member of a body that may have the server's token, for clients without the
                         header Authorization; NULL: none */
-    bool languages;  /* it uses et_service_options.languages */
+    bool languages;  /* it uses et_service_options.languages and tags */
     bool terms;      /* it uses et_service_options.terms */
     bool decides;    /* it uses et_service_options.threshold and costs */
     bool ensembles;  /* it uses et_service_options.others */
@@ -116,8 +120,8 @@ struct et_service_class {
     void (*close)(et_service *self); /* NULL allowed */
     /* Adds facts about the model to a dict: step, labels. Optional. */
     void (*describe)(const et_service *self, et_value *facts);
-    /* Checks and reads a request; stops early if it has ended. ET_EDATA, ET_ECONFIG: the error says what is wrong and the cure;
-     * the server refuses the request with it. */
+    /* Checks and reads a request; stops early if it has ended. ET_EDATA, ET_ECONFIG: the error says
+     * what is wrong and the cure; the server refuses the request with it. */
     int (*read)(et_service *self, et_service_request *request, et_error *error);
     /* Frees the payload of a request, when the server frees the request. Optional. */
     void (*release)(et_service_request *request);

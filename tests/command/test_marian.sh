@@ -277,6 +277,42 @@ says 0 'warning: line 2 has no tag for the target language; .*: >>fra<<$' transl
 "$etude" translate lines --scores --tag '>>fra<<' some.en >some
 cmp some all || fail "--tag is not the tag of a line"
 ! "$etude" translate lines --scores some.en 2>warned | cmp -s - all || fail "tags change no translation"
+# A line's own tag holds for all its sentences.
+if "$etude" translate lines --split --language en </dev/null 2>split >/dev/null; then
+    sed '/^$/d; s/$/. B c. D e f./' all.en | head -6 >long.en
+    sed 's/^>>fra<< //' long.en >bare.en
+    "$etude" translate lines --split --language en long.en >split.out 2>warned
+    [ ! -s warned ] || fail "a warning of sentences with a language: $(cat warned)"
+    "$etude" translate lines --split --language en --tag '>>fra<<' bare.en | cmp - split.out ||
+        fail "a line's own tag is not its sentences'"
+else
+    echo "SKIPPED: sentences of a line with a tag: $(cat split)"
+fi
+
+# The target of a request to serve chooses the tag.
+if command -v curl >/dev/null && ! "$etude" serve lines --port 0 --precision int7 2>&1 | grep -q 'no HTTP server'; then
+    "$etude" serve lines --port 0 --languages en >address 2>serve.log &
+    server=$!
+    for _ in $(seq 600); do
+        [ ! -s address ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
+    url=$(cat address)
+    [ "$(curl -s -m 30 "${url%/translate}/languages")" = '[{"code": "en", "name": "English", "targets": ["fr"]}, {"code": "fr", "name": "French", "targets": []}]' ] ||
+        fail "languages: $(curl -s -m 30 "${url%/translate}/languages")"
+    sed -n '2s/^>>fra<< //p' all.en >one.en
+    wanted=$("$etude" translate lines --tag '>>fra<<' one.en)
+    got=$(curl -s -m 30 --data-urlencode "q=$(cat one.en)" -d source=en -d target=fr "$url")
+    [ "$got" = "{\"translatedText\": \"$wanted\"}" ] || fail "serve: $got, wanted $wanted"
+    # The only target is that of lines as well.
+    got=$(curl -s -m 30 -H 'Content-Type: application/json' -d "{\"lines\": [\"$(cat one.en)\"]}" "$url")
+    [ "$got" = "{\"translations\": [\"$wanted\"]}" ] || fail "serve: $got, wanted $wanted"
+    kill "$server"
+    wait "$server"
+    ! grep 'has no tag' serve.log || fail "a warning of a line with a language"
+else
+    echo "SKIPPED: targets of serve: no curl or no libmicrohttpd"
+fi
 says 3 'tag ">>deu<<" is not a token of the source vocabulary; it has >>fra<<$' translate lines some.en \
     --tag '>>deu<<'
 says 3 'cannot be combined with alignments; write the tag in front of each line' translate lines some.en --tag '>>fra<<' \

@@ -141,7 +141,7 @@ static void test_serve__what_it_says_of_itself(void **state)
     const et_value *facts = parse(&arena, web_body(answer));
     assert_int_equal(et_value_get(facts, "step")->integer, 30);
     assert_non_null(et_value_get(facts, "beam_size"));
-    assert_int_equal(et_value_get(facts, "paths")->count, 7);
+    assert_int_equal(et_value_get(facts, "paths")->count, 9);
     free(answer);
     static const char named[] =
         "HEAD /health HTTP/1.1\r\nHost: models.example.org\r\nConnection: close\r\n\r\n";
@@ -171,6 +171,8 @@ static void test_serve__bad_usage(void **state)
         { "serve m --port 0 --token-file a.en", .code = 3,
           .words = { "a.en: other users can read this file (mode", "chmod 600" } },
         { "serve m --port 0 --checkpoint none", .code = 3, .words = { "none" } },
+        { "serve m --port 0 --tag '>>fra<<'", .code = 3,
+          .words = { "--tag", "no token \">>fra<<\"" } },
         { "serve m --prot 0", .code = 2, .words = { "--port" } },
     };
     (void)state;

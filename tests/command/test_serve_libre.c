@@ -46,7 +46,8 @@ static void test_serve_libre__texts(void **state)
     snprintf(body, sizeof body, "{\"q\": \"%s\", " PAIR "}", served_source(0));
     assert_string_equal(ask(&arena, s.port, body, "translatedText")->string, served_target(0));
     snprintf(body, sizeof body,
-             "{\"q\": [\"%s\", \"%s\"], " PAIR ", \"format\": \"text\", \"api_key\": \"\"}",
+             "{\"q\": [\"%s\", \"%s\"], " PAIR
+             ", \"format\": \"text\", \"api_key\": \"\", \"id\": 7}",
              served_source(1), served_source(2));
     const et_value *list = ask(&arena, s.port, body, "translatedText");
     assert_int_equal(list->count, 2);
@@ -104,6 +105,13 @@ static void test_serve_libre__alternatives(void **state)
     assert_string_equal(others->last->string, et_value_get(best->last, "text")->string);
     assert_string_equal(ask(&arena, s.port, body, "translatedText")->string,
                         et_value_get(best->first, "text")->string);
+    /* Of HTML there are none, as LibreTranslate answers. */
+    assert_int_equal(ask(&arena, s.port,
+                         "{\"q\": \"<p>1</p>\", " PAIR ", \"format\": \"html\", "
+                         "\"alternatives\": 2}",
+                         "alternatives")
+                         ->count,
+                     0);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
     et_arena_release(&arena);
 }
@@ -113,7 +121,7 @@ static void test_serve_libre__forms(void **state)
     char body[1024], expected[1024];
     (void)state;
     web_server s = web_start("serve m --languages en,de", 0);
-    snprintf(body, sizeof body, "q=%s%%0D%%0A%s&source=en&target=de&format=&alternatives=0",
+    snprintf(body, sizeof body, "q=%s%%0D%%0A%s&source=EN&target=De&format=&alternatives=0&beam=3",
              served_source(0), served_source(1));
     for (char *c = strchr(body, '='); *c && *c != '&'; c++)
         *c = *c == ' ' ? '+' : *c;
@@ -156,17 +164,13 @@ static void test_serve_libre__refused(void **state)
         { FORM, "q=a&source=en&target=de&alternatives=x",
           "alternatives parameter is not a number" },
         { FORM, "q=a&source=en&target=de&alternatives=99", "alternatives" },
-        { FORM, "q=a&source=en&target=de&alternatives=1&format=html", "only with the format text" },
         { FORM, "q=a&q=b&source=en&target=de", "q twice" },
         { FORM, "q=a%00b&source=en&target=de", "byte 0" },
         { FORM, "q=%FF&source=en&target=de", "not UTF-8" },
-        { FORM, "q=a&source=en&target=de&beam=3", "unknown key beam" },
         { JSON, "{\"q\": [], " PAIR "}", "Invalid request: missing q parameter" },
         { JSON, "{\"q\": 3, " PAIR "}", "expected a text" },
         { JSON, "{\"q\": [\"a\", 3], " PAIR "}", "text 2 is an integer" },
         { JSON, "{\"q\": \"a\", \"source\": [\"en\"], \"target\": \"de\"}", "source is a list" },
-        { JSON, "{\"q\": \"a\", \"source\": \"en\", \"target\": \"de\", \"alternatives\": -1}",
-          "alternatives" },
         { PARTS, "--abc\r\n", "no line is --xyz" },
         { PARTS, "--xyz--\r\n", "missing q" },
     };
@@ -202,12 +206,20 @@ static void test_serve_libre__languages(void **state)
     static const char expected[] =
         "[{\"code\": \"en\", \"name\": \"English\", \"targets\": [\"de\"]}, "
         "{\"code\": \"de\", \"name\": \"German\", \"targets\": []}]\n";
+    static const char settings[] =
+        "{\"apiKeys\": false, \"charLimit\": -1, \"filesTranslation\": false, "
+        "\"frontendTimeout\": 500, \"keyRequired\": false, \"language\": {\"source\": {\"code\": "
+        "\"en\", \"name\": \"English\"}, \"target\": {\"code\": \"de\", \"name\": \"German\"}}, "
+        "\"suggestions\": false, \"supportedFilesFormat\": []}\n";
     static const char *const bad[] = { "en", "en,", ",de", "en,de,fr", "english,de", "en de" };
     char line[64];
     (void)state;
     web_server s = web_start("serve m --languages en,de", 0);
     char *answer = web_ask(s.port, "/languages", "", NULL);
     assert_string_equal(web_body(answer), expected);
+    free(answer);
+    answer = web_ask(s.port, "/frontend/settings", "", NULL);
+    assert_string_equal(web_body(answer), settings);
     free(answer);
     answer = web_ask(s.port, "/languages", FORM, "api_key=a");
     assert_string_equal(web_body(answer), expected);
@@ -270,6 +282,9 @@ static void test_serve_libre__key(void **state)
     free(answer);
     answer = web_ask(s.port, "/languages", "", NULL);
     assert_int_equal(web_status(answer), 200);
+    free(answer);
+    answer = web_ask(s.port, "/frontend/settings", "", NULL);
+    assert_non_null(strstr(answer, "\"keyRequired\": true"));
     free(answer);
     assert_int_equal(web_stop(&s, SIGTERM), 0);
 }

@@ -65,6 +65,28 @@ static char *junk(const char *line)
     return copy("<script> {x} https://example.org %s ```");
 }
 
+/* What the translator gets, in brackets; its tag >>fra<< as fra:. */
+static char *shown(const char *line)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    if (!strncmp(line, ">>", 2) && !strncmp(line + 5, "<< ", 3))
+        et_strbuf_printf(&out, "[%.3s: %s]", line + 2, line + 8);
+    else
+        et_strbuf_printf(&out, "[%s]", line);
+    return et_strbuf_detach(&out);
+}
+
+/* The same, but the number 7 is lost. */
+static char *without_7(const char *line)
+{
+    char *text = shown(line), *seven = strchr(text, '7');
+    if (seven)
+        *seven = 'x';
+    return text;
+}
+
+static const et_strings language_tags = { (const char *const[]){ ">>fra<<", ">>deu<<" }, 2 };
+static const char *usual_tag; /* NULL: none */
 static et_document_counts counts;
 static int rounds;
 
@@ -72,7 +94,11 @@ static int rounds;
 static char *translate(int format, et_sentences *sentences, const char *text, size_t length,
                        translate_fn *translator, et_error *error)
 {
-    const et_document_options options = { format, sentences, "a.txt" };
+    const et_document_options options = { .format = format,
+                                          .sentences = sentences,
+                                          .tags = &language_tags,
+                                          .tag = usual_tag,
+                                          .name = "a.txt" };
     et_document *d;
     const char *const *lines;
     size_t count;
@@ -593,6 +619,47 @@ static char *sentence(const char *line)
     return et_strbuf_detach(&out);
 }
 
+/* A segment's language tag is in front of each line that the translator gets, and not in the
+ * document. */
+static void test_documents__language_tags(void **state)
+{
+    static const row usual[] = {
+        { ET_DOCUMENT_LINES, "a dog\n", "[a dog]\n" },
+        { ET_DOCUMENT_LINES, " >>fra<<  a dog\nb\n", " [fra: a dog]\n[b]\n" },
+        { ET_DOCUMENT_LINES, ">>fra<<a", "[fra: a]" },
+        { ET_DOCUMENT_LINES, ">>fra<<\n>>fra<< 12\n", "\n12\n" },
+        { ET_DOCUMENT_LINES, ">>xyz<< a\n>> b c << d\na >>fra<< b",
+          "[xyz: a]\n[>> b c << d]\n"
+          "[a >>fra<< b]" },
+        { ET_DOCUMENT_HTML, "<p>&gt;&gt;deu&lt;&lt; a <b>c</b></p><p>d</p>",
+          "<p>[deu: a <b>c]</b></p><p>[d]</p>" },
+    };
+    static const row sentences[] = {
+        { ET_DOCUMENT_LINES, ">>fra<< One is here. Two is, too.\nThree. Four.\n",
+          "[fra: One is here.] [fra: Two is, too.]\n[Three.] [Four.]\n" },
+    };
+    static const row parts[] = {
+        { ET_DOCUMENT_TEXT, ">>fra<< a 7 b", "[fra: a] 7 [fra: b]" },
+    };
+    static const row every[] = {
+        { ET_DOCUMENT_LINES, "a dog\n\n>>fra<< b\n12", "[deu: a dog]\n\n[fra: b]\n12" },
+        { ET_DOCUMENT_TEXT, "a dog\n", "[deu: a dog]\n" },
+    };
+    et_sentences *s;
+    et_error error;
+    (void)state;
+    assert_rows(usual, COUNT(usual), NULL, shown);
+    assert_rows(parts, COUNT(parts), NULL, without_7);
+    usual_tag = ">>deu<<";
+    assert_rows(every, COUNT(every), NULL, shown);
+    usual_tag = NULL;
+    if (et_sentences_open(&s, "en", &error))
+        print_message("SKIPPED: sentences with a tag: %s\n", error.text);
+    else
+        assert_rows(sentences, COUNT(sentences), s, shown);
+    et_sentences_close(s);
+}
+
 /* Parts of a sentence are no sentences. */
 static void test_documents__parts(void **state)
 {
@@ -740,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_documents__whole),
         cmocka_unit_test(test_documents__parts),
         cmocka_unit_test(test_documents__kept),
+        cmocka_unit_test(test_documents__language_tags),
         cmocka_unit_test(test_documents__sentences),
         cmocka_unit_test(test_documents__refused),
         cmocka_unit_test(test_documents__damaged),

@@ -1,9 +1,8 @@
 #include "command/translation/libretranslate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
@@ -20,71 +19,15 @@ typedef struct text {
 
 struct et_libre {
     const et_libre_languages *languages;
+    const et_libre_target *target;
     bool list, detected;
-    int alternatives;
-    text *texts; /* [count], owned */
+    bool asked;       /* for alternatives */
+    int alternatives; /* that are searched */
+    text *texts;      /* [count], owned */
     size_t count;
 };
 
-/* ---- languages ---- */
-
-int et_libre_languages_open(et_libre_languages *l, const char *given, et_error *error)
-{
-    *l = (et_libre_languages){ .sentences = NULL };
-    if (!given)
-        return ET_OK;
-    if (!et_language_read_pair(given, l->source, l->target))
-        return et_fail(error, ET_EUSAGE,
-                       "--languages %s: expected the codes of two languages, such as en,de", given);
-    et_error missing = ET_ERROR_INIT;
-    if (et_sentences_open(&l->sentences, l->source, &missing))
-        et_log(ET_LOG_WARNING, "%s; each line of a text is translated as one sentence",
-               missing.text);
-    return ET_OK;
-}
-
-void et_libre_languages_close(et_libre_languages *l)
-{
-    et_sentences_close(l->sentences);
-    l->sentences = NULL;
-}
-
-static int check_known(const et_libre_languages *l, et_error *error)
-{
-    return *l->source ? ET_OK
-                      : et_fail(error, ET_ECONFIG,
-                                "the server does not know the languages of its model; start it "
-                                "with --languages en,de");
-}
-
-/* English names by ISO 639-1. */
-static const struct {
-    const char *code, *name;
-} names[] = {
-    { "ar", "Arabic" },     { "az", "Azerbaijani" }, { "bg", "Bulgarian" },  { "bn", "Bengali" },
-    { "ca", "Catalan" },    { "cs", "Czech" },       { "da", "Danish" },     { "de", "German" },
-    { "el", "Greek" },      { "en", "English" },     { "eo", "Esperanto" },  { "es", "Spanish" },
-    { "et", "Estonian" },   { "eu", "Basque" },      { "fa", "Persian" },    { "fi", "Finnish" },
-    { "fr", "French" },     { "ga", "Irish" },       { "gl", "Galician" },   { "he", "Hebrew" },
-    { "hi", "Hindi" },      { "hr", "Croatian" },    { "hu", "Hungarian" },  { "hy", "Armenian" },
-    { "id", "Indonesian" }, { "is", "Icelandic" },   { "it", "Italian" },    { "ja", "Japanese" },
-    { "ka", "Georgian" },   { "kk", "Kazakh" },      { "ko", "Korean" },     { "lt", "Lithuanian" },
-    { "lv", "Latvian" },    { "mk", "Macedonian" },  { "ms", "Malay" },      { "mt", "Maltese" },
-    { "nb", "Norwegian" },  { "nl", "Dutch" },       { "pl", "Polish" },     { "pt", "Portuguese" },
-    { "ro", "Romanian" },   { "ru", "Russian" },     { "sk", "Slovak" },     { "sl", "Slovenian" },
-    { "sq", "Albanian" },   { "sr", "Serbian" },     { "sv", "Swedish" },    { "sw", "Swahili" },
-    { "th", "Thai" },       { "tl", "Tagalog" },     { "tr", "Turkish" },    { "uk", "Ukrainian" },
-    { "ur", "Urdu" },       { "uz", "Uzbek" },       { "vi", "Vietnamese" }, { "zh", "Chinese" },
-};
-
-/* A language without a row has its code for a name. */
-static const char *name_of(const char *code)
-{
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i].code, code))
-            return names[i].name;
-    return code;
-}
+/* ---- other paths ---- */
 
 static int answer(et_service_request *request, et_strbuf *out, et_error *error)
 {
@@ -99,19 +42,38 @@ int et_libre_print_languages(const et_libre_languages *l, et_service_request *re
                              et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
-    int status = check_known(l, error);
+    int status = et_libre_languages_check(l, error);
+    if (status)
+        return status;
+    et_libre_languages_print(l, &out);
+    et_strbuf_append_char(&out, '\n');
+    return answer(request, &out, error);
+}
+
+/* As LibreTranslate's server without keys, files, suggestions and limits; 500: its default. */
+int et_libre_print_settings(const et_libre_languages *l, bool keyed, et_service_request *request,
+                            et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = et_libre_languages_check(l, error);
     if (status)
         return status;
     et_strbuf_printf(&out,
-                     "[{\"code\": \"%s\", \"name\": \"%s\", \"targets\": [\"%s\"]}, "
-                     "{\"code\": \"%s\", \"name\": \"%s\", \"targets\": []}]\n",
-                     l->source, name_of(l->source), l->target, l->target, name_of(l->target));
+                     "{\"apiKeys\": %s, \"charLimit\": -1, \"filesTranslation\": false, "
+                     "\"frontendTimeout\": 500, \"keyRequired\": %s, \"language\": {\"source\": ",
+                     keyed ? "true" : "false", keyed ? "true" : "false");
+    et_libre_language_print(l->source, &out);
+    et_strbuf_append(&out, ", \"target\": ");
+    et_libre_language_print(l->targets[0].code, &out);
+    et_strbuf_append(&out, "}, \"suggestions\": false, \"supportedFilesFormat\": []}\n");
     return answer(request, &out, error);
 }
 
 static void print_detected(const et_libre_languages *l, et_strbuf *out)
 {
-    et_strbuf_printf(out, "{\"confidence\": 0.0, \"language\": \"%s\"}", l->source);
+    et_strbuf_append(out, "{\"confidence\": 0.0, \"language\": ");
+    et_json_print_string(out, et_libre_code_shown(l->source));
+    et_strbuf_append_char(out, '}');
 }
 
 /* ---- reading ---- */
@@ -145,34 +107,32 @@ static int read_languages(et_libre *r, const et_value *body, et_error *error)
     int status = read_text(body, "source", &source, error);
     if (!status)
         status = read_text(body, "target", &target, error);
-    if (!status)
-        status = check_known(r->languages, error);
-    if (status)
-        return status;
-    r->detected = !strcmp(source, "auto");
-    if (!r->detected && strcmp(source, r->languages->source) != 0)
-        return et_fail(error, ET_EDATA, "%s is not supported", source);
-    if (strcmp(target, r->languages->target) != 0)
-        return et_fail(error, ET_EDATA, "%s is not supported", target);
-    return ET_OK;
+    return status ? status
+                  : et_libre_languages_find(r->languages, source, target, &r->target, &r->detected,
+                                            error);
 }
 
-/* A form has digits for a number. */
+/* A form has digits for a number. As LibreTranslate: less than 0 is 0, and a fraction is cut. */
 static int read_alternatives(et_libre *r, const et_value *body, et_error *error)
 {
     const et_value *value = member(body, "alternatives");
     char *end = NULL;
-    long number = 0;
+    double number = 0;
     if (value && value->kind == ET_VALUE_STRING)
-        number = strtol(value->string, &end, 10);
+        number = (double)strtol(value->string, &end, 10);
     else if (value && value->kind == ET_VALUE_INT)
-        number = value->integer < ET_BEAM_SIZE_MAX ? (long)value->integer : ET_BEAM_SIZE_MAX;
-    if (value && (end ? *end || end == value->string : value->kind != ET_VALUE_INT))
+        number = (double)value->integer;
+    else if (value && value->kind == ET_VALUE_FLOAT)
+        number = trunc(value->real);
+    else if (value)
+        end = (char *)"x";
+    if (end && (*end || end == value->string))
         return et_fail(error, ET_EDATA, "Invalid request: alternatives parameter is not a number");
-    if (number < 0 || number >= ET_BEAM_SIZE_MAX)
-        return et_fail(error, ET_EDATA, "alternatives: expected a number from 0 to %d",
+    if (number >= ET_BEAM_SIZE_MAX)
+        return et_fail(error, ET_EDATA, "Invalid request: alternatives parameter must be <= %d",
                        ET_BEAM_SIZE_MAX - 1);
-    r->alternatives = (int)number;
+    r->asked = number > 0;
+    r->alternatives = number > 0 ? (int)number : 0;
     return ET_OK;
 }
 
@@ -185,8 +145,8 @@ static int read_format(et_libre *r, const et_value *body, int *format, et_error 
     *format = !strcmp(given, "html") ? ET_DOCUMENT_HTML : ET_DOCUMENT_LINES;
     if (*format == ET_DOCUMENT_LINES && strcmp(given, "text") != 0)
         return et_fail(error, ET_EDATA, "%s format is not supported", given);
-    if (*format == ET_DOCUMENT_HTML && r->alternatives)
-        return et_fail(error, ET_EDATA, "alternatives: only with the format text");
+    if (*format == ET_DOCUMENT_HTML)
+        r->alternatives = 0; /* LibreTranslate's answer has none either */
     return ET_OK;
 }
 
@@ -194,6 +154,8 @@ static int open_text(et_libre *r, const et_value *value, int format, et_error *e
 {
     const et_document_options options = { .format = format,
                                           .sentences = r->languages->sentences,
+                                          .tags = r->languages->known,
+                                          .tag = r->target->tag,
                                           .name = "q" };
     text *t = &r->texts[r->count];
     if (value->kind != ET_VALUE_STRING)
@@ -234,14 +196,10 @@ bool et_libre_is(const et_service_request *request)
 int et_libre_open(et_libre **out, const et_libre_languages *languages,
                   const et_service_request *request, et_error *error)
 {
-    static const char *const keys[] = { "q",       "source", "target", "format", "alternatives",
-                                        "api_key", "secret", NULL };
     const et_value *q = member(request->json, "q");
     int format = 0;
     *out = NULL;
-    int status = et_service_keys(request, keys, error);
-    if (!status && !q)
-        status = et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
+    int status = q ? ET_OK : et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
     et_libre *r = status ? NULL : et_alloc_zero(1, sizeof *r);
     if (status || !r)
         return status ? status : et_alloc_failed(error, sizeof *r, "a request");
@@ -274,16 +232,13 @@ void et_libre_close(et_libre *r)
     et_free(r);
 }
 
+/* The texts do not matter: the model has one source. */
 int et_libre_detect(const et_libre_languages *l, et_service_request *request, et_error *error)
 {
-    static const char *const keys[] = { "q", "api_key", NULL };
     et_strbuf out = ET_STRBUF_INIT;
-    const char *q;
-    int status = et_service_keys(request, keys, error);
-    if (!status)
-        status = read_text(request->json, "q", &q, error);
-    if (!status)
-        status = check_known(l, error);
+    if (!member(request->json, "q"))
+        return et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
+    int status = et_libre_languages_check(l, error);
     if (status)
         return status;
     et_strbuf_append_char(&out, '[');
@@ -420,7 +375,7 @@ int et_libre_print(const et_libre *r, et_service_request *request, et_error *err
 {
     et_strbuf out = ET_STRBUF_INIT;
     et_strbuf_append_char(&out, '{');
-    if (r->alternatives)
+    if (r->asked)
         print_each(r, "alternatives", print_others, &out);
     if (r->detected)
         print_each(r, "detectedLanguage", print_language, &out);

@@ -5,28 +5,19 @@
  *     {"q": ["A dog.", "A cat."], ...}                           {"translatedText": ["...", "..."]}
  *     "source": "auto"         the model's; adds "detectedLanguage" with confidence 0
  *     "format": "html"         keeps markup (documents/document.h)
- *     "alternatives": 2        adds up to so many further translations of each text
+ *     "alternatives": 2        adds up to so many further translations of each text; none of html
  *
- * Or it is a form with these names. GET /languages and POST /detect answer at once. Texts are cut
- * into lines, and lines into sentences, if ICU is there. */
+ * Or it is a form with these names. Unknown names are ignored, as LibreTranslate does. The target
+ * chooses the tag of a multilingual model; a line's own tag holds for all its sentences. Further
+ * paths are GET /languages, GET /frontend/settings and POST /detect. Texts are cut into lines, and
+ * lines into sentences, if ICU is there. Source: libretranslate/app.py. */
 #ifndef ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
 #define ETUDE_COMMAND_TRANSLATION_LIBRETRANSLATE_H
 
 #include <etude/hypotheses.h>
 #include <etude/service.h>
 
-#include "data/text/sentences.h"
-
-/* What the server knows about languages. */
-typedef struct et_libre_languages {
-    char source[ET_LANGUAGE_MAX], target[ET_LANGUAGE_MAX]; /* codes; "": not known */
-    et_sentences *sentences; /* of the source; NULL: texts are cut into lines alone */
-} et_libre_languages;
-
-/* given: "en,de"; NULL: not known. ET_EUSAGE: not two codes. Without ICU a warning says what is
- * lost. */
-int et_libre_languages_open(et_libre_languages *l, const char *given, et_error *error);
-void et_libre_languages_close(et_libre_languages *l);
+#include "command/translation/libre_languages.h"
 
 /* A request; owned by the caller until et_libre_close. */
 typedef struct et_libre et_libre;
@@ -51,6 +42,9 @@ int et_libre_print(const et_libre *r, et_service_request *request, et_error *err
 /* The answers of the other paths. */
 int et_libre_print_languages(const et_libre_languages *l, et_service_request *request,
                              et_error *error);
+/* keyed: clients need a token. */
+int et_libre_print_settings(const et_libre_languages *l, bool keyed, et_service_request *request,
+                            et_error *error);
 int et_libre_detect(const et_libre_languages *l, et_service_request *request, et_error *error);
 
 #endif

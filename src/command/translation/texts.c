@@ -51,6 +51,7 @@ static int translate_document(et_texts *texts, et_translator *translator, const 
 {
     const et_document_options options = { .format = texts->format,
                                           .sentences = texts->sentences,
+                                          .tags = &translator->language_tags,
                                           .name = texts->name };
     et_document *document;
     const char *const *lines;

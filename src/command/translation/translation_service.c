@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/translation/ensemble_models.h"
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
@@ -40,6 +41,7 @@ typedef struct translations {
     int beam;                  /* of the run */
     int beam_max;
     et_libre_languages languages;
+    bool keyed; /* clients need a token */
     variant other[OTHERS_MAX];
     uint64_t batches;
 } translations;
@@ -71,20 +73,34 @@ static void close_service(et_service *self)
     et_free(all);
 }
 
-/* given: set by the user. NULL: the two languages whose punctuation the model normalizes, if both
- * are known and are not "mul". */
-static int open_languages(translations *all, const char *given, et_error *error)
+/* Without --languages: the two languages whose punctuation the model normalizes, if both are known.
+ * The target of a multilingual model is mul. */
+static int open_languages(translations *all, const et_service_options *o, et_error *error)
 {
-    const et_translation_options *options = all->usual->experiment.task;
-    const char *source = options->vocabulary.source_punctuation;
-    const char *target = options->vocabulary.target_punctuation;
+    const et_translation_options *settings = all->usual->experiment.task;
+    const char *source = settings->vocabulary.source_punctuation;
+    const char *target = settings->vocabulary.target_punctuation;
+    const et_strings tags = { o->tags, o->tag_count };
+    const bool tagged = tags.count || all->usual->language_tags.count;
     char pair[2 * ET_LANGUAGE_MAX];
+    const char *given = o->languages;
+    int status = ET_OK;
     if (!given && source && target && *source && *target && strcmp(source, "mul") != 0 &&
-        strcmp(target, "mul") != 0) {
+        (tagged || strcmp(target, "mul") != 0)) {
         snprintf(pair, sizeof pair, "%s,%s", source, target);
         given = pair;
     }
-    return et_libre_languages_open(&all->languages, given, error);
+    for (size_t i = 0; i < tags.count && !status; i++) {
+        const char *equals = strchr(tags.items[i], '=');
+        int32_t id;
+        status = et_vocabularies_find_token(all->usual->sides.source, "--tag",
+                                            equals ? equals + 1 : tags.items[i], &id, error);
+    }
+    if (!status)
+        status = et_libre_languages_open(&all->languages, given, &tags, &all->usual->language_tags,
+                                         error);
+    all->usual->options.tag = all->languages.tag;
+    return status;
 }
 
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
@@ -100,13 +116,14 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_translation_service;
+    all->keyed = options->keyed;
     int status =
         et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
     o.decoding = &decoding;
     if (!status)
         status = et_translator_open(&all->usual, model_dir, &o, error);
     if (!status)
-        status = open_languages(all, options->languages, error);
+        status = open_languages(all, options, error);
     if (status) {
         close_service(&all->service);
         return status;
@@ -131,8 +148,15 @@ static void describe(const et_service *self, et_value *facts)
     et_value_set_int(facts, "beam_size", all->beam);
     et_value_set_int(facts, "beam_size_max", all->beam_max);
     if (*all->languages.source) {
-        et_value_set_string(facts, "source", all->languages.source);
-        et_value_set_string(facts, "target", all->languages.target);
+        et_value_set_string(facts, "source", et_libre_code_shown(all->languages.source));
+        et_value *targets = et_value_set_list(facts, "targets");
+        for (size_t i = 0; i < all->languages.count; i++) {
+            const et_libre_target *t = &all->languages.targets[i];
+            et_value *target = et_value_add_dict(targets);
+            et_value_set_string(target, "code", et_libre_code_shown(t->code));
+            if (t->tag)
+                et_value_set_string(target, "tag", t->tag);
+        }
     }
 }
 
@@ -266,6 +290,12 @@ static int answer_languages(et_service *self, et_service_request *request, et_er
                                     error);
 }
 
+static int answer_settings(et_service *self, et_service_request *request, et_error *error)
+{
+    const translations *all = (const translations *)(const void *)self;
+    return et_libre_print_settings(&all->languages, all->keyed, request, error);
+}
+
 static int answer_detect(et_service *self, et_service_request *request, et_error *error)
 {
     return et_libre_detect(&((const translations *)(const void *)self)->languages, request, error);
@@ -281,7 +311,8 @@ static int open_variant(translations *all, variant *v, const asked *what, et_err
     *v = (variant){ .decoding = { .results = what->results,
                                   .terms = glossary ? et_glossary_path(glossary) : NULL },
                     .group = group_of(what->beam, what->results ? what->results : 1) };
-    const et_translator_options options = { .beam_size = what->beam,
+    const et_translator_options options = { .tag = all->languages.tag,
+                                            .beam_size = what->beam,
                                             .precision = all->usual->options.precision,
                                             .shares = all->usual,
                                             .decoding = &v->decoding };
@@ -499,6 +530,7 @@ static const char *const types[] = { ET_SERVICE_FORM, ET_SERVICE_PARTS, NULL };
 
 static const et_service_path paths[] = {
     { .path = "/languages", .open = true, .answer = answer_languages },
+    { .path = "/frontend/settings", .open = true, .answer = answer_settings },
     { .path = "/detect", .asks = true, .answer = answer_detect },
     { .path = NULL },
 };

@@ -33,6 +33,7 @@ typedef struct serve_options {
     int64_t batch, queue;
     et_service_options service;
     et_decision_args decision;
+    et_strings tags;
     et_strings origins; /* whose pages may ask */
     et_ensemble_args ensemble;
     et_ensemble_words others;
@@ -56,7 +57,11 @@ static const et_option options[] = {
                    "a request that takes longer gets 504 (default: 10s)",
                    .field.default_number = DEADLINE),
     ET_OPTION_TEXT(serve_options, service.languages, "languages", "SOURCE,TARGET",
-                   "codes of the languages of the model's input and output: en,de"),
+                   "codes of the languages of the model's input and output: en,de; en alone if the "
+                   "model has tags"),
+    ET_OPTION_LIST(serve_options, tags, "tag", "TAG",
+                   "tag of a target language of a multilingual model: >>fra<<, or fr=TAG; may be "
+                   "given again (default: all tags of the model)"),
     ET_OPTION_TEXT(serve_options, service.terms, "terms", "FILE",
                    "terms that answers keep: a line for each, source term, TAB, target term"),
     ET_OPTION_GROUP(serve_options, decision, et_decision_options),
@@ -92,6 +97,8 @@ static int check(serve_options *args, et_error *error)
     args->service.threshold = args->decision.threshold;
     args->service.costs = args->decision.costs.items;
     args->service.cost_count = args->decision.costs.count;
+    args->service.tags = args->tags.items;
+    args->service.tag_count = args->tags.count;
     for (size_t i = 0; i < args->origins.count; i++)
         if (!et_http_is_origin(args->origins.items[i]))
             return et_fail(error, ET_EUSAGE,
@@ -125,10 +132,10 @@ static int find_service(const serve_options *args, const et_call *call,
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
-    if (!status && args->service.languages && !(*class)->languages)
+    if (!status && (args->service.languages || args->tags.count) && !(*class)->languages)
         status = et_fail(error, ET_EUSAGE,
-                         "--languages: the model in %s has no languages; leave the option out",
-                         args->model_dir);
+                         "--%s: the model in %s has no languages; leave the option out",
+                         args->service.languages ? "languages" : "tag", args->model_dir);
     if (!status && args->service.terms && !(*class)->terms)
         status =
             et_fail(error, ET_EUSAGE, "--terms: the model in %s has no terms; leave the option out",
@@ -192,6 +199,7 @@ static int serve(serve_options *args, const et_call *call, et_error *error)
     if (status)
         return status;
     et_http_guard guard = web.guard;
+    args->service.keyed = guard.token != NULL;
     guard.origins = args->origins.items;
     guard.origin_count = (int)args->origins.count;
     et_leave_on_signals("interrupted before the model was open; no request was served");

@@ -88,7 +88,8 @@ static int find_tags(et_translator *t, et_error *error)
     int32_t found = -1;
     const int32_t count = et_language_tags_list(source, &list);
     t->tags = count ? et_arena_strdup(&t->arena, et_strbuf_text(&list)) : NULL;
-    const bool failed = list.failed || (count && !t->tags) || (t->options.tag && !tag);
+    const bool failed = et_language_tags_read(&t->language_tags, source, &t->arena) ||
+                        list.failed || (count && !t->tags) || (t->options.tag && !tag);
     t->options.tag = tag;
     et_strbuf_release(&list);
     if (failed)

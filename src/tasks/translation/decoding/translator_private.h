@@ -21,7 +21,8 @@ struct et_translator {
     et_choice_options choice;
     const char
         *tags; /* language tags of the source vocabulary (language_tags.h); NULL: none; in arena */
-    atomic_bool warned; /* that a line has no language */
+    et_strings language_tags; /* all of them; in arena */
+    atomic_bool warned;       /* that a line has no language */
     const int32_t *ends;
     int end_count;
     et_dtype act; /* of activations; float32 with int8 */

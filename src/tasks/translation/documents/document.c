@@ -89,9 +89,13 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->format = options->format;
     d->escape = formats[d->format].escape;
     d->sentences = options->sentences;
+    d->language_tags = options->tags;
+    d->usual_tag = options->tag ? et_arena_strdup(&d->arena, options->tag) : NULL;
+    d->failed = options->tag && !d->usual_tag;
     d->line_end = line_end_of(text, length);
     int status = read_all(d, error);
     d->sentences = NULL;
+    d->language_tags = NULL;
     if (status)
         et_document_close(d);
     else
@@ -158,7 +162,7 @@ const char *const *et_document_lines(et_document *d, size_t *count)
 {
     if (!d->round)
         for (d->line_count = 0; d->line_count < d->count; d->line_count++)
-            d->lines[d->line_count] = d->segments[d->line_count].text;
+            d->lines[d->line_count] = d->segments[d->line_count].source;
     *count = d->line_count;
     return d->line_count ? d->lines : NULL;
 }

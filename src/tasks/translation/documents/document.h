@@ -26,6 +26,7 @@
 #include <stddef.h>
 
 #include <etude/error.h>
+#include <etude/fields.h>
 
 struct et_sentences;
 struct et_strbuf;
@@ -47,7 +48,11 @@ typedef struct et_document_options {
     int format;                     /* an et_document_format */
     struct et_sentences *sentences; /* cuts segments into sentences; borrowed during open. NULL:
                                        they are not cut */
-    const char *name;               /* of the text, for messages */
+    const et_strings *tags; /* language tags of the model (language_tags.h): a segment that begins
+                               with one of them has it for all its sentences. NULL: none; borrowed
+                               during open */
+    const char *tag;        /* in front of each line that has no tag of its own; NULL: none */
+    const char *name;       /* of the text, for messages */
 } et_document_options;
 
 /* How much of a document needed more than one translation. */

@@ -30,6 +30,8 @@ typedef struct et_segment {
     const char *text; /* a line: [length] bytes and a 0, in the arena. Spans are in it as they are
                          in the document, the rest is decoded */
     size_t length;
+    const char *source; /* the line to translate: text, with its language tag in front */
+    const char *tag;    /* that; NULL: none; in the arena */
     et_spans spans;
     et_escape escape;
     size_t line;        /* of the document */
@@ -79,6 +81,9 @@ struct et_document {
     size_t entity_count;
     const char *line_end; /* of the document: LF or CR LF */
     struct et_sentences *sentences;
+    const et_strings *language_tags; /* NULL: none */
+    const char *language_tag;        /* of the segment that ends; NULL: none */
+    const char *usual_tag;           /* of segments without a tag; NULL: none */
     et_strbuf kept;
     et_items items, tag_items;
     et_tag *tags; /* [tag_count], owned */

@@ -303,6 +303,16 @@ static void trim(const char *text, size_t *from, size_t *to)
     *to = begun ? last : *from;
 }
 
+/* With the segment's language tag. */
+static const char *copy_part(et_document *d, const et_segment *s, size_t at, size_t length)
+{
+    if (!s->tag)
+        return copy_line(d, s->text + at, length);
+    const char *line = et_arena_printf(&d->arena, "%s %.*s", s->tag, (int)length, s->text + at);
+    d->failed |= !line;
+    return line;
+}
+
 void et_segment_cut(et_document *d, et_segment *s)
 {
     s->parts = et_arena_array(&d->arena, s->spans.count + 1, sizeof *s->parts);
@@ -314,7 +324,7 @@ void et_segment_cut(et_document *d, et_segment *s)
         trim(s->text, &at, &end);
         *part = (et_part){ .start = at, .length = end - at };
         if (et_text_has_letter(s->text + at, end - at))
-            part->line = copy_line(d, s->text + at, end - at);
+            part->line = copy_part(d, s, at, end - at);
         at = span ? span->start + span->length : at;
     }
 }

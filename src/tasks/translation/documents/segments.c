@@ -12,6 +12,7 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "data/text/sentences.h"
+#include "data/text/vocabulary/language_tags.h"
 #include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/entities.h"
 
@@ -356,6 +357,9 @@ static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
     et_segment *s = &d->segments[d->count++];
     *s = (et_segment){ .line = d->run.line, .escape = d->escape };
     d->failed |= !fill_segment(d, s, w, from, to);
+    s->tag = d->language_tag;
+    s->source = s->tag && s->text ? et_arena_printf(&d->arena, "%s %s", s->tag, s->text) : s->text;
+    d->failed |= !s->source;
     add_item(d, (et_item){ .segment = d->count - 1 });
 }
 
@@ -391,6 +395,27 @@ static bool begin_sentences(et_document *d, const whole *w, et_strbuf *masked)
     return !masked->failed && et_sentences_begin(d->sentences, masked->data, masked->length);
 }
 
+/* Moves *from behind the language tag that a segment begins with: a model's translation has none.
+ */
+static void take_language_tag(et_document *d, const whole *w, size_t *from)
+{
+    size_t at = 0;
+    d->language_tag = d->usual_tag;
+    while (at < w->length && is_blank(w->text[at]))
+        at++;
+    const size_t size = d->language_tags
+                            ? et_language_tag_begins(d->language_tags, w->text + at, w->length - at)
+                            : 0;
+    if (!size)
+        return;
+    d->language_tag = et_arena_printf(&d->arena, "%.*s", (int)size, w->text + at);
+    d->failed |= !d->language_tag;
+    keep_range(d, w, 0, at);
+    for (at += size; at < w->length && is_blank(w->text[at]);)
+        at++;
+    *from = at;
+}
+
 void et_document_end(et_document *d)
 {
     et_strbuf masked = ET_STRBUF_INIT;
@@ -399,10 +424,12 @@ void et_document_end(et_document *d)
     if (!w.length && !d->run.text.failed)
         return;
     d->failed |= d->run.text.failed || !find_spans(&w, d);
+    if (!d->failed)
+        take_language_tag(d, &w, &from);
     if (!d->failed && d->sentences)
         d->failed = !begin_sentences(d, &w, &masked);
     while (!d->failed && d->sentences && et_sentences_next(d->sentences, &end)) {
-        if (end >= w.length || is_inside_span(&w, end))
+        if (end <= from || end >= w.length || is_inside_span(&w, end))
             continue;
         add_sentence(d, &w, from, end);
         from = end;
