@@ -230,6 +230,7 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value_set_int(own, ET_SESSION_MEMORY, (int64_t)facts->memory);
     et_value_set_int(own, ET_SESSION_STEPS, facts->steps);
     et_value_set_int(own, ET_SESSION_FIRST, facts->first_step);
+    et_value_set_int(own, ET_SESSION_VALUES, facts->first_values);
     et_value_set_float(own, ET_SESSION_BEGAN, et_clock_wall());
 }
 

@@ -37,18 +37,19 @@
 #define ET_SESSION_REASON    "reason"     /* done, interrupted, diverged, failed; with "ended" */
 #define ET_SESSION_FIRST     "first_step" /* step where it began */
 #define ET_SESSION_LAST                                                                            \
-    "last_step"                             /* step where it ended; with "ended", unless a mapped  \
-                                                 file was cut off (lost_file.h) */
-#define ET_SESSION_STEPS      "train_steps" /* in all */
-#define ET_SESSION_PARAMETERS "parameters"  /* numbers in the model */
-#define ET_SESSION_MEMORY     "memory"      /* bytes planned */
+    "last_step"                              /* step where it ended; with "ended", unless a mapped \
+                                                  file was cut off (lost_file.h) */
+#define ET_SESSION_STEPS      "train_steps"  /* in all */
+#define ET_SESSION_VALUES     "first_values" /* step of its first logged values; 0: not known */
+#define ET_SESSION_PARAMETERS "parameters"   /* numbers in the model */
+#define ET_SESSION_MEMORY     "memory"       /* bytes planned */
 #define ET_SESSION_THREADS    "threads"
 
 /* The subject of a session. */
 typedef struct et_session_facts {
     const et_value *settings; /* all of the run (et_experiment_tree), borrowed until the end; NULL:
                                  no memory for them */
-    int64_t first_step, steps, parameters;
+    int64_t first_step, steps, first_values, parameters;
     uint64_t memory;
     int threads;
 } et_session_facts;

@@ -139,6 +139,30 @@ async function lookAtTable() {
     change("view", e => { e.value = "charts"; }, "change");
 }
 
+/* Quantiles are curves with colors of their own, targets have charts of their own. */
+async function lookAtLate() {
+    canned["api/runs"].runs.push(...late);
+    await refresh();
+    [...runs.values()].forEach(r => turnOn(r, r.info.id >= 20));
+    await refresh();
+    const below = charts.get("tabular|below|price"), colors = below.chart.lines.map(l => l.color);
+    expect("two quantiles of a target", colors.length === 2 && new Set([...colors, runs.get(20).color]).size === 3 &&
+           below.title.textContent === "below · price" && below.legend.textContent.includes("validation q0.9"));
+    expect("a quantile without a target", charts.get("tabular|below").chart.lines.length === 1);
+    expect("targets have charts of their own", charts.get("tabular|rmse|price").chart.lines.length === 1 &&
+           charts.get("tabular|rmse|days").chart.lines.length === 1 && !charts.has("tabular|rmse"));
+    const name = below.legend.querySelector(".name");
+    expect("a name is whole, and on hover", name.textContent === late[0].name && name.title === late[0].name);
+    expect("its end stays", name.lastChild.textContent.endsWith("seed-1") && name.lastChild.textContent.length <= 12 &&
+           getComputedStyle(name.lastChild).flexShrink === "0");
+    expect("first values", rowOf(late[1].name).textContent.includes("first values at step 5,000,000") &&
+           $("waits").textContent === late[1].name + ": first values at step 5,000,000" && !$("waits").hidden);
+    expect("some are ticked", $("why").textContent.startsWith("2 of 12 runs are ticked") && !$("why").hidden);
+    rowOf("a").querySelector("input").click();
+    await refresh();
+    expect("the user chose", $("why").hidden);
+}
+
 setTimeout(async () => {
     try {
         lookAtList();
@@ -146,6 +170,7 @@ setTimeout(async () => {
         play();
         await otherRunsStart();
         await lookAtTable();
+        await lookAtLate();
         document.body.dataset.result = "all of it";
     } catch (error) {
         document.body.dataset.result = error.message;

@@ -31,6 +31,16 @@ for (const { id } of more) {
     canned["api/points"].runs.push({ id, generation: 1, series: series(2, i => i + id, "train.learning_rate") });
     canned["api/run?id=" + id] = { settings: { runtime: { seed: id }, same: "x" } };
 }
+/* Quantiles, two targets, and a run at work without values, with names that begin alike. */
+const late = ["a-long-name-of-a-run-of-quantiles-with-seed-1", "a-long-name-of-a-run-of-quantiles-with-seed-2"].map((name, i) => ({
+    id: 20 + i, generation: 1, name, kind: "tabular", state: i ? "running" : "done", step: i ? 0 : 20, steps: 20000000,
+    points: i ? 0 : 10, first: 5000000, seconds: 1, last: 2000 }));
+const curves = ["price.q0.1.validation_below", "price.q0.9.validation_below", "q0.5.validation_below",
+                "price.validation_rmse", "days.validation_rmse"];
+canned["api/points"].runs.push({ id: 20, generation: 1, series: curves.map((name, at) => (
+    { at, name: "validation." + name, lower: true, points: [[10, 1, at], [20, 2, at + 1]] })) });
+for (const { id } of late)
+    canned["api/run?id=" + id] = { settings: { runtime: { seed: 1 }, same: "x" } };
 /* Points of the runs that are asked for, and of which one has none yet. */
 function answer(path, body) {
     const all = structuredClone(canned[path]);

@@ -132,6 +132,9 @@ int64_t et_history_steps_done(const et_history *history);
 /* Steps in all: as the run has counted them, or its settings; 0: not known. */
 int64_t et_history_steps(const et_history *history);
 
+/* The step of the last session's first logged values; 0: not known. */
+int64_t et_history_first_values(const et_history *history);
+
 /* Steps of an epoch, estimated from the log: the largest of step / epoch, which is slightly too
  * small; NaN: no epochs are logged. */
 double et_history_steps_per_epoch(const et_history *history);

@@ -315,6 +315,12 @@ int64_t et_history_steps(const et_history *h)
     return steps > 0 ? steps : setting_count(h, "trainer.train_steps");
 }
 
+int64_t et_history_first_values(const et_history *h)
+{
+    const et_value *list = sessions(h);
+    return list ? larger(count_of(list->last, ET_SESSION_VALUES), 0) : 0;
+}
+
 double et_history_steps_per_epoch(const et_history *h)
 {
     const et_history_series *epochs;

@@ -101,6 +101,17 @@ static void sane(const et_training *t)
     et_assert(!t->best_tie || t->best_metric);
 }
 
+/* The step at which values are logged first, from `first` on. */
+static int64_t first_values(const et_trainer_options *plan, int64_t first)
+{
+    const int64_t intervals[] = { plan->summary_interval, plan->validation_interval };
+    int64_t step = plan->train_steps;
+    for (size_t i = 0; i < sizeof intervals / sizeof intervals[0]; i++)
+        if (intervals[i] > 0 && first - first % intervals[i] + intervals[i] < step)
+            step = first - first % intervals[i] + intervals[i];
+    return step;
+}
+
 /* A run that is at its end is left as it is. */
 static void begin_session(et_training *t, const char *directory)
 {
@@ -109,6 +120,7 @@ static void begin_session(et_training *t, const char *directory)
     const et_session_facts facts = { .settings = et_experiment_tree(&t->experiment, &t->arena),
                                      .first_step = et_training_step(t),
                                      .steps = t->plan.train_steps,
+                                     .first_values = first_values(&t->plan, et_training_step(t)),
                                      .parameters = (int64_t)et_params_elements(t->params),
                                      .memory = et_training_planned(t),
                                      .threads = t->device->threads };

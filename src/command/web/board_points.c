@@ -70,8 +70,11 @@ static void append_history(et_strbuf *out, const et_history *h)
 {
     append_kind(out, h);
     append_text(out, ", ", "state", et_history_state_name(et_history_state_of(h)));
-    et_strbuf_printf(out, ", \"step\": %" PRId64 ", \"steps\": %" PRId64 ", \"points\": %" PRId64,
-                     et_history_steps_done(h), et_history_steps(h), count_points(h));
+    et_strbuf_printf(out,
+                     ", \"step\": %" PRId64 ", \"steps\": %" PRId64 ", \"points\": %" PRId64
+                     ", \"first\": %" PRId64,
+                     et_history_steps_done(h), et_history_steps(h), count_points(h),
+                     et_history_first_values(h));
     append_key(out, ", ", "seconds");
     append_number(out, et_history_seconds_in_all(h));
     append_key(out, ", ", "last");

@@ -99,15 +99,33 @@ function turnOn(run, on) {
 }
 
 /* At first the runs that train, then the newest; later those that the user chose. */
+const firstRuns = 8;
+let chosen = false; // by the user
+
 function chooseFirst() {
     const kept = JSON.parse(sessionStorage.getItem("on:" + $("where").textContent) || "null");
     const all = [...runs.values()].sort(byActivity);
-    for (const run of kept ? all.filter(r => kept.includes(r.info.name)) : all.slice(0, 8))
+    chosen = kept !== null;
+    for (const run of kept ? all.filter(r => kept.includes(r.info.name)) : all.slice(0, firstRuns))
         turnOn(run, true);
+}
+
+/* Why some runs are ticked, and which ticked runs have no values yet. */
+function sayWhy() {
+    const on = [...runs.values()].filter(r => r.on), left = runs.size - on.length;
+    $("why").hidden = chosen || !left;
+    setText($("why"), `${on.length} of ${runs.size} runs are ticked: runs at work, then the newest. ` +
+                      "Tick others to draw them.");
+    const waiting = on.filter(isWaiting), first = waiting[0];
+    $("waits").hidden = !first;
+    if (first)
+        setText($("waits"), `${first.info.name}: first values at step ${first.info.first.toLocaleString("en")}` +
+                            (waiting.length > 1 ? `; ${waiting.length - 1} more without values` : ""));
 }
 
 function keepChoice() {
     const names = [...runs.values()].filter(r => r.on).map(r => r.info.name);
+    chosen = true;
     sessionStorage.setItem("on:" + $("where").textContent, JSON.stringify(names));
 }
 
@@ -137,23 +155,47 @@ function takeRuns(answer) {
 
 function listRuns() {
     const list = $("runs"), word = $("filter").value.toLowerCase();
+    const same = commonStart([...runs.values()].map(r => r.info.name));
     const wanted = [...runs.values()].filter(r => r.info.name.toLowerCase().includes(word)).sort(byActivity);
     wanted.forEach((run, i) => {
         run.row = run.row || makeRow(run);
         if (list.children[i] !== run.row.item)
             list.insertBefore(run.row.item, list.children[i] || null);
-        fillRow(run);
+        fillRow(run, same);
     });
     while (list.children.length > wanted.length)
         list.lastChild.remove();
+    sayWhy();
+}
+
+/* ---- names ---- */
+
+/* How many letters all names begin with. */
+function commonStart(names) {
+    let same = 0;
+    while (names.length > 1 && names.every(n => n[same] !== undefined && n[same] === names[0][same]))
+        same++;
+    return same;
+}
+
+/* A name in two parts. If there is too little room, the first one is cut, so that names that begin
+ * alike still differ. */
+const nameEnd = 12;
+
+function setName(e, name, same) {
+    const cut = Math.max(Math.min(same, name.length - nameEnd / 2), name.length - nameEnd, 0);
+    if (e.children.length !== 2)
+        e.replaceChildren(element("span", { class: "begin" }), element("span", { class: "end" }));
+    setText(e.firstChild, name.slice(0, cut));
+    setText(e.lastChild, name.slice(cut));
+    e.title = name;
 }
 
 function makeRow(run) {
     const row = {};
     row.box = element("input", { type: "checkbox", "aria-label": "show " + run.info.name,
                                  onchange: () => { turnOn(run, row.box.checked); keepChoice(); refresh(); } });
-    row.name = element("button", { type: "button", class: "name", title: run.info.name,
-                                   onclick: () => show(run.info.id) }, run.info.name);
+    row.name = element("button", { type: "button", class: "name", onclick: () => show(run.info.id) });
     row.best = element("span", { class: "best" });
     row.state = element("span", { class: "state" });
     row.far = element("span", { class: "far" });
@@ -169,7 +211,14 @@ function isEarly(info) {
     return info.state === "done" && info.steps > 0 && info.step < info.steps;
 }
 
+/* A run that works, and has no values yet. */
+function isWaiting({ info }) {
+    return info.state === "running" && info.points === 0 && info.first > 0;
+}
+
 function progressOf(info) {
+    if (isWaiting({ info }))
+        return "first values at step " + info.first.toLocaleString("en");
     if (info.step < 0 || info.step === undefined)
         return "no step yet";
     const seconds = formatTime(info.seconds);
@@ -182,8 +231,9 @@ function metricName(metric) {
     return metric.replace(/^(.*[|/.])?validation_/, "$1");
 }
 
-function fillRow(run) {
+function fillRow(run, same) {
     const { info, row } = run, state = info.fault ? "unreadable" : info.state || "";
+    setName(row.name, info.name, same);
     row.box.checked = run.on;
     row.box.style.accentColor = run.color || "";
     row.item.className = info.id === focus ? "focus" : "";
@@ -244,11 +294,14 @@ function takePoints(part) {
 /* ---- charts ---------------------------------------------------------------------------------- */
 
 /* "validation.validation_loss" is "loss" of validation; "train.time.steps_per_second" is
- * "steps_per_second" of train. */
+ * "steps_per_second" of train; "validation.price.q0.1.validation_pinball_loss" is "pinball_loss" of
+ * validation, in a chart of the target price, where the quantile q0.1 is a curve of its own. */
 function chartOf(name) {
-    const parts = name.split("."), leaf = parts.pop();
-    const side = parts.filter(p => p !== "time").join(".");
-    return { key: leaf.replace(/^(training|validation)_/, ""), side, timed: parts.includes("time") };
+    const parts = name.split("."), leaf = parts.pop(), sides = parts[0] === "measured" ? 2 : 1;
+    const rest = parts.slice(sides).filter(p => p !== "time").join(".");
+    const [, part, quantile] = /^(?:(.*?)\.?)?(q[01](?:\.\d+)?)$/.exec(rest) || ["", rest, ""];
+    return { key: leaf.replace(/^(training|validation)_/, ""), side: parts.slice(0, sides).join("."),
+             part: part || "", quantile, timed: parts.includes("time") };
 }
 
 const sections = ["Losses and scores", "Training", "Throughput", "Other"];
@@ -280,14 +333,15 @@ function collect() {
         for (const s of run.series) {
             if (!s.name || !s.step.length)
                 continue;
-            const { key, side, timed } = chartOf(s.name);
-            if (words.length && !words.some(w => key.toLowerCase().includes(w)))
+            const { key, side, part, quantile, timed } = chartOf(s.name);
+            if (words.length && !words.some(w => (key + " " + part).toLowerCase().includes(w)))
                 continue;
-            const kind = run.info.kind || "", id = kind + "|" + key;
-            const group = found.get(id) || { id, key, kind, timed, lines: [] };
+            const kind = run.info.kind || "", id = kind + "|" + key + (part ? "|" + part : "");
+            const group = found.get(id) || { id, key, part, kind, timed, lines: [] };
             found.set(id, group);
-            group.lines.push({ x: xOf(run, s), y: s.value, color: run.color, dash: dashOf(side),
-                               name: run.info.name, side, series: s });
+            group.lines.push({ x: xOf(run, s), y: s.value, dash: dashOf(side), name: run.info.name, series: s,
+                               color: quantile ? colorOf(run.info.name + " " + quantile) : run.color,
+                               side: side + (quantile ? " " + quantile : "") });
         }
     }
     /* A loss that two names have gets one chart, unless the user filters for it. */
@@ -302,17 +356,17 @@ function orderOf(group, best) {
     return first < 0 ? 99 : first;
 }
 
-function makeCard({ key, kind }) {
-    const card = element("article", { class: "card", "data-chart": key, "data-kind": kind });
-    const canvas = element("canvas", { role: "img", "aria-label": "curves of " + key });
+function makeCard({ id, key, part, kind }) {
+    const card = element("article", { class: "card", "data-chart": key, "data-part": part || null, "data-kind": kind });
+    const canvas = element("canvas", { role: "img", "aria-label": "curves of " + key + (part ? " of " + part : "") });
     const legend = element("ul", { class: "legend" });
     const more = element("button", { type: "button", class: "more", hidden: true,
-        onclick: () => { card.classList.toggle("open"); sayMore(charts.get(kind + "|" + key)); } });
+        onclick: () => { card.classList.toggle("open"); sayMore(charts.get(id)); } });
     const button = (title, text, onclick) => element("button", { type: "button", title, "aria-label": title, onclick }, text);
     const title = element("h3", {}, key), chart = new Chart(canvas, shared, $("tip"));
     card.append(element("div", { class: "head" }, title,
-                        button("download the points (CSV)", "csv", () => saveText(key + ".csv", pointsAsCsv(chart.lines))),
-                        button("download the picture (PNG)", "png", () => savePicture(key, chart)),
+                        button("download the points (CSV)", "csv", () => saveText(title.textContent + ".csv", pointsAsCsv(chart.lines))),
+                        button("download the picture (PNG)", "png", () => savePicture(title.textContent, chart)),
                         button("larger", "⤢", () => { card.classList.toggle("large"); chart.draw(); })),
                 canvas, legend, more);
     return { card, chart, legend, more, title };
@@ -401,13 +455,15 @@ function hasBest(line) {
 
 /* The numbers of the charts, also for users who cannot see them. */
 function fillLegend(legend, lines) {
+    const same = commonStart([...new Set(lines.map(l => l.name))]);
     legend.replaceChildren(...lines.map(line => {
         const { step, value } = line.series, last = value[value.length - 1];
-        const best = hasBest(line) ? bestOf(line.series) : -1;
+        const best = hasBest(line) ? bestOf(line.series) : -1, name = element("span", { class: "name" });
+        setName(name, line.name, same);
         return element("li", { "data-run": line.name, "data-series": line.series.name,
                                "data-count": step.length, "data-step": step[step.length - 1],
                                "data-value": Number.isNaN(last) ? "nan" : last },
-                       swatch(line), element("span", { class: "name", title: line.name }, line.name),
+                       swatch(line), name,
                        element("span", { class: "side" }, line.side),
                        best < 0 ? null : element("span", { class: "side", title: "at step " + format(step[best]) },
                                                  "best " + format(value[best])),
@@ -426,7 +482,7 @@ function drawCharts() {
     const wanted = [];
     groups.forEach((list, i) => {
         list.sort((a, b) => orderOf(a, best) - orderOf(b, best) || a.key.localeCompare(b.key) ||
-                            a.kind.localeCompare(b.kind));
+                            a.part.localeCompare(b.part) || a.kind.localeCompare(b.kind));
         if (!list.length)
             return;
         let part = box.querySelector(`[data-section="${i}"]`);
@@ -439,7 +495,7 @@ function drawCharts() {
             if (!charts.has(group.id))
                 charts.set(group.id, makeCard(group));
             const { card, title } = charts.get(group.id);
-            setText(title, group.key + (several ? " · " + (group.kind || "other") : ""));
+            setText(title, group.key + (group.part ? " · " + group.part : "") + (several ? " · " + (group.kind || "other") : ""));
             if (cards.children[place] !== card)
                 cards.insertBefore(card, cards.children[place] || null);
         });
