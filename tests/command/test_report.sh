@@ -42,9 +42,34 @@ grep -q '<dd>new.csv</dd>' new.html || fail "the scored file is not named"
 says 2 'choose a name in .html' report run --output run.txt
 says 3 'nothing' report nothing
 
+# Importance as bars; names at axes.
+grep -q '<g><title>size</title>.*<rect ' run.html || fail "no bar of size"
+grep -q '>how much worse log_loss becomes</text>' run.html || fail "no name of the bars' axis"
+for name in 'true positive rate' 'false positive rate' 'fraction that is right' step loss; do
+    grep -q ">$name</text>" run.html || fail "no axis $name"
+done
+
 # Numbers.
 cut -d, -f1,2 train.csv >numbers.csv
 says 0 '^done ' train numbers --experiment tabular/mlp --data numbers.csv --target size --steps 20
 says 0 '^report  *numbers.html$' report numbers -q
 grep -q '<td>rmse</td>' numbers.html && ! grep -q 'confusion' numbers.html || fail "numbers"
+for name in 'predicted and true' residuals 'size, true' 'size, predicted' 'size, true - predicted'; do
+    grep -q ">$name</text>" numbers.html || fail "no $name"
+done
+# A dot for each row that is held out, in both charts.
+rows=$("$etude" evaluate numbers -q --json | sed -n 's/.*"rows": \([0-9]*\).*/\1/p')
+dots=$(grep 'class="curve dots"' numbers.html | grep -o h0 | wc -l)
+[ "$dots" = $((2 * ${rows:-60} + 2)) ] || fail "$dots dots for $rows rows"
+says 0 '^done ' train levels --experiment tabular/mlp --data numbers.csv --target size --steps 20 --quantiles 0.1,0.5,0.9
+says 0 '^report  *levels.html$' report levels -q --rows 0
+grep -q '>size, predicted (median)</text>' levels.html || fail "no median"
+
+# The candidates of a series, with their weights.
+says 0 "^done " train best --experiment tabular/linear --data numbers.csv --target size --folds 3
+says 0 '^report  *best.html$' report best -q --rows 0
+grep -q '<h2>Candidates</h2>' best.html && grep -q '<td>linear</td><td class="number">[0-9.]* +- ' best.html ||
+    fail "no candidates"
+grep -q '<td>linear</td>.*<td class="number">1.00</td>' best.html || fail "no weight of a candidate"
+! grep -q '<h2>Candidates</h2>' run.html || fail "candidates of a single run"
 echo "a page about a run"

@@ -27,10 +27,12 @@ typedef struct et_chart_curve {
 
 typedef struct et_chart {
     const char *title, *x_label;  /* NULL: none */
+    const char *y_label;          /* only of SVG; NULL: none */
     const et_chart_curve *curves; /* [count] */
     size_t count;
-    bool log;  /* y is logarithmic: values not above 0 are gaps */
-    bool time; /* x is seconds, and shown as times */
+    size_t dots; /* the points of the first so many curves are dots, and not joined */
+    bool log;    /* y is logarithmic: values not above 0 are gaps */
+    bool time;   /* x is seconds, and shown as times */
 } et_chart;
 
 typedef struct et_chart_text_style {
@@ -79,6 +81,21 @@ typedef struct et_chart_heat {
 
 /* Appends a whole SVG document, as et_chart_svg. ET_EDATA: no cells, or too many. */
 int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error);
+
+/* Values as bars from 0 to the right, each with its name and its number. A value below 0 has no
+ * bar. */
+typedef struct et_chart_bars {
+    const char *title, *x_label; /* NULL: none */
+    const char *const *names;    /* [count] */
+    const double *values;        /* [count] */
+    int count;                   /* 1 to ET_CHART_BARS_MAX */
+} et_chart_bars;
+
+#define ET_CHART_BARS_MAX 100
+
+/* Appends a whole SVG document, as et_chart_svg. Long names are cut in the middle, and are whole in
+ * titles that browsers show on hover. ET_EDATA: no bars, or too many. */
+int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_error *error);
 
 /* Appends the style of a picture: of text, of elements with the class title, and more rules. */
 void et_chart_append_style(et_strbuf *out, const char *more);

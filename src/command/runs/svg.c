@@ -33,7 +33,8 @@ enum { COLORS = sizeof colors / sizeof colors[0], DASHES = sizeof dashes / sizeo
 
 static const char rules[] = ".grid{stroke:#8c959f;stroke-opacity:.28}"
                             ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
-                            "stroke-linejoin:round;stroke-linecap:round}";
+                            "stroke-linejoin:round;stroke-linecap:round}"
+                            ".dots{stroke-width:4.5;stroke-opacity:.5}";
 
 void et_chart_append_style(et_strbuf *out, const char *more)
 {
@@ -107,7 +108,9 @@ static void append_axes(picture *p)
     if (p->chart->x_label)
         append_text(p, p->right, p->bottom + 32, " text-anchor=\"end\"", p->chart->x_label);
     if (p->chart->title)
-        append_text(p, p->left, p->top - 10, " class=\"title\"", p->chart->title);
+        append_text(p, p->left, 24, " class=\"title\"", p->chart->title);
+    if (p->chart->y_label)
+        append_text(p, p->left, p->top - 8, "", p->chart->y_label);
 }
 
 /* ---- curves ---- */
@@ -161,6 +164,20 @@ static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
            !isnan(et_axis_position(&p->y, curve->y[i]));
 }
 
+/* Each is a line of no length, whose round ends make it a dot. */
+static void append_dots(picture *p, const et_chart_curve *curve)
+{
+    for (size_t i = 0; i < curve->count; i++) {
+        bool open = false;
+        if (!is_drawn(p, curve, i))
+            continue;
+        append_point(p, &open,
+                     p->left + et_axis_position(&p->x, curve->x[i]) * (p->right - p->left),
+                     p->bottom - et_axis_position(&p->y, curve->y[i]) * (p->bottom - p->top));
+        et_strbuf_append(p->out, "h0");
+    }
+}
+
 /* Draws every point if there are few. */
 static void append_path(picture *p, const et_chart_curve *curve)
 {
@@ -198,10 +215,13 @@ static void append_curves(picture *p)
 {
     for (size_t i = 0; i < p->chart->count; i++) {
         const et_chart_curve *curve = &p->chart->curves[i];
-        et_strbuf_append(p->out, "<path class=\"curve\"");
+        et_strbuf_printf(p->out, "<path class=\"curve%s\"", i < p->chart->dots ? " dots" : "");
         append_stroke(p, i);
         et_strbuf_append(p->out, " d=\"");
-        append_path(p, curve);
+        if (i < p->chart->dots)
+            append_dots(p, curve);
+        else
+            append_path(p, curve);
         et_strbuf_append(p->out, "\">");
         if (curve->name) {
             et_strbuf_append(p->out, "<title>");
@@ -243,13 +263,14 @@ static void append_legend(picture *p)
         const char *name = p->chart->curves[i].name;
         if (!name)
             continue;
-        et_strbuf_append(p->out, "<path class=\"curve\"");
+        const bool dots = i < p->chart->dots;
+        et_strbuf_printf(p->out, "<path class=\"curve%s\"", dots ? " dots" : "");
         append_stroke(p, i);
         et_strbuf_append(p->out, " d=\"M");
-        append_pixel(p->out, x);
+        append_pixel(p->out, dots ? x + 10 : x);
         et_strbuf_append_char(p->out, ' ');
         append_pixel(p->out, y - 4);
-        et_strbuf_append(p->out, "h20\"/>\n");
+        et_strbuf_append(p->out, dots ? "h0\"/>\n" : "h20\"/>\n");
         append_text(p, x + 26, y, "", name);
     }
     char more[64];
@@ -277,7 +298,7 @@ static void lay_out(picture *p)
     const et_chart *chart = p->chart;
     p->left = measure_labels(&p->y);
     p->right = p->width - 16;
-    p->top = chart->title ? 34 : 14;
+    p->top = (chart->title ? 34 : 14) + (chart->y_label ? 16 : 0);
     double wide = measure_names(chart);
     p->across = wide < p->right - p->left ? (int)((p->right - p->left) / wide) : 1;
     p->shown = !has_legend(chart) ? 0 : chart->count;

@@ -93,7 +93,7 @@ static void draw_points(canvas *c, int number)
         }
         int x = (int)lround(px * (c->columns * c->wide - 1));
         int y = (int)lround((1 - py) * (c->rows * c->tall - 1));
-        if (before_x < 0)
+        if (before_x < 0 || (size_t)number < c->chart->dots)
             set_dot(c, number, x, y);
         else
             draw_line(c, number, before_x, before_y, x, y);

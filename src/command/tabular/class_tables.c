@@ -370,8 +370,8 @@ int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets
                         et_error *error)
 {
     *c = (et_class_chart){ .capacity = count * CURVES_MAX + 1 };
-    c->chart.title = roc ? "ROC: true positive rate by false positive rate"
-                         : "calibration: fraction that is right by probability";
+    c->chart.title = roc ? "ROC" : "calibration";
+    c->chart.y_label = roc ? "true positive rate" : "fraction that is right";
     c->chart.x_label = roc ? "false positive rate" : "probability";
     c->curves = et_alloc_zero(c->capacity, sizeof *c->curves);
     if (!c->curves)

@@ -12,6 +12,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/threads/team.h"
+#include "base/values/json.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
@@ -36,6 +37,7 @@
 #define COLUMNS_MAX  2000 /* of the table of columns */
 #define MEASURED_MAX 500  /* columns whose importance is measured */
 #define WARNINGS_MAX 50
+#define BARS_MAX     25 /* columns whose importance is drawn */
 
 typedef struct report_options {
     et_evaluate_args general;
@@ -81,6 +83,17 @@ typedef struct reporting {
 } reporting;
 
 /* ---- the run and its data ---- */
+
+/* NULL: there is no such file. Owned by the caller. */
+static char *read_text(const reporting *r, const char *name)
+{
+    char *path = et_path_join(r->args->general.model_dir, name), *text = NULL;
+    size_t length;
+    if (!path || et_file_read(&text, &length, path, TEXT_MAX, NULL))
+        text = NULL;
+    et_free(path);
+    return text;
+}
 
 static void add_run(reporting *r, const et_evaluation *evaluation)
 {
@@ -211,6 +224,69 @@ static int add_class_chart(reporting *r, bool roc, et_error *error)
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
+/* The span of two lists of numbers. */
+static void find_span(const et_number_rows *rows, double span[2])
+{
+    span[0] = (double)INFINITY;
+    span[1] = -(double)INFINITY;
+    for (size_t i = 0; i < rows->count; i++) {
+        span[0] = fmin(span[0], fmin(rows->truth[i], rows->predicted[i]));
+        span[1] = fmax(span[1], fmax(rows->truth[i], rows->predicted[i]));
+    }
+}
+
+/* Predicted against true, and residuals against predicted, with the lines of perfect predictions.
+ */
+static int add_number_charts(reporting *r, const et_number_rows *rows, et_error *error)
+{
+    double span[2], predicted[2] = { (double)INFINITY, -(double)INFINITY };
+    const double zero[2] = { 0, 0 };
+    double *residual = et_alloc(rows->count + 1, sizeof *residual);
+    if (!residual)
+        return et_alloc_failed(error, rows->count * sizeof *residual, "residuals");
+    for (size_t i = 0; i < rows->count; i++) {
+        residual[i] = rows->truth[i] - rows->predicted[i];
+        predicted[0] = fmin(predicted[0], rows->predicted[i]);
+        predicted[1] = fmax(predicted[1], rows->predicted[i]);
+    }
+    find_span(rows, span);
+    const et_chart_curve against[] = { { "rows", rows->truth, rows->predicted, rows->count },
+                                       { "perfect", span, span, 2 } };
+    const et_chart_curve residuals[] = { { "rows", rows->predicted, residual, rows->count },
+                                         { "perfect", predicted, zero, 2 } };
+    et_strbuf label[3] = { ET_STRBUF_INIT, ET_STRBUF_INIT, ET_STRBUF_INIT };
+    et_strbuf_printf(&label[0], "%s, true", rows->target);
+    et_strbuf_printf(&label[1], "%s, predicted%s", rows->target, rows->median ? " (median)" : "");
+    et_strbuf_printf(&label[2], "%s, true - predicted", rows->target);
+    const et_chart charts[] = { { .title = "predicted and true",
+                                  .x_label = et_strbuf_text(&label[0]),
+                                  .y_label = et_strbuf_text(&label[1]),
+                                  .curves = against,
+                                  .count = 2,
+                                  .dots = 1 },
+                                { .title = "residuals",
+                                  .x_label = et_strbuf_text(&label[1]),
+                                  .y_label = et_strbuf_text(&label[2]),
+                                  .curves = residuals,
+                                  .count = 2,
+                                  .dots = 1 } };
+    if (rows->set)
+        et_report_page_text(&r->page, "Rows of %s:", rows->set);
+    if (rows->all > rows->count)
+        et_report_page_text(&r->page, "The charts have %s of %s rows.",
+                            et_format_count((int64_t)rows->count).text,
+                            et_format_count((int64_t)rows->all).text);
+    int status = ET_OK;
+    for (int i = 0; i < 2 && !status; i++)
+        status = et_report_page_chart(&r->page, &charts[i], error);
+    for (int i = 0; i < 3; i++) {
+        r->page.html.failed |= label[i].failed;
+        et_strbuf_release(&label[i]);
+    }
+    et_free(residual);
+    return status;
+}
+
 static int add_scores(reporting *r, const et_value *logs, et_error *error)
 {
     et_grid grid = { .columns = 2, .left = 1 };
@@ -227,6 +303,114 @@ static int add_scores(reporting *r, const et_value *logs, et_error *error)
         status = add_class_chart(r, true, error);
     if (!status && r->scores.sets)
         status = add_class_chart(r, false, error);
+    if (r->scores.number_count)
+        et_report_page_text(&r->page,
+                            "rmse, mae and residuals have the unit of the target's column.");
+    for (size_t i = 0; i < r->scores.number_count && !status; i++)
+        status = add_number_charts(r, &r->scores.numbers[i], error);
+    return status;
+}
+
+/* ---- candidates ---- */
+
+/* The part of the model that is a candidate's: weights of its members, NAME or NAME_1 to NAME_K. A
+ * run with one member has no list. */
+static double weight_of(const et_value *ensemble, const char *candidate)
+{
+    const size_t length = strlen(candidate);
+    double sum = 0;
+    for (const et_value *m = ensemble ? ensemble->first : NULL; m; m = m->next) {
+        const char *name = NULL;
+        double weight = 0;
+        if (et_value_read_string(m, "name", &name, NULL) ||
+            et_value_read_float(m, "weight", &weight, NULL) ||
+            strncmp(name, candidate, length) != 0)
+            continue;
+        const char *rest = name + length;
+        if (!*rest || (*rest == '_' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")]))
+            sum += weight;
+    }
+    return sum;
+}
+
+/* A line of members.jsonl as a row: candidate, the metrics of head, time, weight. */
+static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
+                          const et_value *metrics, const et_value *ensemble)
+{
+    const et_value *values = et_value_get(line, "values"),
+                   *deviation = et_value_get(line, "deviation");
+    const char *name = "", *why = "";
+    double seconds = 0, value, spread;
+    (void)et_value_read_string(line, "candidate", &name, NULL);
+    if (!values) {
+        (void)et_value_read_string(line, "left_out", &why, NULL);
+        et_report_page_text(&r->page, "%s was left out: %s.", name, why);
+        return;
+    }
+    et_grid_add(grid, name);
+    for (const et_value *m = metrics->first; m; m = m->next)
+        if (et_value_read_float(values, m->key, &value, NULL))
+            et_grid_add(grid, "");
+        else if (et_value_read_float(deviation, m->key, &spread, NULL))
+            et_grid_add(grid, et_format_value(value).text);
+        else
+            et_grid_addf(grid, "%s +- %s", et_format_value(value).text,
+                         et_format_value(spread).text);
+    (void)et_value_read_float(line, "seconds", &seconds, NULL);
+    et_grid_add(grid, et_format_duration(seconds).text);
+    if (ensemble)
+        et_grid_addf(grid, "%.2f", weight_of(ensemble, name));
+}
+
+/* What a series of candidates, such as tabular/auto, has trained and weighed. */
+static int add_candidates(reporting *r, et_error *error)
+{
+    const et_value *ensemble = et_history_setting(r->history, "task.ensemble");
+    const et_value *metrics = NULL;
+    const char *names[ET_CHART_BARS_MAX];
+    double weights[ET_CHART_BARS_MAX];
+    et_chart_bars bars = { .title = "weights in the model", .names = names, .values = weights };
+    et_arena arena = ET_ARENA_INIT;
+    et_grid grid = { .left = 1 };
+    char *text = read_text(r, ET_SERIES_LOG);
+    int status = ET_OK;
+    if (ensemble && (ensemble->kind != ET_VALUE_LIST || !ensemble->count))
+        ensemble = NULL;
+    if (text)
+        et_report_page_section(&r->page, "Candidates");
+    for (char *at = text, *end; at && *at && !status; at = end) {
+        const size_t length = strcspn(at, "\n");
+        et_value *line;
+        end = at + length + (at[length] == '\n');
+        /* The last line may be incomplete. */
+        if (et_json_parse(&line, &arena, at, length, ET_SERIES_LOG, NULL) ||
+            line->kind != ET_VALUE_DICT)
+            continue;
+        const et_value *values = et_value_get(line, "values");
+        if (!metrics && values && values->kind == ET_VALUE_DICT) {
+            metrics = values;
+            grid.columns = 2 + values->count + (ensemble != NULL);
+            et_grid_add(&grid, "candidate");
+            for (const et_value *m = values->first; m; m = m->next)
+                et_grid_add(&grid, m->key);
+            et_grid_add(&grid, "time");
+            if (ensemble)
+                et_grid_add(&grid, "weight");
+        }
+        add_candidate(r, &grid, line, metrics, ensemble);
+        if (ensemble && values && bars.count < ET_CHART_BARS_MAX &&
+            !et_value_read_string(line, "candidate", &names[bars.count], NULL)) {
+            weights[bars.count] = weight_of(ensemble, names[bars.count]);
+            bars.count++;
+        }
+    }
+    if (metrics) {
+        et_report_page_grid(&r->page, &grid);
+        status = et_report_page_bars(&r->page, &bars, error);
+    }
+    et_grid_release(&grid);
+    et_arena_release(&arena);
+    et_free(text);
     return status;
 }
 
@@ -266,6 +450,12 @@ static int add_curves(reporting *r, const et_history_series *const *series, int 
         status = make_curve(&all[i], series[i], error);
         curves[chart.count++] = all[i].curve;
     }
+    if (chart.count == 1) { /* its name is that of the axis */
+        chart.y_label = curves[0].name;
+        curves[0].name = NULL;
+    } else {
+        chart.y_label = "loss";
+    }
     if (!status)
         status = et_report_page_chart(&r->page, &chart, error);
     for (int i = 0; i < count; i++) {
@@ -283,11 +473,14 @@ static int add_history(reporting *r, et_error *error)
     const size_t validation = et_history_match(r->history, ET_LOGGED_VALIDATION_LOSS, found, 1);
     const et_history_series *losses[] = { loss, validation ? found[0] : NULL };
     const et_history_series *best = et_history_best_of(r->history).series;
-    if (!loss)
+    /* A single value is in the scores. */
+    const bool curves = loss && loss->count > 1;
+    if (!curves && !(best && best->count > 1))
         return ET_OK;
     et_report_page_section(&r->page, "Curves");
-    int status = add_curves(r, losses, 2, error);
-    return status || !best ? status : add_curves(r, &best, 1, error);
+    int status = curves ? add_curves(r, losses, 2, error) : ET_OK;
+    return status || !best || best == loss || best->count < 2 ? status
+                                                              : add_curves(r, &best, 1, error);
 }
 
 /* ---- importance ---- */
@@ -303,20 +496,32 @@ static const char *rows_of(const reporting *r, const et_tabular_task *task)
                                                  : NULL;
 }
 
-static void append_importance(reporting *r, const et_importances *all,
-                              const et_explain_facts *facts, const char *path)
+static int append_importance(reporting *r, const et_importances *all, const et_explain_facts *facts,
+                             const char *path, et_error *error)
 {
+    const char *names[BARS_MAX];
+    double values[BARS_MAX];
+    et_strbuf label = ET_STRBUF_INIT;
     et_grid grid = { .columns = 3, .left = 1 };
     et_report_page_text(
         &r->page,
         "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
         "and standard deviation of %d permutations.",
         facts->metric, facts->score, et_format_many(facts->rows, "row").text, path, REPEATS);
+    et_strbuf_printf(&label, "how much worse %s becomes", facts->metric);
+    et_chart_bars bars = { .x_label = et_strbuf_text(&label), .names = names, .values = values };
+    for (; bars.count < BARS_MAX && (size_t)bars.count < all->count; bars.count++) {
+        names[bars.count] = all->items[bars.count].column;
+        values[bars.count] = all->items[bars.count].mean;
+    }
+    int status = et_report_page_bars(&r->page, &bars, error);
     et_importances_head(&grid);
     for (size_t i = 0; i < all->count; i++)
         et_importances_row(&all->items[i], &grid);
     et_report_page_grid(&r->page, &grid);
     et_grid_release(&grid);
+    et_strbuf_release(&label);
+    return status;
 }
 
 static int measure_all(reporting *r, et_explain *e, const char *path, et_error *error)
@@ -324,7 +529,7 @@ static int measure_all(reporting *r, et_explain *e, const char *path, et_error *
     et_importances all;
     int status = et_importances_measure(&all, e, REPEATS, MEASURED_MAX, error);
     if (!status)
-        append_importance(r, &all, et_explain_facts_of(e), path);
+        status = append_importance(r, &all, et_explain_facts_of(e), path, error);
     if (!status && all.left)
         et_report_page_text(&r->page, "%s more columns were not measured.",
                             et_format_count((int64_t)all.left).text);
@@ -366,17 +571,6 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
 }
 
 /* ---- texts of the run ---- */
-
-/* NULL: there is no such file. Owned by the caller. */
-static char *read_text(const reporting *r, const char *name)
-{
-    char *path = et_path_join(r->args->general.model_dir, name), *text = NULL;
-    size_t length;
-    if (!path || et_file_read(&text, &length, path, TEXT_MAX, NULL))
-        text = NULL;
-    et_free(path);
-    return text;
-}
 
 /* Of train.log: each once, without the time of day. */
 static void add_warnings(reporting *r)
@@ -442,6 +636,7 @@ static int opened(void *payload, et_evaluation *evaluation, et_error *error)
 {
     reporting *r = payload;
     (void)error;
+    r->scores.keeps_numbers = true;
     et_table_scores_attach(&r->scores, evaluation, 0, NULL);
     return ET_OK;
 }
@@ -454,6 +649,8 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     add_run(r, evaluation);
     add_data(r, task);
     int status = add_scores(r, logs, error);
+    if (!status)
+        status = add_candidates(r, error);
     if (!status)
         status = add_importance(r, evaluation, error);
     if (!status)

@@ -5,8 +5,9 @@
 
 #include "base/text/markup.h"
 
-#define CHART_WIDTH  640
-#define CHART_HEIGHT 360
+/* Pixels. A page of 420 pixels shows a chart nearly in this size, so its text is readable. */
+#define CHART_WIDTH  400
+#define CHART_HEIGHT 320
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -32,7 +33,12 @@ static const char style[] =
     ".number{text-align:right;font-variant-numeric:tabular-nums}\n"
     "pre{background:var(--back);border:1px solid var(--line);border-radius:6px;padding:8px 12px;"
     "overflow-x:auto;font-size:13px}\n"
-    "summary{cursor:pointer;color:var(--mark)}svg{max-width:100%;height:auto}\n"
+    "summary{cursor:pointer;color:var(--mark)}svg{max-width:100%;height:auto;"
+    "margin:6px 24px 6px 0;vertical-align:top}\n"
+    "@media(max-width:600px){body{padding:8px;font-size:14px}section{padding:2px 12px 12px}"
+    "td,th{padding:3px 10px 3px 0;font-size:13px}td:last-child{min-width:7em}"
+    ".number:last-child{min-width:0}dl{grid-template-columns:minmax(5em,max-content) 1fr;"
+    "gap:2px 10px}pre{white-space:pre-wrap;overflow-wrap:anywhere}svg{margin-right:0}}\n"
     "</style>\n";
 
 void et_report_page_begin(et_report_page *page, const char *title)
@@ -152,6 +158,12 @@ int et_report_page_chart(et_report_page *page, const et_chart *chart, et_error *
                      ? et_chart_svg(&page->html, chart, CHART_WIDTH, CHART_HEIGHT, &reason)
                      : ET_OK;
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
+}
+
+int et_report_page_bars(et_report_page *page, const et_chart_bars *bars, et_error *error)
+{
+    end_facts(page);
+    return bars->count ? et_chart_bars_svg(&page->html, bars, CHART_WIDTH, error) : ET_OK;
 }
 
 void et_report_page_end(et_report_page *page)

@@ -30,8 +30,10 @@ void et_report_page_text(et_report_page *page, const char *format, ...)
 /* Lines as they are, such as commands. */
 void et_report_page_lines(et_report_page *page, const char *text);
 void et_report_page_grid(et_report_page *page, const et_grid *grid);
-/* A chart without points is left out. */
+/* A chart without points is left out. Charts that follow each other are beside each other where the
+ * page is wide. */
 int et_report_page_chart(et_report_page *page, const et_chart *chart, et_error *error);
+int et_report_page_bars(et_report_page *page, const et_chart_bars *bars, et_error *error);
 /* Lines that are shown when the reader asks. */
 void et_report_page_details(et_report_page *page, const char *title, const char *text);
 void et_report_page_end(et_report_page *page);

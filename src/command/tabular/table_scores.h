@@ -1,4 +1,5 @@
-/* The scored rows of an evaluation of a table: what `evaluate` and `report` show of classes.
+/* The scored rows of an evaluation of a table: what `evaluate` and `report` show of classes, and
+ * `report` of numbers.
  *
  *     static int opened(void *scores, et_evaluation *evaluation, et_error *error)
  *     {
@@ -6,7 +7,8 @@
  *         return 0;
  *     }
  *
- * Then each validation adds a member to set. */
+ * Then each validation adds a member to set, or with keeps_numbers one to numbers for each target.
+ */
 #ifndef ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 #define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 
@@ -14,7 +16,21 @@
 #include "command/training/evaluation.h"
 #include "tasks/tabular/tabular_task_private.h"
 
+/* Rows of a target that is a number, evenly spread if there are more than ET_NUMBER_ROWS_MAX. */
+typedef struct et_number_rows {
+    const char *set;           /* NULL: it has no name; borrowed, as target */
+    const char *target;        /* its column */
+    bool median;               /* predicted are medians, of quantiles */
+    double *truth, *predicted; /* [count], owned; in the unit of the column */
+    size_t count, all;         /* all: rows that were scored */
+} et_number_rows;
+
+#define ET_NUMBER_ROWS_MAX 2000
+
 typedef struct et_table_scores {
+    bool keeps_numbers;      /* set by the caller before attach */
+    et_number_rows *numbers; /* [number_count], owned */
+    size_t number_count, number_capacity;
     et_class_tables set[ET_TABULAR_SETS_MAX]; /* [sets] */
     size_t sets; /* 0: nothing is scored yet, or the target is numbers */
 } et_table_scores;

@@ -61,6 +61,30 @@ static void test_svg__places(void **state)
     et_strbuf_release(&out);
 }
 
+/* Points that are not joined, a line across them, and names at both axes. */
+static void test_svg__scattered(void **state)
+{
+    (void)state;
+    const double x[] = { 0, 1, NAN, 3 }, y[] = { 1, 3, 2, 0 };
+    const et_chart_curve curves[] = { { "rows", x, y, 4 }, { "perfect", x, y, 2 } };
+    const et_chart chart = {
+        .x_label = "true", .y_label = "<predicted>", .curves = curves, .count = 2, .dots = 1
+    };
+    et_strbuf out = draw(&chart, 400, 300);
+    assert_int_equal(count(out.data, "class=\"curve dots\""), 2); /* and in the legend */
+    const char *rows = strstr(out.data, "class=\"curve dots\""), *end = strstr(rows, "/path>");
+    int dots = 0;
+    for (const char *c = rows; c < end; c++) {
+        dots += !strncmp(c, "h0", 2);
+        assert_true(strncmp(c, "L", 1) != 0);
+    }
+    assert_int_equal(dots, 3);
+    assert_non_null(strstr(end, "L"));
+    assert_non_null(strstr(out.data, ">&lt;predicted&gt;</text>"));
+    assert_non_null(strstr(out.data, ">true</text>"));
+    et_strbuf_release(&out);
+}
+
 /* A point between two gaps is a dot; on a logarithmic axis, values that are not positive are gaps.
  */
 static void test_svg__dots(void **state)
