@@ -104,7 +104,7 @@ struct et_service {
 struct et_service_class {
     const char *name;         /* name in the path */
     const char *items;        /* the unit of items: "lines", "rows" */
-    const char *example;      /* an example of a body, for GET / */
+    const char *example;      /* an example of a body, for GET /, unless describe adds one */
     const char *const *types; /* further content types of requests, ended by NULL; NULL: none.
                                  The server reads forms itself */
     const char *key; /* member of a body that may have the server's token, for clients without the

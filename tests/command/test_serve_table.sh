@@ -151,9 +151,41 @@ asks '{"rows": [{"long": 0, "wide": 1, "colour": "red"}], "request": 1}' applica
 asks '{"rows": [{"long": 0, "wide": 1, "colour": "red", "kind": 9223372036854775808}]}' application/json 200 label
 asks '{"rows": [{"long": 1e999, "wide": 1, "colour": "red"}]}' application/json 400 '" is too large for a double: correct it'
 
-grep -q '"colour"' <<END || fail "GET / names no columns"
-$(curl -s -m 30 "${url%predict}")
-END
+# The facts have each column with an example, and a row that can be sent.
+# fields: one line of JSON.
+fields() {
+    curl -s -m 30 "${url%predict}" | tr -d '\n' | sed 's/  */ /g'
+}
+# sends_example: the row of the facts is answered, and no value of it is unknown.
+sends_example() {
+    fields | sed 's/.*"example": "\({\\"rows.*\]}\)", .*/\1/; s/\\"/"/g; s/}$/,"unknown":true}/' >example
+    [ "$(ask -H 'Content-Type: application/json' --data-binary @example "$url")" = 200 ] ||
+        fail "the example $(cat example): $(cat got)"
+    grep -q '"unknown": \[\]' got || fail "the example has unknown values: $(cat example) $(cat got)"
+}
+fields >facts
+for text in '"columns": [ "long", "wide", "colour" ]' '{ "name": "long", "kind": "number", "example": "' \
+    '{ "name": "colour", "kind": "class", "example": "red", "values": [ "red", "blue" ] }'; do
+    grep -qF "$text" facts || fail "no $text in $(cat facts)"
+done
+sends_example
+browser=
+for name in chromium chromium-browser google-chrome; do
+    command -v $name >/dev/null && browser=$name && break
+done
+# page: the page of the server as a browser shows it.
+page() {
+    HOME=$work timeout 300 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+        --virtual-time-budget=4000 --dump-dom "${url%predict}" 2>err >page
+}
+if [ -n "$browser" ]; then
+    page
+    grep -q '<select name="colour"><option value="">(missing)</option><option value="red">red</option><option value="blue">' page ||
+        fail "no list of classes: $(cat page)"
+    grep -q '<input name="long" type="text" value="[0-9.]*" [^>]*inputmode="decimal"' page || fail "no number: $(cat page)"
+else
+    echo "SKIPPED: the page in a browser: no chromium"
+fi
 
 stop() {
     code=0
@@ -176,6 +208,31 @@ stop
 mv gone run
 "$etude" serve run --port 0 --precision int8 2>log && fail "a precision of a table"
 grep -q 'leave it out' log || fail "says otherwise: $(cat log)"
+
+# Dates and numbers as their columns write them, many values, times of day.
+awk 'BEGIN {
+    print "when;price;at;street;kind"
+    for (i = 0; i < 600; i++)
+        printf("%02d.%02d.2024;1.%03d,25;%02d:30;street %d;%s\n", 1 + i % 28, 1 + i % 12, i % 999, i % 24,
+               i % 150, i % 3 ? "a" : "b")
+}' >dated.csv
+"$etude" train --experiment tabular/mlp_small --data dated.csv --target kind dated --steps 20 >log 2>&1 ||
+    { cat log >&2; fail "no model of dates"; }
+start dated
+fields >facts
+for text in '{ "name": "when", "kind": "date", "example": "2024-' '{ "name": "price", "kind": "number", "example": "1' \
+    '{ "name": "at", "kind": "time", "example": "' '{ "name": "street", "kind": "text", "example": "street '; do
+    grep -qF "$text" facts || fail "no $text in $(cat facts)"
+done
+grep -q '"price", "kind": "number", "example": "[0-9]*,[0-9]*"' facts || fail "not the comma of the column: $(cat facts)"
+sends_example
+if [ -n "$browser" ]; then
+    page
+    grep -q '<input name="when" type="date" value="2024-' page && grep -q 'name="at" type="time" value="' page ||
+        fail "no dates: $(cat page)"
+    grep -q 'list="values3"><datalist id="values3"><option value="street ' page || fail "no suggestions: $(cat page)"
+fi
+stop
 
 # Labels by costs and by a threshold, also of a model of several folds, are those of predict.
 cut -d, -f1-3 learn.csv >two.csv

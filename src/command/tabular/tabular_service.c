@@ -10,6 +10,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/tabular/decision.h"
+#include "command/tabular/input_fields.h"
 #include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
@@ -128,13 +129,9 @@ static void describe(const et_service *self, et_value *facts)
 {
     const predictions *all = (const predictions *)(const void *)self;
     const et_predictor *p = all->predictor;
-    const et_schema *schema = et_encoder_schema(encoder_of(all));
     et_value_set_string(facts, "checkpoint", p->facts.checkpoint);
     et_value_set_int(facts, "step", p->facts.step);
-    et_value *columns = et_value_set_list(facts, "columns");
-    for (int i = 0; i < et_schema_count(schema); i++)
-        if (et_encoder_reads(encoder_of(all), i, false))
-            et_value_add_string(columns, et_schema_at(schema, i)->name);
+    et_input_fields_describe(facts, encoder_of(all), p->model->texts.metadata);
     et_value *labels = p->facts.labels ? et_value_set_list(facts, "labels") : NULL;
     for (int i = 0; i < p->facts.labels; i++)
         et_value_add_string(labels, p->facts.label[i]);

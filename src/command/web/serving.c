@@ -380,7 +380,8 @@ static void handle_root(void *payload, et_http_request *from)
     if (s->class->describe)
         s->class->describe(et_batcher_service(s->batcher), all);
     et_value_set_int(all, "items_max", s->options.batcher.service.items_max);
-    et_value_set_string(all, "example", s->class->example);
+    if (!et_value_get(all, "example"))
+        et_value_set_string(all, "example", s->class->example);
     paths = et_value_set_list(all, "paths");
     for (const et_http_route *route = s->routes; route->method; route++)
         if (!route->accept)

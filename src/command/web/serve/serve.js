@@ -46,14 +46,35 @@ function field(name, wide, control) {
     return element("label", { class: wide ? "wide" : "" }, name, control);
 }
 
+/* The input of a column, with its example: a list of classes, a date, a number, or a text, with
+ * values to choose from. An empty input is a missing value. */
+function control({ name, kind, example = "", values = [] }, at) {
+    const types = { date: "date", datetime: "datetime-local", time: "time" };
+    if (kind === "class") {
+        const list = element("select", { name }, element("option", { value: "" }, "(missing)"),
+                             ...values.map(v => element("option", { value: v }, v)));
+        list.value = example;
+        return list;
+    }
+    const input = element("input", { name, type: types[kind] || "text", value: example, autocomplete: "off",
+                                     placeholder: "empty: missing" });
+    if (kind === "number")
+        input.setAttribute("inputmode", "decimal");
+    if (!values.length)
+        return input;
+    input.setAttribute("list", "values" + at);
+    return element("span", {}, input, element("datalist", { id: "values" + at },
+                                              ...values.map(v => element("option", { value: v }))));
+}
+
 function makeForm() {
     const example = JSON.parse(about.example);
     mode = about.columns ? "rows" : Array.isArray(example.lines) ? "lines" : "json";
+    $("empty").hidden = mode !== "rows";
     if (mode === "rows")
-        $("fields").replaceChildren(...about.columns.map(name => field(name, false,
-            element("input", { name, autocomplete: "off", placeholder: "empty: missing" }))));
+        $("fields").replaceChildren(...about.fields.map((f, at) => field(f.name, false, control(f, at))));
     else if (mode === "lines")
-        $("fields").replaceChildren(field("one sentence a line", true,
+        $("fields").replaceChildren(...targets(), field("one sentence a line", true,
             element("textarea", { id: "text", rows: 4, autofocus: "" })));
     else
         $("fields").replaceChildren(field("a request as JSON", true,
@@ -61,14 +82,22 @@ function makeForm() {
     $("send").textContent = { rows: "Predict", lines: "Translate", json: "Send" }[mode];
 }
 
+/* Of a model of several languages: the target, whose tag is in front of each sentence. */
+function targets() {
+    const tagged = (about.targets || []).filter(t => t.tag);
+    return tagged.length < 2 ? [] : [field("to", false, element("select", { id: "target" },
+        ...tagged.map(t => element("option", { value: t.tag }, t.code))))];
+}
+
 /* Cells of a table are texts, as in CSV; an empty one is left out. */
 function readForm() {
     if (mode === "json")
         return $("text").value;
     if (mode === "lines")
-        return JSON.stringify({ lines: $("text").value.split("\n").filter(l => l.trim()) });
+        return JSON.stringify({ lines: $("text").value.split("\n").filter(l => l.trim())
+            .map(l => $("target") ? $("target").value + " " + l : l) });
     const row = {};
-    for (const input of $("fields").querySelectorAll("input"))
+    for (const input of $("fields").querySelectorAll("input, select"))
         if (input.value.trim())
             row[input.name] = input.value.trim();
     return JSON.stringify({ rows: [row] });
@@ -140,11 +169,15 @@ async function begin() {
     $("step").textContent = about.step === undefined ? "" : "step " + about.step.toLocaleString("en");
     path = about.paths.find(p => p.startsWith("POST ")).slice(5);
     makeForm();
-    showCurl(about.example);
+    showCurl(mode === "rows" ? readForm() : about.example);
     document.body.dataset.mode = mode;
 }
 
 $("ask").addEventListener("submit", send);
+$("empty").addEventListener("click", () => {
+    for (const input of $("fields").querySelectorAll("input, select"))
+        input.value = "";
+});
 /* Ctrl-Enter sends from a text of several lines. */
 $("ask").addEventListener("keydown", e => e.key === "Enter" && e.ctrlKey && $("ask").requestSubmit());
 begin();
