@@ -124,7 +124,9 @@ static char *translated(const char *line, int round)
 
 static int read_document(const fuzz_target *self, const char *bytes, size_t length, et_error *error)
 {
-    const et_document_options options = { self->format, NULL, "a" };
+    static const char *const tag = ">>fra<<";
+    const et_strings tags = { &tag, 1 };
+    const et_document_options options = { .format = self->format, .tags = &tags, .name = "a" };
     et_document *d;
     int status = et_document_open(&d, bytes, length, &options, error);
     for (int round = 0; round < 2 && !status; round++) {
@@ -235,7 +237,8 @@ static int read_options(const fuzz_target *self, const char *bytes, size_t lengt
     return status;
 }
 
-#define MARKUP "< > </ /> <b> </b> & &amp; &#x ; \" ' = <!-- --> <![CDATA[ ]]> <? ?> { } %s %1$d"
+#define MARKUP                                                                                     \
+    "< > >>fra<< </ /> <b> </b> & &amp; &#x ; \" ' = <!-- --> <![CDATA[ ]]> <? ?> { } %s %1$d"
 
 const fuzz_target fuzz_texts[] = {
     { .name = "json",
@@ -263,7 +266,7 @@ const fuzz_target fuzz_texts[] = {
                "Content-Transfer-Encoding: Content-Disposition:" },
     { .name = "lines",
       .read = read_document,
-      .samples = { "a dog {name} %1$d\n\nhttps://example.org/x a@b.org 7\n" },
+      .samples = { ">>fra<< a dog {name} %1$d\n\nhttps://example.org/x a@b.org 7\n" },
       .words = MARKUP,
       .format = ET_DOCUMENT_TEXT },
     { .name = "html",

@@ -340,7 +340,7 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
     const et_value *values = et_value_get(line, "values"),
                    *deviation = et_value_get(line, "deviation");
     const char *name = "", *why = "";
-    double seconds = 0, value, spread;
+    double seconds = 0, value, margin;
     (void)et_value_read_string(line, "candidate", &name, NULL);
     if (!values) {
         (void)et_value_read_string(line, "left_out", &why, NULL);
@@ -351,11 +351,11 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
     for (const et_value *m = metrics->first; m; m = m->next)
         if (et_value_read_float(values, m->key, &value, NULL))
             et_grid_add(grid, "");
-        else if (et_value_read_float(deviation, m->key, &spread, NULL))
+        else if (et_value_read_float(deviation, m->key, &margin, NULL))
             et_grid_add(grid, et_format_value(value).text);
         else
             et_grid_addf(grid, "%s +- %s", et_format_value(value).text,
-                         et_format_value(spread).text);
+                         et_format_value(margin).text);
     (void)et_value_read_float(line, "seconds", &seconds, NULL);
     et_grid_add(grid, et_format_duration(seconds).text);
     if (ensemble)

@@ -92,7 +92,8 @@ void et_serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
     print_int(out, "batches_total", "counter", "Batches of items computed.", batcher->batches);
     head(out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
     et_strbuf_printf(out, "etude_busy_seconds_total %.6f\n", batcher->busy);
-    print_int(out, "queue_items", "gauge", "Items that wait; a request that is not read yet counts as one.", batcher->waiting);
+    print_int(out, "queue_items", "gauge",
+              "Items that wait; a request that is not read yet counts as one.", batcher->waiting);
     print_int(out, "queue_items_max", "gauge", "Items that may wait.", queue);
     print_int(out, "batch_items", "gauge", "Items that are being computed.", batcher->answering);
     print_int(out, "connections", "gauge", "Connections that are open.", connections);

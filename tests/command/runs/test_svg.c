@@ -167,9 +167,9 @@ static void test_svg__locale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_svg__places), cmocka_unit_test(test_svg__dots),
-        cmocka_unit_test(test_svg__many),   cmocka_unit_test(test_svg__legend),
-        cmocka_unit_test(test_svg__locale),
+        cmocka_unit_test(test_svg__places),    cmocka_unit_test(test_svg__dots),
+        cmocka_unit_test(test_svg__many),      cmocka_unit_test(test_svg__legend),
+        cmocka_unit_test(test_svg__scattered), cmocka_unit_test(test_svg__locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
