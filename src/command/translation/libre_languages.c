@@ -122,7 +122,7 @@ static void make_code(const char *text, size_t length, char code[ET_LANGUAGE_MAX
     const size_t base = strcspn(given, "-");
     const char *first = NULL;
     for (size_t i = 0; i < COUNT(names) && base == 3 && !first; i++)
-        first = memcmp(names[i].tag, given, base) ? NULL : names[i].code;
+        first = strncmp(names[i].tag, given, base) ? NULL : names[i].code;
     snprintf(code, ET_LANGUAGE_MAX, "%s%s", first ? first : given, first ? given + base : "");
     for (size_t i = 0; i < COUNT(aliases); i++)
         if (!strcasecmp(aliases[i].shown, code))
