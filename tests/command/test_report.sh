@@ -71,5 +71,7 @@ says 0 '^report  *best.html$' report best -q --rows 0
 grep -q '<h2>Candidates</h2>' best.html && grep -q '<td>linear</td><td class="number">[0-9.]* +- ' best.html ||
     fail "no candidates"
 grep -q '<td>linear</td>.*<td class="number">1.00</td>' best.html || fail "no weight of a candidate"
+printf '%s\n' '{"candidate": "odd", "values": 3}' '{"values": []}' 3 '{"cand' >best/members.jsonl
+says 0 '^report  *odd.html$' report best -q --rows 0 --output odd.html
 ! grep -q '<h2>Candidates</h2>' run.html || fail "candidates of a single run"
 echo "a page about a run"

@@ -342,7 +342,7 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
     const char *name = "", *why = "";
     double seconds = 0, value, margin;
     (void)et_value_read_string(line, "candidate", &name, NULL);
-    if (!values) {
+    if (!values || !metrics) {
         (void)et_value_read_string(line, "left_out", &why, NULL);
         et_report_page_text(&r->page, "%s was left out: %s.", name, why);
         return;

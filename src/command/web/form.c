@@ -51,8 +51,10 @@ static size_t decode(char *text, size_t length)
 {
     char *to = text;
     for (const char *at = text, *end = text + length; at < end; at++) {
-        if (*at == '%' && end - at > 2 && digit(at[1]) >= 0 && digit(at[2]) >= 0) {
-            *to++ = (char)(digit(at[1]) << 4 | digit(at[2]));
+        const int high = *at == '%' && end - at > 2 ? digit(at[1]) : -1;
+        const int low = high >= 0 ? digit(at[2]) : -1;
+        if (low >= 0) {
+            *to++ = (char)(high << 4 | low);
             at += 2;
         } else {
             *to++ = *at == '+' ? ' ' : *at;
