@@ -161,6 +161,81 @@ says 0 'each in turn, later by day' train timed --experiment tabular/mlp --targe
 # The first of four blocks is never validated.
 [ "$(wc -l <timed/out_of_fold.jsonl)" -lt 310 ] || fail 'the first block was validated'
 
+# ordered FILE: no row of a fold is earlier than a row of an earlier fold, nor has its time. The last
+# column of FILE is the time as a number.
+ordered() {
+    sed 's/.*"row":"[^:]*:\([0-9]*\)","fold":\([0-9]\).*/\1 \2/' dated/out_of_fold.jsonl >fold.txt
+    awk -F '[ ,]' 'NR == FNR { fold[$1] = $2; next } FNR > 1 {
+            f = fold[FNR] + 0; t = $NF + 0
+            if (!(f in low) || t < low[f]) low[f] = t
+            if (!(f in high) || t > high[f]) high[f] = t
+        }
+        END { for (f = 0; f < 3; f++) if (!(high[f] < low[f + 1])) exit 1 }' fold.txt "$1" ||
+        fail "$1: a fold is validated on rows that are not later"
+}
+# dated FILE OPTION...
+dated() {
+    rm -rf dated
+    says 0 'each in turn, later by day' train dated --experiment tabular/linear --target kind --data "$@" \
+        --time day --folds 3 --steps 2
+}
+# The same instants in two zones; the local times are in another order.
+awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) {
+        n = i * 77 % 240; m = n * 20 + (n % 2 ? 540 : 0)
+        printf "2024-03-%02dT%02d:%02d:00%s,%d,%s,%d\n", 1 + int(m / 1440), int(m / 60) % 24, m % 60,
+            n % 2 ? "+09:00" : "Z", i % 7, i % 3 ? "a" : "b", n } }' >zones.csv
+dated zones.csv
+ordered zones.csv
+# Seconds; 12-hour clocks; quarters; months before 1970 and after 2038.
+awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) {
+        n = int(i * 77 % 240 / 5); printf "2024-05-31 10:30:%02d.5,%d,%s,%d\n", n, i % 7, i % 3 ? "a" : "b", n } }' >seconds.csv
+dated seconds.csv
+ordered seconds.csv
+awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) { n = i * 7 % 24
+        printf "5/31/2024 %d:30 %s,%d,%s,%d\n", n % 12 ? n % 12 : 12, n < 12 ? "AM" : "PM", i % 7,
+            i % 3 ? "a" : "b", n } }' >halves.csv
+dated halves.csv
+ordered halves.csv
+awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) { n = i * 77 % 240
+        printf "Q%d %d,%d,%s,%d\n", n % 4 + 1, 1950 + int(n / 4) * 2, i % 7, i % 3 ? "a" : "b", n } }' >quarters.csv
+dated quarters.csv
+ordered quarters.csv
+# The order of the feature is that of the split; without it, an order that no row says is named.
+awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) { d = i * 7 % 12 + 1; m = i * 5 % 11 + 1
+        printf "%02d/%02d/2024,%d,%s,%d\n", d, m, i % 7, i % 3 ? "a" : "b", m * 31 + d } }' >first.csv
+cat >first.yaml <<'EOF'
+features:
+- name: X
+  type: concat
+  features:
+  - {name: size, type: standardize}
+  - {name: day, type: date, transform: {order: day-first}}
+- {name: Y, type: target, fields: kind}
+EOF
+dated first.csv --set task.features_path=first.yaml
+ordered first.csv
+grep -q 'day .*date, its parts (day-first)' out || fail 'the line of the column has another order'
+! grep -q 'month first or the day first' out || fail 'warns of an order that is given'
+dated first.csv
+grep -q 'warning: column day: its dates have the month first or the day first' out ||
+    fail 'does not warn of dates in two orders'
+sed '9s/T\([0-9:]*\)[^,]*,/T\1,/' zones.csv >unzoned.csv
+rm -rf dated
+says 3 'unzoned.csv:9: column day: "[^"]*" has no time zone, unlike earlier rows' train dated \
+    --experiment tabular/linear --target kind --data unzoned.csv --time day --steps 2
+sed '9s/Z,/ XYT,/; 9s/+09:00,/ XYT,/' zones.csv >unknown.csv
+says 3 'unknown.csv:9: .* names a time zone of unknown offset' train dated \
+    --experiment tabular/linear --target kind --data unknown.csv --time day --steps 2
+# Groups of one class each.
+awk 'BEGIN { print "who,size,kind"; for (i = 0; i < 240; i++)
+        printf "p%d,%d,%s\n", i % 12, i % 7, substr("abc", i % 12 / 4 + 1, 1) }' >patients.csv
+says 0 '^done ' train patients --experiment tabular/linear --target kind --data patients.csv \
+    --group who --folds 5 --steps 2
+[ "$(grep -o '"fold":[0-9]' patients/out_of_fold.jsonl | sort | uniq -c | sort -rn |
+    awk '{ printf "%d ", $1 }')" = '60 60 40 40 40 ' ] || fail 'folds of other sizes'
+says 3 '12 groups, fewer than the 13 that the folds need; ask for fewer folds' train none \
+    --experiment tabular/linear --target kind --data patients.csv --group who --folds 13
+
 # ---- refused -----------------------------------------------------------------------------------
 
 refused() {
@@ -177,7 +252,7 @@ refused 3 'no column nobody' --time nobody --folds 3
 refused 3 'no row is held out' --group who --set task.held_out=0
 refused 3 'splits the training rows, but validation_data names files' --folds 3 --valid t.csv
 refused 3 'there is no fold 3' --folds 3 --set task.fold=3
-says 3 'g.csv:[0-9]*: column colour is not a date' train refused --experiment tabular/mlp \
+says 3 'g.csv:[0-9]*: column colour: "[a-z]*" is not a date' train refused --experiment tabular/mlp \
     --target kind --data g.csv --steps 3 --time colour
 [ ! -e refused ] || fail 'a start that fails leaves files'
 sed '7s/,w[0-9]*,/,,/' g.csv >hole.csv

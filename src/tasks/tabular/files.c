@@ -12,6 +12,7 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "data/table/analysis/analyze.h"
+#include "data/table/analysis/column_use.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/target_unit.h"
@@ -287,14 +288,15 @@ static bool splits_at_random(const et_tabular_task *task)
 
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
- * the target away or are there twice. For columns with given types, only the first four kinds. */
+ * the target away or are there twice, dates of an order that no row says. For columns with given
+ * types, only the first six kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels",   "flat",  "outlier",  "leak",      "copy",
-                                         "group",    "comma", "duration", "separator", "minus",
-                                         "unit",     "date",  "mixed",    "large",     "number",
-                                         "exponent", "id" };
-    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 5;
+    static const char *const kinds[] = { "labels", "flat",     "outlier", "leak",     "copy",
+                                         "order",  "group",    "comma",   "duration", "separator",
+                                         "minus",  "unit",     "date",    "mixed",    "large",
+                                         "number", "exponent", "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 6;
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
@@ -306,6 +308,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
         tells &= strcmp(kind, "group") != 0 || splits_at_random(task);
         tells &= !task->options.id || strcmp(column, task->options.id) != 0;
         tells &= !relation || may_read(task, column);
+        tells &= strcmp(kind, "order") != 0 || !et_column_date_order(task->texts.features, column);
         if (tells && reported == REPORTED_MAX)
             more++;
         else if (tells && ++reported)

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include <etude/log.h>
 #include <etude/settings.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 #include "base/files/checksum.h"
 #include "base/text/format.h"
 #include "data/batches/source.h"
+#include "data/table/analysis/column_use.h"
 #include "data/table/analysis/columns.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
@@ -339,8 +341,17 @@ static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *e
     const et_rows_options how = { .csv = table.csv, .header = table.header };
     if (!times && !et_tabular_is_named(o->groups))
         return ET_OK;
-    int status = et_row_keys_read(keys, times ? o->time : o->groups, times, task->encoder,
-                                  task->texts.metadata, &task->paths, &how, error);
+    const char *column = times ? o->time : o->groups;
+    const et_date_order given = et_column_date_order(task->texts.features, column);
+    const et_date_order order =
+        given ? given : et_metadata_find(task->texts.metadata, column)->order;
+    if (times && order == ET_DATE_TIME && !task->context.evaluates)
+        et_log(ET_LOG_WARNING,
+               "column %s has times of day without a date: task.time orders rows of all days by "
+               "their time of day",
+               column);
+    int status =
+        et_row_keys_read(keys, column, times, order, task->encoder, &task->paths, &how, error);
     et_assert(status || keys->count >= task->table->count);
     return status;
 }

@@ -52,10 +52,10 @@ static void test_folds__stratified(void **state)
     assert_memory_not_equal(side, again, sizeof side);
 }
 
-static void check_groups(void)
+static void check_groups(int64_t rows)
 {
-    for (int i = 0; i < ROWS; i++)
-        for (int k = 0; k < i; k++)
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < i; k++)
             if (group[i] == group[k])
                 assert_int_equal(side[i], side[k]);
 }
@@ -74,7 +74,7 @@ static void test_folds__groups(void **state)
     }
     for (how.fold = 0; how.fold < FOLDS; how.fold++) {
         assert_ok(et_tabular_split(side, &how, error));
-        check_groups();
+        check_groups(ROWS);
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 7, ROWS / 4);
         /* 215 rows of class 1 in 15 groups. */
         assert_in_range(count(ET_TABULAR_VALIDATED, 1), 28, 58);
@@ -89,6 +89,64 @@ static void test_folds__groups(void **state)
     assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "4 groups, fewer than the 5");
 }
 
+/* Sizes of the folds, and rows of each class in them. */
+static void check_sizes(et_tabular_splitting how, const int64_t *sizes)
+{
+    int64_t got[FOLDS] = { 0 }, all = 0;
+    for (how.fold = 0; how.fold < how.folds; how.fold++) {
+        assert_ok(et_tabular_split(side, &how, error));
+        check_groups(how.rows);
+        int64_t rows = 0;
+        for (int64_t i = 0; i < how.rows; i++)
+            rows += side[i] == ET_TABULAR_VALIDATED;
+        int64_t at = how.fold;
+        for (; at > 0 && got[at - 1] < rows; at--)
+            got[at] = got[at - 1];
+        got[at] = rows;
+        all += rows;
+    }
+    assert_int_equal(all, how.rows);
+    for (int64_t i = 0; i < how.folds; i++)
+        assert_int_equal(got[i], sizes[i]);
+}
+
+/* Groups of one class each: sizes of folds as scikit-learn 1.9 (StratifiedGroupKFold) has them, in
+ * descending order. No fold is empty while there are as many groups. */
+static void test_folds__groups_of_one_class(void **state)
+{
+    (void)state;
+    et_tabular_splitting how = { .rows = 240, .class = class, .group = group, .folds = 5 };
+    for (int i = 0; i < 240; i++) {
+        group[i] = (uint64_t)i % 12;
+        class[i] = i % 12 / 4;
+    }
+    for (how.seed = 0; how.seed < 5; how.seed++)
+        check_sizes(how, (const int64_t[]){ 60, 60, 40, 40, 40 });
+    how = (et_tabular_splitting){ .rows = 200, .class = class, .group = group, .folds = 3 };
+    for (int i = 0; i < 200; i++) {
+        group[i] = (uint64_t)i / 10;
+        class[i] = i / 20;
+    }
+    check_sizes(how, (const int64_t[]){ 70, 70, 60 });
+    how.class = NULL; /* GroupKFold */
+    check_sizes(how, (const int64_t[]){ 70, 70, 60 });
+    /* A class in each group: 5 groups of 5 classes for 5 folds. */
+    how = (et_tabular_splitting){ .rows = 50, .class = class, .group = group, .folds = 5 };
+    for (int i = 0; i < 50; i++)
+        class[i] = (int32_t)(group[i] = (uint64_t)i % 5);
+    check_sizes(how, (const int64_t[]){ 10, 10, 10, 10, 10 });
+    /* The example of StratifiedGroupKFold's documentation. */
+    static const int documented[][2] = { { 0, 1 }, { 0, 1 }, { 1, 2 }, { 1, 2 }, { 1, 3 }, { 1, 3 },
+                                         { 1, 3 }, { 1, 4 }, { 0, 5 }, { 0, 5 }, { 0, 5 }, { 0, 5 },
+                                         { 0, 6 }, { 0, 6 }, { 0, 7 }, { 0, 8 }, { 0, 8 } };
+    how = (et_tabular_splitting){ .rows = 17, .class = class, .group = group, .folds = 3 };
+    for (int i = 0; i < 17; i++) {
+        class[i] = documented[i][0];
+        group[i] = (uint64_t)documented[i][1];
+    }
+    check_sizes(how, (const int64_t[]){ 6, 6, 5 });
+}
+
 /* A share in whole groups: at least one group on each side. */
 static void test_folds__held_out_groups(void **state)
 {
@@ -97,13 +155,13 @@ static void test_folds__held_out_groups(void **state)
     for (int i = 0; i < ROWS; i++)
         group[i] = (uint64_t)i % 100;
     assert_ok(et_tabular_split(side, &how, error));
-    check_groups();
+    check_groups(ROWS);
     assert_in_range(count(ET_TABULAR_VALIDATED, -1), 150, 161);
     for (int i = 0; i < ROWS; i++)
         group[i] = i < 1000;
     for (how.seed = 0; how.seed < 8; how.seed++) {
         assert_ok(et_tabular_split(side, &how, error));
-        check_groups();
+        check_groups(ROWS);
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), 1, ROWS - 1);
     }
     memset(group, 0, sizeof group);
@@ -152,6 +210,19 @@ static void test_folds__time(void **state)
     how.share = 0;
     how.folds = 2;
     assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "too few different times");
+    /* As many times as blocks, most rows at the last or first one. */
+    how.folds = 3;
+    for (int late = 0; late < 2; late++)
+        for (how.fold = 0; how.fold < 3; how.fold++) {
+            for (int i = 0; i < ROWS; i++)
+                time_of[i] = late ? 3 - (i < 3 ? i : 3) : i < 3 ? i : 3;
+            assert_ok(et_tabular_split(side, &how, error));
+            for (int i = 0; i < ROWS; i++)
+                assert_int_equal(side[i], time_of[i] <= (double)how.fold ? ET_TABULAR_LEARNED
+                                          : time_of[i] <= (double)how.fold + 1
+                                              ? ET_TABULAR_VALIDATED
+                                              : ET_TABULAR_UNUSED);
+        }
     memset(time_of, 0, sizeof time_of);
     how.folds = 0;
     how.share = 0.2;
@@ -173,8 +244,11 @@ static void test_folds__few_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folds__stratified),      cmocka_unit_test(test_folds__groups),
-        cmocka_unit_test(test_folds__held_out_groups), cmocka_unit_test(test_folds__time),
+        cmocka_unit_test(test_folds__stratified),
+        cmocka_unit_test(test_folds__groups),
+        cmocka_unit_test(test_folds__groups_of_one_class),
+        cmocka_unit_test(test_folds__held_out_groups),
+        cmocka_unit_test(test_folds__time),
         cmocka_unit_test(test_folds__few_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

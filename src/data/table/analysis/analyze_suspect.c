@@ -12,6 +12,7 @@
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
+#include "data/table/rows/date_text.h"
 
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */
 #define ID_SHARE  0.99
@@ -293,6 +294,42 @@ static void suspect_digits(et_value *list, const et_table_column *c)
                 same > 1 ? ", and so are other values" : "");
 }
 
+/* Whether all values are dates when `-` separates the year, the month, and if there is one the day.
+ */
+static bool are_dates(const et_sketch_view *view, bool day)
+{
+    const double least = day ? 18000101 : 180001, most = day ? 21991231 : 219912;
+    for (size_t i = 0; i < view->count; i++) {
+        char text[32];
+        et_date date;
+        if (!(view->value[i] >= least && view->value[i] <= most))
+            return false;
+        const long n = (long)view->value[i], month = day ? n / 100 : n;
+        int length = snprintf(text, sizeof text, "%04ld-%02ld", month / 100, month % 100);
+        if (day)
+            length += snprintf(text + length, sizeof text - (size_t)length, "-%02ld", n % 100);
+        if (!et_date_read(&date, text, (size_t)length, ET_DATE_ANY))
+            return false;
+    }
+    return true;
+}
+
+#define NUMBER_DATES 12 /* different values that cannot all be dates by chance */
+
+/* 20240531 and 202405 are numbers, of which a model does not see the months. */
+static void suspect_number_dates(et_value *list, const et_table_column *c)
+{
+    if (c->type != ET_SCHEMA_INTEGER || c->target || c->use.ignored || c->distinct < NUMBER_DATES)
+        return;
+    const bool days = are_dates(&c->view, true);
+    if (days || are_dates(&c->view, false))
+        suspect(
+            list, c, "date",
+            "its numbers are dates, such as %.0f, but are used as numbers: to have dates, write "
+            "%s",
+            c->stats->max, days ? "2024-05-31" : "2024-05");
+}
+
 static void suspect_sizes(et_value *list, const et_table_column *c)
 {
     const et_entries *entries = &c->stats->entries;
@@ -485,6 +522,7 @@ int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *
     suspect_codes(list, c);
     suspect_versions(list, c);
     suspect_digits(list, c);
+    suspect_number_dates(list, c);
     suspect_sizes(list, c);
     suspect_target(list, c);
     suspect_outliers(list, c);

@@ -304,6 +304,8 @@ static void mark(et_column_use *uses, const et_schema *schema, const et_feature_
             uses[position].minimum_count = spec->minimum_count;
         if (spec->words)
             uses[position].words = spec->words;
+        if (spec->order)
+            uses[position].order = spec->order;
     }
 }
 
@@ -314,6 +316,27 @@ void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_fe
                                    .format = et_number_format_of(et_schema_at(schema, i)) };
     for (int i = 0; i < et_feature_set_count(set); i++)
         mark(uses, schema, et_feature_set_at(set, i));
+}
+
+static et_date_order date_order(const et_feature_spec *spec, const char *column)
+{
+    const char *const *fields = NULL;
+    int count = et_feature_fields(spec, &fields);
+    et_date_order order = ET_DATE_ANY;
+    for (int i = 0; i < count && !order; i++)
+        if (!strcmp(fields[i], column))
+            order = spec->order;
+    for (int i = 0; i < spec->feature_count && !order; i++)
+        order = date_order(&spec->features[i], column);
+    return order;
+}
+
+et_date_order et_column_date_order(const et_feature_set *set, const char *column)
+{
+    et_date_order order = ET_DATE_ANY;
+    for (int i = 0; set && i < et_feature_set_count(set) && !order; i++)
+        order = date_order(et_feature_set_at(set, i), column);
+    return order;
 }
 
 /* ---- in words ---- */
@@ -359,11 +382,13 @@ static void print_shares(et_strbuf *out, const et_column_metadata *m)
 static void print_transform(et_strbuf *out, const et_column_use *use, et_transform type,
                             const et_column_metadata *m)
 {
-    const bool time = m && type == ET_TRANSFORM_DATE && m->order == ET_DATE_TIME;
+    const et_date_order order =
+        m && type == ET_TRANSFORM_DATE ? use->order ? use->order : m->order : ET_DATE_ANY;
+    const bool time = order == ET_DATE_TIME;
     et_strbuf_append(out, time ? "time of day, its parts (durations: write them as numbers)"
                                : words[type]);
-    if (m && type == ET_TRANSFORM_DATE && m->order && !time)
-        et_strbuf_printf(out, " (%s)", et_date_order_name(m->order));
+    if (order && !time)
+        et_strbuf_printf(out, " (%s)", et_date_order_name(order));
     if (m && type == ET_TRANSFORM_WORDS)
         et_strbuf_printf(out, " (the first %s", et_format_many(use->words, "word").text);
     if (m && type == ET_TRANSFORM_WORDS && m->most_words > use->words)

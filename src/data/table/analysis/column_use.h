@@ -33,6 +33,7 @@ typedef struct et_column_use {
     unsigned transforms;       /* over it: bit i for transform i */
     int64_t minimum_count;     /* of embed and one-hot */
     int64_t words;             /* of words: of a text, at most */
+    et_date_order order;       /* of date, as its feature has it; ANY: the metadata's */
     et_number_format format;   /* its texts' notation; the unit is the field's */
 } et_column_use;
 
@@ -51,6 +52,9 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
                                   const et_feature_choice *choice);
 /* The uses by a set of features: [et_schema_count(schema)], all UNNAMED or USED. */
 void et_column_uses_of(et_column_use *uses, const et_schema *schema, const et_feature_set *set);
+/* The order in which the set's feature of type date reads a column; ANY: the set (NULL: none) says
+ * none, so the order is the metadata's. */
+et_date_order et_column_date_order(const et_feature_set *set, const char *column);
 
 /* "embedding of 188 values that occur at least 2 times (330 of 600 differ)" */
 void et_column_use_print(et_strbuf *out, const et_column_use *use,

@@ -85,7 +85,8 @@ int et_date_apply(const et_fitted *f, const et_reading *value, void *to, et_erro
     }
     if (value->numeric && !et_date_of_seconds(&when, value->number))
         return et_fail(error, ET_EDATA,
-                       "%g is not a time in seconds since 1970 (years 0 to 9999): correct it",
+                       "%g is not a time in seconds since 1970 (years 0 to 9999): correct it; "
+                       "divide milliseconds by 1,000",
                        value->number);
     if (!value->numeric && !et_date_read(&when, value->text, value->length, f->order))
         return no_date(f, value, error);

@@ -5,9 +5,14 @@
  *   date    = [ weekday [ "," ] ] component separator component separator component [ when ]
  *           | yyyymmddThhmmss [ zone ]
  *           | weekday month day time [ zone ] year          as ctime() writes it
- *   when    = ( T | blank | ", " | " at " ) time [ zone ]
- *   time    = h[h]:mm [ :ss [ .digits | ,digits ] ] [ AM | PM ]
- *   zone    = Z | name | +hh[[:]mm] [ (name) ]
+ *           | yyyy [ "-" ] Www [ [ "-" ] d [ when ] ]       ISO 8601: d is 1 on Monday
+ *           | yyyy ( "-" | "/" ) mm | mm ( "-" | "/" ) yyyy | month yyyy | yyyy month
+ *           | yyyy Qn | Qn yyyy | nQ yyyy                   quarters; Hn: half years
+ *   when    = ( T | blank | ", " | " at " | ":" after the name of a month ) time [ zone ]
+ *   time    = h[h]:mm [ :ss [ .digits | ,digits ] ] [ AM | PM ] | h[h] ( AM | PM ) | Thh
+ *   zone    = Z | name | [ UTC ] +hh[[:]mm] [ (name) | [name] ]
+ *
+ * A week, month, quarter or half year is its first day.
  *
  * Days are counted in 400-year cycles (Gregorian calendar, also before its time). */
 #include "data/table/rows/date_text.h"
@@ -20,6 +25,9 @@
 
 /* As POSIX's %y. */
 #define CENTURY_FROM 69
+/* Years of dates without a day: 4711-08 is rather a code. */
+#define PERIOD_FROM 1000
+#define PERIOD_END  3000
 
 /* ---- calendar ---- */
 
@@ -70,11 +78,25 @@ bool et_date_of_seconds(et_date *out, double seconds)
     if (!(seconds >= ET_DATE_SECONDS_LEAST && seconds < ET_DATE_SECONDS_END))
         return false;
     double days = floor(seconds / ET_DATE_DAY);
-    int minute = (int)(floor(seconds - days * ET_DATE_DAY) / 60);
+    double left = seconds - days * ET_DATE_DAY;
+    int minute = (int)(left / 60);
+    *out = (et_date){ .hour = minute / 60, .minute = minute % 60, .second = left - minute * 60.0 };
     set_days(out, (int64_t)days);
-    out->hour = minute / 60;
-    out->minute = minute % 60;
     return true;
+}
+
+static int64_t days_since(const et_date *date)
+{
+    int64_t days = days_before(date->year) + date->day;
+    for (int m = 0; m < date->month; m++)
+        days += days_of(date->year, m);
+    return days;
+}
+
+double et_date_seconds(const et_date *date)
+{
+    return (double)days_since(date) * ET_DATE_DAY +
+           (double)((date->hour * 60 + date->minute - date->offset) * 60) + date->second;
 }
 
 const char *et_date_order_name(et_date_order order)
@@ -154,61 +176,115 @@ static bool take_word(scan *s, const char *word)
 
 /* ---- time ---- */
 
-/* EST, CEST: any name is accepted, because times are not converted. */
-static bool take_zone_name(scan *s)
+/* Of RFC 5322, and those of the tz database that name one offset in practice. */
+static const struct {
+    const char *name;
+    int offset; /* hours */
+} zones[] = {
+    { "Z", 0 },     { "UT", 0 },    { "UTC", 0 },   { "GMT", 0 },   { "EST", -5 }, { "EDT", -4 },
+    { "CST", -6 },  { "CDT", -5 },  { "MST", -7 },  { "MDT", -6 },  { "PST", -8 }, { "PDT", -7 },
+    { "WET", 0 },   { "BST", 1 },   { "WEST", 1 },  { "CET", 1 },   { "CEST", 2 }, { "EET", 2 },
+    { "EEST", 3 },  { "MSK", 3 },   { "HKT", 8 },   { "SGT", 8 },   { "JST", 9 },  { "KST", 9 },
+    { "AEST", 10 }, { "AEDT", 11 }, { "NZST", 12 }, { "NZDT", 13 },
+};
+
+#define UTC_NAMES 4 /* the first ones, in any case */
+
+/* An unknown name of 3 to 5 capitals is accepted, too: its letters are the zone. */
+static bool take_zone_name(scan *s, et_date *out)
 {
     const size_t length = word_at(s);
-    bool upper = length >= 3 && length <= 5;
-    for (size_t i = 0; upper && i < length; i++)
-        upper = s->at[i] <= 'Z';
-    if (!upper && !take_word(s, "Z") && !take_word(s, "UTC") && !take_word(s, "GMT"))
+    for (size_t i = 0; i < sizeof zones / sizeof *zones; i++)
+        if (length == strlen(zones[i].name) &&
+            !(i < UTC_NAMES ? strncasecmp : strncmp)(s->at, zones[i].name, length)) {
+            out->zone = ET_DATE_OFFSET;
+            out->offset = zones[i].offset * 60;
+            s->at += length;
+            return true;
+        }
+    if (length < 3 || length > 5)
         return false;
-    s->at += upper ? length : 0;
+    out->zone = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (s->at[i] > 'Z')
+            return false;
+        out->zone = out->zone * 27 + (s->at[i] - 'A' + 1);
+    }
+    s->at += length;
     return true;
 }
 
-static bool read_offset(scan *s)
+/* " (Central European Summer Time)", "[Europe/Berlin]": a repetition of the offset in words. */
+static void skip_remark(scan *s)
 {
-    int part;
-    if (!digits(s, 2, 2, &part) || part > 23)
+    const char *from = s->at;
+    const bool blank = take(s, ' ');
+    const char end = take(s, '(') ? ')' : !blank && take(s, '[') ? ']' : 0;
+    while (end && s->at < s->end && *s->at != end)
+        s->at++;
+    if (!end || !take(s, end))
+        s->at = from;
+}
+
+/* least: digits of the hours. */
+static bool read_offset(scan *s, et_date *out, int least)
+{
+    int hours, minutes = 0;
+    const bool west = take(s, '-');
+    if ((!west && !take(s, '+')) || !digits(s, least, 2, &hours) || hours > 23)
         return false;
     const bool colon = take(s, ':');
-    const int minutes = digits(s, 2, 2, &part);
-    if (minutes ? part > 59 : colon)
+    if (digits(s, 2, 2, &minutes) ? minutes > 59 : colon)
         return false;
-    const char *from = s->at;
-    if (take(s, ' ') && take(s, '(') && take_zone_name(s) && take(s, ')'))
-        return true;
-    s->at = from;
+    out->zone = ET_DATE_OFFSET;
+    out->offset = (hours * 60 + minutes) * (west ? -1 : 1);
     return true;
 }
 
-static bool read_zone(scan *s)
+static bool comes_offset(const scan *s)
+{
+    return s->at < s->end && (*s->at == '+' || *s->at == '-');
+}
+
+static bool read_zone(scan *s, et_date *out)
 {
     const char *from = s->at;
     take(s, ' ');
-    if (take_zone_name(s))
+    const bool name = take_zone_name(s, out);
+    if (!name && !comes_offset(s)) {
+        s->at = from;
         return true;
-    if (take(s, '+') || take(s, '-'))
-        return read_offset(s);
-    s->at = from;
+    }
+    const bool utc = name && out->zone == ET_DATE_OFFSET && !out->offset;
+    if ((!name || (utc && comes_offset(s))) && !read_offset(s, out, utc ? 1 : 2))
+        return false;
+    skip_remark(s);
     return true;
 }
 
-/* Python's logs write a comma before the fraction. */
-static bool read_seconds(scan *s)
+/* Nanoseconds; further digits are ignored. Python's logs write a comma before the fraction. */
+static bool read_fraction(scan *s, et_date *out)
 {
-    int second, fraction;
-    if (!take(s, ':'))
-        return true;
-    if (!digits(s, 2, 2, &second) || second > 60)
-        return false;
+    int digit, count = 0, nanoseconds = 0;
     if (!take(s, '.') && !take(s, ','))
         return true;
-    bool any = digits(s, 1, 1, &fraction);
-    while (digits(s, 1, 1, &fraction))
-        ;
+    for (; digits(s, 1, 1, &digit); count++)
+        nanoseconds = count < 9 ? nanoseconds * 10 + digit : nanoseconds;
+    const bool any = count > 0;
+    for (; count < 9; count++)
+        nanoseconds *= 10;
+    out->second += nanoseconds / 1e9;
     return any;
+}
+
+/* 60: a leap second. */
+static bool read_second(scan *s, et_date *out)
+{
+    int second;
+    if (!digits(s, 2, 2, &second) || second > 60)
+        return false;
+    out->second = second;
+    return read_fraction(s, out);
 }
 
 /* AM, p.m. */
@@ -224,13 +300,27 @@ static bool take_half(scan *s, char letter)
     return there;
 }
 
+/* A blank, or a no-break space as browsers write it (U+00A0, U+202F). */
+static void skip_blank(scan *s)
+{
+    static const char *const blanks[] = { " ", "\xc2\xa0", "\xe2\x80\xaf" };
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+        const size_t length = strlen(blanks[i]);
+        if ((size_t)(s->end - s->at) >= length && !memcmp(s->at, blanks[i], length)) {
+            s->at += length;
+            return;
+        }
+    }
+}
+
 /* After the minutes: 12:30 AM is half past midnight. */
-static bool read_half(scan *s, et_date *out)
+static bool read_half(scan *s, et_date *out, bool *there)
 {
     const char *from = s->at;
-    take(s, ' ');
+    skip_blank(s);
     bool morning = take_half(s, 'A'), evening = !morning && take_half(s, 'P');
-    if (!morning && !evening) {
+    *there = morning || evening;
+    if (!*there) {
         s->at = from;
         return true;
     }
@@ -240,21 +330,29 @@ static bool read_half(scan *s, et_date *out)
     return true;
 }
 
-static bool read_time(scan *s, et_date *out)
+/* bare: two digits alone are an hour. */
+static bool read_time(scan *s, et_date *out, bool bare)
 {
-    return digits(s, 1, 2, &out->hour) && out->hour <= 23 && take(s, ':') &&
-           digits(s, 2, 2, &out->minute) && out->minute <= 59 && read_seconds(s) &&
-           read_half(s, out) && read_zone(s);
+    const int count = digits(s, 1, 2, &out->hour);
+    const bool minutes = take(s, ':');
+    bool half;
+    if (!count || out->hour > 23 ||
+        (minutes && (!digits(s, 2, 2, &out->minute) || out->minute > 59)) ||
+        (minutes && take(s, ':') && !read_second(s, out)) || !read_half(s, out, &half))
+        return false;
+    return (minutes || half || (bare && count == 2)) && read_zone(s, out);
 }
 
-static bool read_when(scan *s, et_date *out)
+static bool read_when(scan *s, et_date *out, bool colon)
 {
     if (s->at == s->end)
         return true;
-    bool comma = take(s, ',');
-    if (!take(s, ' ') && (comma || !take(s, 'T')))
-        return false;
-    return (!take_word(s, "at") || take(s, ' ')) && read_time(s, out);
+    if (colon && take(s, ':'))
+        return read_time(s, out, false);
+    if (take(s, 'T'))
+        return read_time(s, out, true);
+    take(s, ',');
+    return take(s, ' ') && (!take_word(s, "at") || take(s, ' ')) && read_time(s, out, false);
 }
 
 /* ---- date ---- */
@@ -288,18 +386,18 @@ static bool read_component(scan *s, component *out)
     return out->value > 0;
 }
 
-/* A point, a comma and a blank may stand together: "31. May, 2024". */
-static char read_separator(scan *s)
+/* A point, a comma and a blank may come together: "31. May, 2024", "31. 5. 2024". colon: as cameras
+ * write it, 2024:05:31. */
+static char read_separator(scan *s, bool colon)
 {
     if (take(s, '-'))
         return '-';
     if (take(s, '/'))
         return '/';
-    const char *from = s->at;
+    if (colon && take(s, ':'))
+        return ':';
     bool point = take(s, '.'), comma = take(s, ','), blank = take(s, ' ');
-    if (point && s->at == from + 1)
-        return '.';
-    return blank || comma ? ' ' : 0;
+    return point && !comma ? '.' : blank || comma ? ' ' : 0;
 }
 
 /* 4 digits, or 2 at the end. */
@@ -335,20 +433,22 @@ static bool is_day(const et_date *date)
            date->day < days_of(date->year, date->month);
 }
 
-static bool read_components(scan *s, et_date *out, et_date_order order)
+/* named: whether the month has a name. */
+static bool read_components(scan *s, et_date *out, et_date_order order, bool *named)
 {
     component c[3];
     int at[3];
     if (!read_component(s, &c[0]))
         return false;
-    const char first = read_separator(s);
+    const bool colon = c[0].digits == 4;
+    const char first = read_separator(s, colon);
     if (!first || !read_component(s, &c[1]))
         return false;
-    const char second = read_separator(s);
+    const char second = read_separator(s, colon);
     if (!second || !read_component(s, &c[2]))
         return false;
-    const bool named = !c[0].digits || !c[1].digits;
-    if (!named && (first != second || first == ' '))
+    *named = !c[0].digits || !c[1].digits;
+    if (!*named && (first != second || first == ' '))
         return false;
     if (!arrange(c, first, order, at) || !read_year(&c[at[0]], at[0] == 2, &out->year))
         return false;
@@ -360,14 +460,14 @@ static bool read_components(scan *s, et_date *out, et_date_order order)
 /* 20240531T143000Z. Without the time it is a number. */
 static bool read_compact(scan *s, et_date *out)
 {
-    int second;
     if (!digits(s, 4, 4, &out->year) || !digits(s, 2, 2, &out->month) ||
         !digits(s, 2, 2, &out->day) || !take(s, 'T') || !digits(s, 2, 2, &out->hour) ||
         out->hour > 23 || !digits(s, 2, 2, &out->minute) || out->minute > 59)
         return false;
     out->month--;
     out->day--;
-    return (!digits(s, 2, 2, &second) || second <= 60) && read_zone(s);
+    const bool seconds = s->at < s->end && *s->at >= '0' && *s->at <= '9';
+    return (!seconds || read_second(s, out)) && read_zone(s, out);
 }
 
 /* Fri May 31 14:30:00 UTC 2024, and with two blanks before a day of one digit. */
@@ -379,43 +479,105 @@ static bool read_ctime(scan *s, et_date *out)
     if (out->month < 0 || !take(s, ' '))
         return false;
     take(s, ' ');
-    if (!digits(s, 1, 2, &out->day) || !take(s, ' ') || !read_time(s, out) || !take(s, ' '))
+    if (!digits(s, 1, 2, &out->day) || !take(s, ' ') || !read_time(s, out, false) || !take(s, ' '))
         return false;
     out->day--;
     return digits(s, 4, 4, &out->year) == 4;
 }
 
+/* After the year: W10-7, W10, W107. Week 1 has January 4. */
+static bool read_week(scan *s, et_date *out)
+{
+    int week, day = 1;
+    const int year = out->year;
+    if (!digits(s, 2, 2, &week) || week < 1)
+        return false;
+    const bool sign = take(s, '-'), has_day = digits(s, 1, 1, &day);
+    if (has_day ? day < 1 || day > 7 : sign)
+        return false;
+    day = has_day ? day : 1;
+    const int64_t fourth = days_before(year) + 3;
+    const int64_t monday = fourth - weekday_of(fourth) + (int64_t)(week - 1) * 7;
+    set_days(out, monday + 3);
+    if (out->year != year) /* a year of 52 weeks has no week 53 */
+        return false;
+    set_days(out, monday + day - 1);
+    return !has_day || read_when(s, out, false);
+}
+
+/* Q3, H2: a quarter, a half year. number: 0, or the number before the letter. */
+static bool read_part_of_year(scan *s, et_date *out, int number)
+{
+    const bool quarter = take(s, 'Q') || take(s, 'q');
+    if ((!quarter && !take(s, 'H') && !take(s, 'h')) || (!number && !digits(s, 1, 1, &number)))
+        return false;
+    out->month = (number - 1) * (quarter ? 3 : 6);
+    return number >= 1 && number <= (quarter ? 4 : 2);
+}
+
+/* 2024-W10-7, 2024-Q3, 2024 May, 2024-05. */
+static bool read_year_first(scan *s, et_date *out)
+{
+    const char separator = read_separator(s, false), *from = s->at;
+    if ((!separator || separator == '-') && take(s, 'W'))
+        return read_week(s, out);
+    if (read_part_of_year(s, out, 0))
+        return true;
+    s->at = from;
+    out->month = separator ? take_name(s, months) : -1;
+    if (out->month >= 0 || (separator != '-' && separator != '/'))
+        return out->month >= 0;
+    const bool two = digits(s, 2, 2, &out->month);
+    out->month--;
+    return two;
+}
+
+/* Q3 2024, 3Q2024, May 2024, 05/2024. number: what begins the text; 0: a letter. */
+static bool read_year_last(scan *s, et_date *out, int number)
+{
+    bool named = !number && (out->month = take_name(s, months)) >= 0;
+    named = named || read_part_of_year(s, out, number);
+    out->month = named ? out->month : number - 1;
+    const char separator = read_separator(s, false);
+    return (named || separator == '-' || separator == '/') && digits(s, 4, 4, &out->year);
+}
+
+/* A week, a month, a quarter or half a year. */
+static bool read_period(scan *s, et_date *out)
+{
+    int number;
+    const int count = digits(s, 1, 4, &number);
+    out->year = number;
+    return (count == 4 ? read_year_first(s, out) : read_year_last(s, out, number)) &&
+           out->year >= PERIOD_FROM && out->year < PERIOD_END;
+}
+
 static bool read_date(scan *s, et_date *out, et_date_order order)
 {
+    bool named;
     if (take_name(s, weekdays) >= 0) {
         take(s, ',');
         if (!take(s, ' '))
             return false;
     }
-    return read_components(s, out, order) && read_when(s, out);
-}
-
-static void set_weekday(et_date *date)
-{
-    int64_t days = days_before(date->year) + date->day;
-    for (int m = 0; m < date->month; m++)
-        days += days_of(date->year, m);
-    date->weekday = weekday_of(days);
+    return read_components(s, out, order, &named) && read_when(s, out, named);
 }
 
 bool et_date_read(et_date *out, const char *text, size_t length, et_date_order order)
 {
     scan s = { text, text + length };
     *out = (et_date){ .year = 1970 };
-    bool sound = order == ET_DATE_TIME ? read_time(&s, out) : read_date(&s, out, order);
-    for (int form = 0; order != ET_DATE_TIME && form < 2 && !(sound && s.at == s.end); form++) {
+    bool sound = order == ET_DATE_TIME ? read_time(&s, out, false) : read_date(&s, out, order);
+    for (int form = 0; order != ET_DATE_TIME && form < 3 && !(sound && s.at == s.end); form++) {
         s = (scan){ text, text + length };
         *out = (et_date){ 0 };
-        sound = form ? read_ctime(&s, out) : read_compact(&s, out);
+        sound = form == 0   ? read_compact(&s, out)
+                : form == 1 ? read_ctime(&s, out)
+                            : read_period(&s, out);
     }
     if (!sound || s.at != s.end || !is_day(out))
         return false;
-    set_weekday(out);
+    out->weekday = weekday_of(days_since(out));
     return true;
 }
 

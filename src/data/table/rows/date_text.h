@@ -1,14 +1,15 @@
-/* Reads dates and times of day from texts: calendar date, weekday, hour and minute.
+/* Reads dates and times of day from texts. The only reader of dates in Etude.
  *
  *     2024-05-31   2024/5/31   31.5.2024   5/31/2024   31/05/24   31 May 2024   May 31, 2024
  *     Fri, 31 May 2024 14:30:00 GMT   2024-05-31T14:30:00.5+02:00   5/31/2024 2:30 PM
  *     Fri May 31 14:30:00 EST 2024    20240531T143000Z              May 31st, 2024 at 2:30 p.m.
- *     14:30   14:30:59   2:30 PM      (times of day)
+ *     2024-W22-5   2024-05   05/2024   May 2024   2024-Q2   2Q 2024   H1 2024   (the first day)
+ *     14:30   14:30:59   2:30 PM   2 PM                                         (times of day)
  *
  * Month and weekday names are English, in any case. In a date of numbers, a year of four digits may
  * be first; with points the day is first; with - or / the order decides which of two numbers is the
  * month. Years of two digits are 1969 to 2068. Times are not converted between zones: the hour is
- * the hour that is written. Pure functions. */
+ * the hour that is written, and the zone a field of its own. Pure functions. */
 #ifndef ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
 #define ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
 
@@ -21,7 +22,12 @@
 /* month, day and weekday count from 0; weekday 0 is Monday. */
 typedef struct et_date {
     int year, month, day, weekday, hour, minute;
+    double second; /* in [0, 61), to nanoseconds */
+    int offset;    /* minutes of the written time from UTC, east positive */
+    int zone;      /* 0: the text has no zone; ET_DATE_OFFSET; else a zone name of unknown offset: a
+                      number that equal names share */
 } et_date;
+#define ET_DATE_OFFSET 1
 
 /* False: not a date, or a day that does not exist. order ANY: month first. order TIME: the text is
  * a time of day, and the date is 1970-01-01. */
@@ -39,5 +45,8 @@ bool et_date_order_parse(et_date_order *out, const char *name);
 #define ET_DATE_DAY           86400.0 /* seconds */
 /* seconds since 1970; false: before the year 0 or after 9999. */
 bool et_date_of_seconds(et_date *out, double seconds);
+/* Seconds from 1970-01-01T00:00:00 UTC; of a zone that is not ET_DATE_OFFSET, of that zone's time.
+ * A later date never has fewer seconds. */
+double et_date_seconds(const et_date *date);
 
 #endif

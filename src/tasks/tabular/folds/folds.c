@@ -50,43 +50,44 @@ static int by_time(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* The first row at or after `from` where a new time begins; if there is none, the last before it;
- * 0: all times are equal. */
-static int64_t new_time(const timed *order, int64_t rows, int64_t from)
+/* Finds the first row of each block but block 0: the first row with a new time at or after
+ * target[i]. If later blocks would have no new time left, an earlier row. Rows of one time are in
+ * one block. */
+static bool find_blocks(int64_t *begin, const int64_t *target, int64_t blocks, const timed *order,
+                        int64_t rows)
 {
-    int64_t at = from < 1 ? 1 : from;
-    while (at < rows && order[at].time <= order[at - 1].time)
-        at++;
-    for (at = at < rows ? at : from; at > 0 && at < rows; at--)
-        if (order[at].time > order[at - 1].time)
-            return at;
-    return 0;
+    int64_t times = 0, found = 0;
+    for (int64_t row = 1; row < rows; row++)
+        times += order[row].time > order[row - 1].time;
+    for (int64_t row = 1; row < rows && found < blocks; row++) {
+        if (!(order[row].time > order[row - 1].time))
+            continue;
+        if (row >= target[found] || times <= blocks - found)
+            begin[found++] = row;
+        times--;
+    }
+    return found == blocks;
 }
 
 /* Blocks of folds begin at multiples of rows / (folds + 1). */
 static int find_block(int64_t *begin, int64_t *end, const timed *order,
                       const et_tabular_splitting *how, et_error *error)
 {
-    const int64_t rows = how->rows, folds = how->folds;
-    if (!folds) {
-        *begin = new_time(order, rows, rows - llround((double)rows * how->share));
-        *end = rows;
-        return *begin ? ET_OK
-                      : et_fail(error, ET_EDATA,
-                                "task.time: all rows have the same time; name another column");
-    }
-    for (int64_t i = 0, last = 0; i < folds; i++) {
-        const int64_t at = new_time(order, rows, (i + 1) * rows / (folds + 1));
-        if (at <= last)
-            return et_fail(error, ET_EDATA,
-                           "task.time: the rows have too few different times for %lld folds in "
-                           "order of time; ask for fewer folds",
-                           (long long)folds);
-        *begin = i == how->fold ? at : *begin;
-        *end = i == how->fold + 1 ? at : *end;
-        last = at;
-    }
-    *end = how->fold + 1 == folds ? rows : *end;
+    const int64_t rows = how->rows, blocks = how->folds ? how->folds : 1;
+    int64_t target[ET_TABULAR_FOLDS_MAX], first[ET_TABULAR_FOLDS_MAX + 1];
+    for (int64_t i = 0; i < blocks; i++)
+        target[i] =
+            how->folds ? (i + 1) * rows / (blocks + 1) : rows - llround((double)rows * how->share);
+    if (!find_blocks(first, target, blocks, order, rows))
+        return how->folds ? et_fail(error, ET_EDATA,
+                                    "task.time: the rows have too few different times for %lld "
+                                    "folds in order of time; ask for fewer folds",
+                                    (long long)blocks)
+                          : et_fail(error, ET_EDATA,
+                                    "task.time: all rows have the same time; name another column");
+    first[blocks] = rows;
+    *begin = first[how->fold];
+    *end = first[how->fold + 1];
     return ET_OK;
 }
 
@@ -201,21 +202,31 @@ static void put(unsigned char *side, const groups *g, const group *one, et_tabul
         side[g->row[i].row] = (unsigned char)where;
 }
 
+/* Costs that differ by less are equal: sums of the same fractions in another order. */
+#define COST_EQUAL 1e-9
+
 /* Puts a group into the fold where it increases the sum over folds and classes of n^2 / N the
  * least: n rows of the class in the fold, N rows of the class in all. A row adds 2 n / N, and a
- * constant that is equal for all folds. */
+ * constant that is equal for all folds. Of equal folds, the one with the fewest rows. So the first
+ * groups go to empty folds, and no fold is empty if there are as many groups. */
 static int64_t choose_fold(groups *g, const group *one)
 {
-    int64_t best = 0;
+    int64_t best = 0, fewest = 0;
     double least = INFINITY;
     for (int64_t fold = 0; fold < g->how->folds; fold++) {
+        const int64_t *of = g->of_fold + fold * g->classes;
         double cost = 0;
+        int64_t rows = 0;
         for (int64_t i = one->begin; i < one->begin + one->size; i++) {
             const int c = class_of(g, i);
-            cost += (double)g->of_fold[fold * g->classes + c] / (double)g->of_class[c];
+            cost += (double)of[c] / (double)g->of_class[c];
         }
-        if (cost < least) {
+        for (int c = 0; c < g->classes; c++)
+            rows += of[c];
+        const bool equal = cost <= least * (1 + COST_EQUAL) && cost >= least * (1 - COST_EQUAL);
+        if (equal ? rows < fewest : cost < least) {
             least = cost;
+            fewest = rows;
             best = fold;
         }
     }
@@ -233,7 +244,8 @@ static int deal_groups(unsigned char *side, groups *g, et_error *error)
                        "task.groups: the rows have %lld %s, fewer than the %lld that %s need; %s",
                        (long long)g->count, g->count == 1 ? "group" : "groups", (long long)least,
                        how->folds ? "the folds" : "training and validation",
-                       how->folds ? "ask for fewer folds" : "name another column");
+                       how->folds && g->count > 1 ? "ask for fewer folds, or name another column"
+                                                  : "name another column");
     int64_t left = llround((double)how->rows * how->share);
     for (int64_t i = 0; i < g->count; i++) {
         const group *one = &g->group[i];

@@ -8,7 +8,7 @@
 #include "base/vector.h"
 #include "data/table/features/schema.h"
 #include "data/table/rows/date_text.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/notation.h"
 
 typedef struct reading {
     et_row_keys *keys;
@@ -17,19 +17,23 @@ typedef struct reading {
     const char *column;
     int field; /* of the schema */
     int cell;  /* of a row */
+    et_number_format format;
     bool times;
     bool dates; /* the texts of times are dates */
     et_date_order order;
+    int zone;  /* of the first date */
     void **to; /* [fields]: a row, encoded; owned like what they point to */
     et_error *error;
 } reading;
 
 /* ---- one value ---- */
 
-static int no_value(const reading *r, const et_row *row, const char *what)
+static int refuse(const reading *r, const et_row *row, const char *what)
 {
-    return et_fail(r->error, ET_EDATA, "%s:%lld: column %s %s", r->rows->paths.items[row->file],
-                   (long long)row->number, r->column, what);
+    const et_cell *cell = &row->cells[r->cell];
+    return et_fail(r->error, ET_EDATA, "%s:%lld: column %s: \"%.*s\" %s",
+                   r->rows->paths.items[row->file], (long long)row->number, r->column,
+                   (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
 }
 
 /* In a column of numbers, "1" and "1.0" are the same group. */
@@ -38,21 +42,46 @@ static uint64_t group_of(const reading *r, const et_cell *cell)
     double number;
     const et_schema *schema = et_encoder_schema(r->rows->encoder);
     const bool numeric = et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE;
-    if (numeric && et_number_is(et_number_parse(&number, cell->text, cell->length)))
+    if (numeric && et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length)))
         return et_checksum(&number, sizeof number);
     return et_checksum(cell->text, cell->length);
 }
 
-static bool read_time(const reading *r, double *time, const et_cell *cell)
+/* Times are in order only in one zone, or if all say how far they are from UTC. */
+static int check_zone(reading *r, const et_row *row, const et_date *date)
 {
+    if (!r->keys->count)
+        r->zone = date->zone;
+    if (date->zone == r->zone)
+        return ET_OK;
+    return refuse(r, row,
+                  !date->zone
+                      ? "has no time zone, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset from UTC in every row: 2024-05-31T12:30+02:00"
+                  : date->zone == ET_DATE_OFFSET
+                      ? "has an offset from UTC, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset in every row: 2024-05-31T12:30+02:00"
+                      : "names a time zone of unknown offset, so the order of the times is "
+                        "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
+}
+
+static int read_time(reading *r, double *time, const et_row *row)
+{
+    const et_cell *cell = &row->cells[r->cell];
     et_date date;
     if (!r->dates)
-        return et_number_is(et_number_parse(time, cell->text, cell->length)) && isfinite(*time);
+        return et_number_is(et_notation_parse(time, &r->format, cell->text, cell->length)) &&
+                       isfinite(*time)
+                   ? ET_OK
+                   : refuse(r, row, "is not a number, as in other rows; correct it");
     if (!et_date_read(&date, cell->text, cell->length, r->order))
-        return false;
-    *time = ((((double)date.year * 12 + date.month) * 31 + date.day) * 24 + date.hour) * 60 +
-            date.minute;
-    return true;
+        return refuse(r, row,
+                      r->order == ET_DATE_DAY_FIRST
+                          ? "is not a date with the day first, as task.time needs; write "
+                            "2024-05-31T12:30"
+                          : "is not a date, as task.time needs; write 2024-05-31T12:30");
+    *time = et_date_seconds(&date);
+    return check_zone(r, row, &date);
 }
 
 static int keep(reading *r, const et_row *row)
@@ -61,11 +90,12 @@ static int keep(reading *r, const et_row *row)
     const et_cell *cell = &row->cells[r->cell];
     double time = 0;
     if (!cell->text)
-        return no_value(r, row, "has no value; fill it in, or leave the row out");
-    if (r->times && !read_time(r, &time, cell))
-        return no_value(r, row,
-                        r->dates ? "is not a date, as task.time needs; write 2024-05-31T12:30"
-                                 : "is not a number, as in other rows; correct it");
+        return et_fail(r->error, ET_EDATA,
+                       "%s:%lld: column %s has no value; fill it in, or leave the row out",
+                       r->rows->paths.items[row->file], (long long)row->number, r->column);
+    int status = r->times ? read_time(r, &time, row) : ET_OK;
+    if (status)
+        return status;
     void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
                                                     (size_t)keys->count + 1, sizeof time, 1024)
                            : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
@@ -118,7 +148,7 @@ static int read_rows(reading *r)
     }
 }
 
-static int find_column(reading *r, const et_encoder *encoder, const et_metadata *metadata)
+static int find_column(reading *r, const et_encoder *encoder)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     const char *setting = r->times ? "time" : "groups";
@@ -133,10 +163,9 @@ static int find_column(reading *r, const et_encoder *encoder, const et_metadata 
         return et_fail(r->error, ET_ECONFIG,
                        "task.%s: column %s has several values in a row; name another column",
                        setting, r->column);
-    const et_column_metadata *column = et_metadata_find(metadata, r->column);
     r->cell = et_encoder_cell(encoder, r->field);
+    r->format = et_number_format_of(field);
     r->dates = field->type == ET_SCHEMA_DISCRETE;
-    r->order = column ? column->order : ET_DATE_ANY;
     return ET_OK;
 }
 
@@ -154,13 +183,13 @@ static int open_items(reading *r, const et_encoder *encoder)
     return r->to ? ET_OK : et_alloc_failed(r->error, (size_t)fields * sizeof *r->to, "a row");
 }
 
-int et_row_keys_read(et_row_keys *keys, const char *column, bool times, const et_encoder *encoder,
-                     const et_metadata *metadata, const et_strings *paths,
+int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_order order,
+                     const et_encoder *encoder, const et_strings *paths,
                      const et_rows_options *options, et_error *error)
 {
-    reading r = { .keys = keys, .column = column, .times = times, .error = error };
+    reading r = { .keys = keys, .column = column, .times = times, .order = order, .error = error };
     *keys = (et_row_keys){ 0 };
-    int status = find_column(&r, encoder, metadata);
+    int status = find_column(&r, encoder);
     if (!status)
         status = open_items(&r, encoder);
     if (!status)
