@@ -58,9 +58,10 @@ typedef struct et_class_scores {
     double brier;    /* two classes: mean of (p_1 - [t = 1])^2; more: mean of the sum of these
                         squares over classes: brier_score_loss */
     double calibration_error; /* sum over bins of |mean of [m = t] - mean of p_m| times the bin's
-                                 fraction of the weight, where m is the class with the largest
-                                 probability; bin b of B has rows with b < B p_m <= b + 1 (expected
-                                 calibration error, Guo et al. 2017) */
+                                 fraction of the weight (expected calibration error). Two classes:
+                                 m is the positive class. More: m is the class with the largest
+                                 probability (Guo et al. 2017). Bin b of B has rows with
+                                 b < B p_m <= b + 1 */
 } et_class_scores;
 
 /* confusion: [classes, classes], row t, column y: the weight of rows of class t with prediction y;

@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "metric/class_scores.h"
 
-#define BINS 15
-
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
@@ -123,7 +121,6 @@ int et_roc_curve(et_class_curve *curve, const et_class_predictions *p, int64_t c
 
 /* ---- calibration ---- */
 
-/* Bin b of B has rows with b < B p <= b + 1. */
 static int64_t bin_of(double p, int64_t bins)
 {
     const int64_t at = (int64_t)ceil((double)bins * p) - 1;
@@ -133,7 +130,7 @@ static int64_t bin_of(double p, int64_t bins)
 int et_calibration_curve(et_class_curve *curve, const et_class_predictions *p, int64_t class,
                          et_error *error)
 {
-    const int64_t bins = p->bins ? p->bins : BINS;
+    const int64_t bins = p->bins ? p->bins : ET_CALIBRATION_BINS;
     int status = open_curve(curve, (size_t)bins, error);
     for (int64_t row = 0; row < p->count && !status; row++) {
         const double weight = weight_of(p, row);

@@ -16,6 +16,9 @@
 
 #include <etude/class_scores.h>
 
+/* Of calibration, if the predictions name no number. */
+#define ET_CALIBRATION_BINS 15
+
 /* Of one class. A number whose divisor is 0 is 0. */
 typedef struct et_class_line {
     double precision, recall, f1;
@@ -35,6 +38,12 @@ typedef struct et_class_curve {
 int et_roc_curve(et_class_curve *curve, const et_class_predictions *predictions, int64_t class,
                  et_error *error);
 
+/* The class whose probability the calibration is of: of two classes the positive one; -1: that with
+ * the largest probability of each row. */
+static inline int64_t et_calibrated_class(const et_class_predictions *predictions)
+{
+    return predictions->classes == 2 ? !predictions->first : -1;
+}
 /* A point for each bin that has rows: x is the mean probability, y the fraction of rows for which
  * it was right. class -1: of the class with the largest probability of each row. */
 int et_calibration_curve(et_class_curve *curve, const et_class_predictions *predictions,

@@ -18,9 +18,9 @@
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/text/strbuf.h"
+#include "metric/class_report.h"
 #include "metric/class_scores.h"
 
-#define BINS      15
 #define BINS_MOST 1000000
 
 /* ---- the rows ---- */
@@ -28,7 +28,7 @@
 /* The input of every score. */
 typedef struct rows {
     const et_class_predictions *given;
-    int64_t classes, bins;
+    int64_t classes;
     double *confusion; /* [classes, classes] */
     double weight;     /* of all rows */
 } rows;
@@ -132,7 +132,7 @@ static int check(const et_class_predictions *p, et_error *error)
                        (long long)p->classes);
     if (p->bins < 0 || p->bins > BINS_MOST)
         return et_fail(error, ET_ECONFIG, "scores: %lld bins; give 1 to %d, or 0 for %d",
-                       (long long)p->bins, BINS_MOST, BINS);
+                       (long long)p->bins, BINS_MOST, ET_CALIBRATION_BINS);
     if (p->count < 1 || !p->probability || !p->target)
         return et_fail(error, ET_EDATA, "scores of no predictions: there are no rows");
     status = check_choice(p, error);
@@ -281,31 +281,17 @@ static void score_probabilities(const rows *r, et_class_scores *s)
     s->brier = brier / r->weight;
 }
 
-/* Of the rows of a bin. Shares of weight and means of the same rows: weights cancel. */
-typedef struct bin {
-    double hits, sure;
-} bin;
-
+/* Of the curve that class_report.h draws. */
 static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
 {
-    bin *bins = et_alloc_zero((size_t)r->bins, sizeof *bins);
+    et_class_curve curve;
     double sum = 0;
-    if (!bins)
-        return et_alloc_failed(error, (size_t)r->bins * sizeof *bins, "scores");
-    for (int64_t i = 0; i < r->given->count; i++) {
-        const double weight = weight_of(r, i);
-        if (weight <= 0)
-            continue;
-        int64_t y = et_class_most_likely(probability_of(r, i), r->classes);
-        double p = (double)probability_of(r, i)[y];
-        int64_t at = (int64_t)ceil((double)r->bins * p) - 1;
-        bin *one = &bins[at < 0 ? 0 : at >= r->bins ? r->bins - 1 : at];
-        one->hits += weight * (y == r->given->target[i]);
-        one->sure += weight * p;
-    }
-    for (int64_t b = 0; b < r->bins; b++)
-        sum += fabs(bins[b].hits - bins[b].sure);
-    et_free(bins);
+    int status = et_calibration_curve(&curve, r->given, et_calibrated_class(r->given), error);
+    if (status)
+        return status;
+    for (size_t b = 0; b < curve.count; b++)
+        sum += fabs(curve.y[b] - curve.x[b]) * curve.weight[b];
+    et_class_curve_release(&curve);
     s->calibration_error = sum / r->weight;
     return ET_OK;
 }
@@ -344,8 +330,7 @@ int et_class_scores_compute(et_class_scores *scores, double *confusion,
     int status = check(predictions, error);
     if (status)
         return status;
-    rows r = { predictions, predictions->classes, predictions->bins ? predictions->bins : BINS,
-               confusion, 0 };
+    rows r = { predictions, predictions->classes, confusion, 0 };
     size_t cells = (size_t)r.classes * (size_t)r.classes;
     double *own = confusion ? NULL : et_alloc(cells, sizeof *own);
     if (!confusion && !own)

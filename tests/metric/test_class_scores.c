@@ -152,6 +152,36 @@ static void test_class_scores__by_hand(void **state)
     assert_true(s.precision == 2.0 / 3 && s.recall == 1 && s.f1 == 0.8 && s.auc == 1);
 }
 
+/* Of two classes the positive one: ten rows that say 0.75 for a class of one row, not how sure the
+ * likelier class is. */
+static void test_class_scores__calibration_of_two(void **state)
+{
+    (void)state;
+    float p[20];
+    int32_t t[10] = { 1 };
+    for (int i = 0; i < 10; i++) {
+        p[2 * i] = 0.25F;
+        p[2 * i + 1] = 0.75F;
+    }
+    et_class_predictions given = { .count = 10, .classes = 2, .probability = p, .target = t };
+    et_class_scores s;
+    assert_int_equal(et_class_scores_compute(&s, NULL, &given, NULL), ET_OK);
+    assert_true(fabs(s.calibration_error - 0.65) < 1e-15);
+    /* Half of the rows surely of class 0, which they are not: the likelier class is right as often
+     * as it says, class 1 is not as frequent as it says. */
+    for (int i = 0; i < 10; i++) {
+        p[2 * i] = i % 2 ? 0.75F : 0.25F;
+        p[2 * i + 1] = 1 - p[2 * i];
+        t[i] = i == 0 || i == 2 || (i % 2 && i < 5);
+    }
+    given.bins = 1;
+    assert_int_equal(et_class_scores_compute(&s, NULL, &given, NULL), ET_OK);
+    assert_true(fabs(s.calibration_error - 0.1) < 1e-15);
+    given.first = true;
+    assert_int_equal(et_class_scores_compute(&s, NULL, &given, NULL), ET_OK);
+    assert_true(fabs(s.calibration_error - 0.1) < 1e-15);
+}
+
 static void test_class_scores__one_class_has_no_auc(void **state)
 {
     (void)state;
@@ -252,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_class_scores__as_scikit_learn),
         cmocka_unit_test(test_class_scores__by_hand),
+        cmocka_unit_test(test_class_scores__calibration_of_two),
         cmocka_unit_test(test_class_scores__one_class_has_no_auc),
         cmocka_unit_test(test_class_scores__refused),
         cmocka_unit_test(test_value_scores__doubles),

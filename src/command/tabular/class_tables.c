@@ -253,12 +253,6 @@ static void add_lines(const et_class_tables *t, et_value *to)
     }
 }
 
-/* The class whose probability the calibration curve is of; -1: of the largest of each row. */
-static int64_t calibrated(const et_class_predictions *p)
-{
-    return p->classes == 2 ? !p->first : -1;
-}
-
 static void add_calibration(const et_class_curve *curve, et_value *to)
 {
     et_value *list = et_value_set_list(to, "calibration");
@@ -273,7 +267,7 @@ static void add_calibration(const et_class_curve *curve, et_value *to)
 int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
 {
     et_class_curve curve;
-    int status = et_calibration_curve(&curve, &t->of, calibrated(&t->of), error);
+    int status = et_calibration_curve(&curve, &t->of, et_calibrated_class(&t->of), error);
     if (status)
         return status;
     add_lines(t, to);
@@ -339,7 +333,7 @@ static int add_rocs(et_class_chart *c, const et_class_tables *t, et_error *error
 
 static int add_calibration_curve(et_class_chart *c, const et_class_tables *t, et_error *error)
 {
-    const int64_t class = calibrated(&t->of);
+    const int64_t class = et_calibrated_class(&t->of);
     et_class_curve curve;
     et_strbuf name = ET_STRBUF_INIT;
     int status = et_calibration_curve(&curve, &t->of, class, error);

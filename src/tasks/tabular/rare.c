@@ -1,6 +1,6 @@
 /* Finds parts of the data that cannot be learned or measured, before the first step: classes
  * without training rows, classes without validation rows, numbers or labels that are all equal,
- * words after the last one that a feature reads. */
+ * words after the last one that a feature reads. And class weights, which spoil probabilities. */
 #include <stdio.h>
 #include <string.h>
 
@@ -232,6 +232,11 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
     if (task->context.reader || et_comm_rank(task->context.comm) ||
         (target->kind == ET_ENCODED_VALUES && et_encoder_written(task->encoder) < 0))
         return ET_OK;
+    if (task->options.class_weights.count)
+        et_log(ET_LOG_WARNING,
+               "task.class_weights makes probabilities too high for classes with a large weight. "
+               "To predict a rare class more often and keep the probabilities, leave the weights "
+               "out and choose --threshold or --costs in evaluate and predict");
     target_seen s = { .target = target,
                       .count = et_alloc(count, sizeof *s.count),
                       .first = et_alloc(count, sizeof *s.first) };

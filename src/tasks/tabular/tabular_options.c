@@ -384,10 +384,11 @@ static const et_field task_fields[] = {
                    "probability spread over the classes that are not the label; -1: the model's, "
                    "0.1 for realmlp and 0 for others",
                    .change = ET_CHANGE_ASK, .nullable = true),
-    ET_FIELD_STRINGS(et_tabular_options, class_weights,
-                     "weights of classes in training: balanced, or numbers such as {yes: 3, no: "
-                     "0.5} (other classes 1)",
-                     .change = ET_CHANGE_ASK, .pairs = true),
+    ET_FIELD_STRINGS(
+        et_tabular_options, class_weights,
+        "weights of classes in training: balanced, or numbers such as {yes: 3, no: "
+        "0.5} (other classes 1). Probabilities are too high for classes with a large weight",
+        .change = ET_CHANGE_ASK, .pairs = true),
     ET_FIELD_INT(et_tabular_options, calibration_bins, ET_TABULAR_CALIBRATION_BINS, 1, 1000000,
                  "bins of the calibration error"),
     ET_FIELD_STRING(et_tabular_options, init_checkpoint, NULL,

@@ -309,7 +309,6 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
                                        .group = keys->group,
                                        .time = keys->time,
                                        .folds = o->n_splits,
-                                       .fold = o->fold < 0 ? 0 : o->fold,
                                        .share = o->held_out,
                                        .seed = task->context.seed };
     int status = ET_OK;
@@ -318,7 +317,11 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
         status = et_tabular_read(table, table->count, read_classes, &r, error);
     }
     if (!status)
-        status = et_tabular_split(side, &how, error);
+        status = et_tabular_parts(side, &how, error);
+    if (!status && o->n_splits)
+        status = et_tabular_tell_copies(task, side, NULL, error);
+    for (int64_t i = 0; !status && i < table->count; i++)
+        side[i] = (unsigned char)et_tabular_side_of(&how, side[i], o->fold < 0 ? 0 : o->fold);
     const bool each = o->n_splits && o->fold < 0; /* in turn: only whether they can be made */
     if (!status)
         status = open_training(task, each ? NULL : side, which, error);
@@ -511,6 +514,9 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
         status = check_same_rows(task, error);
     if (!status)
         status = check_weights(task, error);
+    const et_table_samples_options how = et_tabular_table_options(&task->options, task->missing);
+    if (!status && (!task->options.n_splits || task->other[0]))
+        status = et_tabular_tell_copies(task, NULL, &how, error);
     return status ? status : et_tabular_tell_rare(task, error);
 }
 

@@ -143,6 +143,11 @@ int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabul
                      et_error *error);
 int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error);
 const char *et_tabular_verdict_of(et_task *self, bool best);
+/* folds/copies.c: warns of validation rows that are training rows as well. part: [rows of
+ * task->table], of folds (folds.h); NULL: training and validation are open. In an evaluation of
+ * other files, reads the training files by options if they have at most 256 MiB. */
+int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
+                           const et_table_samples_options *options, et_error *error);
 
 /* The unit of a number of an output: that of its target. */
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
+#include "tasks/translation/overlap.h"
 #include "tasks/translation/translation_task_private.h"
 
 /* The et_task is the first member; only files that include translation_task_private.h see more. */
@@ -127,12 +128,28 @@ static const et_task_class translation_class = {
 
 /* The task owns everything it opens but sources, which its trainer closes before. */
 
+/* Of a new run: one that resumes has these warnings in its log. */
+static int tell_overlap(et_translation_task *task, et_error *error)
+{
+    const et_task_context *context = &task->context;
+    const et_overlap_texts texts = { .train_data = &task->options.train_data,
+                                     .training = &task->training,
+                                     .tested = task->validation.input.texts,
+                                     .tested_count = task->validation.count,
+                                     .stop = context->stop };
+    return context->reader || et_comm_rank(context->comm) ||
+                   (context->identity && context->identity->values)
+               ? ET_OK
+               : et_translation_tell_overlap(&texts, error);
+}
+
 /* Each stage needs the earlier ones. After a failure, close closes the opened parts. */
 static int (*const stages[])(et_translation_task *, et_error *) = {
     et_translation_open_files,
     et_translation_open_vocabularies,
     et_translation_open_training,
     et_translation_open_validation,
+    tell_overlap,
 };
 
 int et_translation_task_open(et_task **out, const et_translation_options *options,

@@ -17,6 +17,17 @@ static int32_t class[ROWS];
 static uint64_t group[ROWS];
 static double time_of[ROWS];
 
+static int64_t fold;
+
+/* The sides when `fold` is validated. */
+static int split(unsigned char *sides, const et_tabular_splitting *how, et_error *error)
+{
+    int status = et_tabular_parts(sides, how, error);
+    for (int64_t i = 0; !status && i < how->rows; i++)
+        sides[i] = (unsigned char)et_tabular_side_of(how, sides[i], fold);
+    return status;
+}
+
 static int64_t count(int wanted, int which)
 {
     int64_t rows = 0;
@@ -34,9 +45,9 @@ static void test_folds__stratified(void **state)
     et_tabular_splitting how = { .rows = ROWS, .class = class, .folds = FOLDS, .seed = 3 };
     for (int i = 0; i < ROWS; i++)
         of[class[i] = i < 23 ? 2 : i % 2]++;
-    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
-        assert_ok(et_tabular_split(side, &how, error));
-        assert_ok(et_tabular_split(again, &how, error));
+    for (fold = 0; fold < FOLDS; fold++) {
+        assert_ok(split(side, &how, error));
+        assert_ok(split(again, &how, error));
         assert_memory_equal(side, again, sizeof side);
         assert_int_equal(count(ET_TABULAR_UNUSED, -1), 0);
         for (int c = 0; c < 3; c++)
@@ -46,9 +57,9 @@ static void test_folds__stratified(void **state)
     }
     for (int i = 0; i < ROWS; i++)
         assert_int_equal(times[i], 1);
-    how.fold = FOLDS - 1;
+    fold = FOLDS - 1;
     how.seed = 4;
-    assert_ok(et_tabular_split(side, &how, error));
+    assert_ok(split(side, &how, error));
     assert_memory_not_equal(side, again, sizeof side);
 }
 
@@ -72,8 +83,8 @@ static void test_folds__groups(void **state)
         group[i] = i % 7 ? (uint64_t)(i * 37 % 60) << 40 : 9;
         class[i] = group[i] != 9 && (group[i] >> 40) % 4 == 0;
     }
-    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
-        assert_ok(et_tabular_split(side, &how, error));
+    for (fold = 0; fold < FOLDS; fold++) {
+        assert_ok(split(side, &how, error));
         check_groups(ROWS);
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 7, ROWS / 4);
         /* 215 rows of class 1 in 15 groups. */
@@ -85,21 +96,21 @@ static void test_folds__groups(void **state)
         assert_int_equal(times[i], 1);
     for (int i = 0; i < ROWS; i++)
         group[i] = (uint64_t)i % 4;
-    how.fold = 0;
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "4 groups, fewer than the 5");
+    fold = 0;
+    assert_fails(split(side, &how, error), ET_EDATA, "4 groups, fewer than the 5");
 }
 
 /* Sizes of the folds, and rows of each class in them. */
 static void check_sizes(et_tabular_splitting how, const int64_t *sizes)
 {
     int64_t got[FOLDS] = { 0 }, all = 0;
-    for (how.fold = 0; how.fold < how.folds; how.fold++) {
-        assert_ok(et_tabular_split(side, &how, error));
+    for (fold = 0; fold < how.folds; fold++) {
+        assert_ok(split(side, &how, error));
         check_groups(how.rows);
         int64_t rows = 0;
         for (int64_t i = 0; i < how.rows; i++)
             rows += side[i] == ET_TABULAR_VALIDATED;
-        int64_t at = how.fold;
+        int64_t at = fold;
         for (; at > 0 && got[at - 1] < rows; at--)
             got[at] = got[at - 1];
         got[at] = rows;
@@ -152,20 +163,21 @@ static void test_folds__held_out_groups(void **state)
 {
     (void)state;
     et_tabular_splitting how = { .rows = ROWS, .group = group, .share = 0.15, .seed = 3 };
+    fold = 0;
     for (int i = 0; i < ROWS; i++)
         group[i] = (uint64_t)i % 100;
-    assert_ok(et_tabular_split(side, &how, error));
+    assert_ok(split(side, &how, error));
     check_groups(ROWS);
     assert_in_range(count(ET_TABULAR_VALIDATED, -1), 150, 161);
     for (int i = 0; i < ROWS; i++)
         group[i] = i < 1000;
     for (how.seed = 0; how.seed < 8; how.seed++) {
-        assert_ok(et_tabular_split(side, &how, error));
+        assert_ok(split(side, &how, error));
         check_groups(ROWS);
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), 1, ROWS - 1);
     }
     memset(group, 0, sizeof group);
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "1 group");
+    assert_fails(split(side, &how, error), ET_EDATA, "1 group");
 }
 
 static void check_times(void)
@@ -192,41 +204,41 @@ static void test_folds__time(void **state)
     et_tabular_splitting how = { .rows = ROWS, .time = time_of, .folds = FOLDS };
     for (int i = 0; i < ROWS; i++)
         time_of[i] = i * 379 % ROWS / 7;
-    for (how.fold = 0; how.fold < FOLDS; how.fold++) {
-        assert_ok(et_tabular_split(side, &how, error));
+    for (fold = 0; fold < FOLDS; fold++) {
+        assert_ok(split(side, &how, error));
         check_times();
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 6 - 7, ROWS / 6 + 8);
-        assert_in_range(count(ET_TABULAR_LEARNED, -1), (how.fold + 1) * ROWS / 6,
-                        (how.fold + 1) * ROWS / 6 + 8);
+        assert_in_range(count(ET_TABULAR_LEARNED, -1), (fold + 1) * ROWS / 6,
+                        (fold + 1) * ROWS / 6 + 8);
     }
+    fold = 0;
     how = (et_tabular_splitting){ .rows = ROWS, .time = time_of, .share = 0.2 };
-    assert_ok(et_tabular_split(side, &how, error));
+    assert_ok(split(side, &how, error));
     check_times();
     assert_in_range(count(ET_TABULAR_VALIDATED, -1), ROWS / 5 - 7, ROWS / 5 + 1);
     for (int i = 0; i < ROWS; i++)
         time_of[i] = i % 3 == 0;
-    assert_ok(et_tabular_split(side, &how, error));
+    assert_ok(split(side, &how, error));
     check_times();
     how.share = 0;
     how.folds = 2;
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "too few different times");
+    assert_fails(split(side, &how, error), ET_EDATA, "too few different times");
     /* As many times as blocks, most rows at the last or first one. */
     how.folds = 3;
     for (int late = 0; late < 2; late++)
-        for (how.fold = 0; how.fold < 3; how.fold++) {
+        for (fold = 0; fold < 3; fold++) {
             for (int i = 0; i < ROWS; i++)
                 time_of[i] = late ? 3 - (i < 3 ? i : 3) : i < 3 ? i : 3;
-            assert_ok(et_tabular_split(side, &how, error));
+            assert_ok(split(side, &how, error));
             for (int i = 0; i < ROWS; i++)
-                assert_int_equal(side[i], time_of[i] <= (double)how.fold ? ET_TABULAR_LEARNED
-                                          : time_of[i] <= (double)how.fold + 1
-                                              ? ET_TABULAR_VALIDATED
-                                              : ET_TABULAR_UNUSED);
+                assert_int_equal(side[i], time_of[i] <= (double)fold       ? ET_TABULAR_LEARNED
+                                          : time_of[i] <= (double)fold + 1 ? ET_TABULAR_VALIDATED
+                                                                           : ET_TABULAR_UNUSED);
         }
     memset(time_of, 0, sizeof time_of);
     how.folds = 0;
     how.share = 0.2;
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "the same time");
+    assert_fails(split(side, &how, error), ET_EDATA, "the same time");
 }
 
 /* Fewer rows than folds. */
@@ -234,11 +246,12 @@ static void test_folds__few_rows(void **state)
 {
     (void)state;
     et_tabular_splitting how = { .rows = 4, .folds = FOLDS };
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "4 rows for 5 folds");
+    fold = 0;
+    assert_fails(split(side, &how, error), ET_EDATA, "4 rows for 5 folds");
     how.rows = 5;
-    assert_ok(et_tabular_split(side, &how, error));
+    assert_ok(split(side, &how, error));
     how.time = time_of;
-    assert_fails(et_tabular_split(side, &how, error), ET_EDATA, "5 rows for 5 folds");
+    assert_fails(split(side, &how, error), ET_EDATA, "5 rows for 5 folds");
 }
 
 int main(void)

@@ -11,8 +11,10 @@
  *   exit code 2: an option; 3: files, lines or the run; 75: interrupted, with --profile */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <etude/comm.h>
 #include <etude/translator.h>
 
 #include "base/alloc.h"
@@ -33,6 +35,7 @@
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 #include "systems/modelgarden/experiment.h"
+#include "tasks/translation/overlap.h"
 
 typedef struct evaluate_options {
     et_translating work;
@@ -196,7 +199,34 @@ static int evaluate_lines(evaluate_options *args, const et_lines *sources,
     return written ? written : status;
 }
 
-static int evaluate_files(evaluate_options *args, et_error *error)
+/* Warns of a text that the model was trained on, of swapped languages and of equal sides. */
+static int tell_overlap(const evaluate_options *args, const et_program *program, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    et_error unread = ET_ERROR_INIT;
+    const et_strings source = { (const char **)&args->text.source, 1 };
+    const et_strings target = { (const char **)&args->text.reference, 1 };
+    const et_translation_text text = {
+        .paths = args->text.pairs ? (et_corpus_paths){ .tsv = source }
+                                  : (et_corpus_paths){ .source = source, .target = target }
+    };
+    int status = ET_OK;
+    if (!et_comm_rank(args->work.options.comm) &&
+        !et_experiment_open_run(&experiment, program, args->work.model_dir, &arena, &unread) &&
+        !strcmp(experiment.kind->name, "translation")) {
+        const et_translation_options *kept = experiment.task;
+        status = et_translation_tell_overlap(&(et_overlap_texts){ .train_data = &kept->train_data,
+                                                                  .tested = &text,
+                                                                  .tested_count = 1,
+                                                                  .stop = &et_stop_requested },
+                                             error);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+static int evaluate_files(evaluate_options *args, const et_program *program, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_lines sources = ET_LINES_INIT, references = ET_LINES_INIT;
@@ -206,6 +236,8 @@ static int evaluate_files(evaluate_options *args, et_error *error)
     if (!status)
         status =
             et_parallel_read(&args->text, &sources, &references, args->work.options.comm, error);
+    if (!status && !args->work.helps)
+        status = tell_overlap(args, program, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
     if (!status && args->json && !args->work.helps)
@@ -222,7 +254,7 @@ static int evaluate_together(evaluate_options *args, const et_call *call, et_err
     if (!status)
         status = check_outputs(args, call, error);
     if (!status)
-        status = evaluate_files(args, error);
+        status = evaluate_files(args, call->program, error);
     return et_ranks_leave(args->work.options.comm, call->program, status, error);
 }
 

@@ -83,9 +83,11 @@ bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *
 void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text);
 /* Adds those of a column. ET_ENOMEM. */
 int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
-/* Adds those about two columns, by the first rows. uses [fields]. ET_ENOMEM. */
+/* Adds those about two columns or two rows, by the first rows. uses, metadata [fields]. ET_ENOMEM.
+ */
 int et_table_relations_suspect(et_value *list, const et_table_stats *table,
-                               const et_column_use *uses, et_error *error);
+                               const et_column_use *uses, const et_column_metadata *metadata,
+                               et_error *error);
 /* Adds the column whose values name groups of similar rows, by the first rows. */
 void et_table_groups_suspect(et_value *list, const et_table_stats *table,
                              const et_column_use *uses);

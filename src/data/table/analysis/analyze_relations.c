@@ -1,15 +1,21 @@
-/* Suspicious relations between columns, by the first rows: columns that are equal, and columns that
- * give the target away. */
+/* Suspicious relations between columns, by the first rows: columns that are equal, columns that
+ * give the target away, and rows that are equal in all columns. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/files/checksum.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 
 /* Of a longer table. */
 #define ROWS_LEAST 1000
+/* Equal rows are named from this share of the rows on, and if they are so many times more than in a
+ * table of independent columns. */
+#define COPIES_SHARE  0.01
+#define COPIES_CHANCE 5
 
 #define LEAVE_OUT "write a features file without the column"
 
@@ -118,8 +124,51 @@ static bool find_copy(relating *r, int field)
     return false;
 }
 
+static int by_hash(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Rows that are equal in the columns that a model reads and in the target. */
+static void find_copies(relating *r, const et_column_metadata *metadata)
+{
+    const int fields = r->table->head.fields;
+    const int64_t rows = rows_of(r, 0)->count;
+    uint64_t *hash = et_alloc_zero((size_t)rows + 1, sizeof *hash);
+    double chance = (double)rows;
+    int64_t copies = 0;
+    int whole = 0;
+    r->failed |= !hash;
+    for (int field = 0; field < fields && hash; field++) {
+        if (!is_read(r, field) && !(is_target(r, field) && is_whole(r, field)))
+            continue;
+        whole++;
+        chance *= et_column_agreement(&metadata[field]);
+        for (int64_t i = 0; i < rows; i++) {
+            const uint64_t both[] = { hash[i], rows_of(r, field)->value[i] };
+            hash[i] = et_checksum(both, sizeof both);
+        }
+    }
+    if (hash)
+        qsort(hash, (size_t)rows, sizeof *hash, by_hash);
+    for (int64_t i = 1; i < rows && hash; i++)
+        copies += hash[i] == hash[i - 1];
+    et_free(hash);
+    const double share = rows ? (double)copies / (double)rows : 0;
+    if (!whole || share < COPIES_SHARE || share < COPIES_CHANCE * (chance < 1 ? chance : 1))
+        return;
+    char text[300];
+    snprintf(text, sizeof text,
+             "%s of %s are copies of another row, but for ignored columns: if a copy is held out, "
+             "scores are too good; remove the copies, or keep them together with --group COLUMN",
+             et_format_count(copies).text, r->rows);
+    et_table_suspect(r->list, "(rows)", "copies", text);
+}
+
 int et_table_relations_suspect(et_value *list, const et_table_stats *table,
-                               const et_column_use *uses, et_error *error)
+                               const et_column_use *uses, const et_column_metadata *metadata,
+                               et_error *error)
 {
     const int fields = table->head.fields;
     const int64_t most = fields ? table->field[0].first_rows.most : 0;
@@ -135,5 +184,7 @@ int et_table_relations_suspect(et_value *list, const et_table_stats *table,
         if (!found)
             find_copy(&r, field);
     }
+    if (fields && !r.failed)
+        find_copies(&r, metadata);
     return r.failed ? et_alloc_failed(error, (size_t)most * 24, "the rows of two columns") : ET_OK;
 }

@@ -366,7 +366,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
     }
     if (!status)
         et_table_groups_suspect(suspicious, table, uses);
-    return status ? status : et_table_relations_suspect(suspicious, table, uses, error);
+    return status ? status : et_table_relations_suspect(suspicious, table, uses, metadata, error);
 }
 
 /* A given schema is not changed. */

@@ -79,6 +79,36 @@ int64_t et_column_distinct(const et_column_metadata *m)
     return m->distinct ? m->distinct : m->cut ? (int64_t)m->entry_count + 1 : m->entry_count;
 }
 
+/* Of numbers, values that fill several quantiles are frequent. */
+static double agreement_of_quantiles(const et_column_metadata *m)
+{
+    double sum = 0;
+    for (int i = 1, begin = 0; i <= m->quantile_count; i++) {
+        if (i < m->quantile_count && m->quantiles[i] <= m->quantiles[begin])
+            continue;
+        const double share = (double)(i - 1 - begin) / (m->quantile_count - 1);
+        sum += share * share;
+        begin = i;
+    }
+    return sum;
+}
+
+double et_column_agreement(const et_column_metadata *m)
+{
+    const double values = (double)m->count, rows = values + (double)m->missing;
+    const double present = rows > 0 ? values / rows : 1, missing = 1 - present;
+    const int64_t distinct = et_column_distinct(m);
+    double sum = distinct ? 1 / (double)distinct : m->quantile_count > 1 ? 0 : 1;
+    if (m->counts && m->entry_count && values > 0) {
+        double frequent = 0;
+        for (int i = 0; i < m->entry_count; i++)
+            frequent += (double)m->counts[i] / values * ((double)m->counts[i] / values);
+        sum = frequent > sum ? frequent : sum;
+    } else if (m->quantile_count > 1)
+        sum = fmax(sum, agreement_of_quantiles(m));
+    return fmin(sum * present * present + missing * missing, 1);
+}
+
 static bool is_constant(const et_schema_field *field, const et_column_metadata *m)
 {
     if (et_schema_numeric(field))

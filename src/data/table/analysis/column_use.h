@@ -39,6 +39,9 @@ typedef struct et_column_use {
 
 /* Number of distinct values, if the metadata has it. */
 int64_t et_column_distinct(const et_column_metadata *metadata);
+/* Estimated probability that two rows have the same value, by counts, quantiles or the number of
+ * distinct values. 1: the metadata have none of these. */
+double et_column_agreement(const et_column_metadata *metadata);
 /* Whether nearly every value of a column of texts is another: at least 9 of 10, or all of fewer
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);

@@ -11,26 +11,26 @@
 
 /* ---- by number ---- */
 
-static int split_plain(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+static int split_plain(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     int64_t *order = et_alloc((size_t)how->rows, sizeof *order);
     if (!order)
         return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
     int status = et_tabular_draw(order, how->class, how->rows, how->seed, error);
     for (int64_t i = 0; !status && i < how->rows; i++)
-        side[order[i]] = i % how->folds == how->fold ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED;
+        part[order[i]] = (unsigned char)(1 + i % how->folds);
     et_free(order);
     return status;
 }
 
-static int hold_out_plain(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+static int hold_out_plain(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     bool *held = et_alloc((size_t)how->rows, sizeof *held);
     if (!held)
         return et_alloc_failed(error, (size_t)how->rows * sizeof *held, "rows that are held out");
     int status = et_tabular_hold_out(held, how->class, how->rows, how->share, how->seed, error);
     for (int64_t i = 0; !status && i < how->rows; i++)
-        side[i] = held[i] ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED;
+        part[i] = held[i];
     et_free(held);
     return status;
 }
@@ -70,41 +70,39 @@ static bool find_blocks(int64_t *begin, const int64_t *target, int64_t blocks, c
 }
 
 /* Blocks of folds begin at multiples of rows / (folds + 1). */
-static int find_block(int64_t *begin, int64_t *end, const timed *order,
-                      const et_tabular_splitting *how, et_error *error)
+static int find_begins(int64_t *begin, const timed *order, const et_tabular_splitting *how,
+                       et_error *error)
 {
     const int64_t rows = how->rows, blocks = how->folds ? how->folds : 1;
-    int64_t target[ET_TABULAR_FOLDS_MAX], first[ET_TABULAR_FOLDS_MAX + 1];
+    int64_t target[ET_TABULAR_FOLDS_MAX];
     for (int64_t i = 0; i < blocks; i++)
         target[i] =
             how->folds ? (i + 1) * rows / (blocks + 1) : rows - llround((double)rows * how->share);
-    if (!find_blocks(first, target, blocks, order, rows))
-        return how->folds ? et_fail(error, ET_EDATA,
-                                    "task.time: the rows have too few different times for %lld "
-                                    "folds in order of time; ask for fewer folds",
-                                    (long long)blocks)
-                          : et_fail(error, ET_EDATA,
-                                    "task.time: all rows have the same time; name another column");
-    first[blocks] = rows;
-    *begin = first[how->fold];
-    *end = first[how->fold + 1];
-    return ET_OK;
+    if (find_blocks(begin, target, blocks, order, rows))
+        return ET_OK;
+    if (how->folds)
+        return et_fail(error, ET_EDATA,
+                       "task.time: the rows have too few different times for %lld folds in order "
+                       "of time; ask for fewer folds",
+                       (long long)blocks);
+    return et_fail(error, ET_EDATA, "task.time: all rows have the same time; name another column");
 }
 
-static int split_by_time(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+static int split_by_time(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
+    const int64_t blocks = how->folds ? how->folds : 1;
+    int64_t begin[ET_TABULAR_FOLDS_MAX];
     timed *order = et_alloc((size_t)how->rows, sizeof *order);
-    int64_t begin = 0, end = 0;
     if (!order)
         return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
     for (int64_t i = 0; i < how->rows; i++)
         order[i] = (timed){ how->time[i], i };
     qsort(order, (size_t)how->rows, sizeof *order, by_time);
-    int status = find_block(&begin, &end, order, how, error);
-    for (int64_t i = 0; !status && i < how->rows; i++)
-        side[order[i].row] = i < begin ? ET_TABULAR_LEARNED
-                             : i < end ? ET_TABULAR_VALIDATED
-                                       : ET_TABULAR_UNUSED;
+    int status = find_begins(begin, order, how, error);
+    for (int64_t i = 0, block = 0; !status && i < how->rows; i++) {
+        block += block < blocks && i == begin[block];
+        part[order[i].row] = (unsigned char)block;
+    }
     et_free(order);
     return status;
 }
@@ -196,10 +194,10 @@ static void list_groups(groups *g)
     qsort(g->group, (size_t)g->count, sizeof *g->group, how->folds ? by_size : by_number);
 }
 
-static void put(unsigned char *side, const groups *g, const group *one, et_tabular_side where)
+static void put(unsigned char *part, const groups *g, const group *one, int64_t which)
 {
     for (int64_t i = one->begin; i < one->begin + one->size; i++)
-        side[g->row[i].row] = (unsigned char)where;
+        part[g->row[i].row] = (unsigned char)which;
 }
 
 /* Costs that differ by less are equal: sums of the same fractions in another order. */
@@ -235,7 +233,7 @@ static int64_t choose_fold(groups *g, const group *one)
     return best;
 }
 
-static int deal_groups(unsigned char *side, groups *g, et_error *error)
+static int deal_groups(unsigned char *part, groups *g, et_error *error)
 {
     const et_tabular_splitting *how = g->how;
     const int64_t least = how->folds ? how->folds : 2;
@@ -249,21 +247,20 @@ static int deal_groups(unsigned char *side, groups *g, et_error *error)
     int64_t left = llround((double)how->rows * how->share);
     for (int64_t i = 0; i < g->count; i++) {
         const group *one = &g->group[i];
-        bool validated = how->folds ? choose_fold(g, one) == how->fold
-                                    : i == 0 || (left > 0 && i + 1 < g->count);
-        left -= validated ? one->size : 0;
-        put(side, g, one, validated ? ET_TABULAR_VALIDATED : ET_TABULAR_LEARNED);
+        const bool held = i == 0 || (left > 0 && i + 1 < g->count);
+        put(part, g, one, how->folds ? 1 + choose_fold(g, one) : held);
+        left -= held ? one->size : 0;
     }
     return ET_OK;
 }
 
-static int split_by_group(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+static int split_by_group(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     groups g = { .how = how };
     int status = open_groups(&g, error);
     if (!status) {
         list_groups(&g);
-        status = deal_groups(side, &g, error);
+        status = deal_groups(part, &g, error);
     }
     et_free(g.row);
     et_free(g.group);
@@ -273,18 +270,26 @@ static int split_by_group(unsigned char *side, const et_tabular_splitting *how, 
 
 /* ---- all ---- */
 
-int et_tabular_split(unsigned char *side, const et_tabular_splitting *how, et_error *error)
+int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     et_assert(how->rows > 0 && !(how->group && how->time));
-    et_assert(how->folds >= 0 && how->fold >= 0 && how->fold < (how->folds ? how->folds : 1));
+    et_assert(how->folds >= 0 && how->folds <= ET_TABULAR_FOLDS_MAX);
     const int64_t least = how->folds ? how->folds + (how->time != NULL) : 2;
     if (how->rows < least)
         return et_fail(error, ET_EDATA, "only %lld %s for %lld folds; ask for fewer folds",
                        (long long)how->rows, how->rows == 1 ? "row" : "rows",
                        (long long)how->folds);
     if (how->time)
-        return split_by_time(side, how, error);
+        return split_by_time(part, how, error);
     if (how->group)
-        return split_by_group(side, how, error);
-    return how->folds ? split_plain(side, how, error) : hold_out_plain(side, how, error);
+        return split_by_group(part, how, error);
+    return how->folds ? split_plain(part, how, error) : hold_out_plain(part, how, error);
+}
+
+et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold)
+{
+    et_assert(fold >= 0 && fold < (how->folds ? how->folds : 1));
+    return part == fold + 1               ? ET_TABULAR_VALIDATED
+           : how->time && part > fold + 1 ? ET_TABULAR_UNUSED
+                                          : ET_TABULAR_LEARNED;
 }

@@ -30,12 +30,14 @@ typedef struct et_tabular_splitting {
     const uint64_t *group; /* [rows], equal numbers are a group; NULL: none */
     const double *time;    /* [rows]; NULL: none. Not together with group */
     int64_t folds;         /* 0: a share is held out */
-    int64_t fold;          /* from 0: the one that is validated */
     double share;          /* without folds: of the rows */
     uint64_t seed;
 } et_tabular_splitting;
 
-/* side: [rows]. ET_EDATA: too few rows, groups or times for the folds. */
-int et_tabular_split(unsigned char *side, const et_tabular_splitting *how, et_error *error);
+/* part: [rows]. Part f + 1 has the rows that fold f validates; a held-out share is part 1. Part 0
+ * is never validated. ET_EDATA: too few rows, groups or times for the folds. */
+int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error);
+/* The side of the rows of a part when a fold (from 0) is validated. */
+et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold);
 
 #endif

@@ -1,0 +1,297 @@
+/* Finds rows that are validated and learned as well: their scores say how well the model remembers
+ * rows, not how well it predicts new ones. Rows are compared by 64-bit hashes of their encoded
+ * inputs, so a row with another ID is a copy, too.
+ *
+ * In a table of few columns with few values, rows agree by chance. The metadata tell how often: two
+ * rows agree with the product of et_column_agreement over the columns, if these are independent.
+ * Copies are named if they are five times as many. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <etude/comm.h>
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "base/text/format.h"
+#include "data/table/analysis/column_use.h"
+#include "data/text/paths.h"
+#include "tasks/tabular/samples.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+/* Rows that are compared; of more, those of some hashes. */
+#define ROWS_MOST 4000000
+/* Of the validated rows, copies that are named; times the copies by chance. */
+#define SHARE_LEAST 0.01
+#define CHANCE      5
+/* Bytes of training files that an evaluation of other rows reads. */
+#define FILES_MOST (256 << 20)
+
+/* Equal part numbers have the same role: 0 is learned and never validated. */
+typedef struct keyed {
+    uint64_t inputs;
+    uint32_t target;
+    int32_t part;
+} keyed;
+
+typedef struct keys {
+    const et_encoder *encoder;
+    const unsigned char *parts; /* of the rows that are read now; NULL: all are of `part` */
+    int part;
+    keyed *row; /* [count], by inputs, target and part */
+    int64_t count, room;
+    uint64_t every; /* rows whose hash is a multiple of this number */
+} keys;
+
+/* ---- keys ---- */
+
+/* Fields of the target last. */
+static uint64_t add_field(uint64_t hash, const et_batch *batch, const et_layout_field *field, int f,
+                          int64_t row)
+{
+    const size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+    const char *item = (const char *)batch->data[f] + (size_t)row * size;
+    const uint64_t both[] = { hash, et_checksum(item, size) };
+    return et_checksum(both, sizeof both);
+}
+
+static void add_rows(void *payload, const et_batch *batch, int64_t first)
+{
+    keys *k = payload;
+    const et_layout *layout = et_encoder_layout(k->encoder);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        uint64_t hash[2] = { 0, 0 }; /* of inputs, of the target */
+        for (int f = 0; f < et_encoder_fields(k->encoder); f++) {
+            const et_encoded_kind kind = et_encoder_field(k->encoder, f)->kind;
+            const bool target = et_encoded_is_target(kind);
+            if (target || kind <= ET_ENCODED_WORDS)
+                hash[target] = add_field(hash[target], batch, &layout->field[f], f, i);
+        }
+        if (hash[0] % k->every == 0 && k->count < k->room)
+            k->row[k->count++] =
+                (keyed){ hash[0], (uint32_t)hash[1], k->parts ? k->parts[first + i] : k->part };
+    }
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const keyed *a = left, *b = right;
+    if (a->inputs != b->inputs)
+        return a->inputs < b->inputs ? -1 : 1;
+    if (a->target != b->target)
+        return a->target < b->target ? -1 : 1;
+    return (a->part > b->part) - (a->part < b->part);
+}
+
+/* ---- copies ---- */
+
+/* Of the rows that are validated, or of those of one part. */
+typedef struct copies {
+    int64_t rows, inputs, both; /* all; with the inputs of a learned row; with its target as well */
+} copies;
+
+/* How the parts of validated rows relate to those that are learned with them. */
+typedef enum learned {
+    LEARNED_FIRST,   /* part 0 */
+    LEARNED_EARLIER, /* folds by time: all parts before it */
+    LEARNED_OTHERS,  /* folds: all other parts */
+} learned;
+
+/* Whether rows of parts from least to most have one that is learned when `part` is validated. */
+static bool has_learned(learned how, int part, int least, int most)
+{
+    return how == LEARNED_FIRST     ? least == 0
+           : how == LEARNED_EARLIER ? least < part
+                                    : least < part || most > part;
+}
+
+/* The rows from `begin` on with equal inputs, and if asked for equal targets; their parts. */
+static int64_t find_run(const keys *k, int64_t begin, bool target, int *least, int *most)
+{
+    const keyed *first = &k->row[begin];
+    int64_t end = begin;
+    *least = *most = first->part;
+    for (; end < k->count && k->row[end].inputs == first->inputs &&
+           (!target || k->row[end].target == first->target);
+         end++) {
+        *least = k->row[end].part < *least ? k->row[end].part : *least;
+        *most = k->row[end].part > *most ? k->row[end].part : *most;
+    }
+    return end;
+}
+
+/* counted: the part whose rows are counted; 0: all but part 0. */
+static copies count(const keys *k, learned how, int counted)
+{
+    copies c = { 0, 0, 0 };
+    int least[2] = { 0, 0 }, most[2] = { 0, 0 };
+    int64_t end[2] = { 0, 0 };
+    for (int64_t i = 0; i < k->count; i++) {
+        for (int target = 0; target < 2; target++)
+            if (i == end[target])
+                end[target] = find_run(k, i, target, &least[target], &most[target]);
+        const int part = k->row[i].part;
+        if (!part || (counted && part != counted))
+            continue;
+        c.rows++;
+        c.inputs += has_learned(how, part, least[0], most[0]);
+        c.both += has_learned(how, part, least[1], most[1]);
+    }
+    return (copies){ c.rows * (int64_t)k->every, c.inputs * (int64_t)k->every,
+                     c.both * (int64_t)k->every };
+}
+
+/* Copies of a row that are expected by chance among so many rows. */
+static double by_chance(const et_tabular_task *task, int64_t rows)
+{
+    const et_schema *schema = et_encoder_schema(task->encoder);
+    double expected = (double)rows;
+    for (int i = 0; i < et_schema_count(schema); i++)
+        if (et_encoder_reads(task->encoder, i, false))
+            expected *= et_column_agreement(
+                et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
+    return expected;
+}
+
+/* rows: how the sentence calls the validated ones. */
+static void tell(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
+                 const char *rows, const char *cure)
+{
+    const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
+    const double chance = by_chance(task, learned_rows);
+    char some[64] = "";
+    if (!c->inputs || share < SHARE_LEAST || share < CHANCE * (chance < 1 ? chance : 1))
+        return;
+    if (c->both < c->inputs)
+        snprintf(some, sizeof some, " (%s of them with another target)",
+                 et_format_count(c->inputs - c->both).text);
+    et_log(ET_LOG_WARNING,
+           "%s%s of the %s %s are also training rows%s, so their scores are better than those of "
+           "new rows; %s",
+           k->every > 1 ? "about " : "", et_format_count(c->inputs).text,
+           et_format_count(c->rows).text, rows, some, cure);
+}
+
+/* ---- reading ---- */
+
+static int open_keys(keys *k, const et_tabular_task *task, int64_t rows, et_error *error)
+{
+    *k = (keys){ .encoder = task->encoder, .every = 1 + (uint64_t)rows / ROWS_MOST };
+    k->room = rows;
+    k->row = et_alloc((size_t)rows + 1, sizeof *k->row);
+    return k->row ? ET_OK : et_alloc_failed(error, (size_t)rows * sizeof *k->row, "keys of rows");
+}
+
+static int read_keys(keys *k, et_samples *rows, int part, et_error *error)
+{
+    k->part = part;
+    return et_tabular_read(rows, rows->count, add_rows, k, error);
+}
+
+/* Folds. */
+static int tell_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
+{
+    const bool time = et_tabular_is_named(task->options.time);
+    keys k;
+    int status = open_keys(&k, task, task->table->count, error);
+    k.parts = part;
+    if (!status)
+        status = read_keys(&k, task->table, 0, error);
+    if (!status) {
+        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
+        tell(task, &k, &c, task->table->count, "rows that folds hold out",
+             time || et_tabular_is_named(task->options.groups)
+                 ? "remove the copies"
+                 : "remove the copies, or keep them together with --group COLUMN");
+    }
+    et_free(k.row);
+    return status;
+}
+
+static void tell_sets(const et_tabular_task *task, et_samples *training, const keys *k)
+{
+    const et_tabular_options *o = &task->options;
+    const et_tabular_set *sets = o->validation_data.sets.items;
+    const bool evaluates = task->context.evaluates;
+    for (int i = 0; i < task->validations; i++) {
+        const copies c = count(k, LEARNED_FIRST, i + 1);
+        char rows[200] = "held-out rows";
+        if (task->other[0])
+            snprintf(rows, sizeof rows, "rows of %.180s",
+                     sets ? sets[i].name : task->other_paths[0].items[0]);
+        if (task->other[i] && task->other[i]->fingerprint == training->fingerprint)
+            et_log(ET_LOG_WARNING,
+                   "the %s are the training data: scores of learned rows are better than those of "
+                   "new rows; %s",
+                   rows,
+                   evaluates ? "name a file of other rows"
+                             : "name other rows, or leave --valid out: then Etude holds out rows");
+        else
+            tell(task, k, &c, training->count, rows,
+                 evaluates        ? "name rows that were not learned"
+                 : task->other[0] ? "remove them from one of both"
+                 : et_tabular_is_named(o->time) || et_tabular_is_named(o->groups)
+                     ? "remove the copies"
+                     : "remove the copies, or keep them together with --group COLUMN");
+    }
+}
+
+static int tell_parts(const et_tabular_task *task, et_samples *training, et_error *error)
+{
+    int64_t rows = training->count;
+    keys k;
+    for (int i = 0; i < task->validations; i++)
+        rows += task->validation[i]->count;
+    int status = open_keys(&k, task, rows, error);
+    if (!status)
+        status = read_keys(&k, training, 0, error);
+    for (int i = 0; i < task->validations && !status; i++)
+        status = read_keys(&k, task->validation[i], i + 1, error);
+    if (!status) {
+        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        tell_sets(task, training, &k);
+    }
+    et_free(k.row);
+    return status;
+}
+
+/* An evaluation does not need the training files: they may be gone, or too large to read again. */
+static int tell_evaluated(const et_tabular_task *task, et_table_samples_options options,
+                          et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    et_arena arena = ET_ARENA_INIT;
+    et_samples *training = NULL;
+    et_error unread = ET_ERROR_INIT;
+    int64_t bytes = 0;
+    int status = et_paths_match(&options.paths, &o->train_data.input_path, NULL, &arena, &unread);
+    for (size_t i = 0; !status && i < options.paths.count; i++) {
+        struct stat facts;
+        status = stat(options.paths.items[i], &facts);
+        bytes += status ? 0 : (int64_t)facts.st_size;
+    }
+    options.keep_unlabelled = true;
+    if (!status && options.paths.count && bytes <= FILES_MOST)
+        status = et_table_samples_open(&training, task->encoder, &options, &unread);
+    int compared = training ? tell_parts(task, training, error) : ET_OK;
+    et_samples_close(training);
+    et_arena_release(&arena);
+    return compared;
+}
+
+int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
+                           const et_table_samples_options *options, et_error *error)
+{
+    const bool mix = task->options.train_data.mix.count > 0;
+    if (et_comm_rank(task->context.comm) || mix ||
+        (task->context.reader && !task->context.evaluates))
+        return ET_OK;
+    if (task->context.evaluates)
+        return task->other[0] ? tell_evaluated(task, *options, error) : ET_OK;
+    if (part)
+        return tell_folds(task, part, error);
+    return task->training && task->validations ? tell_parts(task, task->training, error) : ET_OK;
+}

@@ -1,0 +1,25 @@
+/* Warnings about texts that make a model or its scores worthless: sides that are equal, tested
+ * pairs that are training pairs as well, and a tested text whose languages are swapped. For
+ * training and its validation text, and for an evaluation of other files. Reads the lines of the
+ * files, so it holds for any vocabulary. */
+#ifndef ETUDE_TASKS_TRANSLATION_OVERLAP_H
+#define ETUDE_TASKS_TRANSLATION_OVERLAP_H
+
+#include <signal.h>
+
+#include "tasks/translation/input.h"
+
+typedef struct et_overlap_texts {
+    const et_translation_data *train_data;
+    const et_translation_input
+        *training;                     /* NULL: a model is evaluated. Then the files of train_data
+                                          are read if they exist and have at most 256 MiB */
+    const et_translation_text *tested; /* [tested_count] */
+    int tested_count;
+    const volatile sig_atomic_t *stop; /* not 0: ends; may be NULL */
+} et_overlap_texts;
+
+/* Prints warnings (et_log). Files that cannot be read give none. ET_ENOMEM. */
+int et_translation_tell_overlap(const et_overlap_texts *texts, et_error *error);
+
+#endif
