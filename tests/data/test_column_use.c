@@ -307,12 +307,39 @@ static void test_column_use__features(void **state)
     et_strbuf_release(&text);
 }
 
+/* The probability that two rows agree: by counts, by the share of quantiles that one value fills,
+ * by the number of distinct values; and that both have no value. */
+static void test_column_use__agreement(void **state)
+{
+    (void)state;
+    static const int64_t halves[] = { 50, 30, 20 };
+    static const double flat[] = { 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6 };
+    const et_column_metadata text = { .name = "c",
+                                      .count = 100,
+                                      .distinct = 3,
+                                      .entry_count = 3,
+                                      .entries = entries,
+                                      .counts = halves };
+    et_column_metadata number = { .name = "n", .count = 100, .distinct = 50 };
+    assert_true(fabs(et_column_agreement(&text) - 0.38) < 1e-12);
+    assert_true(fabs(et_column_agreement(&number) - 0.02) < 1e-12);
+    number.missing = 100;
+    assert_true(fabs(et_column_agreement(&number) - (0.02 / 4 + 0.25)) < 1e-12);
+    number.missing = 0;
+    number.quantiles = flat;
+    number.quantile_count = COUNT(flat);
+    assert_true(fabs(et_column_agreement(&number) - 0.16) < 1e-12);
+    const et_column_metadata unknown = { .name = "u" };
+    assert_true(et_column_agreement(&unknown) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_column_use__infer),
         cmocka_unit_test(test_column_use__long_tails),
         cmocka_unit_test(test_column_use__features),
+        cmocka_unit_test(test_column_use__agreement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,7 +214,9 @@ static int read_cell(const fuzz_target *self, const char *bytes, size_t length, 
             assert_true(isfinite(number));
     for (int order = ET_DATE_ANY; order <= ET_DATE_TIME; order++)
         if (et_date_read(&date, bytes, length, (et_date_order)order))
-            assert_true(date.month >= 0 && date.month < 12 && date.day >= 0 && date.day < 31);
+            assert_true(date.month >= 0 && date.month < 12 && date.day >= 0 && date.day < 31 &&
+                        date.second >= 0 && date.second < 61 &&
+                        fabs(et_date_seconds(&date)) < 2 * ET_DATE_SECONDS_END);
     (void)et_date_orders(bytes, length);
     return ET_OK;
 }
@@ -317,8 +319,9 @@ const fuzz_target fuzz_texts[] = {
       .samples = { "(1,234.50 kg)",
                    "\xe2\x88\x92"
                    "1.234,5\xc2\xa0\xe2\x82\xac",
-                   "Fri, 31 May 2024 14:30:00 GMT", "2024-05-31T14:30:00.5+02:00" },
-      .words = ", . ' _ ( ) - + e 1e400 % $ EUR kg \xc2\xa0 \xe2\x82\xac : / May T Z 2024 31 PM" },
+                   "Fri, 31 May 2024 14:30:00 GMT", "2024-W22-5T14:30:00.5+02:00" },
+      .words = ", . ' _ ( ) - + e 1e400 % $ EUR kg \xc2\xa0 \xe2\x82\xac : / May T Z W Q 2024 31 "
+               "PM [Europe/Berlin]" },
     { .name = "options",
       .read = read_options,
       .samples = { "a:b:c=5", "\"no, yes:a=1\",a:\"no, yes\"=2", "2-01:30:00", "4.5GiB" },

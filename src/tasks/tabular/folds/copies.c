@@ -24,8 +24,9 @@
 /* Rows that are compared; of more, those of some hashes. */
 #define ROWS_MOST 4000000
 /* Of the validated rows, copies that are named; times the copies by chance. */
-#define SHARE_LEAST 0.01
-#define CHANCE      5
+#define COPIES_LEAST 2
+#define SHARE_LEAST  0.01
+#define CHANCE       5
 /* Bytes of training files that an evaluation of other rows reads. */
 #define FILES_MOST (256 << 20)
 
@@ -162,7 +163,8 @@ static void tell(const et_tabular_task *task, const keys *k, const copies *c, in
     const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
     const double chance = by_chance(task, learned_rows);
     char some[64] = "";
-    if (!c->inputs || share < SHARE_LEAST || share < CHANCE * (chance < 1 ? chance : 1))
+    if (c->inputs < COPIES_LEAST || share < SHARE_LEAST ||
+        share < CHANCE * (chance < 1 ? chance : 1))
         return;
     if (c->both < c->inputs)
         snprintf(some, sizeof some, " (%s of them with another target)",
@@ -285,13 +287,15 @@ static int tell_evaluated(const et_tabular_task *task, et_table_samples_options 
 int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
                            const et_table_samples_options *options, et_error *error)
 {
-    const bool mix = task->options.train_data.mix.count > 0;
-    if (et_comm_rank(task->context.comm) || mix ||
-        (task->context.reader && !task->context.evaluates))
+    /* A mix draws rows of its tables; other files are compared with all of them. */
+    et_samples *training = task->options.train_data.mix.count ? task->table : task->training;
+    if (et_comm_rank(task->context.comm))
         return ET_OK;
     if (task->context.evaluates)
         return task->other[0] ? tell_evaluated(task, *options, error) : ET_OK;
+    if (task->context.reader || (training != task->training && !task->other[0]))
+        return ET_OK;
     if (part)
         return tell_folds(task, part, error);
-    return task->training && task->validations ? tell_parts(task, task->training, error) : ET_OK;
+    return training && task->validations ? tell_parts(task, training, error) : ET_OK;
 }
