@@ -186,6 +186,8 @@ awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) {
             n % 2 ? "+09:00" : "Z", i % 7, i % 3 ? "a" : "b", n } }' >zones.csv
 dated zones.csv
 ordered zones.csv
+awk -F, 'NR > 1 { printf "{\"day\":\"%s\",\"size\":%d,\"kind\":\"%s\"}\n", $1, $2, $3 }' zones.csv >zones.jsonl
+dated zones.jsonl
 # Seconds; 12-hour clocks; quarters; months before 1970 and after 2038.
 awk 'BEGIN { print "day,size,kind,instant"; for (i = 0; i < 240; i++) {
         n = int(i * 77 % 240 / 5); printf "2024-05-31 10:30:%02d.5,%d,%s,%d\n", n, i % 7, i % 3 ? "a" : "b", n } }' >seconds.csv

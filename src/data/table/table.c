@@ -435,16 +435,11 @@ static int read_files(table *self, const et_encoder *encoder,
     const et_rows_options how = { .csv = options->csv,
                                   .header = options->header,
                                   .no_targets = options->keep_unlabelled };
-    const et_json_columns columns = { encoder, options->metadata, options->csv.missing };
     et_rows *rows = NULL;
-    bool jsonl;
-    int status = et_paths_jsonl(&jsonl, &options->paths, error);
-    if (!status && options->examples)
-        status = et_rows_open_examples(&rows, encoder, &options->paths, &how, error);
-    else if (!status && jsonl)
-        status = et_rows_open_objects(&rows, &options->paths, &columns, error);
-    else if (!status)
-        status = et_rows_open_csv(&rows, encoder, &options->paths, &how, error);
+    int status =
+        options->examples
+            ? et_rows_open_examples(&rows, encoder, &options->paths, &how, error)
+            : et_rows_open_files(&rows, encoder, &options->paths, &how, options->metadata, error);
     if (!status)
         status = read_all(self, rows, options, cache, error);
     et_rows_close(rows);

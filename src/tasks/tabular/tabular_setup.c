@@ -353,8 +353,8 @@ static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *e
                "column %s has times of day without a date: task.time orders rows of all days by "
                "their time of day",
                column);
-    int status =
-        et_row_keys_read(keys, column, times, order, task->encoder, &task->paths, &how, error);
+    int status = et_row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
+                                  &task->paths, &how, error);
     et_assert(status || keys->count >= task->table->count);
     return status;
 }

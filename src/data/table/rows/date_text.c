@@ -589,7 +589,7 @@ unsigned et_date_orders(const char *text, size_t length)
         return 0;
     bool a = et_date_read(&month_first, text, length, ET_DATE_MONTH_FIRST);
     bool b = et_date_read(&day_first, text, length, ET_DATE_DAY_FIRST);
-    bool same = a && b && !memcmp(&month_first, &day_first, sizeof month_first);
+    bool same = a && b && month_first.month == day_first.month && month_first.day == day_first.day;
     bool only = !a && !b && et_date_read(&time, text, length, ET_DATE_TIME);
     return (unsigned)a << ET_DATE_MONTH_FIRST | (unsigned)b << ET_DATE_DAY_FIRST |
            (unsigned)same << ET_DATE_ANY | (unsigned)only << ET_DATE_TIME;

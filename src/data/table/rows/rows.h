@@ -75,6 +75,10 @@ int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_c
 bool et_path_is_jsonl(const char *path);
 /* Whether all are. ET_EDATA: some are. */
 int et_paths_jsonl(bool *out, const et_strings *paths, et_error *error);
+/* CSV, or JSON lines by the files' names. metadata: as of et_json_columns. */
+int et_rows_open_files(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                       const et_rows_options *options, const et_metadata *metadata,
+                       et_error *error);
 /* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
  * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
  * text and a NaN are missing. */

@@ -110,3 +110,15 @@ int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_c
     *out = &self->rows;
     return ET_OK;
 }
+
+int et_rows_open_files(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+                       const et_rows_options *options, const et_metadata *metadata, et_error *error)
+{
+    const et_json_columns columns = { encoder, metadata, options->csv.missing };
+    bool jsonl;
+    int status = et_paths_jsonl(&jsonl, paths, error);
+    if (status)
+        return status;
+    return jsonl ? et_rows_open_objects(out, paths, &columns, error)
+                 : et_rows_open_csv(out, encoder, paths, options, error);
+}

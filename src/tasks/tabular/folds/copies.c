@@ -277,7 +277,7 @@ static int tell_evaluated(const et_tabular_task *task, et_table_samples_options 
     }
     options.keep_unlabelled = true;
     if (!status && options.paths.count && bytes <= FILES_MOST)
-        status = et_table_samples_open(&training, task->encoder, &options, &unread);
+        (void)et_table_samples_open(&training, task->encoder, &options, &unread);
     int compared = training ? tell_parts(task, training, error) : ET_OK;
     et_samples_close(training);
     et_arena_release(&arena);

@@ -184,8 +184,8 @@ static int open_items(reading *r, const et_encoder *encoder)
 }
 
 int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_order order,
-                     const et_encoder *encoder, const et_strings *paths,
-                     const et_rows_options *options, et_error *error)
+                     const et_encoder *encoder, const et_metadata *metadata,
+                     const et_strings *paths, const et_rows_options *options, et_error *error)
 {
     reading r = { .keys = keys, .column = column, .times = times, .order = order, .error = error };
     *keys = (et_row_keys){ 0 };
@@ -193,7 +193,7 @@ int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_
     if (!status)
         status = open_items(&r, encoder);
     if (!status)
-        status = et_rows_open_csv(&r.rows, encoder, paths, options, error);
+        status = et_rows_open_files(&r.rows, encoder, paths, options, metadata, error);
     if (!status)
         status = read_rows(&r);
     et_rows_close(r.rows);

@@ -17,8 +17,8 @@ typedef struct et_row_keys {
  * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
  * compared with that of earlier rows. */
 int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_order order,
-                     const et_encoder *encoder, const et_strings *paths,
-                     const et_rows_options *options, et_error *error);
+                     const et_encoder *encoder, const et_metadata *metadata,
+                     const et_strings *paths, const et_rows_options *options, et_error *error);
 void et_row_keys_release(et_row_keys *keys);
 
 #endif
