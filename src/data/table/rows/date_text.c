@@ -214,11 +214,14 @@ static bool take_zone_name(scan *s, et_date *out)
     return true;
 }
 
-/* " (Central European Summer Time)", "[Europe/Berlin]": a repetition of the offset in words. */
+/* " (Central European Summer Time)", "[Europe/Berlin]", " UTC": the offset again, in words. */
 static void skip_remark(scan *s)
 {
     const char *from = s->at;
     const bool blank = take(s, ' ');
+    et_date again;
+    if (blank && take_zone_name(s, &again))
+        return;
     const char end = take(s, '(') ? ')' : !blank && take(s, '[') ? ']' : 0;
     while (end && s->at < s->end && *s->at != end)
         s->at++;
@@ -349,7 +352,7 @@ static bool read_when(scan *s, et_date *out, bool colon)
         return true;
     if (colon && take(s, ':'))
         return read_time(s, out, false);
-    if (take(s, 'T'))
+    if (take(s, 'T') || take(s, 't'))
         return read_time(s, out, true);
     take(s, ',');
     return take(s, ' ') && (!take_word(s, "at") || take(s, ' ')) && read_time(s, out, false);
@@ -585,7 +588,7 @@ bool et_date_read(et_date *out, const char *text, size_t length, et_date_order o
 unsigned et_date_orders(const char *text, size_t length)
 {
     et_date month_first, day_first, time;
-    if (length < 4 || !(is_letter(*text) || (*text >= '0' && *text <= '9')))
+    if (length < 3 || !(is_letter(*text) || (*text >= '0' && *text <= '9')))
         return 0;
     bool a = et_date_read(&month_first, text, length, ET_DATE_MONTH_FIRST);
     bool b = et_date_read(&day_first, text, length, ET_DATE_DAY_FIRST);
