@@ -32,14 +32,14 @@ says 2 'predict: takes one file, but found part.csv and t.csv' predict m part.cs
 
 says 0 '' translate p a.en
 [ "$(wc -l <out)" = 60 ]
-says 0 '^chrF2' evaluate p a.en a.de -q
+tells 0 '^chrF2' evaluate p a.en a.de -q
 cp out by-word
 for form in '--source a.en --reference a.de' '--data a.en a.de' 'pairs.tsv' '--data pairs.tsv'; do
     # shellcheck disable=SC2086
-    says 0 '^chrF2' evaluate p $form -q
+    tells 0 '^chrF2' evaluate p $form -q
     cmp out by-word
 done
-says 0 '^chrF2' evaluate --data a.en a.de p -q
+tells 0 '^chrF2' evaluate --data a.en a.de p -q
 cmp out by-word
 says 2 'or both in one file of pairs' evaluate p a.en
 says 2 'name the files twice; use one of them' evaluate p a.en a.de --data pairs.tsv
