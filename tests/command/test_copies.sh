@@ -45,7 +45,7 @@ table '[0-9]* of the 300 rows that folds hold out are also training rows' --data
 table '[0-9]* of the 300 rows that folds hold out are also training rows' --data grouped.csv --folds 4 --group who
 table '50 of the 150 rows of mixed.csv are also training rows' --data distinct.csv --valid mixed.csv
 table '300 of the 300 rows of shuffled.csv are also training rows' --data distinct.csv --valid shuffled.csv
-table 'the rows of distinct.csv are the training data' --data distinct.csv --valid distinct.csv
+table 'the validation data (rows of distinct.csv) are the training data' --data distinct.csv --valid distinct.csv
 sed 's/yes$/no/' mixed.csv >other.csv
 table '50 of the 150 rows of other.csv are also training rows ([0-9]* of them with another target)' \
     --data distinct.csv --valid other.csv

@@ -226,9 +226,9 @@ static void tell_sets(const et_tabular_task *task, et_samples *training, const k
                      sets ? sets[i].name : task->other_paths[0].items[0]);
         if (task->other[i] && task->other[i]->fingerprint == training->fingerprint)
             et_log(ET_LOG_WARNING,
-                   "the %s are the training data: scores of learned rows are better than those of "
-                   "new rows; %s",
-                   rows,
+                   "the %s%s%s are the training data: scores of learned rows are better than those "
+                   "of new rows; %s",
+                   evaluates ? "" : "validation data (", rows, evaluates ? "" : ")",
                    evaluates ? "name a file of other rows"
                              : "name other rows, or leave --valid out: then Etude holds out rows");
         else
