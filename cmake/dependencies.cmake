@@ -113,6 +113,12 @@ etude_optional(ZIP zip zip.h libzip "PyTorch's archives" libzip-dev)
 # Without it paragraphs are not cut into sentences: `translate --split` says so.
 set(ETUDE_ICU AUTO CACHE STRING "Sentences by ICU: AUTO, ON or OFF")
 etude_optional(ICU icuuc unicode/ubrk.h ICU "sentence breaks" libicu-dev)
+# Without it `translate --format xml` says so.
+set(ETUDE_EXPAT AUTO CACHE STRING "XML documents by expat: AUTO, ON or OFF")
+etude_optional(EXPAT expat expat.h expat "XML documents" libexpat1-dev)
+# Without it `translate --format po` says so.
+set(ETUDE_GETTEXTPO AUTO CACHE STRING "Message catalogues by libgettextpo: AUTO, ON or OFF")
+etude_optional(GETTEXTPO gettextpo gettext-po.h libgettextpo "message catalogues" libgettextpo-dev)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})

@@ -42,12 +42,12 @@ typedef struct predict_options {
     bool quiet; /* no messages except warnings */
     et_predictor_options options;
     et_row_reader_options rows;
-    int csv;  /* form.csv as a choice */
-    int skip; /* bad rows: 1, else they end it */
+    int output_format; /* of output_formats */
+    int skip;          /* bad rows: 1, else they end it */
 } predict_options;
 
 static const char *const input_formats[] = { "auto", "csv", "tsv", "jsonl", NULL };
-static const char *const output_formats[] = { "jsonl", "csv", NULL };
+static const char *const output_formats[] = { "auto", "jsonl", "csv", NULL };
 static const char *const headers[] = { "auto", "yes", "no", "true", "false", NULL };
 static const char *const invalid[] = { "stop", "skip", NULL };
 
@@ -61,8 +61,8 @@ static const et_option options[] = {
                    "predictions (default: standard output)"),
     ET_OPTION_CHOICE(predict_options, rows.format, "input-format", "csv|tsv|jsonl", input_formats,
                      "format of the rows (default: by the file's name, or csv)"),
-    ET_OPTION_CHOICE(predict_options, csv, "output-format", NULL, output_formats,
-                     "format of the predictions (default: jsonl)"),
+    ET_OPTION_CHOICE(predict_options, output_format, "output-format", "jsonl|csv", output_formats,
+                     "format of the predictions (default: by the file's name, or jsonl)"),
     ET_OPTION_TEXT(predict_options, delimiter, "delimiter", "C",
                    "delimiter of values (default: detected in the first row)"),
     ET_OPTION_CHOICE(predict_options, rows.header, "header", "auto|yes|no", headers,
@@ -111,12 +111,20 @@ const et_usage et_usage_tfx_predict = { options_of_tfx, sizeof(predict_options),
 
 static int check(predict_options *args, et_error *error)
 {
+    static const char *const others[] = { ".tsv", ".xlsx", ".parquet", ".html" };
     if (!et_csv_character(&args->rows.delimiter, args->delimiter))
         return et_fail(error, ET_EUSAGE, "--delimiter %s: give one character, or tab",
                        args->delimiter);
     if (args->rows.header > ET_HEADER_ABSENT)
         args->rows.header -= ET_HEADER_ABSENT;
-    args->form.csv = args->csv;
+    for (size_t i = 0; i < sizeof others / sizeof *others && args->output; i++)
+        if (!args->output_format && et_path_ends(args->output, others[i]))
+            return et_fail(error, ET_EUSAGE,
+                           "--output %s: predictions are JSON lines or CSV; give a file .jsonl or "
+                           ".csv, or --output-format",
+                           args->output);
+    args->form.csv = args->output_format ? args->output_format == 2
+                                         : args->output && et_path_ends(args->output, ".csv");
     args->rows.lenient = args->skip;
     args->rows.rows = args->options.batch_size = args->batch_size;
     int status = et_name_list_read(&args->form.keep, "--keep", &args->keep, &args->arena, error);

@@ -42,6 +42,7 @@
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/documents/endings.h"
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048
@@ -58,12 +59,17 @@ typedef struct translate_options {
     const char *score_targets; /* a file of them, NULL: translate */
     et_lines targets;          /* targets to score, if the input has pairs */
     int format;                /* an et_document_format */
+    int chosen;                /* --format; 0: by the input's ending */
     bool split;                /* cut lines into sentences */
     const char *language;      /* of the sentences; NULL: all */
     et_texts *texts;           /* NULL: neither format nor split */
 } translate_options;
 
 static const char *const invalid[] = { "stop", "replace", NULL };
+
+/* After the first, in the order of et_document_format. */
+static const char *const formats[] = { "auto", "lines", "text", "html", "xml",
+                                       "po",   "srt",   "md",   NULL };
 
 /* Options that are not given have the run's values. */
 static const et_option options[] = {
@@ -75,9 +81,9 @@ static const et_option options[] = {
     ET_OPTION_TEXT(
         translate_options, work.output, "output", "FILE",
         "file for the translations, written when all are done (default: standard output)"),
-    ET_OPTION_CHOICE(translate_options, format, "format", NULL, et_document_formats,
-                     "format of the input; all but lines (the default) keep markup, "
-                     "placeholders, URLs and numbers"),
+    ET_OPTION_CHOICE(translate_options, chosen, "format", "lines|text|html|xml|po|srt|md", formats,
+                     "format of the input (default: by the file's name, or lines); all but lines "
+                     "keep markup, placeholders, URLs and numbers"),
     ET_OPTION_FLAG(translate_options, split, "split",
                    "cut lines into sentences, translate each, and join them again"),
     ET_OPTION_TEXT(translate_options, language, "language", "CODE",
@@ -131,6 +137,19 @@ static void take_options(translate_options *args)
         decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
 }
 
+/* The format that was given, or that the ending of the input's name says. */
+static int choose_format(translate_options *args, et_error *error)
+{
+    int status = ET_OK;
+    args->format = args->chosen ? args->chosen - 1 : ET_DOCUMENT_LINES;
+    if (!args->chosen && args->input)
+        status = et_document_format_of(args->input, &args->format, error);
+    if (!status && !args->chosen && args->format && !args->work.quiet && !args->work.helps)
+        fprintf(stderr, "format       %s, by the name of %s\n", formats[args->format + 1],
+                args->input);
+    return status;
+}
+
 /* Texts have one translation and nothing else. */
 static int check_texts(const translate_options *args, et_error *error)
 {
@@ -144,11 +163,13 @@ static int check_texts(const translate_options *args, et_error *error)
     if (args->language && !args->split)
         return et_fail(error, ET_EUSAGE, "--language: only with --split");
     if ((args->split || args->format) && other)
-        return et_fail(error, ET_EUSAGE, "%s is for single sentences; leave out %s", other,
-                       args->split ? "--split" : "--format");
+        return et_fail(error, ET_EUSAGE, "%s is for single sentences; %s", other,
+                       args->split    ? "leave out --split"
+                       : args->chosen ? "leave out --format"
+                                      : "with --format lines each line of the file is one");
     if (args->format && args->input && et_path_ends(args->input, ".gz"))
-        return et_fail(error, ET_EUSAGE, "--format: %s is compressed; unpack it first",
-                       args->input);
+        return et_fail(error, ET_EUSAGE, "--format %s: %s is compressed; unpack it first",
+                       formats[args->format + 1], args->input);
     return ET_OK;
 }
 
@@ -434,6 +455,8 @@ int et_cmd_translate(const et_call *call, et_error *error)
     const char **const files[] = { &args->input };
     int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, files, 1,
                                         args->work.options.checkpoint, args->work.task.name, error);
+    if (!status)
+        status = choose_format(args, error);
     if (!status)
         status = check(args, error);
     if (!status)

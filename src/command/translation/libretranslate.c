@@ -10,10 +10,10 @@
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
 
-/* A text of a request, and its printed translations, the best first. */
+/* A text of a request, and its printed alternatives to the document's translation. */
 typedef struct text {
     et_document *document;
-    et_strbuf *results; /* [1 + alternatives]; the last may be missing */
+    et_strbuf *results; /* [alternatives], owned; [count] are there */
     int count;
 } text;
 
@@ -142,8 +142,8 @@ static int read_format(et_libre *r, const et_value *body, int *format, et_error 
     int status = member(body, "format") ? read_text(body, "format", &given, error) : ET_OK;
     if (status)
         return status;
-    *format = !strcmp(given, "html") ? ET_DOCUMENT_HTML : ET_DOCUMENT_LINES;
-    if (*format == ET_DOCUMENT_LINES && strcmp(given, "text") != 0)
+    *format = !strcmp(given, "html") ? ET_DOCUMENT_HTML : ET_DOCUMENT_TEXT;
+    if (*format == ET_DOCUMENT_TEXT && strcmp(given, "text") != 0)
         return et_fail(error, ET_EDATA, "%s format is not supported", given);
     if (*format == ET_DOCUMENT_HTML)
         r->alternatives = 0; /* LibreTranslate's answer has none either */
@@ -161,7 +161,7 @@ static int open_text(et_libre *r, const et_value *value, int format, et_error *e
     if (value->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EDATA, "q: text %zu is %s; expected a text", r->count + 1,
                        et_json_kind_name(value->kind));
-    t->results = et_alloc_zero((size_t)r->alternatives + 1, sizeof *t->results);
+    t->results = et_alloc_zero((size_t)r->alternatives + 1, sizeof *t->results); /* not 0 */
     r->count++;
     if (!t->results)
         return et_alloc_failed(error, sizeof *t->results, "a text");
@@ -223,7 +223,7 @@ void et_libre_close(et_libre *r)
     if (!r)
         return;
     for (size_t i = 0; i < r->count; i++) {
-        for (int n = 0; r->texts[i].results && n <= r->alternatives; n++)
+        for (int n = 0; r->texts[i].results && n < r->alternatives; n++)
             et_strbuf_release(&r->texts[i].results[n]);
         et_free(r->texts[i].results);
         et_document_close(r->texts[i].document);
@@ -275,14 +275,13 @@ void et_libre_lines(et_libre *r, const char **out)
     }
 }
 
-/* The n-th translation of a text from the n-th hypothesis of each of its lines. false: a line has
- * fewer, or the text is the same as the best. */
+/* Gives the document the n-th hypothesis of each of its lines. false: a line has fewer, or *status
+ * is an error. */
 static bool take_hypotheses(text *t, const et_hypotheses *found, size_t first, int n,
                             char **results, int *status, et_error *error)
 {
     size_t count;
-    if (n)
-        et_document_restart(t->document);
+    et_document_restart(t->document);
     et_document_lines(t->document, &count);
     for (size_t i = 0; i < count; i++) {
         if (n >= et_hypotheses_count(found, first + i))
@@ -290,12 +289,11 @@ static bool take_hypotheses(text *t, const et_hypotheses *found, size_t first, i
         results[i] = (char *)et_hypotheses_at(found, first + i, n)->text;
     }
     *status = count ? et_document_take(t->document, results, error) : ET_OK;
-    if (*status)
-        return false;
-    et_document_print(t->document, &t->results[n]);
-    return !n || strcmp(et_strbuf_text(&t->results[n]), et_strbuf_text(&t->results[0])) != 0;
+    return !*status;
 }
 
+/* An alternative that has lost a placeholder is left out; the best one, which comes last, is then
+ * translated in parts. */
 static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t first, et_error *error)
 {
     const size_t total = et_libre_count(r);
@@ -303,10 +301,16 @@ static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t fir
     int status = results ? ET_OK : et_alloc_failed(error, total * sizeof *results, "texts");
     for (size_t i = 0, count; i < r->count && !status; i++, first += count) {
         text *t = &r->texts[i];
+        size_t left;
         et_document_lines(t->document, &count);
-        for (t->count = 0; t->count <= r->alternatives; t->count++)
-            if (!take_hypotheses(t, found, first, t->count, results, &status, error))
+        for (int n = 1; n <= r->alternatives; n++) {
+            if (!take_hypotheses(t, found, first, n, results, &status, error))
                 break;
+            if (!et_document_lines(t->document, &left))
+                et_document_print(t->document, &t->results[t->count++]);
+        }
+        if (!status)
+            (void)take_hypotheses(t, found, first, 0, results, &status, error);
     }
     et_free(results);
     return status;
@@ -332,26 +336,31 @@ static void print_best(const et_libre *r, const text *t, et_strbuf *out)
 {
     et_strbuf whole = ET_STRBUF_INIT;
     (void)r;
-    if (t->count) {
-        et_json_print_string(out, et_strbuf_text(&t->results[0]));
-        return;
-    }
     et_document_print(t->document, &whole);
     et_json_print_string(out, et_strbuf_text(&whole));
     out->failed |= whole.failed;
     et_strbuf_release(&whole);
 }
 
+/* Those that differ from the best. */
 static void print_others(const et_libre *r, const text *t, et_strbuf *out)
 {
+    et_strbuf best = ET_STRBUF_INIT;
+    const char *comma = "";
     (void)r;
+    et_document_print(t->document, &best);
     et_strbuf_append_char(out, '[');
-    for (int n = 1; n < t->count; n++) {
-        et_strbuf_append(out, n > 1 ? ", " : "");
-        et_json_print_string(out, et_strbuf_text(&t->results[n]));
+    for (int n = 0; n < t->count; n++) {
         out->failed |= t->results[n].failed;
+        if (!strcmp(et_strbuf_text(&t->results[n]), et_strbuf_text(&best)))
+            continue;
+        et_strbuf_append(out, comma);
+        et_json_print_string(out, et_strbuf_text(&t->results[n]));
+        comma = ", ";
     }
     et_strbuf_append_char(out, ']');
+    out->failed |= best.failed;
+    et_strbuf_release(&best);
 }
 
 static void print_language(const et_libre *r, const text *t, et_strbuf *out)

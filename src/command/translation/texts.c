@@ -27,6 +27,9 @@ static void count(et_document_counts *all, const et_document_counts *some)
     all->segments += some->segments;
     all->repaired += some->repaired;
     all->kept += some->kept;
+    if (!all->refused)
+        all->refused_line = some->refused_line;
+    all->refused += some->refused;
 }
 
 static int translate_round(et_texts *texts, et_translator *translator, et_document *document,
@@ -86,6 +89,10 @@ int et_texts_translate(et_texts *texts, et_translator *translator, const et_line
 void et_texts_tell(const et_texts *texts)
 {
     const et_document_counts *c = &texts->counts;
+    if (c->refused)
+        fprintf(stderr,
+                "left empty   %s: msgfmt -c would refuse the translations; the first is %s:%zu\n",
+                et_format_many((int64_t)c->refused, "message").text, texts->name, c->refused_line);
     if (!c->repaired)
         return;
     fprintf(stderr,

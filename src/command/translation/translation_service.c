@@ -442,7 +442,7 @@ static size_t take_texts(batch *b, const et_hypotheses *found)
             status = et_libre_take(libre, b->results + first, found, first, &error);
         if (status)
             fail_request(b->requests[i], status, &error);
-        else if (libre && !b->ended[i] && !found)
+        else if (libre && !b->ended[i])
             left += et_libre_count(libre);
         first += (size_t)b->requests[i]->items;
     }

@@ -118,6 +118,8 @@ void et_document_close(et_document *d)
     release_run(&d->run);
     release_run(&d->outer);
     et_strbuf_release(&d->kept);
+    et_strbuf_release(&d->checked);
+    et_free(d->filled);
     et_free(d->lines);
     et_free(d->segments);
     et_free(d->items.at);
@@ -221,10 +223,14 @@ int et_document_take(et_document *d, char *const *results, et_error *error)
         take_segments(d, results, &encoded);
     else
         take_parts(d, results);
-    if (!d->line_count && !d->failed)
+    const bool last = !d->line_count;
+    if (last && !d->failed)
         join_parts(d, &encoded);
     et_strbuf_release(&encoded);
-    return d->failed ? et_alloc_failed(error, d->length, d->name) : ET_OK;
+    int status = ET_OK;
+    if (last && !d->failed && d->format == ET_DOCUMENT_PO)
+        status = et_document_check_po(d, error);
+    return status || !d->failed ? status : et_alloc_failed(error, d->length, d->name);
 }
 
 void et_document_restart(et_document *d)
@@ -235,6 +241,7 @@ void et_document_restart(et_document *d)
     }
     d->counts = (et_document_counts){ .segments = d->count };
     d->round = 0;
+    et_strbuf_reset(&d->checked);
 }
 
 static void print_plain(const et_document *d, const et_item *item, et_strbuf *out)
@@ -275,6 +282,10 @@ static bool has_tag_text(const et_segment *s)
 
 void et_document_print(const et_document *d, et_strbuf *out)
 {
+    if (d->checked.length) {
+        et_strbuf_append_bytes(out, d->checked.data, d->checked.length);
+        return;
+    }
     for (size_t i = 0; i < d->items.count; i++) {
         const et_item *item = &d->items.at[i];
         if (item->segment != ET_NO_SEGMENT && has_tag_text(&d->segments[item->segment]))

@@ -57,10 +57,12 @@ typedef struct et_document_options {
 
 /* How much of a document needed more than one translation. */
 typedef struct et_document_counts {
-    size_t segments; /* to translate */
-    size_t repaired; /* translated between their spans */
-    size_t kept;     /* parts of those that stayed in the source's language */
-    size_t line;     /* of the text, from 1: where the first repaired segment begins */
+    size_t segments;     /* to translate */
+    size_t repaired;     /* translated between their spans */
+    size_t kept;         /* parts of those that stayed in the source's language */
+    size_t line;         /* of the text, from 1: where the first repaired segment begins */
+    size_t refused;      /* strings of PO whose translations gettext refuses: they stay empty */
+    size_t refused_line; /* of the first of these messages */
 } et_document_counts;
 
 typedef struct et_document et_document;

@@ -12,11 +12,13 @@
 /* How the text of a segment is written into its document. */
 typedef enum et_escape {
     ET_ESCAPE_NONE,
-    ET_ESCAPE_MARKUP, /* & < as entities */
-    ET_ESCAPE_SINGLE, /* the same and ', for a value in single quotes */
-    ET_ESCAPE_DOUBLE, /* the same and ", for a value in double quotes */
-    ET_ESCAPE_CDATA,  /* ]]> in two sections */
-    ET_ESCAPE_PO,     /* " \ and control characters with a backslash */
+    ET_ESCAPE_MARKUP,         /* & < as entities */
+    ET_ESCAPE_SINGLE,         /* the same and ', for a value in single quotes */
+    ET_ESCAPE_DOUBLE,         /* the same and ", for a value in double quotes */
+    ET_ESCAPE_CDATA,          /* ]]> in two sections */
+    ET_ESCAPE_PO,             /* " \ and control characters with a backslash */
+    ET_ESCAPE_RESOURCE,       /* Android's: as MARKUP, and ' " \ with a backslash */
+    ET_ESCAPE_RESOURCE_CDATA, /* as CDATA, and the same */
 } et_escape;
 
 /* The text between two spans of a segment, translated alone. */
@@ -97,6 +99,11 @@ struct et_document {
     et_document_counts counts;
     et_run run, outer; /* outer: around the tag that has text of its own */
     bool in_tag;       /* items are those of the tag */
+    int messages;      /* ICU messages around the run */
+    bool *filled;      /* PO: [filled_count], whether each msgstr was empty; owned */
+    size_t filled_count, filled_capacity;
+    et_strbuf
+        checked; /* PO: the document without translations that were refused; empty: all hold */
 };
 
 /* ---- segments.c, for formats ---- */
@@ -116,7 +123,12 @@ void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line);
 /* Whether the same of this text alone would be translated. Nothing is added. */
 bool et_document_has_words(et_document *d, const char *text, size_t length);
-/* Ends the segment. White space and markup at its ends stay. */
+/* Adds a character that the document writes as `written`, [length]. The translation writes it so,
+ * too. */
+void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
+                            size_t line);
+/* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages
+ * (messages.h) stays, and the texts of their branches are segments. */
 void et_document_end(et_document *d);
 
 /* ---- repair.c ---- */
@@ -143,6 +155,8 @@ int et_document_read_lines(et_document *d, et_error *error);
 int et_document_read_html(et_document *d, et_error *error);
 int et_document_read_xml(et_document *d, et_error *error);
 int et_document_read_po(et_document *d, et_error *error);
+/* Leaves out translations that gettext refuses. All segments have results. ET_ENOMEM. */
+int et_document_check_po(et_document *d, et_error *error);
 int et_document_read_srt(et_document *d, et_error *error);
 int et_document_read_md(et_document *d, et_error *error);
 

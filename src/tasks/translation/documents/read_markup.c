@@ -1,14 +1,10 @@
-/* HTML and XML. The text is cut at its tags, which stay byte by byte; nothing is rebuilt from a
+/* HTML. The text is cut at its tags, which stay byte by byte; nothing is rebuilt from a
  * parsed tree, because that would write the markup anew.
  *
  * HTML: elements such as b and a belong to the text around them, others end a segment. The contents
  * of script, pre, code and the like, and of translate="no", stay. Values of attributes that people
  * read, such as title, are segments of their own; all other attributes stay.
- *
- * XML: an element belongs to the text around it if its parent has text of its own (mixed content).
- * This is known only at the parent's end, so a first walk collects it. Attributes stay: a name does
- * not say whether people read the value. The text of a CDATA section is a segment of its own, in
- * which stays what would be markup in HTML, because many sections quote a page. */
+ */
 #include <string.h>
 #include <strings.h>
 
@@ -31,17 +27,9 @@ typedef struct token {
 
 typedef struct reader {
     et_document *d;
-    bool xml;
-    bool cdata;  /* within a section of XML */
     size_t at;   /* end of the last token */
     size_t line; /* of counted */
     size_t counted;
-    /* XML: by element, in order of their starts */
-    bool *mixed; /* [elements], owned */
-    size_t elements, mixed_capacity;
-    size_t *open;       /* [depth] numbers of the open elements, owned */
-    size_t *open_start; /* [depth] offsets of their tags, owned */
-    size_t depth, open_capacity, start_capacity;
 } reader;
 
 static size_t line_of(reader *r, size_t position)
@@ -115,16 +103,15 @@ static void read_name(const et_document *d, token *t, size_t at)
         t->name_length++;
 }
 
-static size_t end_of_markup(const et_document *d, bool xml, size_t at, bool *ends)
+static size_t end_of_markup(const et_document *d, size_t at, bool *ends)
 {
     if (begins(d, at, "<!--"))
         return end_after(d, at + 4, "-->", ends);
     if (begins(d, at, "<![CDATA["))
         return end_after(d, at, "]]>", ends);
     if (begins(d, at, "<?"))
-        return end_after(d, at, xml ? "?>" : ">", ends);
-    return xml || begins(d, at, "<!") ? end_of_tag(d, at + 1, ends)
-                                      : end_of_html_tag(d, at + 1, ends);
+        return end_after(d, at, ">", ends);
+    return begins(d, at, "<!") ? end_of_tag(d, at + 1, ends) : end_of_html_tag(d, at + 1, ends);
 }
 
 /* Whether < begins markup there; else it is text. */
@@ -145,7 +132,7 @@ static bool next_token(reader *r, token *t, bool *ends)
     if (is_markup(d, r->at)) {
         const bool close = d->text[r->at + 1] == '/';
         t->kind = strchr("!?", d->text[r->at + 1]) ? OTHER : close ? CLOSE : OPEN;
-        t->end = end_of_markup(d, r->xml, r->at, ends);
+        t->end = end_of_markup(d, r->at, ends);
         if (t->kind != OTHER)
             read_name(d, t, r->at + 1 + close);
         t->tag_end = t->kind == OPEN && *ends ? t->end : 0;
@@ -218,7 +205,7 @@ static bool has_values(const reader *r, const token *t, const et_attributes *all
 {
     const char *at, *end;
     et_attribute a;
-    if (r->xml || r->cdata || !t->tag_end || all->kept)
+    if (!t->tag_end || all->kept)
         return false;
     end = attributes_of(r->d, t, &at);
     return next_value(r->d, t, all, &at, end, &a);
@@ -296,7 +283,7 @@ static void take_element(reader *r, token *t)
 {
     bool ends;
     token next;
-    if (!r->xml && is_among(raw, t))
+    if (is_among(raw, t))
         skip_raw(r, t);
     for (size_t depth = 1; depth && next_token(r, &next, &ends);)
         if (next.name && is_same_name(&next, t))
@@ -320,23 +307,6 @@ static void take_html(reader *r, token *t)
     add_markup(r, t, inner);
 }
 
-/* Text of a section, in which an entity is markup. */
-static void add_cdata_text(reader *r, const token *t)
-{
-    const char *at = r->d->text + t->start, *const end = r->d->text + t->end;
-    const size_t line = line_of(r, t->start);
-    while (at < end) {
-        const char *mark = memchr(at, '&', (size_t)(end - at));
-        uint32_t code;
-        const size_t bytes = mark ? et_entity_read(mark, (size_t)(end - mark), &code) : 0;
-        const char *next = !mark ? end : bytes ? mark : mark + 1;
-        et_document_add(r->d, at, (size_t)(next - at), line);
-        if (bytes)
-            et_document_add_tag(r->d, mark, bytes, line);
-        at = next + bytes;
-    }
-}
-
 static void walk_html(reader *r)
 {
     et_document *d = r->d;
@@ -345,8 +315,6 @@ static void walk_html(reader *r)
     while (next_token(r, &t, &ends))
         if (t.kind != TEXT)
             take_html(r, &t);
-        else if (r->cdata)
-            add_cdata_text(r, &t);
         else
             et_document_add_decoded(d, d->text + t.start, t.end - t.start, line_of(r, t.start));
 }
@@ -357,137 +325,4 @@ int et_document_read_html(et_document *d, et_error *error)
     (void)error;
     walk_html(&r);
     return ET_OK;
-}
-
-/* ---- XML ---- */
-
-static bool push(reader *r, size_t start)
-{
-    bool *mixed = et_vector_grow(r->mixed, &r->mixed_capacity, r->elements + 1, sizeof *mixed, 64);
-    if (mixed)
-        r->mixed = mixed;
-    size_t *open = et_vector_grow(r->open, &r->open_capacity, r->depth + 1, sizeof *open, 64);
-    if (open)
-        r->open = open;
-    size_t *starts =
-        et_vector_grow(r->open_start, &r->start_capacity, r->depth + 1, sizeof *starts, 64);
-    if (starts)
-        r->open_start = starts;
-    if (!mixed || !open || !starts)
-        return false;
-    r->mixed[r->elements] = false;
-    r->open_start[r->depth] = start;
-    r->open[r->depth++] = r->elements++;
-    return true;
-}
-
-static bool is_blank(const et_document *d, const token *t)
-{
-    for (size_t i = t->start; i < t->end; i++)
-        if (!strchr(" \t\r\n", d->text[i]))
-            return false;
-    return true;
-}
-
-static int check_close(reader *r, const token *t, et_error *error)
-{
-    const char *text = r->d->text;
-    token open = { .start = r->depth ? r->open_start[r->depth - 1] : 0, .end = t->start };
-    if (r->depth)
-        read_name(r->d, &open, open.start + 1);
-    if (r->depth && open.name_length == t->name_length &&
-        !memcmp(open.name, t->name, t->name_length))
-        return ET_OK;
-    return et_fail(error, ET_EDATA, "%s:%zu: </%.*s> closes no open element%s%.*s%s", r->d->name,
-                   line_of(r, t->start), (int)(t->name_length < 60 ? t->name_length : 60), t->name,
-                   r->depth ? "; <" : "",
-                   r->depth ? (int)(open.name_length < 60 ? open.name_length : 60) : 0,
-                   r->depth ? open.name : text, r->depth ? "> is open" : "");
-}
-
-/* A section of XML: what is between its ends is read as a page. within: a sentence. */
-static void add_cdata(reader *r, const token *t, bool within)
-{
-    static const char begin[] = "<![CDATA[", end[] = "]]>";
-    et_document *d = r->d;
-    const size_t length = d->length, line = line_of(r, t->start);
-    const et_escape escape = d->escape;
-    reader page = { .d = d, .cdata = true, .line = r->line, .counted = r->counted };
-    if (within)
-        et_document_begin_tag(d);
-    et_document_keep(d, begin, strlen(begin));
-    d->length = t->end - strlen(end);
-    d->escape = ET_ESCAPE_CDATA;
-    page.at = t->start + strlen(begin);
-    walk_html(&page);
-    et_document_end(d);
-    d->length = length;
-    d->escape = escape;
-    et_document_keep(d, end, strlen(end));
-    if (within)
-        et_document_end_tag(d, d->text + t->start, t->end - t->start, line);
-}
-
-/* One token of either walk. emit: the second, which knows what is mixed. */
-static int take_xml(reader *r, token *t, bool emit, et_error *error)
-{
-    const bool inner = r->depth && r->mixed && r->mixed[r->open[r->depth - 1]];
-    int status = ET_OK;
-    if (t->kind == TEXT) {
-        if (!emit && r->depth && !is_blank(r->d, t))
-            r->mixed[r->open[r->depth - 1]] = true;
-        else if (emit)
-            et_document_add_decoded(r->d, r->d->text + t->start, t->end - t->start,
-                                    line_of(r, t->start));
-        return ET_OK;
-    }
-    if (t->kind == CLOSE) {
-        status = check_close(r, t, error);
-        if (status)
-            return status;
-        r->depth--;
-        if (emit)
-            add_markup(r, t, r->depth && r->mixed[r->open[r->depth - 1]]);
-        return ET_OK;
-    }
-    if (t->kind == OPEN && scan(r->d, t).kept)
-        take_element(r, t);
-    else if (t->kind == OPEN)
-        status = push(r, t->start) ? ET_OK : et_alloc_failed(error, r->depth, r->d->name);
-    if (!status && emit && begins(r->d, t->start, "<![CDATA["))
-        add_cdata(r, t, inner);
-    else if (!status && emit)
-        add_markup(r, t, inner);
-    return status;
-}
-
-static int walk_xml(reader *r, bool emit, et_error *error)
-{
-    token t;
-    bool ends;
-    int status = ET_OK;
-    r->at = r->counted = r->depth = r->elements = 0;
-    r->line = 1;
-    while (!status && next_token(r, &t, &ends)) {
-        if (!ends)
-            return et_fail(error, ET_EDATA, "%s:%zu: the markup that begins here has no end",
-                           r->d->name, line_of(r, t.start));
-        status = take_xml(r, &t, emit, error);
-    }
-    if (!status && r->depth)
-        status = et_fail(error, ET_EDATA, "%s: an element that begins at byte %zu has no end",
-                         r->d->name, r->open_start[r->depth - 1] + 1);
-    return status;
-}
-
-int et_document_read_xml(et_document *d, et_error *error)
-{
-    reader r = { .d = d, .xml = true };
-    int status = walk_xml(&r, false, error);
-    if (!status)
-        status = walk_xml(&r, true, error);
-    et_free(r.mixed);
-    et_free(r.open);
-    et_free(r.open_start);
-    return status;
 }

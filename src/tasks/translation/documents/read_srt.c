@@ -1,58 +1,127 @@
-/* Subtitles: SubRip and WebVTT. The lines after one with times, up to an empty line, are one
- * segment, whose translation gets as many lines. A line that begins with a dash begins a segment:
- * another person speaks. Everything else stays. */
+/* Subtitles: SubRip and WebVTT. The lines after one with times are one segment, whose translation
+ * gets as many lines. It ends before an empty line, before the times of the next subtitle, and
+ * before a number that is alone on the line before such times. A line that begins with a dash
+ * begins a segment: another person speaks. Everything else stays: tags, times, names, and the
+ * blocks NOTE, STYLE and REGION of WebVTT, whose texts also have references such as &amp;. */
 #include <string.h>
 
 #include "tasks/translation/documents/document_private.h"
 
-/* Adds a line of text with its tags, <i> and {\an8}. */
-static void add_line(et_document *d, const char *text, size_t length, size_t line)
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define DIGITS  "0123456789"
+
+typedef struct line {
+    const char *text;     /* [length], without its end */
+    size_t length, whole; /* whole: with its end */
+} line;
+
+/* The line at `at`; empty at the text's end. */
+static line line_at(const et_document *d, const char *at)
 {
-    const char *end = text + length;
+    const size_t left = (size_t)(d->text + d->length - at);
+    const char *stop = memchr(at, '\n', left);
+    line l = { at, 0, stop ? (size_t)(stop + 1 - at) : left };
+    l.length = l.whole - (stop != NULL);
+    l.length -= l.length && at[l.length - 1] == '\r';
+    return l;
+}
+
+static size_t skip(const line *l, size_t at, const char *among)
+{
+    while (at < l->length && l->text[at] && strchr(among, l->text[at]))
+        at++;
+    return at;
+}
+
+/* 00:00:01,000 --> 00:00:02,500 */
+static bool is_times(const line *l)
+{
+    const size_t from = skip(l, 0, " \t"), digits = skip(l, from, DIGITS ":.,");
+    const size_t arrow = skip(l, digits, " \t"), after = arrow + 3;
+    if (digits == from || after > l->length || memcmp(l->text + arrow, "-->", 3) != 0)
+        return false;
+    const size_t to = skip(l, after, " \t");
+    return skip(l, to, DIGITS) > to && memchr(l->text + from, ':', digits - from);
+}
+
+static bool is_blank(const line *l)
+{
+    return skip(l, 0, " \t") == l->length;
+}
+
+static bool is_number(const line *l)
+{
+    const size_t from = skip(l, 0, " \t"), to = skip(l, from, DIGITS);
+    return to > from && skip(l, to, " \t") == l->length;
+}
+
+/* The end of <i>, <v Bob>, <00:01.000> or {\an8} at `at`; NULL: it is text. */
+static const char *end_of_tag(const char *at, const char *end)
+{
+    const char next = at + 1 < end ? at[1] : 0;
+    if (!next || !strchr(*at == '<' ? LETTERS "/" DIGITS : "\\", next))
+        return NULL;
+    const char *stop = memchr(at, *at == '<' ? '>' : '}', (size_t)(end - at));
+    if (stop && strchr(DIGITS, next) && !memchr(at, ':', (size_t)(stop - at)))
+        return NULL;
+    return stop ? stop + 1 : NULL;
+}
+
+/* Adds a line of text with its tags. references: of WebVTT. */
+static void add_line(et_document *d, const line *l, size_t number, bool references)
+{
+    const char *text = l->text, *end = text + l->length;
     while (text < end) {
-        const char *next = text;
-        while (next < end && *next != '<' && !(*next == '{' && next + 1 < end && next[1] == '\\'))
+        const char *next = text, *after = NULL;
+        while (next < end && !(strchr("<{", *next) && (after = end_of_tag(next, end)) != NULL))
             next++;
-        et_document_add(d, text, (size_t)(next - text), line);
-        if (next == end)
-            break;
-        const char *stop = memchr(next, *next == '<' ? '>' : '}', (size_t)(end - next));
-        if (!stop)
-            stop = end - 1;
-        et_document_add_tag(d, next, (size_t)(stop + 1 - next), line);
-        text = stop + 1;
+        if (references)
+            et_document_add_decoded(d, text, (size_t)(next - text), number);
+        else
+            et_document_add(d, text, (size_t)(next - text), number);
+        if (after)
+            et_document_add_tag(d, next, (size_t)(after - next), number);
+        text = after ? after : next;
     }
 }
 
-static bool is_times(const char *text, size_t length)
+/* Whether another person begins to speak: a dash after tags. */
+static bool begins_speech(const line *l)
 {
-    return length && *text >= '0' && *text <= '9' && memmem(text, length, "-->", 3);
+    static const char *const dashes[] = { "-", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x90" };
+    const char *at = l->text, *end = at + l->length, *after;
+    while (at < end && strchr("<{ ", *at) && (after = *at == ' ' ? at + 1 : end_of_tag(at, end)))
+        at = after;
+    for (size_t i = 0; i < sizeof dashes / sizeof *dashes; i++)
+        if ((size_t)(end - at) > strlen(dashes[i]) && !memcmp(at, dashes[i], strlen(dashes[i])))
+            return true;
+    return false;
 }
 
 int et_document_read_srt(et_document *d, et_error *error)
 {
     const char *at = d->text, *end = d->text + d->length;
+    const bool vtt = d->length >= 6 && !memcmp(d->text, "WEBVTT", 6);
     bool inside = false, found = false;
-    for (size_t line = 1; at < end; line++) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
-        const size_t whole = (size_t)((stop ? stop + 1 : end) - at);
-        size_t length = whole - (stop != NULL);
-        length -= length && at[length - 1] == '\r';
-        const bool times = is_times(at, length);
-        inside = inside && length && !times;
+    if (vtt)
+        d->escape = ET_ESCAPE_MARKUP;
+    for (size_t number = 1; at < end; number++) {
+        const line l = line_at(d, at), next = line_at(d, at + l.whole);
+        const bool times = is_times(&l);
+        inside = inside && !is_blank(&l) && !times && !(is_number(&l) && is_times(&next));
         if (!inside) {
-            et_document_keep(d, at, whole);
+            et_document_keep(d, at, l.whole);
         } else {
-            if (*at == '-')
+            if (begins_speech(&l))
                 et_document_end(d);
-            add_line(d, at, length, line);
-            et_document_add(d, at + length, whole - length, line);
+            add_line(d, &l, number, vtt);
+            et_document_add(d, at + l.length, l.whole - l.length, number);
         }
         inside |= times;
         found |= times;
-        at += whole;
+        at += l.whole;
     }
-    if (!found && d->length)
+    if (!found && d->length && !vtt)
         return et_fail(error, ET_EDATA,
                        "%s: no subtitles; expected lines with times, such as 00:00:01,000 --> "
                        "00:00:02,500",

@@ -32,12 +32,17 @@ static const char *escape_of(et_escape escape, char c, bool after_brackets)
         return "&#39;";
     if (escape == ET_ESCAPE_DOUBLE && c == '"')
         return "&quot;";
+    if ((escape == ET_ESCAPE_RESOURCE || escape == ET_ESCAPE_RESOURCE_CDATA) &&
+        (c == '\'' || c == '"' || c == '\\'))
+        return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : "\\'";
     switch (escape) {
     case ET_ESCAPE_SINGLE:
     case ET_ESCAPE_DOUBLE:
     case ET_ESCAPE_MARKUP:
+    case ET_ESCAPE_RESOURCE:
         return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' && after_brackets ? "&gt;" : NULL;
     case ET_ESCAPE_CDATA:
+    case ET_ESCAPE_RESOURCE_CDATA:
         return c == '>' && after_brackets ? "]]><![CDATA[>" : NULL;
     case ET_ESCAPE_PO:
         return c == '"'    ? "\\\""
@@ -54,8 +59,9 @@ void et_document_encode(const et_document *d, et_escape escape, const char *text
                         et_strbuf *out)
 {
     for (size_t i = 0; i < length; i++) {
-        const et_entity *entity =
-            escape == ET_ESCAPE_CDATA ? NULL : entity_of(d, text + i, length - i);
+        const et_entity *entity = escape == ET_ESCAPE_CDATA || escape == ET_ESCAPE_RESOURCE_CDATA
+                                      ? NULL
+                                      : entity_of(d, text + i, length - i);
         const char *escaped =
             entity
                 ? entity->written
@@ -122,13 +128,19 @@ static bool is_same(const et_segment *s, const et_span *span, const char *text, 
     return span->length == length && !memcmp(s->text + span->start, text, length);
 }
 
-/* Marks a span of the segment, which is not marked, as found. false: there is none. */
-static bool mark(const et_segment *s, bool *marked, const char *text, size_t length)
+/* Marks a span of the segment, which is not marked, as found. false: there is none, or an ordered
+ * one must come before. */
+static bool mark(const et_segment *s, bool *marked, const et_span *found, const char *text)
 {
-    for (size_t i = 0; i < s->spans.count; i++)
-        if (!marked[i] && s->spans.items[i].kind != ET_SPAN_TAG &&
-            is_same(s, &s->spans.items[i], text, length))
+    for (size_t i = 0; i < s->spans.count; i++) {
+        const et_span *span = &s->spans.items[i];
+        if (marked[i] || span->kind == ET_SPAN_TAG)
+            continue;
+        if (is_same(s, span, text, found->length))
             return marked[i] = true;
+        if (span->ordered && found->ordered)
+            return false;
+    }
     return false;
 }
 
@@ -154,7 +166,7 @@ static bool find(const et_segment *s, const et_span *tag, const char *result, si
     }
     if (!next)
         return false;
-    *found = (et_span){ end, tag->length, ET_SPAN_TAG, 0 };
+    *found = (et_span){ end, tag->length, ET_SPAN_TAG, 0, false };
     return true;
 }
 
@@ -166,6 +178,8 @@ static const char *special_of(const et_document *d)
     case ET_DOCUMENT_XML:
     case ET_DOCUMENT_SRT:
         return "<>";
+    case ET_DOCUMENT_PO:
+        return "<>%{}";
     case ET_DOCUMENT_MD:
         return "\\`*[]<>~";
     default:
@@ -250,7 +264,7 @@ static bool check(const et_document *d, const et_segment *s, const char *result,
             before = tag;
             tag = next_tag(s, (size_t)(tag - s->spans.items) + 1);
         } else {
-            if (!mark(s, marked, text, found.length) && found.kind != ET_SPAN_NUMBER)
+            if (!mark(s, marked, &found, text) && found.kind != ET_SPAN_NUMBER)
                 return false;
             before = NULL;
         }
@@ -349,7 +363,7 @@ static size_t without_end(const char *text, size_t length)
 void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result)
 {
     const size_t length = without_end(result, strlen(result));
-    et_span found = { 0, 0, ET_SPAN_NUMBER, 0 };
+    et_span found = { 0, 0, ET_SPAN_NUMBER, 0, false };
     for (size_t at = 0; et_span_find(result, length, at, &found); at = found.start + found.length)
         if (found.kind != ET_SPAN_NUMBER)
             break;

@@ -15,6 +15,7 @@
 #include "data/text/vocabulary/language_tags.h"
 #include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/entities.h"
+#include "tasks/translation/documents/messages.h"
 
 /* The run and all of its spans: tags, and what spans.c finds between them. */
 typedef struct whole {
@@ -67,7 +68,7 @@ static void add_numbered_tag(et_document *d, const char *bytes, size_t length, s
 {
     const size_t start = d->run.text.length;
     et_document_add(d, bytes, length, line);
-    d->failed |= !et_spans_add(&d->run.tags, (et_span){ start, length, ET_SPAN_TAG, tag });
+    d->failed |= !et_spans_add(&d->run.tags, (et_span){ start, length, ET_SPAN_TAG, tag, false });
 }
 
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line)
@@ -108,8 +109,8 @@ void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_
 }
 
 /* A document with more kinds of entities than ET_ENTITIES_MAX keeps the others as markup. */
-static void add_entity(et_document *d, uint32_t code, const char *written, size_t length,
-                       size_t line)
+void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
+                            size_t line)
 {
     char bytes[5] = "";
     size_t i = 0;
@@ -159,7 +160,7 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         else if ((code == '"' || code == '\'') && is_quoted(d->escape))
             et_document_add(d, code == '"' ? "\"" : "'", 1, line);
         else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
-            add_entity(d, code, mark, bytes, line);
+            et_document_add_entity(d, code, mark, bytes, line);
         else
             et_document_add_tag(d, mark, bytes, line);
         text += bytes ? bytes : 1;
@@ -311,8 +312,9 @@ static bool fill_segment(et_document *d, et_segment *s, const whole *w, size_t f
         const size_t end = span && span->start < to ? span->start : to;
         breaks += append_line(&line, w->text + from, end - from);
         if (end < to) {
-            good = et_spans_add(&s->spans,
-                                (et_span){ line.length, span->length, span->kind, span->tag });
+            et_span moved = *span;
+            moved.start = line.length;
+            good = et_spans_add(&s->spans, moved);
             et_strbuf_append_bytes(&line, w->text + end, span->length);
         }
         from = end < to ? end + span->length : to;
@@ -416,9 +418,100 @@ static void take_language_tag(et_document *d, const whole *w, size_t *from)
     *from = at;
 }
 
+/* ---- ICU messages ---- */
+
+/* Adds [from, to) of a run to the document's. branch: of a message with plurals, in which # is the
+ * number. Quoted syntax, such as '{', stays. */
+static void add_again(et_document *d, const et_run *run, size_t from, size_t to,
+                      const et_message *branch)
+{
+    size_t tag = 0;
+    int depth = 0;
+    while (tag < run->tags.count && run->tags.items[tag].start < from)
+        tag++;
+    for (size_t at = from, length; at < to; at += length) {
+        const char *text = et_strbuf_text(&run->text) + at;
+        const et_span *span = tag < run->tags.count ? &run->tags.items[tag] : NULL;
+        const bool is_tag = span && span->start == at;
+        const size_t quoted = branch && !is_tag ? et_message_quoted(text, to - at) : 0;
+        tag += is_tag;
+        length = is_tag ? span->length : quoted ? quoted : 1;
+        depth += !is_tag && !quoted ? (*text == '{') - (*text == '}') : 0;
+        if (is_tag)
+            add_numbered_tag(d, text, length, run->line, span->tag);
+        else if (quoted || (branch && branch->counts && *text == '#' && !depth))
+            et_document_add_tag(d, text, length, run->line);
+        else
+            et_document_add(d, text, length, run->line);
+    }
+}
+
+/* The syntax of a message stays. */
+static void keep_syntax(et_document *d, const et_run *run, size_t from, size_t to)
+{
+    et_strbuf encoded = ET_STRBUF_INIT;
+    et_document_encode(d, d->escape, et_strbuf_text(&run->text) + from, to - from, &encoded);
+    d->failed |= encoded.failed;
+    et_document_keep(d, et_strbuf_text(&encoded), encoded.length);
+    et_strbuf_release(&encoded);
+}
+
+static void add_message(et_document *d, const et_run *run, const char *masked, const et_message *m)
+{
+    size_t at = m->first, kept = m->start, from, to;
+    const bool inner = d->in_tag;
+    if (inner)
+        et_document_end(d);
+    else
+        et_document_begin_tag(d);
+    while (et_message_branch(masked, m->end, &at, &from, &to)) {
+        keep_syntax(d, run, kept, from);
+        add_again(d, run, from, to, m);
+        et_document_end(d);
+        kept = to;
+    }
+    keep_syntax(d, run, kept, m->end);
+    if (!inner)
+        et_document_end_tag(d, et_strbuf_text(&run->text) + m->start, m->end - m->start, run->line);
+}
+
+/* Replaces messages of the run by markup that has text of its own. Within such markup a message
+ * ends the segment. */
+static void split_messages(et_document *d)
+{
+    et_strbuf masked = ET_STRBUF_INIT;
+    et_message m = { .end = 0 };
+    if (d->format == ET_DOCUMENT_LINES || d->messages == ET_MESSAGES_MAX ||
+        !et_message_may_begin(et_strbuf_text(&d->run.text), d->run.text.length))
+        return;
+    et_strbuf_append_bytes(&masked, et_strbuf_text(&d->run.text), d->run.text.length);
+    for (size_t i = 0; i < d->run.tags.count && !masked.failed; i++)
+        memset(masked.data + d->run.tags.items[i].start, ')', d->run.tags.items[i].length);
+    d->failed |= masked.failed;
+    if (!d->failed && et_message_find(masked.data, masked.length, 0, &m)) {
+        const et_run run = d->run;
+        size_t at = 0;
+        d->run = (et_run){ .text = ET_STRBUF_INIT };
+        d->messages++;
+        do {
+            add_again(d, &run, at, m.start, NULL);
+            add_message(d, &run, masked.data, &m);
+            at = m.end;
+        } while (et_message_find(masked.data, masked.length, at, &m));
+        add_again(d, &run, at, run.text.length, NULL);
+        d->messages--;
+        et_run taken = run;
+        et_spans_release(&taken.tags);
+        et_strbuf_release(&taken.text);
+    }
+    et_strbuf_release(&masked);
+}
+
 void et_document_end(et_document *d)
 {
     et_strbuf masked = ET_STRBUF_INIT;
+    if (d->run.text.length && !d->run.text.failed)
+        split_messages(d);
     whole w = { .text = et_strbuf_text(&d->run.text), .length = d->run.text.length };
     size_t from = 0, end = 0;
     if (!w.length && !d->run.text.failed)

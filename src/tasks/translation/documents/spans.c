@@ -55,59 +55,134 @@ static bool has(rest r, size_t skip, const char *text)
     return r.left >= skip + length && !memcmp(r.at + skip, text, length);
 }
 
-/* {name}, {0:.2f}, {{ name }}, ${name}, $[name], with skip bytes before the bracket. */
+/* {name}, {0:.2f}, {{ name }}, ${name}, #{name}, %{name}, $[name], with skip bytes before the
+ * bracket. */
 static size_t bracketed(rest r, size_t skip)
 {
-    static const char inner[] = NAMES ".,:!#$-|+<>=%";
+    static const char inner[] = NAMES ".,:!#$-|+<>=%[]";
     const bool twice = has(r, skip, "{{");
     const char *end = twice ? "}}" : has(r, skip, "[") ? "]" : "}";
     size_t at = skip + (twice ? 2 : 1);
     if (!twice && !has(r, skip, "{") && !(skip && has(r, skip, "[")))
         return 0;
     for (const size_t from = at; at - from < PLACEHOLDER_MAX && !has(r, at, end); at++)
-        if (at >= r.left || !r.at[at] || !(strchr(inner, r.at[at]) || (twice && r.at[at] == ' ')))
+        if (at >= r.left || !r.at[at] ||
+            !(strchr(inner, r.at[at]) || (twice && strchr(" /^&'\"()", r.at[at]))))
             return 0;
     return has(r, at, end) ? at + strlen(end) : 0;
 }
 
-/* %s, %1$d, %-5.2f, %ld of printf; %(name)s of Python; %@ of Objective-C. */
-static size_t format_of_printf(rest r)
+/* {count, number}, {when, date, ::yMMMd} of ICU. */
+static size_t format_of_icu(rest r)
+{
+    static const char *const kinds[] = { "number", "date", "time", "ordinal", "spellout", "list" };
+    size_t at = 1 + run(r, 1, " ", 4), kind = 0;
+    const size_t name = run(r, at, NAMES, PLACEHOLDER_MAX);
+    at += name;
+    at += run(r, at, " ", 4);
+    if (!name || !has(r, at, ","))
+        return 0;
+    at += 1 + run(r, at + 1, " ", 4);
+    while (kind < sizeof kinds / sizeof *kinds && !has(r, at, kinds[kind]))
+        kind++;
+    if (kind == sizeof kinds / sizeof *kinds)
+        return 0;
+    at += strlen(kinds[kind]);
+    at += run(r, at, " ", 4);
+    if (!has(r, at, "}") && !has(r, at, ","))
+        return 0;
+    for (const size_t from = at; at < r.left && at - from < PLACEHOLDER_MAX; at++)
+        if (r.at[at] == '}' || r.at[at] == '{')
+            return r.at[at] == '}' ? at + 1 : 0;
+    return 0;
+}
+
+/* %s, %1$d, %-5.2f, %ld of printf; %Y of strftime; %(name)s of Python; %<name>s of Ruby and
+ * %<PRIu64> of gettext; %@ of Objective-C. Letters that follow belong to it: %dx. ordered: it has
+ * neither number nor name. after_digit: 50%of has no directive. */
+static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
 {
     size_t at = 1, count = run(r, 1, DIGITS, 4);
-    if (has(r, 1, "(")) {
-        count = run(r, 2, NAMES, PLACEHOLDER_MAX);
-        if (!count || !has(r, 2 + count, ")"))
+    const bool round = has(r, 1, "("), angle = has(r, 1, "<");
+    *ordered = false;
+    if (round || angle) {
+        count = run(r, 2, NAMES ".-", PLACEHOLDER_MAX);
+        if (!count || !has(r, 2 + count, round ? ")" : ">"))
             return 0;
         at = 3 + count;
+        if (angle && !run(r, at, LETTERS, 1))
+            return at;
     } else if (count && has(r, 1 + count, "$")) {
         at = 2 + count;
+    } else {
+        *ordered = true;
     }
     at += run(r, at, "-+#0'", 5);
     at += run(r, at, DIGITS "*", 6);
     if (has(r, at, "."))
         at += 1 + run(r, at + 1, DIGITS "*", 6);
     at += run(r, at, "hlLqjzt", 2);
-    if (!run(r, at, "diouxXeEfgGaAcsSpn@", 1) || run(r, at + 1, NAMES, 1))
-        return 0;
-    return at + 1;
+    const size_t letter =
+        run(r, at, *ordered && after_digit ? "diouxXeEfgGaAcsSpn@" : LETTERS "@", 1);
+    const size_t letters = letter ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
+    return !letter || (letters && after_digit) ? 0 : at + 1 + letters;
 }
 
-static size_t placeholder(rest r)
+/* What begins with %. */
+static size_t percent(rest r, bool after_digit, bool *ordered)
 {
+    const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX), upper = run(r, 1, UPPER "_", 64);
+    const size_t qt = has(r, 1, "L") ? 2 : 1, number = run(r, qt, DIGITS, 2);
+    if (has(r, 1, "%"))
+        return 2;
+    if (has(r, 1, "{"))
+        return bracketed(r, 1);
+    if (has(r, 1, "#@")) /* %#@files@ of Apple's stringsdict */
+        return has(r, 3 + run(r, 3, NAMES, 64), "@") ? 4 + run(r, 3, NAMES, 64) : 0;
+    if (name > 1 && has(r, 1 + name, "%") && !run(r, 2 + name, NAMES, 1)) /* %name% */
+        return name + 2;
+    if (upper > 1 && upper == name) /* %PRODUCTNAME */
+        return upper + 1;
+    const size_t format = format_of_printf(r, after_digit, ordered);
+    if (format)
+        return format;
+    *ordered = false;
+    return number && !after_digit && !has(r, qt + number, "$") ? qt + number
+                                                               : 0; /* %1, %L1 of Qt */
+}
+
+/* $NAME of the shell, @name of Drupal, :name of Laravel: begin a word. */
+static size_t sigil(rest r, bool after_space)
+{
+    const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX);
+    const bool letter = run(r, 1, LETTERS "_", 1);
+    const bool small = letter && !run(r, 1, UPPER, 1);
+    return letter && (*r.at != ':' || (after_space && small)) && (*r.at != '@' || small) ? name + 1
+                                                                                         : 0;
+}
+
+/* before: the byte before the rest; 0: none. */
+static size_t placeholder(rest r, char before, bool *ordered)
+{
+    const bool begins = !before || !strchr(NAMES, before);
+    size_t found = 0;
+    *ordered = false;
     switch (*r.at) {
     case '{':
-        return bracketed(r, 0);
+        found = format_of_icu(r);
+        if (!found)
+            found = bracketed(r, 0);
+        *ordered = found == 2;
+        return found;
     case '$':
-        return bracketed(r, 1);
-    case '%': {
-        const size_t format = format_of_printf(r);
-        const size_t name = run(r, 1, NAMES, PLACEHOLDER_MAX), upper = run(r, 1, UPPER "_", 64);
-        if (format)
-            return format;
-        if (name > 1 && has(r, 1 + name, "%")) /* %name% */
-            return name + 2;
-        return upper > 1 && upper == name ? upper + 1 : 0; /* %PRODUCTNAME */
-    }
+    case '#':
+        found = has(r, 1, "{") || *r.at == '$' ? bracketed(r, 1) : 0;
+        return found || *r.at == '#' || !begins ? found : sigil(r, false);
+    case '@':
+    case ':':
+        return begins ? sigil(r, !before || strchr(" \t\n(", before)) : 0;
+    case '%':
+        return percent(r, before >= '0' && before <= '9', ordered);
     default:
         return 0;
     }
@@ -167,7 +242,8 @@ bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
     for (size_t i = from; i < length; i++) {
         const rest r = { text + i, length - i };
         const bool begins = !i || !text[i - 1] || !strchr(NAMES, text[i - 1]);
-        size_t found = placeholder(r);
+        bool ordered;
+        size_t found = placeholder(r, i ? text[i - 1] : 0, &ordered);
         if (!found && begins)
             found = url(r);
         if (!found && begins && i >= word) {
@@ -177,7 +253,7 @@ bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
         const size_t digits = !found && begins ? number(r) : 0;
         if (!found && !digits)
             continue;
-        *span = (et_span){ i, found + digits, digits ? ET_SPAN_NUMBER : ET_SPAN_TEXT, 0 };
+        *span = (et_span){ i, found + digits, digits ? ET_SPAN_NUMBER : ET_SPAN_TEXT, 0, ordered };
         return true;
     }
     return false;

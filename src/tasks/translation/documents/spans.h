@@ -9,7 +9,8 @@
 typedef struct et_span {
     size_t start, length;                                    /* bytes */
     enum { ET_SPAN_TEXT, ET_SPAN_NUMBER, ET_SPAN_TAG } kind; /* tags also keep their order */
-    size_t tag; /* number of a tag that has text of its own, from 1; 0: none */
+    size_t tag;   /* number of a tag that has text of its own, from 1; 0: none */
+    bool ordered; /* a directive without a number or name, such as %s: keeps its order */
 } et_span;
 
 typedef struct et_spans {

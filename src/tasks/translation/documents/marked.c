@@ -1,0 +1,285 @@
+/* One pass: what is special at a position is handled there, and the text between two such positions
+ * is added. A tag has a largest length, and after the first element or comment without an end the
+ * ends of others are not looked for, so the time is linear. */
+#include "tasks/translation/documents/marked.h"
+
+#include <string.h>
+
+#include "base/text/unicode.h"
+#include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/entities.h"
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define DIGITS  "0123456789"
+#define NAMES   LETTERS DIGITS "_:.-"
+#define SPACE   " \t\r\n\f"
+
+/* Bytes of the longest tag. */
+#define TAG_MAX 8192
+/* Characters of the longest name that is compared. */
+#define NAME_MAX_LENGTH 16
+
+typedef struct reader {
+    et_document *d;
+    const et_marking *marking;
+    const char *at, *end;
+    size_t line;
+    bool unclosed; /* an element whose content stays, or a comment, had no end */
+} reader;
+
+/* A character as its document means it: &lt; is <. Other characters are their first byte. */
+static char read_char(const reader *r, const char *at, size_t *bytes)
+{
+    uint32_t code = 0;
+    *bytes = at < r->end;
+    if (r->marking->references && at < r->end && *at == '&') {
+        const size_t count = et_entity_read(at, (size_t)(r->end - at), &code);
+        *bytes = count && code && code < 0x80 ? count : 1;
+        return *bytes > 1 ? (char)code : '&';
+    }
+    return at < r->end ? *at : 0;
+}
+
+static bool is_among(char c, const char *set)
+{
+    return c && strchr(set, c);
+}
+
+static bool begins(const reader *r, const char *at, const char *text, const char **after)
+{
+    for (size_t bytes; *text; text++, at += bytes)
+        if (read_char(r, at, &bytes) != *text)
+            return false;
+    *after = at;
+    return true;
+}
+
+/* After `text`; NULL: it is not there. */
+static const char *find_after(reader *r, const char *at, const char *text)
+{
+    const char *after;
+    for (size_t bytes; at < r->end && !r->unclosed; at += bytes) {
+        if (begins(r, at, text, &after))
+            return after;
+        read_char(r, at, &bytes);
+    }
+    r->unclosed = true;
+    return NULL;
+}
+
+typedef struct tag {
+    char name[NAME_MAX_LENGTH + 1]; /* in small letters, without / */
+    bool closes, empty;
+    const char *after;
+} tag;
+
+/* Reads a tag at `at`. Its values may have > in quotes. false: it is text. */
+static bool read_tag(const reader *r, const char *at, tag *t)
+{
+    size_t bytes, length = 0;
+    const char *const limit = at + TAG_MAX;
+    char quote = 0, before = 0;
+    *t = (tag){ .after = NULL };
+    if (!begins(r, at, "<", &at))
+        return false;
+    char c = read_char(r, at, &bytes);
+    t->closes = c == '/';
+    if (t->closes)
+        c = read_char(r, at += bytes, &bytes);
+    const bool numbered = is_among(c, DIGITS); /* <0>link</0> of message catalogues */
+    if (!is_among(c, LETTERS "_" DIGITS))
+        return false;
+    for (; is_among(c, NAMES); c = read_char(r, at += bytes, &bytes)) {
+        if (numbered && !is_among(c, DIGITS))
+            return false;
+        if (length < NAME_MAX_LENGTH)
+            t->name[length] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+        length++;
+    }
+    if (length > NAME_MAX_LENGTH)
+        t->name[0] = 0;
+    if (!is_among(c, SPACE "/>"))
+        return false;
+    for (; at < r->end && at < limit; c = read_char(r, at += bytes, &bytes)) {
+        if (quote) {
+            quote = c == quote ? 0 : quote;
+        } else if (is_among(c, "\"'") && before == '=') {
+            quote = c;
+        } else if (c == '<') {
+            return false;
+        } else if (c == '>') {
+            t->after = at + bytes;
+            t->empty = before == '/';
+            return true;
+        }
+        before = is_among(c, SPACE) ? before : c;
+    }
+    return false;
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; length && (at = strstr(at, name)) != NULL; at += length)
+        if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+            return true;
+    return false;
+}
+
+/* Elements that end a segment, and those whose content stays. */
+static const char blocks[] =
+    "p br hr div h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table thead tbody tfoot tr td th caption "
+    "blockquote section article aside header footer main nav figure figcaption form fieldset html "
+    "head body title";
+static const char opaque[] = "code kbd samp var pre script style math svg textarea tt";
+
+/* After the end tag of an element whose content stays; the start tag's end if there is none. */
+static const char *end_of_element(reader *r, const tag *start)
+{
+    tag t;
+    for (const char *at = start->after; at < r->end && !r->unclosed;) {
+        size_t bytes;
+        if (read_char(r, at, &bytes) == '<' && read_tag(r, at, &t) && t.closes &&
+            !strcmp(t.name, start->name))
+            return t.after;
+        at += bytes;
+    }
+    r->unclosed = true;
+    return start->after;
+}
+
+/* The end of quoted markup that begins at `at`; NULL: none does. */
+static const char *end_of_markup(reader *r, const char *at, bool *block)
+{
+    tag t;
+    const char *after;
+    uint32_t code;
+    *block = false;
+    if (begins(r, at, "<!--", &after))
+        return find_after(r, after, "-->");
+    if (begins(r, at, "<!", &after) || begins(r, at, "<?", &after))
+        return find_after(r, after, ">");
+    if (read_tag(r, at, &t)) {
+        const bool content = !t.closes && !t.empty && is_listed(opaque, t.name);
+        *block = is_listed(blocks, t.name);
+        return content ? end_of_element(r, &t) : t.after;
+    }
+    /* A reference of the quoted page: &nbsp; itself, or &amp;nbsp; as a reference. */
+    size_t bytes;
+    if (read_char(r, at, &bytes) != '&' || (r->marking->references && bytes < 2))
+        return NULL;
+    const char *name = at + bytes, *end = name + 34 < r->end ? name + 34 : r->end;
+    char quoted[40] = "&";
+    if (end > name)
+        memcpy(quoted + 1, name, (size_t)(end - name));
+    const size_t count = et_entity_read(quoted, (size_t)(end - name) + 1, &code);
+    return count ? name + count - 1 : NULL;
+}
+
+/* ---- what is added ---- */
+
+static void add_text(reader *r, const char *to)
+{
+    if (to == r->at)
+        return;
+    if (r->marking->references)
+        et_document_add_decoded(r->d, r->at, (size_t)(to - r->at), r->line);
+    else
+        et_document_add(r->d, r->at, (size_t)(to - r->at), r->line);
+    for (; r->at < to; r->at++)
+        r->line += *r->at == '\n' && r->d->format != ET_DOCUMENT_PO;
+}
+
+/* Bytes that stay, within the segment or after its end. */
+static void add_kept(reader *r, const char *to, bool ends)
+{
+    et_strbuf bytes = ET_STRBUF_INIT;
+    const char *from = r->at;
+    if (r->d->escape == ET_ESCAPE_PO)
+        et_document_encode(r->d, r->d->escape, from, (size_t)(to - from), &bytes);
+    else
+        et_strbuf_append_bytes(&bytes, from, (size_t)(to - from));
+    r->d->failed |= bytes.failed;
+    if (ends)
+        et_document_keep(r->d, et_strbuf_text(&bytes), bytes.length);
+    else
+        et_document_add_tag(r->d, et_strbuf_text(&bytes), bytes.length, r->line);
+    et_strbuf_release(&bytes);
+    for (; r->at < to; r->at++)
+        r->line += *r->at == '\n' && r->d->format != ET_DOCUMENT_PO;
+}
+
+/* The code of \u00A9; 0: it is another escape. */
+static uint32_t unicode_escape(const char *at, const char *end)
+{
+    uint32_t code = 0;
+    if (end - at < 6 || at[1] != 'u')
+        return 0;
+    for (int i = 2; i < 6; i++) {
+        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        const char *found = at[i] ? strchr(digits, at[i]) : NULL;
+        if (!found)
+            return 0;
+        code = code * 16 + (uint32_t)((found - digits) % 16);
+    }
+    return code;
+}
+
+/* A letter is translated and written again as it was; a line end ends the segment. */
+static void add_backslash(reader *r)
+{
+    const char next = r->at + 1 < r->end ? r->at[1] : 0;
+    const uint32_t code = unicode_escape(r->at, r->end);
+    if (is_among(next, "'\"@?\\")) {
+        et_document_add(r->d, &next, 1, r->line);
+        r->at += 2;
+    } else if (et_unicode_is_letter(code) && r->d->escape != ET_ESCAPE_RESOURCE_CDATA) {
+        et_document_add_entity(r->d, code, r->at, 6, r->line);
+        r->at += 6;
+    } else if (is_among(next, "nt")) {
+        add_kept(r, r->at + 2, true);
+    } else {
+        const size_t wanted = code ? 6 : 2, left = (size_t)(r->end - r->at);
+        add_kept(r, r->at + (wanted < left ? wanted : left), false);
+    }
+}
+
+static const char *end_of_spaces(const reader *r)
+{
+    const char *at = r->at;
+    while (at < r->end && is_among(*at, SPACE "\v"))
+        at++;
+    return at - r->at == 1 && *r->at == ' ' ? r->at : at;
+}
+
+void et_document_add_marked(et_document *d, const char *text, size_t length,
+                            const et_marking *marking)
+{
+    reader r = { d, marking, text, text + length, marking->line, false };
+    for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
+        const char c = *at;
+        if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */
+            bool block;
+            const char *after = end_of_markup(&r, at, &block);
+            if (after) {
+                add_text(&r, at);
+                add_kept(&r, after, block);
+                continue;
+            }
+        }
+        const bool control = (unsigned char)c < ' ' && !is_among(c, SPACE "\v");
+        const bool escape = marking->backslashes && (c == '\\' || c == '"');
+        const bool space = marking->spaces && is_among(c, SPACE "\v");
+        if (control || escape || space)
+            add_text(&r, at);
+        if (escape && c == '\\')
+            add_backslash(&r);
+        else if (control || escape)
+            add_kept(&r, at + 1, false);
+        else if (space && end_of_spaces(&r) > r.at)
+            add_kept(&r, end_of_spaces(&r), true);
+        else
+            at++;
+    }
+    add_text(&r, r.end);
+}

@@ -1,0 +1,472 @@
+/* XML by expat, which says where each piece of markup is; the text is what is between. Nothing is
+ * rebuilt from a parsed tree, so all markup stays byte by byte. Only this file uses expat. External
+ * entities are never read, entities are not expanded in text, and expat itself limits what they
+ * expand to in attributes.
+ *
+ * An element belongs to the text around it if its parent has text of its own (mixed content), and
+ * if it is no list or table: several elements without text between them. This is known only at its
+ * end, so expat's walk lists the markup, and a second one writes the document.
+ *
+ * Attributes stay: a name does not say whether people read the value. So does the content of
+ * translate="no", of Android's translatable="false", and of elements that hold code or data in
+ * vocabularies that many files have. The text of a CDATA section is a segment of its own. */
+#include <expat.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/files/library.h"
+#include "base/vector.h"
+#include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/marked.h"
+
+/* XML_Parse is expat.Parse, and so on. */
+#define CALLS(X)                                                                                   \
+    X(XML_, ErrorString)                                                                           \
+    X(XML_, GetCurrentByteCount)                                                                   \
+    X(XML_, GetCurrentByteIndex)                                                                   \
+    X(XML_, GetCurrentColumnNumber)                                                                \
+    X(XML_, GetCurrentLineNumber)                                                                  \
+    X(XML_, GetErrorCode)                                                                          \
+    X(XML_, Parse)                                                                                 \
+    X(XML_, ParserCreate)                                                                          \
+    X(XML_, ParserFree)                                                                            \
+    X(XML_, SetCdataSectionHandler)                                                                \
+    X(XML_, SetCharacterDataHandler)                                                               \
+    X(XML_, SetCommentHandler)                                                                     \
+    X(XML_, SetDefaultHandler)                                                                     \
+    X(XML_, SetElementHandler)                                                                     \
+    X(XML_, SetProcessingInstructionHandler)                                                       \
+    X(XML_, SetUserData)                                                                           \
+    X(XML_, SetXmlDeclHandler)                                                                     \
+    X(XML_, StopParser)
+
+static struct {
+    CALLS(ET_LIBRARY_CALL)
+} expat;
+
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_EXPAT_FILE, "expat", names, sizeof expat / sizeof(void *) };
+
+/* Bytes that expat gets at a time: its lengths are int. */
+#define CHUNK ((size_t)1 << 24)
+
+/* ---- vocabularies ---- */
+
+/* Elements whose content is no text for people, whatever the vocabulary. */
+static const char code[] = " script style code codeblock codeph programlisting ";
+
+/* root: local names of root elements. stay: elements whose content stays. spaces: elements whose
+ * white space stays. */
+static const struct {
+    const char *root, *stay, *spaces;
+} vocabularies[] = {
+    { " resources ",
+      " xliff:g color dimen bool integer integer-array drawable id attr declare-styleable public ",
+      " " },
+    { " rss feed ",
+      " link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
+      "dc:date url width height ",
+      " " },
+    { " svg ", " metadata ", " " },
+    { " html ", " kbd samp var pre textarea math svg ", " " },
+    /* DITA and DocBook. */
+    { " topic concept task reference map bookmap glossentry dita troubleshooting book article "
+      "chapter section sect1 sect2 part preface appendix refentry set ",
+      " screen synopsis cmdsynopsis funcsynopsis command cmdname option function parameter "
+      "parmname "
+      "filename filepath literal constant varname envar classname methodname type systemitem "
+      "userinput computeroutput systemoutput msgnum apiname replaceable uri email code "
+      "inlineequation equation productnumber pubdate date isbn pre ",
+      " literallayout address lines " },
+};
+#define VOCABULARIES (sizeof vocabularies / sizeof *vocabularies)
+
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; length && (at = strstr(at, name)) != NULL; at += length)
+        if (at > list && at[-1] == ' ' && at[length] == ' ')
+            return true;
+    return false;
+}
+
+static const char *local_name(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    return colon ? colon + 1 : name;
+}
+
+/* ---- expat's walk ---- */
+
+typedef enum token_kind { START, END, OTHER, SECTION } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    size_t start, end; /* in the document */
+    size_t element;    /* of START and END; of others the one around them */
+} token;
+
+typedef struct element {
+    size_t parent; /* its own number: the root */
+    size_t last;   /* the token of its end */
+    size_t children;
+    bool text;  /* of its own, other than white space */
+    bool lines; /* line ends between its elements */
+    bool stays, spaces;
+} element;
+
+typedef struct reader {
+    et_document *d;
+    XML_Parser parser;
+    token *tokens; /* [count], owned */
+    size_t count, capacity;
+    element *elements; /* [element_count], owned */
+    size_t element_count, element_capacity;
+    size_t open; /* the innermost open element */
+    size_t depth;
+    size_t section; /* where the open CDATA section begins; 0: none is open */
+    size_t vocabulary;
+    bool failed; /* no memory */
+    int status;  /* of what expat accepts and we refuse */
+    et_error *error;
+    size_t line, counted; /* second walk */
+} reader;
+
+static void stop(reader *r, int status)
+{
+    r->status = status;
+    r->failed |= status == ET_ENOMEM;
+    expat.StopParser(r->parser, XML_FALSE);
+}
+
+static void add_token(reader *r, token_kind kind, size_t start, size_t end)
+{
+    token *tokens = et_vector_grow(r->tokens, &r->capacity, r->count + 1, sizeof *tokens, 64);
+    if (!tokens) {
+        stop(r, ET_ENOMEM);
+        return;
+    }
+    r->tokens = tokens;
+    r->tokens[r->count++] = (token){ kind, start, end, r->open };
+}
+
+static size_t position(const reader *r)
+{
+    return (size_t)expat.GetCurrentByteIndex(r->parser);
+}
+
+static void add_here(reader *r, token_kind kind)
+{
+    const size_t start = position(r);
+    add_token(r, kind, start, start + (size_t)expat.GetCurrentByteCount(r->parser));
+}
+
+static void check_root(reader *r, const char *name)
+{
+    const bool memory = !strcmp(name, "tmx");
+    if (memory || !strcmp(local_name(name), "xliff"))
+        stop(r, et_fail(r->error, ET_EDATA, "%s: Etude does not read %s; %s", r->d->name,
+                        memory ? "TMX" : "XLIFF",
+                        memory ? "make two text files of it, with a sentence a line"
+                               : "convert the file with translate-toolkit: xliff2po, and po2xliff "
+                                 "for the translation"));
+    r->vocabulary = 0;
+    while (r->vocabulary < VOCABULARIES &&
+           !is_listed(vocabularies[r->vocabulary].root, local_name(name)))
+        r->vocabulary++;
+}
+
+static bool has_word(const char *value, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = value; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == value || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+            return true;
+    return false;
+}
+
+static void read_attributes(const reader *r, element *e, const char *name, const char **attributes)
+{
+    const size_t v = r->vocabulary;
+    const char *local = local_name(name);
+    e->stays |= is_listed(code, local);
+    if (v < VOCABULARIES) {
+        e->stays |= is_listed(vocabularies[v].stay, name) || is_listed(vocabularies[v].stay, local);
+        e->spaces |= is_listed(vocabularies[v].spaces, local);
+    }
+    for (const char **a = attributes; *a; a += 2) {
+        if (!strcmp(a[0], "xml:space"))
+            e->spaces = !strcmp(a[1], "preserve");
+        e->stays |= !strcmp(local_name(a[0]), "translate") && !strcasecmp(a[1], "no");
+        e->stays |= !strcmp(local_name(a[0]), "translatable") && !strcasecmp(a[1], "false");
+        e->stays |= !strcmp(a[0], "class") && has_word(a[1], "notranslate");
+    }
+}
+
+static void XMLCALL on_start(void *self, const char *name, const char **attributes)
+{
+    reader *r = self;
+    element *elements = et_vector_grow(r->elements, &r->element_capacity, r->element_count + 1,
+                                       sizeof *elements, 64);
+    if (!elements) {
+        stop(r, ET_ENOMEM);
+        return;
+    }
+    r->elements = elements;
+    const size_t number = r->element_count++;
+    element *e = &r->elements[number];
+    *e = (element){ .parent = r->depth ? r->open : number };
+    if (r->depth++) {
+        r->elements[r->open].children++;
+        e->spaces = r->elements[r->open].spaces;
+    } else {
+        check_root(r, name);
+    }
+    read_attributes(r, e, name, attributes);
+    r->open = number;
+    add_here(r, START);
+}
+
+static void XMLCALL on_end(void *self, const char *name)
+{
+    reader *r = self;
+    (void)name;
+    if (r->status)
+        return;
+    r->elements[r->open].last = r->count;
+    add_here(r, END);
+    r->open = r->elements[r->open].parent;
+    r->depth--;
+}
+
+static void XMLCALL on_text(void *self, const char *text, int length)
+{
+    reader *r = self;
+    element *e = r->depth ? &r->elements[r->open] : NULL;
+    for (int i = 0; i < length && e && !r->section; i++) {
+        e->lines |= text[i] == '\n';
+        e->text |= !strchr(" \t\r\n", text[i]) || !text[i];
+    }
+}
+
+/* Gets references to entities, which are not expanded. */
+static void XMLCALL on_other(void *self, const char *text, int length)
+{
+    reader *r = self;
+    if (r->depth && length && *text == '&')
+        r->elements[r->open].text = true;
+}
+
+static void XMLCALL on_comment(void *self, const char *text)
+{
+    (void)text;
+    if (((reader *)self)->depth)
+        add_here(self, OTHER);
+}
+
+static void XMLCALL on_instruction(void *self, const char *target, const char *text)
+{
+    (void)target;
+    on_comment(self, text);
+}
+
+static void XMLCALL on_section(void *self)
+{
+    reader *r = self;
+    r->section = position(r);
+}
+
+static void XMLCALL on_section_end(void *self)
+{
+    reader *r = self;
+    add_token(r, SECTION, r->section, position(r) + (size_t)expat.GetCurrentByteCount(r->parser));
+    r->section = 0;
+}
+
+static void XMLCALL on_declaration(void *self, const char *version, const char *encoding,
+                                   int standalone)
+{
+    reader *r = self;
+    (void)version, (void)standalone;
+    if (encoding && strcasecmp(encoding, "UTF-8") != 0)
+        stop(r,
+             et_fail(r->error, ET_EDATA,
+                     "%s:1: the declaration names the encoding %.40s, and translations are UTF-8; "
+                     "convert the file with: iconv -f %.40s -t UTF-8, and write "
+                     "encoding=\"UTF-8\"",
+                     r->d->name, encoding, encoding));
+}
+
+/* What expat refuses. */
+static int explain(const reader *r)
+{
+    const enum XML_Error kind = expat.GetErrorCode(r->parser);
+    const size_t line = (size_t)expat.GetCurrentLineNumber(r->parser);
+    const size_t column = (size_t)expat.GetCurrentColumnNumber(r->parser) + 1;
+    const char *cure = kind == XML_ERROR_UNDEFINED_ENTITY
+                           ? "; write the character, or declare the entity in the DOCTYPE"
+                           : "";
+    size_t open = 0;
+    if (kind == XML_ERROR_NO_MEMORY)
+        return et_alloc_failed(r->error, r->d->length, r->d->name);
+    if (!r->depth)
+        return et_fail(r->error, ET_EDATA, "%s:%zu:%zu: %s%s", r->d->name, line, column,
+                       expat.ErrorString(kind), cure);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->tokens[i].kind == START && r->tokens[i].element == r->open)
+            open = r->tokens[i].start;
+    const char *name = r->d->text + open + 1;
+    const size_t length = strcspn(name, " \t\r\n/>");
+    size_t open_line = 1;
+    for (size_t i = 0; i < open; i++)
+        open_line += r->d->text[i] == '\n';
+    return et_fail(r->error, ET_EDATA, "%s:%zu:%zu: %s%s; <%.*s> of line %zu is open", r->d->name,
+                   line, column, expat.ErrorString(kind), cure, (int)(length < 60 ? length : 60),
+                   name, open_line);
+}
+
+static int list_markup(reader *r)
+{
+    r->parser = expat.ParserCreate(NULL);
+    if (!r->parser)
+        return et_alloc_failed(r->error, r->d->length, r->d->name);
+    expat.SetUserData(r->parser, r);
+    expat.SetElementHandler(r->parser, on_start, on_end);
+    expat.SetCharacterDataHandler(r->parser, on_text);
+    expat.SetCommentHandler(r->parser, on_comment);
+    expat.SetProcessingInstructionHandler(r->parser, on_instruction);
+    expat.SetCdataSectionHandler(r->parser, on_section, on_section_end);
+    expat.SetXmlDeclHandler(r->parser, on_declaration);
+    expat.SetDefaultHandler(r->parser, on_other);
+    enum XML_Status parsed = XML_STATUS_OK;
+    size_t at = 0;
+    do {
+        const size_t left = r->d->length - at, size = left < CHUNK ? left : CHUNK;
+        parsed = expat.Parse(r->parser, r->d->text + at, (int)size, size == left);
+        at += size;
+    } while (parsed == XML_STATUS_OK && at < r->d->length);
+    int status = r->status;
+    if (r->failed)
+        status = et_alloc_failed(r->error, r->d->length, r->d->name);
+    else if (!status && parsed != XML_STATUS_OK)
+        status = explain(r);
+    expat.ParserFree(r->parser);
+    return status;
+}
+
+/* ---- the second walk ---- */
+
+static bool is_inner(const reader *r, size_t number)
+{
+    const element *e = &r->elements[number];
+    const bool list = !e->text && (e->children > 1 || (e->children && e->lines));
+    return e->parent != number && r->elements[e->parent].text && !list;
+}
+
+static size_t line_of(reader *r, size_t at)
+{
+    for (; r->counted < at; r->counted++)
+        r->line += r->d->text[r->counted] == '\n';
+    return r->line;
+}
+
+/* @string/name and ?attr/name of Android refer to another text. */
+static bool is_resource(const char *text, size_t length)
+{
+    size_t from = 0;
+    while (from < length && strchr(" \t\r\n", text[from]))
+        from++;
+    while (length > from && strchr(" \t\r\n", text[length - 1]))
+        length--;
+    return length > from && strchr("@?", text[from]) && memchr(text + from, '/', length - from) &&
+           !memchr(text + from, ' ', length - from);
+}
+
+static void add_text(reader *r, size_t from, size_t to, size_t number, bool section)
+{
+    et_document *d = r->d;
+    const bool android = r->vocabulary == 0;
+    const et_marking marking = { .line = line_of(r, from),
+                                 .references = !section,
+                                 .spaces = r->elements[number].spaces,
+                                 .backslashes = android };
+    const et_escape escape = d->escape;
+    if (android && is_resource(d->text + from, to - from)) {
+        et_document_keep(d, d->text + from, to - from);
+        return;
+    }
+    if (section)
+        d->escape = android ? ET_ESCAPE_RESOURCE_CDATA : ET_ESCAPE_CDATA;
+    et_document_add_marked(d, d->text + from, to - from, &marking);
+    if (section)
+        et_document_end(d);
+    d->escape = escape;
+}
+
+/* Markup, and the content of an element that stays. */
+static void add_markup(reader *r, size_t from, size_t to, bool inner)
+{
+    if (inner)
+        et_document_add_tag(r->d, r->d->text + from, to - from, line_of(r, from));
+    else
+        et_document_keep(r->d, r->d->text + from, to - from);
+}
+
+static void add_section(reader *r, const token *t)
+{
+    static const char begin[] = "<![CDATA[", end[] = "]]>";
+    const bool inner = r->elements[t->element].text;
+    const size_t line = line_of(r, t->start);
+    if (inner)
+        et_document_begin_tag(r->d);
+    et_document_keep(r->d, begin, strlen(begin));
+    add_text(r, t->start + strlen(begin), t->end - strlen(end), t->element, true);
+    et_document_keep(r->d, end, strlen(end));
+    if (inner)
+        et_document_end_tag(r->d, r->d->text + t->start, t->end - t->start, line);
+}
+
+static void write_document(reader *r)
+{
+    size_t at = r->tokens[0].start, open = 0;
+    r->line = 1;
+    if (r->vocabulary == 0)
+        r->d->escape = ET_ESCAPE_RESOURCE;
+    et_document_keep(r->d, r->d->text, at);
+    for (size_t i = 0; i < r->count; i++) {
+        const token *t = &r->tokens[i];
+        size_t end = t->end;
+        if (t->start > at)
+            add_text(r, at, t->start, open, false);
+        if (t->kind == START && r->elements[t->element].stays) {
+            i = r->elements[t->element].last;
+            end = r->tokens[i].end;
+        } else if (t->kind == START) {
+            open = t->element;
+        } else if (t->kind == END) {
+            open = r->elements[t->element].parent;
+        }
+        if (t->kind == SECTION)
+            add_section(r, t);
+        else if (end > t->start)
+            add_markup(r, t->start, end,
+                       t->kind == OTHER ? r->elements[t->element].text : is_inner(r, t->element));
+        at = end;
+    }
+    et_document_keep(r->d, r->d->text + at, r->d->length - at);
+}
+
+int et_document_read_xml(et_document *d, et_error *error)
+{
+    reader r = { .d = d, .error = error };
+    int status = et_library_load(&library, &expat, error);
+    if (!status)
+        status = list_markup(&r);
+    if (!status)
+        write_document(&r);
+    et_free(r.tokens);
+    et_free(r.elements);
+    return status;
+}
