@@ -46,4 +46,8 @@ configure unzipped -DETUDE_ZIP=OFF || fail "does not configure without libzip"
 grep -q 'formats/torch/zip_none.c' "$work/unzipped/build.ninja" || fail "archives are read all the same"
 configure whole -DETUDE_ICU=OFF || fail "does not configure without ICU"
 grep -q 'data/text/sentences_none.c' "$work/whole/build.ninja" || fail "sentences are cut all the same"
-echo "configures without cmocka, libxml2, libmicrohttpd, libzip and ICU"
+configure closed -DETUDE_EXPAT=OFF -DETUDE_GETTEXTPO=OFF || fail "does not configure without expat"
+for none in read_xml_none.c read_po_none.c; do
+    grep -q "documents/$none" "$work/closed/build.ninja" || fail "no $none"
+done
+echo "configures without cmocka, libxml2, libmicrohttpd, libzip, ICU, expat and libgettextpo"

@@ -100,7 +100,8 @@ struct et_document {
     et_run run, outer; /* outer: around the tag that has text of its own */
     bool in_tag;       /* items are those of the tag */
     int messages;      /* ICU messages around the run */
-    bool *filled;      /* PO: [filled_count], whether each msgstr was empty; owned */
+    size_t *filled;    /* PO: [filled_count], of each msgstr the line of its message if it was
+                          empty, else 0; owned */
     size_t filled_count, filled_capacity;
     et_strbuf
         checked; /* PO: the document without translations that were refused; empty: all hold */

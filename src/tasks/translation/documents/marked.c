@@ -24,6 +24,7 @@ typedef struct reader {
     const et_marking *marking;
     const char *at, *end;
     size_t line;
+    bool quoted;   /* within quotes of Android's, where white space stays */
     bool unclosed; /* an element whose content stays, or a comment, had no end */
 } reader;
 
@@ -230,7 +231,7 @@ static void add_backslash(reader *r)
 {
     const char next = r->at + 1 < r->end ? r->at[1] : 0;
     const uint32_t code = unicode_escape(r->at, r->end);
-    if (is_among(next, "'\"@?\\")) {
+    if (is_among(next, "'\"\\")) {
         et_document_add(r->d, &next, 1, r->line);
         r->at += 2;
     } else if (et_unicode_is_letter(code) && r->d->escape != ET_ESCAPE_RESOURCE_CDATA) {
@@ -255,7 +256,7 @@ static const char *end_of_spaces(const reader *r)
 void et_document_add_marked(et_document *d, const char *text, size_t length,
                             const et_marking *marking)
 {
-    reader r = { d, marking, text, text + length, marking->line, false };
+    reader r = { d, marking, text, text + length, marking->line, false, false };
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;
         if (is_among(c, "<&") && (at == text || at[-1] != '%')) { /* %<name>s is no tag */
@@ -269,7 +270,8 @@ void et_document_add_marked(et_document *d, const char *text, size_t length,
         }
         const bool control = (unsigned char)c < ' ' && !is_among(c, SPACE "\v");
         const bool escape = marking->backslashes && (c == '\\' || c == '"');
-        const bool space = marking->spaces && is_among(c, SPACE "\v");
+        const bool space = (marking->spaces || r.quoted) && is_among(c, SPACE "\v");
+        r.quoted ^= escape && c == '"';
         if (control || escape || space)
             add_text(&r, at);
         if (escape && c == '\\')

@@ -329,9 +329,9 @@ static int take_header(reader *r, const value *v, const char *header, et_error *
     return status;
 }
 
-static bool note_string(et_document *d, bool filled)
+static bool note_string(et_document *d, size_t filled)
 {
-    bool *all =
+    size_t *all =
         et_vector_grow(d->filled, &d->filled_capacity, d->filled_count + 1, sizeof *all, 64);
     d->failed |= !all;
     if (all) {
@@ -345,7 +345,7 @@ static int take_string(reader *r, const value *v, et_error *error)
 {
     const char *id = gettext.po_message_msgid(r->message);
     const bool fills = *id && v->empty;
-    if (!note_string(r->d, fills))
+    if (!note_string(r->d, fills ? r->id_line : 0))
         return ET_OK; /* the document fails at its end */
     if (!*id && r->d->filled_count == 1)
         return take_header(r, v, gettext.po_file_domain_header(r->file, NULL), error);
@@ -404,17 +404,16 @@ static size_t append_checked(et_document *d, const et_strbuf *text, size_t mark,
     scanner scan = { text->data + mark, text->data + text->length, 1 };
     const char *kept = text->data;
     bool refused = false;
-    size_t string = 0, count = 0, first = 0;
+    size_t string = 0, count = 0;
     for (value v; next_value(&scan, &v);) {
         if (v.keyword == ID) {
             po_message_t message = next_message(iterator);
             refused = message && is_refused(message, iterator);
-            first = v.line;
         } else if (v.keyword == STRING && string < d->filled_count && d->filled[string++] &&
                    refused) {
             et_strbuf_append_bytes(out, kept, (size_t)(v.from + 1 - kept));
             kept = v.to;
-            d->counts.refused_line = count ? d->counts.refused_line : first;
+            d->counts.refused_line = count ? d->counts.refused_line : d->filled[string - 1];
             count++;
         }
     }

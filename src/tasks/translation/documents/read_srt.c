@@ -85,10 +85,12 @@ static void add_line(et_document *d, const line *l, size_t number, bool referenc
     }
 }
 
-/* Whether another person begins to speak: a dash after tags. */
+/* Whether another person begins to speak: a dash or a note after tags. */
 static bool begins_speech(const line *l)
 {
-    static const char *const dashes[] = { "-", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x90" };
+    static const char *const dashes[] = {
+        "-", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x90", "\xe2\x99\xaa", "\xe2\x99\xab"
+    };
     const char *at = l->text, *end = at + l->length, *after;
     while (at < end && strchr("<{ ", *at) && (after = *at == ' ' ? at + 1 : end_of_tag(at, end)))
         at = after;
@@ -108,8 +110,10 @@ int et_document_read_srt(et_document *d, et_error *error)
     for (size_t number = 1; at < end; number++) {
         const line l = line_at(d, at), next = line_at(d, at + l.whole);
         const bool times = is_times(&l);
-        inside = inside && !is_blank(&l) && !times && !(is_number(&l) && is_times(&next));
-        if (!inside) {
+        inside = inside && !times && !(is_number(&l) && is_times(&next));
+        if (vtt)
+            inside &= !is_blank(&l);
+        if (!inside || is_blank(&l)) {
             et_document_keep(d, at, l.whole);
         } else {
             if (begins_speech(&l))

@@ -68,6 +68,8 @@ void et_document_encode(const et_document *d, et_escape escape, const char *text
                 : escape_of(escape, text[i], d->format == ET_DOCUMENT_XML && ends_in_brackets(out));
         if (escaped)
             et_strbuf_append(out, escaped);
+        else if (escape == ET_ESCAPE_PO && (unsigned char)text[i] < ' ')
+            et_strbuf_printf(out, "\\%03o", (unsigned)text[i]);
         else
             et_strbuf_append_char(out, text[i]);
         if (entity)
@@ -160,10 +162,8 @@ static bool find(const et_segment *s, const et_span *tag, const char *result, si
     const char *next =
         tag ? memmem(result + from, length - from, s->text + tag->start, tag->length) : NULL;
     const size_t end = next ? (size_t)(next - result) : length;
-    if (et_span_find(result + from, end - from, 0, found)) {
-        found->start += from;
+    if (et_span_find(result, end, from, found))
         return true;
-    }
     if (!next)
         return false;
     *found = (et_span){ end, tag->length, ET_SPAN_TAG, 0, false };

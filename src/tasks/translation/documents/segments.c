@@ -174,15 +174,16 @@ static bool find_spans(whole *w, const et_document *d)
 {
     const bool finds = d->format != ET_DOCUMENT_LINES;
     const et_spans *tags = &d->run.tags;
-    size_t at = 0;
+    size_t at = 0; /* after a tag */
     et_span found;
     bool good = true;
     for (size_t i = 0; i <= tags->count && good; i++) {
         const size_t end = i < tags->count ? tags->items[i].start : w->length;
-        while (finds && good && et_span_find(w->text + at, end - at, 0, &found)) {
+        size_t from = 0;
+        while (finds && good && et_span_find(w->text + at, end - at, from, &found)) {
+            from = found.start + found.length;
             found.start += at;
             good = et_spans_add(&w->spans, found);
-            at = found.start + found.length;
         }
         if (i == tags->count)
             break;
