@@ -407,6 +407,15 @@ says 3 'metadata' "$etude" predict --model-dir damaged --input rows.csv
 rm -r damaged/best damaged/checkpoints
 cp run/metadata.json damaged/
 says 3 'no checkpoint yet' "$etude" predict --model-dir damaged --input rows.csv
+# The ending of an output says its format.
+"$etude" predict run rows.csv --output-format csv >expected.csv
+"$etude" predict run rows.csv --output out.csv
+cmp -s out.csv expected.csv || fail "out.csv is no CSV"
+"$etude" predict run rows.csv --output out.jsonl
+cmp -s out.jsonl expected.jsonl || fail "out.jsonl are no lines of JSON"
+"$etude" predict run rows.csv --output out.csv --output-format jsonl
+cmp -s out.csv expected.jsonl || fail "--output-format does not count"
+says 2 'JSON lines or CSV' "$etude" predict run rows.csv --output out.tsv
 "$etude" predict --help >out
 grep -q 'batch-size N' out || fail "help"
 echo "predictions of rows in $(ls | wc -l) ways"

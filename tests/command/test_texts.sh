@@ -54,6 +54,20 @@ printf '# %s\n\n```\n%s\n```\n- %s\n' "$one" "$first" "$two" >expected
 translate --format md a.md >got
 same expected got "md"
 
+# The ending of a file's name says its format, which is said; --format says otherwise.
+for ending in html po srt md; do
+    translate a.$ending >got
+    grep -q "^format       $ending, by the name of a.$ending\$" log || fail "a.$ending: format not said"
+    translate --format $ending a.$ending >expected
+    ! grep -q '^format ' log || fail "a.$ending: said all the same"
+    same expected got "a.$ending by its ending"
+done
+cp a.po lines.txt
+translate lines.txt >got
+[ ! -s log ] || fail "a text has a format"
+translate --format lines a.po >expected
+same expected got "--format lines"
+
 # A placeholder that the model cannot know: the words around it are translated alone, and it is said.
 printf '%s {name_of_it}\n' "$first" >placeholder
 printf '%s {name_of_it}\n' "$one" >expected
@@ -98,7 +112,12 @@ refused 'format' --format pdf
 gzip -k lines
 refused 'compressed' --format text --input lines.gz
 printf '<a>\n<b></a>\n' >bad.xml
-refused 'bad.xml:2: </a> closes no open element' --format xml bad.xml
+if "$etude" translate run --format xml a.html 2>log >got || ! grep -q libexpat1-dev log; then
+    refused 'bad.xml:2:6: mismatched tag; <b> of line 2 is open' bad.xml
+fi
 printf '<a>\377</a>\n' >bad.html
 refused 'bad.html:1: .*not UTF-8' --format html bad.html
+refused 'a.xliff: .*xliff2po' a.xliff
+refused 'a.docx: .*pandoc' a.docx
+refused 'with --format lines each line' --n-best 2 a.html
 echo "sentences and markup are kept"

@@ -268,8 +268,9 @@ const fuzz_target fuzz_texts[] = {
                "Content-Transfer-Encoding: Content-Disposition:" },
     { .name = "lines",
       .read = read_document,
-      .samples = { ">>fra<< a dog {name} %1$d\n\nhttps://example.org/x a@b.org 7\n" },
-      .words = MARKUP,
+      .samples = { ">>fra<< a dog {name} %1$d\n\nhttps://example.org/x a@b.org 7\n",
+                   "see {n, plural, one {# {g, select, other {a}}} other {'{b}' %s}} now %{c}\n" },
+      .words = MARKUP " {n, plural, one {# other {a}} {n,select,a{b}} '{ '' %% %( %< > ) @a :b",
       .format = ET_DOCUMENT_TEXT },
     { .name = "html",
       .read = read_document,
@@ -280,18 +281,28 @@ const fuzz_target fuzz_texts[] = {
       .format = ET_DOCUMENT_HTML },
     { .name = "xml",
       .read = read_document,
-      .samples = { "<?xml version='1.0'?><a b=\"c\"><d>one <i>two</i></d><![CDATA[x]]></a>" },
-      .words = MARKUP,
+      .samples = { "<?xml version='1.0'?><a b=\"c\"><d>one <i>two</i></d><![CDATA[x]]></a>",
+                   "<resources><string>a\\'s &lt;b&gt;c&lt;/b> \\n \\u00e9 \"d  "
+                   "e\"</string></resources>",
+                   "<!DOCTYPE a [<!ENTITY b 'c'>]><a xml:space='preserve'>d  "
+                   "&b;<e/>&amp;nbsp;</a>" },
+      .words =
+          MARKUP " &lt; &gt; &lt;br/> xml:space='preserve' \\' \\u00a9 <!DOCTYPE <!ENTITY ]> &b;",
       .format = ET_DOCUMENT_XML },
     { .name = "po",
       .read = read_document,
       .samples = { "#, fuzzy\nmsgctxt \"m\"\nmsgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\n"
-                   "msgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] \"\"\nmsgstr[1] \"\"\n" },
-      .words = "msgid msgstr msgid_plural msgctxt msgstr[0] msgstr[9] \" \\n \\ \\x #~ #,",
+                   "msgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] \"\"\nmsgstr[1] \"\"\n",
+                   "msgid \"\"\nmsgstr \"Content-Type: text/plain; charset=UTF-8\\n\"\n"
+                   "\"Plural-Forms: nplurals=2; plural=(n != 1);\\n\"\n\n#, c-format\n"
+                   "msgid \"one\"\nmsgid_plural \"%d  <b>two</b>\"\nmsgstr[0] \"\"\n" },
+      .words = "nplurals= plural= ? : && || ( n % charset= #, c-format\n %d <b> domain msgid "
+               "msgstr msgid_plural msgctxt msgstr[0] msgstr[9] \" \\n \\ \\x #~ #,",
       .format = ET_DOCUMENT_PO },
     { .name = "srt",
       .read = read_document,
-      .samples = { "1\n00:00:01,000 --> 00:00:02,500\n<i>one two</i> three\nfour\n\n",
+      .samples = { "1\n00:00:01,000 --> 00:00:02,500\n<i>one two</i> three\nfour\n2\n"
+                   "00:00:03,000 --> 00:00:04,500\n- five\n",
                    "WEBVTT\n\nNOTE a\n\n00:01.000 --> 00:02.000 align:start\n<v Bob>one\n" },
       .words = "--> 00:00:01,000 <i> </i> WEBVTT NOTE STYLE {\\an8} : ,",
       .format = ET_DOCUMENT_SRT },

@@ -9,8 +9,8 @@
  * A msgstr that is empty gets the translation of its msgid, and the form of a plural that of
  * msgid_plural unless it is that of the number 1. All others stay, and so does the header. Lines of
  * a message are segments of their own, each in a string of its own, and so are texts between more
- * than one space. At the end the library checks the new messages as msgfmt -c does, and those that
- * it refuses stay empty. */
+ * than one space. At the end the library checks the directives of the new messages as msgfmt -c
+ * does, and those that it refuses stay empty. */
 #include <gettext-po.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@
     X(, po_file_free)                                                                              \
     X(, po_file_read)                                                                              \
     X(, po_header_field)                                                                           \
-    X(, po_message_check_all)                                                                      \
+    X(, po_message_check_format)                                                                   \
     X(, po_message_is_obsolete)                                                                    \
     X(, po_message_iterator)                                                                       \
     X(, po_message_iterator_free)                                                                  \
@@ -137,8 +137,8 @@ static int read_catalogue(const et_document *d, const char *text, size_t length,
     return status;
 }
 
-/* Whether msgfmt -c refuses a message. */
-static bool is_refused(po_message_t message, po_message_iterator_t iterator)
+/* Whether msgfmt -c refuses the directives of a message. */
+static bool is_refused(po_message_t message)
 {
     jmp_buf fatal;
     pthread_mutex_lock(&one_at_a_time);
@@ -146,7 +146,7 @@ static bool is_refused(po_message_t message, po_message_iterator_t iterator)
     report.errors = 0;
     report.fatal = &fatal;
     if (!setjmp(fatal))
-        gettext.po_message_check_all(message, iterator, &handler);
+        gettext.po_message_check_format(message, &handler);
     const bool refused = report.errors > 0;
     pthread_mutex_unlock(&one_at_a_time);
     return refused;
@@ -367,7 +367,7 @@ static int take_value(reader *r, const value *v, et_error *error)
         r->message = next_message(r->iterator);
         r->id_line = v->line;
     }
-    if (!r->message)
+    if (!r->message && v->keyword != OTHER)
         return et_fail(error, ET_EDATA, "%s:%zu: libgettextpo has not read this message",
                        r->d->name, v->line);
     return v->keyword == STRING ? take_string(r, v, error) : ET_OK;
@@ -408,7 +408,7 @@ static size_t append_checked(et_document *d, const et_strbuf *text, size_t mark,
     for (value v; next_value(&scan, &v);) {
         if (v.keyword == ID) {
             po_message_t message = next_message(iterator);
-            refused = message && is_refused(message, iterator);
+            refused = message && is_refused(message);
         } else if (v.keyword == STRING && string < d->filled_count && d->filled[string++] &&
                    refused) {
             et_strbuf_append_bytes(out, kept, (size_t)(v.from + 1 - kept));
