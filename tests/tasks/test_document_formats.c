@@ -238,8 +238,7 @@ static void test_formats__po(void **state)
         /* Strings on one line, other entries, control characters. */
         { ET_DOCUMENT_PO, "msgid \"a \" \"b\" msgstr \"\" \"\"\n#~ msgid \"c\"\n#~ msgstr \"\"\n",
           "msgid \"a \" \"b\" msgstr \"A B\"\n#~ msgid \"c\"\n#~ msgstr \"\"\n" },
-        { ET_DOCUMENT_PO,
-          "#, fuzzy\n#| msgid \"c\"\nmsgctxt \"d\"\nmsgid \"g\"\nmsgstr \"\"\n",
+        { ET_DOCUMENT_PO, "#, fuzzy\n#| msgid \"c\"\nmsgctxt \"d\"\nmsgid \"g\"\nmsgstr \"\"\n",
           "#, fuzzy\n#| msgid \"c\"\nmsgctxt \"d\"\nmsgid \"g\"\nmsgstr \"G\"\n" },
         { ET_DOCUMENT_PO, "msgid \"\\n a\\n\"\nmsgstr \"\"\n",
           "msgid \"\\n a\\n\"\nmsgstr \"\\n\"\n\" A\\n\"\n" },

@@ -226,10 +226,14 @@ int et_document_take(et_document *d, char *const *results, et_error *error)
     const bool last = !d->line_count;
     if (last && !d->failed)
         join_parts(d, &encoded);
-    et_strbuf_release(&encoded);
     int status = ET_OK;
-    if (last && !d->failed && d->format == ET_DOCUMENT_PO)
-        status = et_document_check_po(d, error);
+    if (last && !d->failed && d->format == ET_DOCUMENT_PO) {
+        et_strbuf_reset(&encoded);
+        et_document_print(d, &encoded);
+        d->failed = encoded.failed;
+        status = d->failed ? ET_OK : et_document_check_po(d, &encoded, error);
+    }
+    et_strbuf_release(&encoded);
     return status || !d->failed ? status : et_alloc_failed(error, d->length, d->name);
 }
 

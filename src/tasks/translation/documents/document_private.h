@@ -156,8 +156,8 @@ int et_document_read_lines(et_document *d, et_error *error);
 int et_document_read_html(et_document *d, et_error *error);
 int et_document_read_xml(et_document *d, et_error *error);
 int et_document_read_po(et_document *d, et_error *error);
-/* Leaves out translations that gettext refuses. All segments have results. ET_ENOMEM. */
-int et_document_check_po(et_document *d, et_error *error);
+/* Leaves out translations that gettext refuses. text: the printed document. ET_ENOMEM. */
+int et_document_check_po(et_document *d, const et_strbuf *text, et_error *error);
 int et_document_read_srt(et_document *d, et_error *error);
 int et_document_read_md(et_document *d, et_error *error);
 

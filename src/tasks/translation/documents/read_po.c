@@ -422,23 +422,17 @@ static size_t append_checked(et_document *d, const et_strbuf *text, size_t mark,
     return count;
 }
 
-int et_document_check_po(et_document *d, et_error *error)
+int et_document_check_po(et_document *d, const et_strbuf *text, et_error *error)
 {
-    et_strbuf text = ET_STRBUF_INIT;
-    po_file_t file = NULL;
-    et_strbuf_reset(&d->checked);
-    et_document_print(d, &text);
-    const size_t mark = et_utf8_mark(et_strbuf_text(&text), text.length);
-    int status = text.failed
-                     ? et_alloc_failed(error, text.length, d->name)
-                     : read_catalogue(d, text.data + mark, text.length - mark, &file, error);
-    if (!status) {
-        d->counts.refused = append_checked(d, &text, mark, file, &d->checked);
-        if (!d->counts.refused)
-            et_strbuf_reset(&d->checked);
-        d->failed |= d->checked.failed;
-        gettext.po_file_free(file);
-    }
-    et_strbuf_release(&text);
-    return status;
+    po_file_t file;
+    const size_t mark = et_utf8_mark(et_strbuf_text(text), text->length);
+    int status = read_catalogue(d, text->data + mark, text->length - mark, &file, error);
+    if (status)
+        return status;
+    d->counts.refused = append_checked(d, text, mark, file, &d->checked);
+    if (!d->counts.refused)
+        et_strbuf_reset(&d->checked);
+    d->failed |= d->checked.failed;
+    gettext.po_file_free(file);
+    return ET_OK;
 }
