@@ -17,7 +17,7 @@ static int check(const et_exporting_args *args, bool is_file, const et_call *cal
 {
     et_outputs outputs = { .program = call->program };
     if (!is_file && !et_safetensors_is_name(args->output))
-        return ET_OK;
+        return et_outputs_check_directory("--output", args->output, error);
     et_outputs_read_model(&outputs, args->model_dir, args->checkpoint);
     int status = et_outputs_check(&outputs, "--output", args->output, error);
     et_outputs_release(&outputs);

@@ -114,6 +114,20 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
     return check_read(outputs, "standard output", &file, error);
 }
 
+int et_outputs_check_directory(const char *option, const char *path, et_error *error)
+{
+    static const char *const endings[] = { ".zip",  ".gz",    ".tgz",  ".tar", ".pt",     ".pth",
+                                           ".bin",  ".npz",   ".h5",   ".pb",  ".tflite", ".gguf",
+                                           ".json", ".jsonl", ".yaml", ".csv", ".tsv",    ".html",
+                                           ".txt",  ".pdf",   ".pkl" };
+    for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
+        if (et_path_ends(path, endings[i]) && !et_directory_exists(path))
+            return et_fail(error, ET_EUSAGE,
+                           "%s %s: this would be a directory, not a file %s; name a directory",
+                           option, path, endings[i]);
+    return ET_OK;
+}
+
 /* ---- files of runs ---- */
 
 static bool is_run(const et_outputs *outputs, const char *directory)

@@ -52,6 +52,10 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
 /* The same for standard output, which may append to a file that is read. */
 int et_outputs_check_standard(const et_outputs *outputs, et_error *error);
 
+/* Refuses a name for a directory that has the ending of a file, such as a.zip, unless the directory
+ * exists: the user expects a file of that format. ET_EUSAGE. path NULL: no output. */
+int et_outputs_check_directory(const char *option, const char *path, et_error *error);
+
 void et_outputs_release(et_outputs *outputs);
 
 #endif

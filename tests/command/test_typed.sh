@@ -112,6 +112,8 @@ says 3 '^etude: --init: foreign/config.json has no model_type' train ft4 --init 
 says 3 'foreign/config.json has no model_type' import foreign --output ft4
 says 3 'nowhere has neither config.json' import nowhere --output ft4
 says 2 'import: --output is missing' import foreign
+says 2 'would be a directory, not a file .pt' import foreign --output a.pt
+says 2 'would be a directory, not a file .zip' export v --output a.zip
 says 3 'nowhere does not exist' train ft4 --init nowhere --data chat chat
 [ ! -e ft4 ]
 # It goes on when what it began with is gone.

@@ -113,8 +113,10 @@ static int check(data_options *args, et_error *error)
         return et_fail(
             error, ET_EUSAGE,
             "--force: only with --output DIR, which writes files; for example --output runs");
-    int status =
-        take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
+    int status = et_outputs_check_directory("--output", args->output, error);
+    if (!status)
+        status =
+            take_character(&args->options.csv.delimiter, "--delimiter", args->delimiter, error);
     if (!status)
         status = take_character(&args->options.csv.comment, "--comment", args->comment, error);
     if (!status)

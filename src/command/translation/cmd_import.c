@@ -75,6 +75,8 @@ int et_cmd_import(const et_call *call, et_error *error)
     if (et_safetensors_is_name(args->output)) {
         et_outputs_read(&outputs, args->folder);
         status = et_outputs_check(&outputs, "--output", args->output, error);
+    } else {
+        status = et_outputs_check_directory("--output", args->output, error);
     }
     et_outputs_release(&outputs);
     if (!status)
