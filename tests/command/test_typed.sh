@@ -218,6 +218,7 @@ grep -o '"text": "[^"]*"\|"alignment": [][0-9, ]*]' objects | sed 's/"text": "\(
 "$etude" translate v --input text >found
 sed -n "$(grep -n . found | head -n 1 | cut -d : -f 1)p" text >one # a line with words to draw
 says 0 '' translate v --input one --attention wanted.svg
+says 2 'a picture of attention is an SVG file' translate v --input one --attention wanted.png
 says 0 '' plot v --attention "$(cat one)" --output attention.svg
 cmp attention.svg wanted.svg
 says 2 'attention makes a picture: name its file' plot v --attention aa

@@ -261,6 +261,13 @@ static void test_formats__po(void **state)
           "msgid \"\"\nmsgstr \"Content-Type: text/plain; charset=UTF-8\\n\"\n" },
         { ET_DOCUMENT_PO, "\xef\xbb\xbfmsgid \"a\"\nmsgstr \"\"\n",
           "\xef\xbb\xbfmsgid \"a\"\nmsgstr \"A\"\n" },
+        /* Marks of keys. */
+        { ET_DOCUMENT_PO, "msgid \"&File\"\nmsgstr \"\"\n\nmsgid \"Save _As %s...\"\nmsgstr \"\"\n",
+          "msgid \"&File\"\nmsgstr \"&FILE\"\n\nmsgid \"Save _As %s...\"\nmsgstr \"SAVE _AS "
+          "%s...\"\n" },
+        { ET_DOCUMENT_PO, "msgid \"E&xit\"\nmsgstr \"\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"\"\n",
+          "msgid \"E&xit\"\nmsgstr \"E&XIT\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"R&D, &amp; "
+          "A_B\"\n" },
         { ET_DOCUMENT_PO, "# a\n", "# a\n" },
         { ET_DOCUMENT_PO, "", "" },
     };
@@ -320,6 +327,41 @@ static void test_formats__po_checked(void **state)
     assert_rows(kept, COUNT(kept), NULL, percent);
     assert_rows(order, COUNT(order), NULL, exchanged);
     assert_int_equal(counts.refused, 0);
+}
+
+static char *umlaut(const char *line)
+{
+    (void)line;
+    return copy("\xc3\x9c"
+                "ber %s uns");
+}
+
+static char *japanese(const char *line)
+{
+    (void)line;
+    return copy("\xe3\x83\x95\xe3\x82\xa1...");
+}
+
+/* The key of a translation: the letter of the source, else the first one, else one in brackets. */
+static void test_formats__keys(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_PO, "msgid \"&Us %s\"\nmsgstr \"\"\n",
+          "msgid \"&Us %s\"\nmsgstr \"\xc3\x9c"
+          "ber %s &uns\"\n" },
+        { ET_DOCUMENT_PO, "msgid \"_Quit %s\"\nmsgstr \"\"\n",
+          "msgid \"_Quit %s\"\nmsgstr \"\xc3\x9c"
+          "ber %s _uns\"\n" },
+        { ET_DOCUMENT_PO, "msgid \"&Bye %s\"\nmsgstr \"\"\n",
+          "msgid \"&Bye %s\"\nmsgstr \"\xc3\x9c&ber %s uns\"\n" },
+    };
+    static const row bracketed = { ET_DOCUMENT_PO, "msgid \"&file...\"\nmsgstr \"\"\n",
+                                   "msgid \"&file...\"\nmsgstr \"\xe3\x83\x95\xe3\x82\xa1"
+                                   "(&F)...\"\n" };
+    (void)state;
+    NEEDS(ET_DOCUMENT_PO);
+    assert_rows(rows, COUNT(rows), NULL, umlaut);
+    assert_rows(&bracketed, 1, NULL, japanese);
 }
 
 /* Forms of a plural: msgid is the text of the number 1 alone. */
@@ -498,11 +540,12 @@ static void test_formats__endings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats__cdata),        cmocka_unit_test(test_formats__xml),
-        cmocka_unit_test(test_formats__resources),    cmocka_unit_test(test_formats__po),
-        cmocka_unit_test(test_formats__po_checked),   cmocka_unit_test(test_formats__plurals),
-        cmocka_unit_test(test_formats__plural_forms), cmocka_unit_test(test_formats__srt),
-        cmocka_unit_test(test_formats__messages),     cmocka_unit_test(test_formats__endings),
+        cmocka_unit_test(test_formats__cdata),      cmocka_unit_test(test_formats__xml),
+        cmocka_unit_test(test_formats__resources),  cmocka_unit_test(test_formats__po),
+        cmocka_unit_test(test_formats__po_checked), cmocka_unit_test(test_formats__plurals),
+        cmocka_unit_test(test_formats__keys),       cmocka_unit_test(test_formats__plural_forms),
+        cmocka_unit_test(test_formats__srt),        cmocka_unit_test(test_formats__messages),
+        cmocka_unit_test(test_formats__endings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,6 +183,12 @@ static int check(const translate_options *args, et_error *error)
     if (args->alignment_layer > 0 && !args->alignments && !args->attention)
         return et_fail(error, ET_EUSAGE,
                        "--alignment-layer: only with --alignments or --attention");
+    if (args->attention &&
+        (et_path_ends(args->attention, ".png") || et_path_ends(args->attention, ".pdf")))
+        return et_fail(
+            error, ET_EUSAGE,
+            "--attention %s: a picture of attention is an SVG file; choose a name in .svg",
+            args->attention);
     int status = et_translating_check_decoding(&args->work, error);
     if (status)
         return status;

@@ -169,8 +169,10 @@ const char *const *et_document_lines(et_document *d, size_t *count)
     return d->line_count ? d->lines : NULL;
 }
 
-static void set_result(et_document *d, et_segment *s, const et_strbuf *encoded)
+static void set_result(et_document *d, et_segment *s, et_strbuf *encoded)
 {
+    if (s->accelerator.mark)
+        et_accelerator_insert(encoded, s->accelerator);
     s->result = encoded->failed ? NULL : et_arena_strdup(&d->arena, et_strbuf_text(encoded));
     d->failed |= !s->result;
 }

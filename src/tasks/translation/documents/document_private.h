@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
+#include "tasks/translation/documents/accelerators.h"
 #include "tasks/translation/documents/document.h"
 #include "tasks/translation/documents/spans.h"
 
@@ -36,10 +37,11 @@ typedef struct et_segment {
     const char *tag;    /* that; NULL: none; in the arena */
     et_spans spans;
     et_escape escape;
-    size_t line;        /* of the document */
-    int breaks;         /* line ends that the translation gets, evenly spread */
-    const char *result; /* encoded, in the arena; NULL: none yet */
-    et_part *parts;     /* [spans.count + 1], in the arena; NULL: not translated in parts */
+    size_t line;                /* of the document */
+    int breaks;                 /* line ends that the translation gets, evenly spread */
+    et_accelerator accelerator; /* that the translation gets */
+    const char *result;         /* encoded, in the arena; NULL: none yet */
+    et_part *parts;             /* [spans.count + 1], in the arena; NULL: not translated in parts */
 } et_segment;
 
 /* An item of the output: a segment, or bytes of `kept`. */
@@ -97,11 +99,12 @@ struct et_document {
     int round;   /* 0: segments, 1: parts, 2: done */
     bool failed; /* no memory: items are missing */
     et_document_counts counts;
-    et_run run, outer; /* outer: around the tag that has text of its own */
-    bool in_tag;       /* items are those of the tag */
-    int messages;      /* ICU messages around the run */
-    size_t *filled;    /* PO: [filled_count], of each msgstr the line of its message if it was
-                          empty, else 0; owned */
+    et_run run, outer;          /* outer: around the tag that has text of its own */
+    bool in_tag;                /* items are those of the tag */
+    et_accelerator accelerator; /* of the next segment */
+    int messages;               /* ICU messages around the run */
+    size_t *filled; /* PO: [filled_count], of each msgstr the line of its message if it was
+                       empty, else 0; owned */
     size_t filled_count, filled_capacity;
     et_strbuf
         checked; /* PO: the document without translations that were refused; empty: all hold */

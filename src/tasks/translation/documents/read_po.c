@@ -7,10 +7,10 @@
  *     msgstr ""                             msgstr "%s öffnen"
  *
  * A msgstr that is empty gets the translation of its msgid, and the form of a plural that of
- * msgid_plural unless it is that of the number 1. All others stay, and so does the header. Lines of
- * a message are segments of their own, each in a string of its own, and so are texts between more
- * than one space. At the end the library checks the directives of the new messages as msgfmt -c
- * does, and those that it refuses stay empty. */
+ * msgid_plural unless it is that of the number 1. Marks of keys (&File) are set again. All others
+ * stay, and so does the header. Lines of a message are segments of their own, each in a string of
+ * its own, and so are texts between more than one space. At the end the library checks the
+ * directives of the new messages as msgfmt -c does, and those that it refuses stay empty. */
 #include <gettext-po.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -250,6 +250,11 @@ static void end_line(et_document *d, bool last)
 static void add_message(et_document *d, const char *text, size_t line)
 {
     const et_marking marking = { .line = line, .spaces = true };
+    size_t at;
+    if (et_accelerator_find(text, &d->accelerator, &at)) {
+        et_document_add_marked(d, text, at, &marking);
+        text += at + 1;
+    }
     for (const char *end; *text; text = end) {
         end = text + strcspn(text, "\n");
         et_document_add_marked(d, text, (size_t)(end - text), &marking);
@@ -257,6 +262,7 @@ static void add_message(et_document *d, const char *text, size_t line)
         if (*end)
             end_line(d, !*++end);
     }
+    d->accelerator.mark = 0;
 }
 
 /* Whether both texts have the same placeholders, in order. */

@@ -358,7 +358,8 @@ static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
     }
     d->segments = segments;
     et_segment *s = &d->segments[d->count++];
-    *s = (et_segment){ .line = d->run.line, .escape = d->escape };
+    *s = (et_segment){ .line = d->run.line, .escape = d->escape, .accelerator = d->accelerator };
+    d->accelerator.mark = 0;
     d->failed |= !fill_segment(d, s, w, from, to);
     s->tag = d->language_tag;
     s->source = s->tag && s->text ? et_arena_printf(&d->arena, "%s %s", s->tag, s->text) : s->text;
