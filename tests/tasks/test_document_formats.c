@@ -268,6 +268,8 @@ static void test_formats__po(void **state)
         { ET_DOCUMENT_PO, "msgid \"E&xit\"\nmsgstr \"\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"\"\n",
           "msgid \"E&xit\"\nmsgstr \"E&XIT\"\n\nmsgid \"R&D, &amp; a_b\"\nmsgstr \"R&D, &amp; "
           "A_B\"\n" },
+        { ET_DOCUMENT_PO, "msgctxt \"a\"\nmsgid \"\"\nmsgstr \"\"\n",
+          "msgctxt \"a\"\nmsgid \"\"\nmsgstr \"\"\n" },
         { ET_DOCUMENT_PO, "# a\n", "# a\n" },
         { ET_DOCUMENT_PO, "", "" },
     };

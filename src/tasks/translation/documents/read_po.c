@@ -350,11 +350,12 @@ static bool note_string(et_document *d, size_t filled)
 static int take_string(reader *r, const value *v, et_error *error)
 {
     const char *id = gettext.po_message_msgid(r->message);
+    const char *header = gettext.po_file_domain_header(r->file, NULL);
     const bool fills = *id && v->empty;
     if (!note_string(r->d, fills ? r->id_line : 0))
         return ET_OK; /* the document fails at its end */
-    if (!*id && r->d->filled_count == 1)
-        return take_header(r, v, gettext.po_file_domain_header(r->file, NULL), error);
+    if (!*id && header && r->d->filled_count == 1)
+        return take_header(r, v, header, error);
     if (fills) {
         keep_to(r, v->from + 1);
         add_message(r->d, source_of(r, v->form), r->id_line);
