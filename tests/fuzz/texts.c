@@ -122,6 +122,16 @@ static char *translated(const char *line, int round)
     return et_strdup(round ? "<b> {x} %s ``` &amp; ]]> --> \"" : line);
 }
 
+/* A translation is of the same format. */
+static void read_translation(const et_document_options *options, const et_strbuf *text)
+{
+    et_document *d;
+    et_error error = ET_ERROR_INIT;
+    if (et_document_open(&d, et_strbuf_text(text), text->length, options, &error))
+        fail_msg("the translation is refused, %s: %s", error.text, et_strbuf_text(text));
+    et_document_close(d);
+}
+
 static int read_document(const fuzz_target *self, const char *bytes, size_t length, et_error *error)
 {
     static const char *const tag = ">>fra<<";
@@ -143,6 +153,8 @@ static int read_document(const fuzz_target *self, const char *bytes, size_t leng
             et_free(results);
         }
         et_document_print(d, &out);
+        if (!status)
+            read_translation(&options, &out);
         et_strbuf_release(&out);
         et_document_restart(d);
     }
