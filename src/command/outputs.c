@@ -116,10 +116,10 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
 
 int et_outputs_check_directory(const char *option, const char *path, et_error *error)
 {
-    static const char *const endings[] = { ".zip",  ".gz",    ".tgz",  ".tar", ".pt",     ".pth",
-                                           ".bin",  ".npz",   ".h5",   ".pb",  ".tflite", ".gguf",
-                                           ".json", ".jsonl", ".yaml", ".csv", ".tsv",    ".html",
-                                           ".txt",  ".pdf",   ".pkl" };
+    static const char *const endings[] = { ".zip",  ".gz",   ".tgz",   ".tar",  ".pt",
+                                           ".pth",  ".bin",  ".h5",    ".pb",   ".tflite",
+                                           ".gguf", ".json", ".jsonl", ".yaml", ".csv",
+                                           ".tsv",  ".html", ".txt",   ".pdf",  ".pkl" };
     for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
         if (et_path_ends(path, endings[i]) && !et_directory_exists(path))
             return et_fail(error, ET_EUSAGE,

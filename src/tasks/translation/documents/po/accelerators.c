@@ -1,4 +1,4 @@
-#include "tasks/translation/documents/accelerators.h"
+#include "tasks/translation/documents/po/accelerators.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -52,9 +52,9 @@ bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *
     return false;
 }
 
-/* The first place of text for the mark. key: 0: any letter or digit. inner: within a word, too.
+/* The first position of text for the mark. key: 0: any letter or digit. inner: within a word, too.
  * text.length: none. */
-static size_t place_of(const et_strbuf *text, char key, bool inner)
+static size_t position_for(const et_strbuf *text, char key, bool inner)
 {
     const char *at = et_strbuf_text(text);
     et_span span = { .start = 0 };
@@ -80,21 +80,21 @@ static size_t place_of(const et_strbuf *text, char key, bool inner)
 void et_accelerator_insert(et_strbuf *text, et_accelerator a)
 {
     et_strbuf out = ET_STRBUF_INIT;
-    size_t place = place_of(text, a.key, false);
-    if (place == text->length)
-        place = place_of(text, a.key, true);
-    if (place == text->length)
-        place = place_of(text, 0, false);
-    if (place < text->length) {
-        et_strbuf_append_bytes(&out, text->data, place);
+    size_t at = position_for(text, a.key, false);
+    if (at == text->length)
+        at = position_for(text, a.key, true);
+    if (at == text->length)
+        at = position_for(text, 0, false);
+    if (at < text->length) {
+        et_strbuf_append_bytes(&out, text->data, at);
         et_strbuf_append_char(&out, a.mark);
-        et_strbuf_append_bytes(&out, text->data + place, text->length - place);
+        et_strbuf_append_bytes(&out, text->data + at, text->length - at);
     } else {
-        while (place && strchr(".: ", text->data[place - 1]))
-            place--;
-        et_strbuf_append_bytes(&out, et_strbuf_text(text), place);
+        while (at && strchr(".: ", text->data[at - 1]))
+            at--;
+        et_strbuf_append_bytes(&out, et_strbuf_text(text), at);
         et_strbuf_printf(&out, "(%c%c)", a.mark, toupper((unsigned char)a.key));
-        et_strbuf_append_bytes(&out, et_strbuf_text(text) + place, text->length - place);
+        et_strbuf_append_bytes(&out, et_strbuf_text(text) + at, text->length - at);
     }
     et_strbuf_reset(text);
     et_strbuf_append_bytes(text, et_strbuf_text(&out), out.length);
