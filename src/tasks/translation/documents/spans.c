@@ -121,7 +121,8 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
     at += run(r, at, DIGITS "*", 6);
     if (has(r, at, "."))
         at += 1 + run(r, at + 1, DIGITS "*", 6);
-    at += run(r, at, "hlLqjzt", 2);
+    const size_t sizes = run(r, at, "hlLqjzt", 2);
+    at += sizes && !run(r, at + sizes, LETTERS "@", 1) ? sizes - 1 : sizes; /* %j, %z */
     const size_t letter =
         run(r, at, *ordered && after_digit ? "diouxXeEfgGaAcsSpn@" : LETTERS "@", 1);
     const size_t letters = letter ? run(r, at + 1, NAMES, PLACEHOLDER_MAX) : 0;
@@ -139,6 +140,8 @@ static size_t percent(rest r, bool after_digit, bool *ordered)
         return bracketed(r, 1);
     if (has(r, 1, "#@")) /* %#@files@ of Apple's stringsdict */
         return has(r, 3 + run(r, 3, NAMES, 64), "@") ? 4 + run(r, 3, NAMES, 64) : 0;
+    if (number && qt == 1 && !after_digit && has(r, 1 + number, "%")) /* %1% of Boost */
+        return number + 2;
     if (name > 1 && has(r, 1 + name, "%") && !run(r, 2 + name, NAMES, 1)) /* %name% */
         return name + 2;
     if (upper > 1 && upper == name) /* %PRODUCTNAME */
