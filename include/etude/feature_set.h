@@ -133,9 +133,13 @@ typedef struct et_feature_choice {
     const char *groups; /* field that only says which rows are a group: ignored; NULL: none */
     const char *weight; /* field, the rows' weights: the feature "W"; NULL: none */
     bool unchanged;     /* numbers have the transform identity; numeric must be 0 */
+    const char *const *dropped; /* [dropped_count]: fields that are not inputs of the model */
+    int dropped_count;
+    const char *const *only; /* [only_count]: no other fields are inputs; NULL: all may be */
+    int only_count;
 } et_feature_choice;
-/* ET_ECONFIG: no such target, id or weight, one column for two of them, a target that cannot be
- * learned, or all columns are ignored. ET_EDATA: the target's values are too small to square;
+/* ET_ECONFIG: a named column does not exist, one column has two of these uses, a target that cannot
+ * be learned, or all columns are ignored. ET_EDATA: the target's values are too small to square;
  * weights are missing, negative or all 0. */
 ET_API int et_feature_set_infer(et_feature_set **out, const et_schema *schema,
                                 const et_metadata *metadata, const et_feature_choice *choice,

@@ -68,7 +68,8 @@ typedef struct et_integer_list {
 typedef struct et_option_sets {
     const char *settings[5];
     bool list;  /* one word for settings that are lists: each use of the option adds a word */
-    bool names; /* of a list: the word of the last use is a row of CSV, whose cells are items */
+    bool names; /* of a list: the word of the last use, or with `list` of each, is a row of CSV,
+                   whose cells are items */
     const char *pairs; /* the setting for one file of pairs, *.tsv, given in place of two files */
     /* Of an option that may be given again, for several texts: the setting that then has a group
      * for each, with members named like the last words of settings and pairs. named: each group

@@ -92,7 +92,7 @@ says 2 'name standard input (-) only once' analyze --dry-run - -
 cat table.csv | says 0 '^2 files: 600 rows' analyze --dry-run - table.csv
 
 # What is wrong.
-says 2 'give a subcommand: data analyze FILE...' table.csv
+says 2 'give a subcommand: data analyze table.csv$' table.csv
 says 2 'there is no analyse' analyse table.csv
 says 2 'no file is given; name one' analyze
 says 2 'delimiter ab: give one character' analyze table.csv --delimiter ab

@@ -1,6 +1,7 @@
 /* Words become values as in YAML, but without YAML's quoting: a path is always text. */
 #include "command/options/sets.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -81,13 +82,19 @@ static const char *last_word(const et_option_words *words)
     return words ? word_at(words, words->times - 1, 0) : NULL;
 }
 
-/* The names in the word of the last use. */
-static int name_items(et_value **out, const et_option_words *words, const char *option,
+/* The names in the word of the last use; all: of each use. */
+static int name_items(et_value **out, const et_option_words *words, bool all, const char *option,
                       et_arena *arena, et_error *error)
 {
-    const char *word = last_word(words);
+    const int first = all ? 0 : words->times - 1;
+    const char **rows = et_arena_array(arena, (size_t)words->times, sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, (size_t)words->times * sizeof *rows, "names");
+    for (int i = first; i < words->times; i++)
+        rows[i - first] = word_at(words, i, 0);
     et_strings names;
-    int status = et_name_list_read(&names, option, &(et_strings){ &word, 1 }, arena, error);
+    int status = et_name_list_read(
+        &names, option, &(et_strings){ rows, (size_t)(words->times - first) }, arena, error);
     *out = status ? NULL : et_value_list(arena);
     for (size_t i = 0; *out && i < names.count; i++)
         et_value_add_string(*out, names.items[i]);
@@ -171,10 +178,11 @@ static int apply_one(const et_option *row, const et_option_words *words, et_expe
     if (!status && !used)
         status = *row->sets->settings
                      ? et_fail(error, ET_EUSAGE,
-                               "--%s: the model of %s has no such setting; `%s list %s` shows its "
+                               "--%s: the %s of %s has no such setting; `%s list %s` shows its "
                                "settings (use --set)",
-                               row->field.name, experiment->name, experiment->program->name,
-                               experiment->name)
+                               row->field.name,
+                               strncmp(*row->sets->settings, "trainer.", 8) ? "model" : "optimizer",
+                               experiment->name, experiment->program->name, experiment->name)
                      : et_fail(error, ET_EUSAGE, "--%s: %s", row->field.name, row->field.help);
     return status;
 }
@@ -367,11 +375,26 @@ static int apply_items(const et_option *row, const et_option_words *words,
 
 /* ---- all ---- */
 
+/* `--valid 0.2`: a fraction in place of files. */
+static int check_files(const et_option *row, const et_option_words *words,
+                       const et_experiment *experiment, et_error *error)
+{
+    const char *word = row->value && !strncmp(row->value, "FILE", 4) ? last_word(words) : NULL;
+    char *end = NULL;
+    const double fraction = word ? strtod(word, &end) : 0;
+    if (!word || !(fraction > 0 && fraction < 100) || (*end && *end != '%') || et_file_exists(word))
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE, "--%s %s: there is no such file%s", row->field.name, word,
+                   find(experiment->kind->options, "held-out")
+                       ? "; to hold out a fraction of the rows, use --held-out FRACTION"
+                       : "");
+}
+
 static int apply_names(const et_option *row, const et_option_words *words, const char *name,
                        et_experiment *experiment, et_arena *arena, et_error *error)
 {
-    et_value *names;
-    int status = name_items(&names, words, name, arena, error);
+    et_value *names = NULL;
+    int status = name_items(&names, words, row->sets->list, name, arena, error);
     return status ? status
                   : et_experiment_assign(experiment, name, row->sets->settings[0], names, arena,
                                          error);
@@ -407,7 +430,8 @@ static int apply(const et_option *row, const et_option_words *words,
                 ? "; the name of a file of pairs ends in .tsv, and a table needs --target COLUMN"
                 : "");
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    int status = name ? ET_OK : et_alloc_failed(error, 0, "settings");
+    int status =
+        name ? check_files(row, words, experiment, error) : et_alloc_failed(error, 0, "settings");
     if (!status && row->sets->names)
         return apply_names(row, words, name, experiment, arena, error);
     if (!status && row->sets->pairs)

@@ -34,7 +34,7 @@
 typedef struct data_options {
     et_strings words; /* "analyze", then files */
     const char *delimiter, *comment, *schema, *output;
-    et_strings missing, targets;
+    et_strings missing, targets, dropped, only;
     int64_t entries, quantiles;
     int header; /* its place among headers */
     bool force, dry_run, json, quiet;
@@ -47,6 +47,10 @@ static const char *const headers[] = { "auto", "yes", "no", "true", "false", NUL
 
 static const et_option options[] = {
     ET_OPTION_LIST(data_options, targets, "target", "NAME,...", "the columns to predict"),
+    ET_OPTION_LIST(data_options, dropped, "drop", "NAME,...",
+                   "columns that training will not use (train --drop)"),
+    ET_OPTION_LIST(data_options, only, "features", "NAME,...",
+                   "the only columns that training will use (train --features)"),
     ET_OPTION_TEXT(data_options, delimiter, "delimiter", "C",
                    "delimiter: , ; | or tab (default: detected)"),
     ET_OPTION_CHOICE(data_options, header, "header", "auto|yes|no", headers,
@@ -103,10 +107,13 @@ static int take_missing(data_options *args, et_error *error)
 
 static int check(data_options *args, et_error *error)
 {
-    if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0)
-        return et_fail(error, ET_EUSAGE, "data: give a subcommand: data analyze FILE...%s%s",
-                       args->words.count ? "; there is no " : "",
-                       args->words.count ? args->words.items[0] : "");
+    if (!args->words.count || strcmp(args->words.items[0], "analyze") != 0) {
+        const char *word = args->words.count ? args->words.items[0] : "";
+        const bool file = *word && et_file_exists(word);
+        return et_fail(error, ET_EUSAGE, "data: give a subcommand: data analyze %s%s%s",
+                       file ? word : "FILE...", *word && !file ? "; there is no " : "",
+                       file ? "" : word);
+    }
     if (args->words.count < 2)
         return et_fail(error, ET_EUSAGE, "data analyze: no file is given; name one");
     if (args->force && !args->output)
@@ -235,7 +242,7 @@ static void show(void *payload, uint64_t done, uint64_t all)
 static int append_uses(et_strbuf *out, const et_analysis *analysis, const et_analyze_options *how,
                        et_error *error)
 {
-    const et_feature_choice choice = et_column_choice(how->target, &how->more_targets);
+    const et_feature_choice choice = et_analyze_choice(how);
     const int count = et_schema_count(analysis->schema);
     et_column_use *uses = et_alloc((size_t)count, sizeof *uses);
     if (!uses)
@@ -246,7 +253,8 @@ static int append_uses(et_strbuf *out, const et_analysis *analysis, const et_ana
             et_column_use_infer(field, et_metadata_find(analysis->metadata, field->name), &choice);
     }
     et_strbuf_append(out,
-                     "\nhow training uses the columns (to change this, see doc/features.md)\n");
+                     "\nhow training uses the columns (to ignore one: train --drop NAME; more: "
+                     "doc/features.md)\n");
     int status = et_column_uses_print(out, uses, analysis->schema, analysis->metadata, error);
     et_free(uses);
     return status;
@@ -264,7 +272,7 @@ static int print(const et_analysis *analysis, bool json, const et_analyze_option
     } else {
         et_data_report_print(&out, analysis->report, !et_locale_is_utf8());
         status = append_uses(&out, analysis, how, error);
-        et_print_text(stdout, et_strbuf_text(&out));
+        et_print_text_lines(stdout, et_strbuf_text(&out));
     }
     et_strbuf_release(&out);
     return status;
@@ -310,20 +318,22 @@ static int name_input(et_strings *given, et_arena *arena, et_error *error)
                      : et_fail(error, ET_EUSAGE, "data analyze: name standard input (-) only once");
 }
 
-/* Those of the last use; the names live in arena. */
-static int name_targets(data_options *args, et_arena *arena, et_error *error)
+/* Of targets those of the last use; the names live in arena. */
+static int name_columns(data_options *args, et_arena *arena, et_error *error)
 {
     const size_t uses = args->targets.count;
-    et_strings names;
-    if (!uses)
-        return ET_OK;
-    int status = et_name_list_read(
-        &names, "--target", &(et_strings){ &args->targets.items[uses - 1], 1 }, arena, error);
-    if (status)
-        return status;
-    args->options.target = names.items[0];
-    args->options.more_targets = (et_strings){ names.items + 1, names.count - 1 };
-    return ET_OK;
+    et_strings names, last = { uses ? &args->targets.items[uses - 1] : NULL, uses > 0 };
+    int status = et_name_list_read(&names, "--target", &last, arena, error);
+    if (!status)
+        status = et_name_list_read(&args->options.dropped, "--drop", &args->dropped, arena, error);
+    if (!status)
+        status = et_name_list_read(&args->options.only, "--features", &args->only, arena, error);
+    if (!status && uses) {
+        args->options.target = names.items[0];
+        args->options.more_targets = (et_strings){ names.items + 1, names.count - 1 };
+    }
+    const et_feature_choice choice = et_analyze_choice(&args->options);
+    return status ? status : et_column_choice_check(&choice, error);
 }
 
 static int run(data_options *args, const et_call *call, et_error *error)
@@ -334,7 +344,7 @@ static int run(data_options *args, const et_call *call, et_error *error)
     result r = { { NULL }, { NULL }, NULL };
     int status = name_input(&given, &arena, error);
     if (!status)
-        status = name_targets(args, &arena, error);
+        status = name_columns(args, &arena, error);
     if (!status)
         status = et_paths_match(&paths, &given, NULL, &arena, error);
     if (!status)

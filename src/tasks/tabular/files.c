@@ -346,6 +346,8 @@ static int analyze(et_tabular_task *task, et_error *error)
         .header = headers[task->options.header],
         .target = choice.target,
         .more_targets = { choice.more_targets, (size_t)choice.more_target_count },
+        .dropped = task->options.features.drop,
+        .only = task->options.features.only,
         .classes = most_classes(&task->options),
         .entries = task->options.entries,
         .quantiles = (int)task->options.quantiles,

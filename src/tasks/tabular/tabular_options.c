@@ -9,6 +9,7 @@
 
 #include "base/numbers/decimal.h"
 #include "base/text/strbuf.h"
+#include "data/table/analysis/column_use.h"
 #include "formats/events/log_names.h"
 #include "tasks/tabular/folds/folds.h"
 #include "tasks/tabular/pack/members.h"
@@ -278,6 +279,9 @@ static const et_field features_fields[] = {
     ET_FIELD_CHOICE(et_tabular_features, also, 0, also,
                     "second transform for numbers, as a separate feature (X_robust) for other "
                     "models of an ensemble"),
+    ET_FIELD_STRINGS(et_tabular_features, drop, "columns that are not inputs of the model"),
+    ET_FIELD_STRINGS(et_tabular_features, only,
+                     "the only columns that are inputs of the model; empty: all that are useful"),
     ET_FIELD_END
 };
 static const et_fields features_table = { "features", features_fields };
@@ -370,8 +374,8 @@ static const et_field task_fields[] = {
                     "features (YAML); null: the run's own, or inferred from the training data",
                     .change = ET_CHANGE_FREE),
     ET_FIELD_STRUCT(et_tabular_options, features, &features_table,
-                    "transforms when no features file is given", .change = ET_CHANGE_MODEL,
-                    .with = "features_path=null"),
+                    "columns and transforms when no features file is given",
+                    .change = ET_CHANGE_MODEL, .with = "features_path=null"),
     ET_FIELD_CHOICE(et_tabular_options, loss, ET_TABULAR_LOSS_AUTO, losses,
                     "loss; auto: softmax for classes, binary for several targets of two classes, "
                     "squared for numbers, the pinball loss for quantiles",
@@ -431,7 +435,11 @@ et_feature_choice et_tabular_choice(const et_tabular_options *options)
                                 .id = options->id,
                                 .groups = options->groups,
                                 .weight = options->weight,
-                                .unchanged = options->features.numeric == NUMERIC_IDENTITY };
+                                .unchanged = options->features.numeric == NUMERIC_IDENTITY,
+                                .dropped = options->features.drop.items,
+                                .dropped_count = (int)options->features.drop.count,
+                                .only = options->features.only.items,
+                                .only_count = (int)options->features.only.count };
 }
 
 /* ---- checks ---- */
@@ -713,6 +721,9 @@ int et_tabular_check(const void *settings, et_error *error)
         status = check_sets(o, error);
     if (!status)
         status = check_targets(o, error);
+    const et_feature_choice choice = et_tabular_choice(o);
+    if (!status)
+        status = et_column_choice_check(&choice, error);
     if (!status && !o->target.count && !o->features_path)
         status = et_fail(error, ET_ECONFIG,
                          "task.target is not set; name the column to predict, for example with "

@@ -179,6 +179,7 @@ typedef struct et_tabular_data {
 typedef struct et_tabular_features {
     int numeric, discrete; /* a place in et_tabular_numeric, et_tabular_discrete */
     int also;              /* the same, without identity; 0: none */
+    et_strings drop, only; /* columns that are not inputs; the only inputs; none: all may be */
 } et_tabular_features;
 
 /* Levels of quantiles. */

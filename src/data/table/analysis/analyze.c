@@ -592,7 +592,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     et_csv *first = NULL;
     status = open_head(&stats, &first, &arena, error);
     if (!status)
-        status = et_table_head_check_targets(&stats.head, &o, *paths->items, error);
+        status = et_table_head_check_columns(&stats.head, &o, *paths->items, error);
     if (!status)
         status = read_table(&stats, first, &arena, error);
     else

@@ -20,6 +20,7 @@
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_H
 
+#include <etude/feature_set.h>
 #include <etude/metadata.h>
 #include <etude/schema.h>
 #include <etude/value.h>
@@ -37,8 +38,9 @@ typedef enum et_analyze_header {
 } et_analyze_header;
 
 typedef struct et_analyze_options {
-    const char *target;      /* NULL: none */
-    et_strings more_targets; /* beside it */
+    const char *target;       /* NULL: none */
+    et_strings more_targets;  /* beside it */
+    et_strings dropped, only; /* columns that are not inputs; the only inputs; none: all may be */
     et_analyze_header header;
     int classes;             /* that integers of a target may be, at most; 0: 20, -1: none */
     const et_schema *schema; /* what columns are; NULL: it is inferred */
@@ -57,6 +59,9 @@ typedef struct et_analysis {
     et_value *report; /* a dict, in arena; analyze_report.c lists its keys */
     et_arena arena;
 } et_analysis;
+
+/* The choice that the report's uses of columns follow. Borrows the names. */
+et_feature_choice et_analyze_choice(const et_analyze_options *options);
 
 /* options may be NULL. ET_EDATA: a row is wrong, a column's name is there twice, no rows, no such
  * target, columns that are not the schema's, files that differ in their columns. */

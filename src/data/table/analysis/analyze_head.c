@@ -461,11 +461,11 @@ const char *et_table_head_field(const et_table_head *head, const et_analyze_opti
     return options->schema ? et_schema_at(options->schema, field)->name : head->name[field];
 }
 
-static int check_target(const et_table_head *head, const et_analyze_options *options,
-                        const char *target, const char *path, et_error *error)
+static int check_column(const et_table_head *head, const et_analyze_options *options,
+                        const char *column, const char *path, et_error *error)
 {
     for (int i = 0; i < head->fields; i++)
-        if (!strcmp(et_table_head_field(head, options, i), target))
+        if (!strcmp(et_table_head_field(head, options, i), column))
             return ET_OK;
     const char **names = et_alloc_zero((size_t)head->fields + 1, sizeof *names);
     et_strbuf list = ET_STRBUF_INIT;
@@ -476,7 +476,7 @@ static int check_target(const et_table_head *head, const et_analyze_options *opt
     }
     int status =
         et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s",
-                path, target, names ? et_nearest_hint(target, names, "").text : "", head->columns,
+                path, column, names ? et_nearest_hint(column, names, "").text : "", head->columns,
                 head->header ? "" : " and no header", et_strbuf_text(&list),
                 head->fields > NAMES_SAID ? ", ..." : "");
     et_strbuf_release(&list);
@@ -484,12 +484,15 @@ static int check_target(const et_table_head *head, const et_analyze_options *opt
     return status;
 }
 
-int et_table_head_check_targets(const et_table_head *head, const et_analyze_options *options,
+int et_table_head_check_columns(const et_table_head *head, const et_analyze_options *options,
                                 const char *path, et_error *error)
 {
     int status =
-        options->target ? check_target(head, options, options->target, path, error) : ET_OK;
-    for (size_t i = 0; i < options->more_targets.count && !status; i++)
-        status = check_target(head, options, options->more_targets.items[i], path, error);
+        options->target ? check_column(head, options, options->target, path, error) : ET_OK;
+    const et_strings *const others[] = { &options->more_targets, &options->dropped,
+                                         &options->only };
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < others[k]->count && !status; i++)
+            status = check_column(head, options, others[k]->items[i], path, error);
     return status;
 }

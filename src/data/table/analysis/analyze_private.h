@@ -111,7 +111,7 @@ int et_table_read_jsonl(et_table_stats *stats, et_error *error);
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
 
 /* ET_EDATA: a named target does not exist. */
-int et_table_head_check_targets(const et_table_head *head, const et_analyze_options *options,
+int et_table_head_check_columns(const et_table_head *head, const et_analyze_options *options,
                                 const char *path, et_error *error);
 const char *et_table_head_field(const et_table_head *head, const et_analyze_options *options,
                                 int field);

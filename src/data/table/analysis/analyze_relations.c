@@ -17,8 +17,6 @@
 #define COPIES_SHARE  0.01
 #define COPIES_CHANCE 5
 
-#define LEAVE_OUT "write a features file without the column"
-
 typedef struct relating {
     et_value *list;
     const et_table_stats *table;
@@ -102,8 +100,8 @@ static bool find_leak(relating *r, int field, int target)
         return false;
     snprintf(text, sizeof text,
              "%s the target %.100s in %s: if its value is not known before the target, this is a "
-             "leak, and scores are too good; to train without it, " LEAVE_OUT,
-             how, name_of(r, target), r->rows);
+             "leak, and scores are too good; to train without it, add %s",
+             how, name_of(r, target), r->rows, et_column_drop_option(name_of(r, field)).text);
     et_table_suspect(r->list, name_of(r, field), "leak", text);
     return true;
 }
@@ -116,8 +114,8 @@ static bool find_copy(relating *r, int field)
             continue;
         snprintf(
             text, sizeof text,
-            "is equal to the column %.100s in %s: it adds nothing; to train without it, " LEAVE_OUT,
-            name_of(r, other), r->rows);
+            "is equal to the column %.100s in %s: it adds nothing; to train without it, add %s",
+            name_of(r, other), r->rows, et_column_drop_option(name_of(r, field)).text);
         et_table_suspect(r->list, name_of(r, field), "copy", text);
         return true;
     }

@@ -329,14 +329,23 @@ static et_value *report_table(const et_table_stats *table, et_arena *arena)
     return report;
 }
 
+et_feature_choice et_analyze_choice(const et_analyze_options *options)
+{
+    et_feature_choice choice = et_column_choice(options->target, &options->more_targets);
+    choice.dropped = options->dropped.items;
+    choice.dropped_count = (int)options->dropped.count;
+    choice.only = options->only.items;
+    choice.only_count = (int)options->only.count;
+    return choice;
+}
+
 static int report_columns(const et_table_stats *table, et_analysis *out, et_schema_field *fields,
                           et_column_metadata *metadata, et_error *error)
 {
     et_value *columns = et_value_set_list(out->report, "columns");
     et_value *suspicious = et_value_set_list(out->report, "suspicious");
     const et_schema *given = table->options->schema;
-    const et_feature_choice choice =
-        et_column_choice(table->options->target, &table->options->more_targets);
+    const et_feature_choice choice = et_analyze_choice(table->options);
     et_column_use *uses = et_arena_array(&out->arena, (size_t)table->head.fields, sizeof *uses);
     int status =
         uses ? ET_OK : et_alloc_failed(error, (size_t)table->head.fields * sizeof *uses, "columns");
@@ -388,7 +397,7 @@ int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_erro
     et_schema_field *fields = et_arena_array(arena, count, sizeof *fields);
     et_column_metadata *metadata = et_arena_array(arena, count, sizeof *metadata);
     int status =
-        et_table_head_check_targets(&table->head, table->options, *table->paths->items, error);
+        et_table_head_check_columns(&table->head, table->options, *table->paths->items, error);
     out->report = report_table(table, arena);
     if (!status && (!fields || !metadata))
         status = et_alloc_failed(error, count * sizeof *metadata, "metadata");

@@ -74,8 +74,8 @@ static void suspect_values(et_value *list, const et_table_column *c)
     else if (may_be_id(c))
         suspect(list, c, "id",
                 "%s of %s values differ: may be an ID, but is used as a number; to ignore it, "
-                "write a features file without the column",
-                differ.text, values.text);
+                "add %s",
+                differ.text, values.text, et_column_drop_option(c->name).text);
     if (c->values && (double)missing > MISSING_SHARE * (double)(missing + c->values))
         suspect(list, c, "sparse", "%s of %s rows have no value", et_format_count(missing).text,
                 et_format_count(missing + c->values).text);
@@ -516,6 +516,8 @@ static void suspect_outliers(et_value *list, const et_table_column *c)
 
 int et_table_column_suspect(et_value *list, const et_table_column *c, et_error *error)
 {
+    if (c->use.ignored == ET_COLUMN_DROPPED || c->use.ignored == ET_COLUMN_OTHER)
+        return ET_OK;
     suspect_values(list, c);
     suspect_texts(list, c);
     suspect_unclear(list, c);

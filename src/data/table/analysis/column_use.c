@@ -1,6 +1,7 @@
 /* The use of columns. The rules, as a person would give them:
  *
  *   the column of --id                          key of predictions
+ *   dropped, or not among the chosen columns    ignored
  *   no value, or one value                      ignored
  *   texts that are dates                        date
  *   texts of several words, most different      words
@@ -15,6 +16,7 @@
 #include "data/table/analysis/column_use.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -277,12 +279,42 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_MISSING);
 }
 
+et_column_option et_column_drop_option(const char *field)
+{
+    et_column_option option;
+    char name[200];
+    size_t length = 0;
+    const bool listed = strpbrk(field, ",\"");
+    const bool quoted = listed || strpbrk(field, " \t'\\$`!&;|<>()[]{}*?#~") || *field == '-';
+    for (const char *at = field; *at && length + 8 < sizeof name; at++) {
+        if (*at == '\'' && quoted) {
+            memcpy(name + length, "'\\''", 4);
+            length += 4;
+            continue;
+        }
+        if (*at == '"')
+            name[length++] = '"';
+        name[length++] = *at;
+    }
+    name[length] = 0;
+    const char *inner = listed ? "\"" : "", *outer = quoted ? "'" : "";
+    snprintf(option.text, sizeof option.text, "--drop %s%s%s%s%s", outer, inner, name, inner,
+             outer);
+    return option;
+}
+
+static bool is_named(const char *field, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(field, names[i]))
+            return true;
+    return false;
+}
+
 bool et_column_is_target(const et_feature_choice *choice, const char *field)
 {
-    bool found = choice->target && !strcmp(field, choice->target);
-    for (int i = 0; i < choice->more_target_count; i++)
-        found |= !strcmp(field, choice->more_targets[i]);
-    return found;
+    return (choice->target && !strcmp(field, choice->target)) ||
+           is_named(field, choice->more_targets, choice->more_target_count);
 }
 
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets)
@@ -291,6 +323,38 @@ et_feature_choice et_column_choice(const char *target, const et_strings *more_ta
                                 .target = target,
                                 .more_targets = more_targets ? more_targets->items : NULL,
                                 .more_target_count = more_targets ? (int)more_targets->count : 0 };
+}
+
+/* option: "--drop" or "--features". */
+static int check_inputs(const et_feature_choice *choice, const char *const *names, int count,
+                        const char *option, et_error *error)
+{
+    for (int i = 0; i < count; i++) {
+        const char *name = names[i];
+        const char *use = et_column_is_target(choice, name)                 ? "target"
+                          : choice->id && !strcmp(name, choice->id)         ? "ID"
+                          : choice->weight && !strcmp(name, choice->weight) ? "weight"
+                          : choice->groups && !strcmp(name, choice->groups) ? "group"
+                                                                            : NULL;
+        if (use)
+            return et_fail(error, ET_ECONFIG,
+                           "%s: the column %.60s is the %s, which is never an input of the model; "
+                           "do not name it here",
+                           option, name, use);
+        if (names == choice->only && is_named(name, choice->dropped, choice->dropped_count))
+            return et_fail(error, ET_ECONFIG,
+                           "the column %.60s is named in --drop and in --features; name it in one "
+                           "of them",
+                           name);
+    }
+    return ET_OK;
+}
+
+int et_column_choice_check(const et_feature_choice *choice, et_error *error)
+{
+    int status = check_inputs(choice, choice->dropped, choice->dropped_count, "--drop", error);
+    return status ? status
+                  : check_inputs(choice, choice->only, choice->only_count, "--features", error);
 }
 
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *m,
@@ -305,6 +369,10 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
         use.ignored = ET_COLUMN_GROUPS;
     else if (choice->weight && !strcmp(field->name, choice->weight))
         add(&use, ET_TRANSFORM_WEIGHT);
+    else if (is_named(field->name, choice->dropped, choice->dropped_count))
+        use.ignored = ET_COLUMN_DROPPED;
+    else if (choice->only_count && !is_named(field->name, choice->only, choice->only_count))
+        use.ignored = ET_COLUMN_OTHER;
     else if (field->length == ET_SCHEMA_VARIABLE)
         use.ignored = ET_COLUMN_LIST;
     else if (!m->count && m->missing > 0)
@@ -399,6 +467,8 @@ static const char *const reasons[] = {
     [ET_COLUMN_RUNNING] = "counts the rows: looks like an ID, ignored",
     [ET_COLUMN_LIST] = "lists of values: ignored without a features file",
     [ET_COLUMN_GROUPS] = "keeps rows of a group together: ignored",
+    [ET_COLUMN_DROPPED] = "dropped: ignored",
+    [ET_COLUMN_OTHER] = "not among the chosen columns: ignored",
     [ET_COLUMN_UNNAMED] = "ignored: no feature reads it",
 };
 

@@ -25,6 +25,8 @@ typedef enum et_column_ignored {
     ET_COLUMN_RUNNING,  /* integers that count the rows */
     ET_COLUMN_LIST,     /* any number of values */
     ET_COLUMN_GROUPS,   /* groups of rows, which are other ones in new rows */
+    ET_COLUMN_DROPPED,  /* the choice drops it */
+    ET_COLUMN_OTHER,    /* the choice names inputs, and the column is not among them */
     ET_COLUMN_UNNAMED,  /* no feature of a features file is over it */
 } et_column_ignored;
 
@@ -46,10 +48,20 @@ double et_column_agreement(const et_column_metadata *metadata);
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);
 
+/* "--drop age", with the quotes of a shell and of a list of names where the name needs them. */
+typedef struct et_column_option {
+    char text[220];
+} et_column_option;
+et_column_option et_column_drop_option(const char *field);
+
 /* Whether a field is one of the targets. */
 bool et_column_is_target(const et_feature_choice *choice, const char *field);
 /* The default: numbers by their tails, texts embedded. more_targets: borrowed; NULL: none. */
 et_feature_choice et_column_choice(const char *target, const et_strings *more_targets);
+/* ET_ECONFIG: a column that the choice drops, or names as an input, has another use; or it names
+ * the column for both. */
+int et_column_choice_check(const et_feature_choice *choice, et_error *error);
+
 /* The inferred use, without a features file. choice: discrete must be set. */
 et_column_use et_column_use_infer(const et_schema_field *field, const et_column_metadata *metadata,
                                   const et_feature_choice *choice);

@@ -248,10 +248,12 @@ static int no_column(const choosing *c)
     }
     const char *target = c->choice.target;
     int status = et_fail(
-        c->error, ET_ECONFIG,
-        "no column is useful%s%s: %s%s; choose columns in a features file (doc/features.md)",
+        c->error, ET_ECONFIG, "no column is useful%s%s: %s%s; %s (doc/features.md)",
         target ? " about " : "", target ? target : "",
-        said ? et_strbuf_text(&why) : "there is no other column", said > NAMES_SAID ? ", ..." : "");
+        said ? et_strbuf_text(&why) : "there is no other column", said > NAMES_SAID ? ", ..." : "",
+        c->choice.dropped_count || c->choice.only_count
+            ? "name other columns with --features, or write a features file"
+            : "choose columns in a features file");
     et_strbuf_release(&why);
     return status;
 }
@@ -324,6 +326,15 @@ static int check_id(const choosing *c)
     return ET_OK;
 }
 
+/* option: "--drop" or "--features". */
+static int check_inputs(const choosing *c, const char *const *names, int count, const char *option)
+{
+    for (int i = 0; i < count; i++)
+        if (!et_schema_find(c->schema, names[i]))
+            return no_such_column(c, names[i], option);
+    return ET_OK;
+}
+
 static bool may_be_numeric(et_transform type)
 {
     return type == ET_TRANSFORM_CLIP || type == ET_TRANSFORM_STANDARDIZE ||
@@ -354,7 +365,13 @@ static int check_choice(choosing *c)
     int status = choice->id ? check_id(c) : ET_OK;
     if (!status && choice->target)
         status = check_targets(c);
-    return !status && choice->weight ? check_weight(c) : status;
+    if (!status && choice->weight)
+        status = check_weight(c);
+    if (!status)
+        status = et_column_choice_check(choice, c->error);
+    if (!status)
+        status = check_inputs(c, choice->dropped, choice->dropped_count, "--drop");
+    return status ? status : check_inputs(c, choice->only, choice->only_count, "--features");
 }
 
 int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et_metadata *metadata,
