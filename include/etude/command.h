@@ -18,6 +18,7 @@ typedef struct et_program {
     const et_task_kind *const *kinds;
     int count;
     const struct et_command *commands; /* internal: the commands that every program has */
+    const struct et_synonym *synonyms; /* internal: words of other tools */
 } et_program;
 
 /* A call of a command. */

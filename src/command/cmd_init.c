@@ -204,6 +204,12 @@ int et_cmd_init(const et_call *call, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "init: %s: the file will be YAML with comments; name it %.*s.yaml", file,
                        (int)(ending - file), file);
+    int number;
+    if (!args->experiment && args->file && et_experiment_find(call->program, file, &number))
+        return et_fail(error, ET_EUSAGE,
+                       "init: %s is an experiment; write --experiment %s, and another name for the "
+                       "file",
+                       file, file);
     const char *name =
         args->experiment ? args->experiment : call->program->kinds[0]->experiments->name;
     int status = et_experiment_begin(&experiment, call->program, name, &arena, error);

@@ -54,7 +54,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_list = {
     options, sizeof(listing),
-    "Lists the experiments, or the settings of one experiment with their values.\nWith WORDs, "
+    "Lists the experiments, those of a folder (tabular), or the settings of one experiment "
+    "with their values.\nWith WORDs, "
     "lists only settings with every WORD in their name or help.",
     "EXPERIMENT"
 };
@@ -243,18 +244,37 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
     return status;
 }
 
-static int list_experiments(const et_program *program, bool json, et_error *error)
+/* Whether an experiment is in a folder, "tabular" or "tabular/"; folder NULL: all are. */
+static bool is_in(const et_experiment_row *row, const char *folder)
+{
+    const size_t length = folder ? strlen(folder) - (folder[strlen(folder) - 1] == '/') : 0;
+    return !folder || (!strncmp(row->name, folder, length) && row->name[length] == '/');
+}
+
+static bool is_folder(const et_program *program, const char *name)
+{
+    for (int i = 0; i < program->count; i++)
+        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
+            if (is_in(row, name))
+                return true;
+    return false;
+}
+
+static int list_experiments(const et_program *program, const char *folder, bool json,
+                            et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *results = et_value_dict(&arena);
     et_value *rows = json ? et_value_set_list(results, "experiments") : NULL;
     for (int i = 0; i < program->count; i++)
         for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++) {
+            if (!is_in(row, folder))
+                continue;
             et_value *one = rows ? et_value_add_dict(rows) : NULL;
             et_value_set_string(one, "name", row->name);
             et_value_set_string(one, "help", row->help);
             if (!json)
-                et_print_lines(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
+                et_print_help(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
         }
     int status = json ? et_print_json(results, error) : ET_OK;
     et_arena_release(&arena);
@@ -285,7 +305,9 @@ int et_cmd_list(const et_call *call, et_error *error)
                        shown->experiment);
     if (shown->markdown)
         return et_settings_page(stdout, call->program, error);
-    if (shown->experiment)
+    const bool folder = shown->experiment && shown->words.count <= 1 && !shown->yaml &&
+                        is_folder(call->program, shown->experiment);
+    if (shown->experiment && !folder)
         return list_settings(shown, call->program, error);
-    return list_experiments(call->program, shown->json, error);
+    return list_experiments(call->program, shown->experiment, shown->json, error);
 }

@@ -16,9 +16,11 @@
 #include "base/alloc.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/lost_file.h"
 #include "command/named_run.h"
+#include "command/options/synonyms.h"
 #include "command/pages/complete.h"
 #include "command/pages/man.h"
 #include "command/print.h"
@@ -31,7 +33,7 @@
  * the first row. To add a command, see README.md. */
 #define ROW(name, help) ET_COMMAND(#name, et_cmd_##name, help, &et_usage_##name)
 
-static const et_command commands[] = {
+const et_command et_commands_general[] = {
     ROW(train, "train a model, or resume where it was interrupted"),
     ROW(tune, "search for better settings by trials"),
     ROW(evaluate, "evaluate a trained model"),
@@ -58,10 +60,9 @@ static void print_help(const et_program *program, FILE *to)
     for (size_t i = 0; i < all.count; i++)
         fprintf(to, "    %-10s %s\n", all.row[i]->name, all.row[i]->help);
     fputc('\n', to);
-    et_print_lines(to,
-                   "`%s COMMAND --help` explains a command and gives an example; `%s version` "
-                   "prints the version.\n",
-                   program->name, program->name);
+    et_print_help(to, "`%s COMMAND --help` explains a command and gives an example.\n",
+                  program->name);
+    et_print_help(to, "`%s version` prints the version.\n", program->name);
 }
 
 static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
@@ -70,8 +71,15 @@ static int unknown_command(const et_call *call, const et_commands *all, et_error
     const char *names[ET_COMMANDS_MAX + 1] = { NULL };
     for (size_t i = 0; i < all->count; i++)
         names[i] = all->row[i]->name;
-    return et_fail(error, ET_EUSAGE, "no command %s%s; `%s --help` shows all", call->command,
-                   et_nearest_hint(call->command, names, "").text, call->program->name);
+    et_strbuf hint = ET_STRBUF_INIT;
+    et_synonym_print(&hint, et_synonym_find(call->program, ET_SYNONYM_COMMAND, call->command),
+                     call->program);
+    if (!hint.length)
+        et_strbuf_append(&hint, et_nearest_hint(call->command, names, "").text);
+    int status = et_fail(error, ET_EUSAGE, "no command %s%s; `%s --help` shows all", call->command,
+                         et_strbuf_text(&hint), call->program->name);
+    et_strbuf_release(&hint);
+    return status;
 }
 
 /* Before the words are parsed, since whose table of options they are parsed by may not be known. */
@@ -363,7 +371,11 @@ static int check_output(const char *command, et_error *error)
 int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
 {
     et_error error = ET_ERROR_INIT;
-    const et_program program = { argc ? et_path_base(argv[0]) : "etude", kinds, count, commands };
+    const et_program program = { .name = argc ? et_path_base(argv[0]) : "etude",
+                                 .kinds = kinds,
+                                 .count = count,
+                                 .commands = et_commands_general,
+                                 .synonyms = et_synonyms };
     hold_standard_streams();
     et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f then fails with an error */

@@ -41,6 +41,9 @@ ET_COMMAND_NAMED(compare);
 ET_COMMAND_NAMED(runs);
 ET_COMMAND_NAMED(completion);
 
+/* Of every program, in the order of help; command.c. */
+extern const et_command et_commands_general[];
+
 #define ET_COMMANDS_MAX 64
 
 /* The commands of a program: the general ones and those of its kinds. If two have the same name,

@@ -9,6 +9,8 @@
 #include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/options.h"
+#include "command/print.h"
+#include "command/training/processes/ranks.h"
 
 const et_command *et_commands_find(const et_commands *all, const char *name)
 {
@@ -98,6 +100,10 @@ static int run_with(const et_command *row, et_call *call, et_arena *arena, et_er
     int status = et_command_line_open(&line, row->usage, call->options, call, arena, error);
     if (!status)
         status = et_command_line_parse(&line, error);
+    const et_option_slot *quiet = et_command_line_find(&line, "quiet", 5);
+    if (!status && !line.help && line.synonyms && !(quiet && *(const bool *)quiet->member) &&
+        et_ranks_are_first())
+        et_print(stderr, "%-12s %s\n", "note", line.synonyms);
     if (status)
         return status;
     if (!line.help)

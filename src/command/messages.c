@@ -7,6 +7,7 @@
 #include "base/files/checksum.h"
 #include "base/text/plain.h"
 #include "command/command.h"
+#include "command/print.h"
 #include "formats/events/progress.h"
 
 typedef struct message_line {
@@ -27,7 +28,8 @@ static message_line line_of(et_log_level level, const char *text)
 static void show_plain(void *program, et_log_level level, const char *text)
 {
     if (level >= ET_LOG_WARNING)
-        fprintf(stderr, "%s: %s\n", ((const et_program *)program)->name, line_of(level, text).text);
+        et_print_lines(stderr, "%s: %s\n", ((const et_program *)program)->name,
+                       line_of(level, text).text);
 }
 
 static void show_above(void *progress, et_log_level level, const char *text)
@@ -80,8 +82,8 @@ void et_tell_failure(const et_program *program, int status, et_error *error)
     char plain[ET_ERROR_TEXT_MAX];
     et_plain_copy(plain, sizeof plain, error->text);
     if (plain[0] && status == ET_EINTERRUPTED)
-        fprintf(stderr, "%s\n", plain);
+        et_print_lines(stderr, "%s\n", plain);
     else if (plain[0])
-        fprintf(stderr, "%s: %s\n", program->name, plain);
+        et_print_lines(stderr, "%s: %s\n", program->name, plain);
     error->text[0] = 0;
 }

@@ -100,9 +100,7 @@ int et_runs_check_kinds(const et_program *program, const char *run, const char *
 const et_task_kind *et_kind_named(const et_call *call)
 {
     const char *name = given(call, "--experiment", NULL);
-    for (int k = 0; name && k < call->program->count; k++)
-        for (const et_experiment_row *row = call->program->kinds[k]->experiments; row->name; row++)
-            if (!strcmp(row->name, name))
-                return call->program->kinds[k];
-    return NULL;
+    int number;
+    return name && et_experiment_find(call->program, name, &number) ? call->program->kinds[number]
+                                                                    : NULL;
 }

@@ -65,6 +65,19 @@ void et_print_lines(FILE *to, const char *format, ...)
     va_end(arguments);
 }
 
+void et_print_text_lines(FILE *to, const char *text)
+{
+    (isatty(fileno(to)) ? print_folded : et_print_text)(to, text);
+}
+
+void et_print_help(FILE *to, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_formatted(to, true, format, arguments);
+    va_end(arguments);
+}
+
 void et_print_results(FILE *to, const char *bytes, size_t length)
 {
     if (isatty(fileno(to)))

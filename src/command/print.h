@@ -14,8 +14,13 @@ void et_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2
 /* The same; on a terminal long lines are broken between words. */
 void et_print_lines(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same of a text of any length; needs no memory. */
+/* The same, also where `to` is not a terminal: at most 80 columns. For help. */
+void et_print_help(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* As et_print of a text of any length; needs no memory. */
 void et_print_text(FILE *to, const char *text);
+/* As et_print_lines of a text of any length. */
+void et_print_text_lines(FILE *to, const char *text);
 
 /* Results: [length] bytes. */
 void et_print_results(FILE *to, const char *bytes, size_t length);

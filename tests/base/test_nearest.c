@@ -43,6 +43,7 @@ static void test_nearest__found(void **state)
         { "epsilon", "norm_epsilon" },
         { "targetpath", "target_path" },
         { "activations", "activation" },
+        { "act", "activation" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *nearest = et_nearest(rows[i].word, names);
@@ -61,6 +62,20 @@ static void test_nearest__none(void **state)
             fail_msg("\"%s\": %s", words[i], et_nearest(words[i], names));
     static const char *const nothing[] = { NULL };
     assert_null(et_nearest("num_layers", nothing));
+}
+
+/* Words that share letters with a name that means something else. */
+static void test_nearest__other(void **state)
+{
+    (void)state;
+    static const char *const options[] = { "weight", "tf-data-service", "layers", "test", "time",
+                                           "list",   "trials",          NULL };
+    static const char *const words[] = { "weight-decay", "src", "label", "tgt", "fit", "ls" };
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (et_nearest(words[i], options))
+            fail_msg("\"%s\": %s", words[i], et_nearest(words[i], options));
+    static const char *const metrics[] = { "auc", "validation_accuracy", "accuracy", NULL };
+    assert_string_equal(et_nearest("acc", metrics), "accuracy");
 }
 
 static void test_nearest__hint(void **state)
@@ -91,9 +106,8 @@ static void test_nearest__long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nearest__found),
-        cmocka_unit_test(test_nearest__none),
-        cmocka_unit_test(test_nearest__hint),
+        cmocka_unit_test(test_nearest__found), cmocka_unit_test(test_nearest__none),
+        cmocka_unit_test(test_nearest__other), cmocka_unit_test(test_nearest__hint),
         cmocka_unit_test(test_nearest__long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

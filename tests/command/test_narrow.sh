@@ -28,6 +28,13 @@ done
 on 80 help
 on 80 list
 on 80 list tabular/mlp
+# In a pipe, too.
+for command in $("$etude" help | sed -n 's/^    \([a-z][a-z0-9_-]*\) .*/\1/p'); do
+    "$etude" "$command" --help
+done >out
+"$etude" help >>out
+"$etude" list >>out
+! grep -E '.{81}' out || fail 'help is wide'
 
 make_table
 for metric in auto validation_loss validation_accuracy; do
@@ -35,6 +42,12 @@ for metric in auto validation_loss validation_accuracy; do
         --set trainer.validation_interval=10,trainer.best_checkpoint_eval_metric=$metric
 done
 on 80 evaluate r/auto
+sed '1s/price/a long name of a column with several words/' t.csv >long.csv
+on 80 data analyze long.csv --target kind
+tr '\n' ' ' <out | tr -s ' ' | grep -q 'a long name of a column with real number, ' || fail 'a long column'
+on 80 explain r/auto
+on 80 plot r/auto --metric acc
+on 80 tarin
 on 80 inspect r/auto
 tr '\n' ' ' <out | tr -s ' ' | grep -q 'as trained: r/auto/params.yaml, r/auto/schema.yaml, r/auto/metadata.json, r/auto/features.yaml ' ||
     fail 'a file is missing'

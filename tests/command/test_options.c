@@ -12,7 +12,7 @@
 
 enum { WORDS_MAX = 300 };
 
-static const et_program program = { "etude", NULL, 0, NULL };
+static const et_program program = { .name = "etude" };
 
 /* One option of each kind. */
 typedef struct inner {

@@ -4,7 +4,7 @@
 set -eu
 . "$(dirname "$0")/command.sh"
 
-says 0 '--rows N  *measure importance on at most N rows (default: 2,000; 0: none)$' report --help
+says 0 '--rows N  *measure importance on at most N rows (default:$' report --help
 
 awk 'BEGIN {
     print "size,<b>colour</b>,nr,same,kind"

@@ -32,7 +32,7 @@ done <<END
 3|this is a translation model; use .etude translate.|predict a.translator
 3|this is a translation model; use .etude translate.|predict --model-dir translator.safetensors
 0|usage: etude translate|translate a.table --help
-3|a.table is a directory: name text files|score a.table
+2|score: a.table is a run, .*to evaluate the run: `etude evaluate a.table`|score a.table
 2|alignment-layer 0: layers are counted from 1|translate a.translator --alignments --alignment-layer 0
 2|top-p 0: cannot sample|translate a.translator --top-p 0
 2|top-k 0: cannot sample|translate a.translator --top-k 0

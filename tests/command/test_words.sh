@@ -96,7 +96,8 @@ done
 says 2 'predict: no option --cuda: Etude does not use a GPU' predict none --cuda
 train 2 'no option --resume: an existing run is resumed' --resume
 train 2 'no option --overwrite: a run is never overwritten' --overwrite
-train 2 'no option --learning-rate: use --lr' --learning-rate=1
+train 0 'note  *--learning-rate is --lr' --learning-rate=0.25
+kept 'learning_rate: 0.25'
 train 2 'no option -e; options are whole words, such as .*--epochs' -e 3
 train 2 'no option -o; options are whole words, such as --output-dir' -o r
 says 2 'no option -m; options are whole words, such as --model-dir' evaluate -m r1

@@ -5,7 +5,7 @@
  *            swap of neighbours is one edit); far above a third of the word's letters
  *   parts    words cut at - _ . : each part of the shorter name matches its own part of the longer,
  *            so num_heads finds num_attention_heads; two per edit, one per remaining part;
- *            attn stands for attention
+ *            acc stands for accuracy, attn for attention
  *   initials lr for learning_rate
  *
  * The nearest wins, the first of equals. */
@@ -18,7 +18,9 @@
 #define PARTS_MAX   16
 #define FAR         1000
 #define INITIALS    4 /* cost of a match by initials */
-#define ABBREVIATED 3 /* and a part that is cut short */
+#define ABBREVIATED 3 /* of a part without some of its letters */
+#define BEGUN       1 /* of a part of which the first letters are given */
+#define BEGIN_LEAST 3 /* letters */
 
 /* A word without its separators, or one of the parts between them. Not terminated but by
  * being zeroed. */
@@ -99,11 +101,11 @@ static int letters_cost(const struct part *word, const struct part *name)
     return distance * 3 > (int)word->length ? FAR : 2 * distance;
 }
 
-/* attn for attention, src for source: at least three letters of the longer, in order, from its
- * first on. */
+/* attn for attention: letters of the longer, in order, from its first on. Three letters fit too
+ * many words: src is source, and not service. */
 static bool abbreviates(const struct part *brief, const struct part *full)
 {
-    if (brief->length < 3 || brief->text[0] != full->text[0])
+    if (brief->length <= BEGIN_LEAST || brief->text[0] != full->text[0])
         return false;
     size_t i = 0;
     for (size_t j = 0; j < full->length && i < brief->length; j++)
@@ -111,10 +113,19 @@ static bool abbreviates(const struct part *brief, const struct part *full)
     return i == brief->length;
 }
 
+/* acc for accuracy */
+static bool begins(const struct part *brief, const struct part *full)
+{
+    return brief->length >= BEGIN_LEAST && brief->length < full->length &&
+           !memcmp(brief->text, full->text, brief->length);
+}
+
 /* An abbreviation costs 3, between one edit and two. */
 static int part_cost(const struct part *word, const struct part *name)
 {
     int cost = letters_cost(word, name);
+    if (begins(word, name))
+        cost = least(cost, BEGUN);
     return abbreviates(word, name) ? least(cost, ABBREVIATED) : cost;
 }
 
@@ -146,14 +157,14 @@ static int match_parts(const struct split *few, const struct split *many, size_t
 }
 
 /* A name with more parts than the word is near. A name with fewer parts is near only if it covers
- * at least half of the word's letters. */
+ * half of the word's letters; one part alone, two thirds: --weight is not --weight-decay. */
 static int parts_cost(const struct split *word, const struct split *name)
 {
     size_t covered;
     if (word->count <= name->count)
         return match_parts(word, name, &covered);
     int cost = match_parts(name, word, &covered);
-    return 2 * covered >= word->whole.length ? cost : FAR;
+    return (name->count > 1 ? 2 * covered : 3 * covered / 2) >= word->whole.length ? cost : FAR;
 }
 
 /* A word without separators, as long as the name has parts: lr, learning_rate. */

@@ -9,8 +9,8 @@
 #include "base/text/terminal.h"
 #include "command/options/options.h"
 
-#define COLUMN 31  /* column where the text of an option begins */
-#define WIDTH  100 /* at most; a terminal may be narrower */
+#define COLUMN 31 /* column where the text of an option begins */
+#define WIDTH  80 /* at most; a terminal may be narrower */
 
 /* Replaces a word of a text, in arena. */
 static const char *put_in(const char *text, const char *word, const char *what, et_arena *arena)

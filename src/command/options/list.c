@@ -25,6 +25,15 @@ const et_option et_option_general[] = {
                    .settings = { "trainer.best_checkpoint_eval_metric" }),
     ET_OPTION_SETS("lr", "RATE", "peak learning rate",
                    .settings = { "trainer.optimizer_config.learning_rate.peak" }),
+    ET_OPTION_SETS("weight-decay", "RATE", "weight decay of the optimizer",
+                   .settings = { "trainer.optimizer_config.optimizer.adamw.weight_decay_rate",
+                                 "trainer.optimizer_config.optimizer.adamw_experimental."
+                                 "weight_decay",
+                                 "trainer.optimizer_config.optimizer.lamb.weight_decay_rate",
+                                 "trainer.optimizer_config.optimizer.lars.weight_decay_rate",
+                                 "trainer.optimizer_config.optimizer.muon.weight_decay_rate" }),
+    ET_OPTION_SETS("patience", "N", "stop after N validations in a row without a better value",
+                   .settings = { "trainer.early_stopping.patience" }),
     ET_OPTION_SETS("freeze", "PATTERN",
                    "do not train parameters whose names contain a match of this regular "
                    "expression, such as encoder or 'embedding|norm'",
@@ -50,10 +59,6 @@ const et_option et_option_processors[] = {
       .value = "N",
       .form = ET_OPTION_FORM_THREADS },
     { .field = ET_FIELD_ONLY("device", "cpu", NO_GPU), .value = "cpu" },
-    ET_OPTION_REFUSED("gpu", NO_GPU),
-    ET_OPTION_REFUSED("gpus", NO_GPU),
-    ET_OPTION_REFUSED("num-gpus", NO_GPU),
-    ET_OPTION_REFUSED("cuda", NO_GPU),
     ET_OPTION_END,
 };
 

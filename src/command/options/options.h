@@ -120,6 +120,8 @@ typedef struct et_command_line {
     bool keeps;   /* members keep their values: they get no defaults */
     bool limits;  /* help prints ranges and defaults */
     bool looking; /* parsing changes nothing in the process */
+    const char
+        *synonyms; /* "--val is --valid" for each word of another tool; NULL: there is none */
 } et_command_line;
 
 /* Opens the table of a usage for the words of a call. options: the struct of the usage, which gets

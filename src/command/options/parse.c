@@ -29,9 +29,12 @@
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
+#include "command/named_run.h"
 #include "command/options/amounts.h"
 #include "command/options/options.h"
+#include "command/options/sets.h"
 #include "engine/exec/device.h"
+#include "systems/modelgarden/synonyms.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 /* A line that is being read. */
@@ -69,7 +72,66 @@ static cure shows_all(const et_command_line *line)
     return c;
 }
 
-/* Names the nearest name, alias or "help". word: without "--", perhaps with a value. */
+/* The row of a word of another tool that this command takes or explains; *slot: the option that it
+ * is, or --set for a setting; NULL: the row has only a text. */
+static const et_synonym *find_synonym(const et_command_line *line, const char *word, size_t length,
+                                      et_option_slot **slot)
+{
+    const et_call *call = line->call;
+    const et_synonym *row = call->program->synonyms;
+    for (*slot = NULL; row && row->of; row++) {
+        if (row->of != ET_SYNONYM_OPTION || !et_synonym_has(row, word, length) ||
+            !et_synonym_is_for(row, call->command))
+            continue;
+        const char *option = !row->same ? NULL : strchr(row->same, '.') ? "set" : row->same;
+        *slot = option ? et_command_line_find(line, option, strlen(option)) : NULL;
+        if (*slot || !option)
+            return row;
+    }
+    return NULL;
+}
+
+static bool has_option(const et_option *rows, const et_program *program, const char *name)
+{
+    bool has = false;
+    for (const et_option *row = rows; row && row->field.name && !has; row++) {
+        has = et_option_is_shown(row) && (et_same_name(name, strlen(name), row->field.name) ||
+                                          et_same_name(name, strlen(name), row->alias));
+        if (row->form == ET_OPTION_FORM_GROUP)
+            has = has_option(row->rows, program, name);
+        if (row->form == ET_OPTION_FORM_KINDS)
+            has = has_option(et_option_general, program, name);
+        for (int k = 0; row->form == ET_OPTION_FORM_KINDS && k < program->count; k++)
+            has |= has_option(program->kinds[k]->options, program, name);
+    }
+    return has;
+}
+
+#define OWNERS 3 /* commands that a message names */
+
+/* Appends ": it is an option of train, tune" if other commands have the option. */
+static void append_owners(et_strbuf *out, const et_call *call, const char *name)
+{
+    const et_program *program = call->program;
+    const char *owners[OWNERS + 1] = { NULL };
+    int count = 0;
+    for (int k = -1; k < program->count; k++) {
+        const et_command *row = k < 0 ? program->commands : program->kinds[k]->commands;
+        for (; row && row->name; row++)
+            if (row->usage && strcmp(row->name, call->command) != 0 &&
+                !et_is_one_of(row->name, owners) &&
+                has_option(row->usage->options, program, name)) {
+                et_strbuf_printf(out, "%s%s", count ? ", " : ": it is an option of ",
+                                 count < OWNERS ? row->name : "...");
+                if (count == OWNERS)
+                    return;
+                owners[count++] = row->name;
+            }
+    }
+}
+
+/* Names the counterpart of a word of another tool, commands with this option, or the nearest name,
+ * alias or "help". word: without "--", perhaps with a value. */
 static int unknown(const et_command_line *line, const char *word, et_error *error)
 {
     const char **names = et_alloc((size_t)line->count * 2 + 2, sizeof *names);
@@ -86,21 +148,36 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
     }
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(word, "="), word);
     snprintf(short_name, sizeof short_name, "%.*s", (int)strcspn(word, "=:"), word);
-    et_hint hint = { "" };
-    if (names && typed) {
+    et_strbuf hint = ET_STRBUF_INIT;
+    et_option_slot *slot;
+    const et_synonym *synonym = find_synonym(line, short_name, strlen(short_name), &slot);
+    et_synonym_print(&hint, synonym, line->call->program);
+    const et_task_kind *kind = et_kind_named(line->call);
+    for (int k = 0; kind && !hint.length && k < line->call->program->count; k++)
+        if (has_option(line->call->program->kinds[k]->options, line->call->program, short_name))
+            et_strbuf_printf(&hint,
+                             ": it is an option of %s tasks, and the experiment is a %s task",
+                             line->call->program->kinds[k]->name, kind->name);
+    if (!hint.length && names && typed) {
         names[count++] = "help";
         names[count] = NULL;
-        hint = et_nearest_hint(short_name, names, "--");
+        et_strbuf_append(&hint, et_nearest_hint(short_name, names, "--").text);
     }
     et_free(names);
     et_free(typed);
-    if (!*hint.text && et_command_line_find(line, "set", 3))
-        return et_fail(error, ET_EUSAGE,
+    if (!hint.length)
+        append_owners(&hint, line->call, short_name);
+    const bool sets = !hint.length && et_command_line_find(line, "set", 3);
+    int status =
+        sets ? et_fail(error, ET_EUSAGE,
                        "%s: no option --%s; %s, `%s list EXPERIMENT` the settings, which you set "
                        "with --set KEY=VALUE",
-                       called(line), plain, shows_all(line).text, line->call->program->name);
-    return et_fail(error, ET_EUSAGE, "%s: no option --%s%s; %s", called(line), plain, hint.text,
-                   shows_all(line).text);
+                       called(line), plain, shows_all(line).text, line->call->program->name)
+             : et_fail(error, ET_EUSAGE, "%s: no option --%s%s%s%s", called(line), plain,
+                       et_strbuf_text(&hint), synonym ? "" : "; ",
+                       synonym ? "" : shows_all(line).text);
+    et_strbuf_release(&hint);
+    return status;
 }
 
 static int empty(const et_option_slot *slot, et_error *error)
@@ -140,6 +217,12 @@ static bool is_setting(const et_command_line *line, const char *word)
     return et_command_line_find(line, "set", 3) && key && word[key] == '=';
 }
 
+static bool is_file(const char *word)
+{
+    struct stat about;
+    return !stat(word, &about) && S_ISREG(about.st_mode);
+}
+
 /* behind: the list of words that ends before the second word; NULL: none. */
 static int two_words(const et_command_line *line, const et_option_slot *slot, const char *first,
                      const char *second, const et_option_slot *behind, et_error *error)
@@ -147,8 +230,11 @@ static int two_words(const et_command_line *line, const et_option_slot *slot, co
     const char *setting = is_setting(line, second)  ? second
                           : is_setting(line, first) ? first
                                                     : NULL;
+    const char *file = is_file(second) ? second : is_file(first) ? first : NULL;
     char what[160] = "";
-    if (setting)
+    if (file && !setting && et_command_line_find(line, "data", 4))
+        snprintf(what, sizeof what, "; if %.60s has the data, write --data %.60s", file, file);
+    else if (setting)
         snprintf(what, sizeof what, "; if this is a setting, write --set %.80s", setting);
     else if (behind)
         snprintf(what, sizeof what, "; if %.60s belongs to --%s, repeat --%s before it", second,
@@ -271,8 +357,7 @@ static bool is_one_more_file(const et_option_slot *slot, int count, const char *
         return true;
     const char *end = strrchr(first, '.');
     const size_t length = end ? strlen(end) : 0;
-    struct stat about;
-    return strpbrk(word, "*?[") || (!stat(word, &about) && S_ISREG(about.st_mode)) ||
+    return strpbrk(word, "*?[") || is_file(word) ||
            (length && strlen(word) > length && !strcmp(word + strlen(word) - length, end));
 }
 
@@ -478,6 +563,31 @@ static int take_fields(reading *r, const et_option_slot *slot, const char *name,
                      r->line->arena, error);
 }
 
+/* A word of another tool that is an option, or a setting, which --set gets. */
+static int take_synonym(reading *r, et_option_slot *slot, const et_synonym *row, const char *name,
+                        size_t length, char *value, et_error *error)
+{
+    et_command_line *line = r->line;
+    const bool sets = strchr(row->same, '.');
+    line->synonyms = et_arena_printf(
+        line->arena, "%s%s--%.*s is --%s%s", line->synonyms ? line->synonyms : "",
+        line->synonyms ? ", " : "", (int)length, name, sets ? "set " : "", row->same);
+    if (!sets)
+        return take(r, slot, name, length, value, error);
+    const char *text = value;
+    int status = ET_OK;
+    if (strchr(row->same, '='))
+        return value ? et_fail(error, ET_EUSAGE, "%s: --%.*s takes no value, found %s",
+                               called(line), (int)length, name, value)
+                     : add(line, slot->member, row->same, error);
+    if (!text)
+        status = next_value(r, slot, &text, error);
+    const char *setting = status ? NULL : et_arena_printf(line->arena, "%s=%s", row->same, text);
+    if (!status && !setting)
+        status = et_alloc_failed(error, strlen(row->same), "options");
+    return status ? status : add(line, slot->member, setting, error);
+}
+
 static int read_option(reading *r, et_error *error)
 {
     char *word = r->argv[r->at] + 2, *equals = strchr(word, '=');
@@ -490,7 +600,12 @@ static int read_option(reading *r, et_error *error)
     const et_option_slot *off = slot || equals ? NULL : find_off(r->line, word, length);
     const et_option_slot *fields = slot || off ? NULL : find_fields(r->line, word);
     const et_option_slot *passed = slot || off || fields ? NULL : passed_row(r->line);
+    const bool known = slot || off || fields || passed;
+    et_option_slot *meant = NULL;
+    const et_synonym *synonym = known ? NULL : find_synonym(r->line, word, whole, &meant);
     r->at++;
+    if (meant)
+        return take_synonym(r, meant, synonym, word, whole, equals ? equals + 1 : NULL, error);
     if (fields)
         return take_fields(r, fields, word, whole, equals ? equals + 1 : NULL, error);
     if (off)

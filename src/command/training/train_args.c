@@ -99,17 +99,6 @@ static const et_option options[] = {
     ET_OPTION_NONE("tf-data-service", "ADDRESS", "each run reads its own data"),
     ET_OPTION_NONE("tfhub-handle", "NAME", "models do not come from a hub"),
     ET_OPTION_NONE("tflex-output-uri", "URI", "a run is kept only in --model-dir"),
-    ET_OPTION_REFUSED("resume", "an existing run is resumed automatically; name its RUN"),
-    ET_OPTION_REFUSED("overwrite",
-                      "a run is never overwritten; name another RUN, or remove the old one"),
-    ET_OPTION_REFUSED("learning-rate", "use --lr RATE"),
-    ET_OPTION_REFUSED(
-        "optimizer",
-        "use --set trainer.optimizer_config.optimizer.type=NAME, such as adamw or sgd"),
-    ET_OPTION_REFUSED("num-layers", "use --layers N"),
-    ET_OPTION_REFUSED(
-        "num-workers",
-        "one thread reads data; use --threads N to set the number of threads that compute"),
     ET_OPTION_RUN(et_train_args, model_dir),
     ET_OPTION_END,
 };
@@ -246,12 +235,26 @@ static int check_together(const et_train_args *args, et_error *error)
     return ET_OK;
 }
 
+/* People name the data as the first word. */
+static int check_dir(const et_train_args *args, const et_call *call, et_error *error)
+{
+    const bool file =
+        args->model_dir && et_file_exists(args->model_dir) && !et_directory_exists(args->model_dir);
+    return !file ? ET_OK
+                 : et_fail(error, ET_EUSAGE,
+                           "train: %s is a file, not the directory of a run; if it has the data, "
+                           "name it with --data: `%s train --data %s ...`",
+                           args->model_dir, call->program->name, args->model_dir);
+}
+
 int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error)
 {
     args->mode = ET_MODE_TRAIN_AND_EVAL;
     if (args->time_limit > 0)
         args->ends = et_clock_monotonic() + args->time_limit;
     int status = check_together(args, error);
+    if (!status)
+        status = check_dir(args, call, error);
     if (!status && !args->model_dir && !args->dry_run)
         status = name_run(args, call, error);
     return status ? status : read_mode(args, error);

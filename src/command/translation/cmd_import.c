@@ -16,8 +16,7 @@ typedef struct import_args {
 
 static const et_option options[] = {
     ET_OPTION_TEXT(import_args, output, "output", "PATH",
-                   "directory to make, or file to write, NAME" ET_SAFETENSORS_SUFFIX,
-                   .missing = "the directory or file to write"),
+                   "directory to make, or file to write, NAME" ET_SAFETENSORS_SUFFIX),
     ET_OPTION_TEXT(import_args, languages, "languages", "SOURCE,TARGET",
                    "languages whose punctuation is normalized, if the folder does not name them: "
                    "en,de"),
@@ -71,8 +70,11 @@ int et_cmd_import(const et_call *call, et_error *error)
     const import_args *args = call->options;
     et_import *from;
     et_outputs outputs = { .program = call->program };
-    int status = ET_OK;
-    if (et_safetensors_is_name(args->output)) {
+    int status = args->folder ? et_import_check_folder(args->folder, error) : ET_OK;
+    if (!status && !args->output)
+        status = et_fail(error, ET_EUSAGE,
+                         "import: --output is missing; name the directory or file to write");
+    if (!status && et_safetensors_is_name(args->output)) {
         et_outputs_read(&outputs, args->folder);
         status = et_outputs_check(&outputs, "--output", args->output, error);
     } else {

@@ -25,6 +25,7 @@
 #include "base/values/yaml.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
+#include "systems/modelgarden/synonyms.h"
 #include "train/run/run_names.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
@@ -98,7 +99,28 @@ static size_t common_folder(const char *a, const char *b)
     return folder;
 }
 
-/* With the nearest name, if one is near, and with the part of it that is not there. */
+/* "tabular/mlp" -> "mlp" */
+static const char *short_name(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+/* The names in a folder, "tabular", or those that end in a name, "auto"; how many. */
+static int list_related(et_strbuf *out, const char *const *names, const char *name)
+{
+    const size_t length = strlen(name) - (*name && name[strlen(name) - 1] == '/');
+    int count = 0;
+    for (int folder = 1; folder >= 0 && !count; folder--)
+        for (size_t i = 0; names[i]; i++)
+            if (folder ? !strncmp(names[i], name, length) && names[i][length] == '/'
+                       : !strcmp(short_name(names[i]), name))
+                et_strbuf_printf(out, "%s%s", count++ ? ", " : "", names[i]);
+    return count;
+}
+
+/* With its counterpart here, or the names that it may mean, or the nearest one, and with the part
+ * of it that does not exist. */
 static int unknown_name(const et_program *program, const char *name, et_error *error)
 {
     const char *names[NAMES_MAX + 1];
@@ -110,8 +132,18 @@ static int unknown_name(const et_program *program, const char *name, et_error *e
     char where[160] = "";
     if (folder)
         snprintf(where, sizeof where, " (%.*s has no %s)", (int)folder, name, name + folder);
-    return et_fail(error, ET_ECONFIG, "no experiment is called %s%s; `%s list` shows all%s", name,
-                   et_nearest_hint(name, names, "").text, program->name, where);
+    et_strbuf hint = ET_STRBUF_INIT, related = ET_STRBUF_INIT;
+    const et_synonym *synonym = et_synonym_find(program, ET_SYNONYM_EXPERIMENT, short_name(name));
+    et_synonym_print(&hint, synonym, program);
+    if (!synonym && list_related(&related, names, name))
+        et_strbuf_printf(&hint, "; there are %s", et_strbuf_text(&related));
+    if (!hint.length)
+        et_strbuf_append(&hint, et_nearest_hint(name, names, "").text);
+    int status = et_fail(error, ET_ECONFIG, "no experiment is called %s%s; `%s list` shows all%s",
+                         name, et_strbuf_text(&hint), program->name, where);
+    et_strbuf_release(&hint);
+    et_strbuf_release(&related);
+    return status;
 }
 
 /* Whether name is the other, or a folder above it. */
@@ -171,17 +203,35 @@ int et_program_check(const et_program *program, et_error *error)
     return status;
 }
 
+const et_experiment_row *et_experiment_find(const et_program *program, const char *name,
+                                            int *number)
+{
+    const et_experiment_row *found = NULL;
+    bool unique = true;
+    for (int i = 0; i < program->count; i++)
+        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++) {
+            const bool whole = !strcmp(row->name, name);
+            if (!whole && strcmp(short_name(row->name), name) != 0)
+                continue;
+            unique = whole || !found;
+            found = row;
+            *number = i;
+            if (whole)
+                return row;
+        }
+    return unique ? found : NULL;
+}
+
 /* with_row: with the settings of the experiment's row. */
 static int begin_named(et_experiment *experiment, const et_program *program, const char *name,
                        bool with_row, et_arena *arena, et_error *error)
 {
     et_assert(program && name);
-    for (int i = 0; i < program->count; i++)
-        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++)
-            if (!strcmp(row->name, name))
-                return begin(experiment, program, i, row, with_row ? row->settings : NULL, arena,
-                             error);
-    return unknown_name(program, name, error);
+    int number;
+    const et_experiment_row *row = et_experiment_find(program, name, &number);
+    return row ? begin(experiment, program, number, row, with_row ? row->settings : NULL, arena,
+                       error)
+               : unknown_name(program, name, error);
 }
 
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,

@@ -48,6 +48,11 @@ int et_program_check(const et_program *program, et_error *error);
  */
 et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FILE_NAME]);
 
+/* The row of an experiment, by its name or by the part after the last "/" if no other name has it;
+ * *number: of its kind. NULL: there is none. */
+const et_experiment_row *et_experiment_find(const et_program *program, const char *name,
+                                            int *number);
+
 /* Fills in an experiment's settings. ET_ECONFIG: no such name; names the nearest. */
 int et_experiment_begin(et_experiment *experiment, const et_program *program, const char *name,
                         et_arena *arena, et_error *error);

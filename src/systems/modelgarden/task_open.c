@@ -202,7 +202,7 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
         return status ? status : et_alloc_failed(error, sizeof *o, "a task");
     o->arena = (et_arena)ET_ARENA_INIT;
     o->kind = kind;
-    o->program = (et_program){ "etude", &o->kind, 1, NULL };
+    o->program = (et_program){ .name = "etude", .kinds = &o->kind, .count = 1 };
     o->name = experiment;
     o->settings = settings;
     o->context = *context;

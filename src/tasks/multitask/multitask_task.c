@@ -218,7 +218,7 @@ static int choose_experiment(const et_multitask_settings *settings, int i, et_ar
                              const char **name, et_error *error)
 {
     const et_task_kind *kind = et_multitask_kind_of(settings, i);
-    const et_program program = { "etude", &kind, 1, NULL };
+    const et_program program = { .name = "etude", .kinds = &kind, .count = 1 };
     et_strbuf own = ET_STRBUF_INIT, usual = ET_STRBUF_INIT;
     int least = INT_MAX;
     int status = print_task(kind, et_multitask_options_of(settings, i), arena, &own, error);

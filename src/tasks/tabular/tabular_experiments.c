@@ -114,4 +114,4 @@ static const et_task_kind settings = {
     .check_metric = et_tabular_check_metric,
 };
 static const et_task_kind *const kinds[] = { &settings };
-const et_program et_tabular_program = { "etude", kinds, 1, NULL };
+const et_program et_tabular_program = { .name = "etude", .kinds = kinds, .count = 1 };

@@ -94,4 +94,4 @@ static const et_task_kind settings = {
     .finetuning = &et_translation_finetuning,
 };
 static const et_task_kind *const kinds[] = { &settings };
-const et_program et_translation_program = { "etude", kinds, 1, NULL };
+const et_program et_translation_program = { .name = "etude", .kinds = kinds, .count = 1 };

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/files/file.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -20,6 +21,7 @@
 #include "command/translation/lines.h"
 #include "command/translation/scoring/scores.h"
 #include "command/translation/translation_commands.h"
+#include "train/run/run_names.h"
 
 /* sacrebleu's. */
 enum { SAMPLES = 1000, SEED = 12345 };
@@ -141,7 +143,7 @@ static int score(const et_call *call, scoring *s, et_value *results, et_error *e
     return status;
 }
 
-static int take_options(score_command *o, et_error *error)
+static int take_options(score_command *o, const et_program *program, et_error *error)
 {
     if (!o->score.significance && (o->samples >= 0 || o->seed >= 0))
         return et_fail(error, ET_EUSAGE, "score: --%s: only with --significance",
@@ -150,6 +152,12 @@ static int take_options(score_command *o, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "score: give a file of references, and files of translations or standard "
                        "input");
+    for (size_t i = 0; i < o->paths.count; i++)
+        if (et_file_exists_in(o->paths.items[i], ET_RUN_SETTINGS))
+            return et_fail(error, ET_EUSAGE,
+                           "score: %s is a run, and score compares files of translations; to "
+                           "evaluate the run: `%s evaluate %s`",
+                           o->paths.items[i], program->name, o->paths.items[i]);
     o->score.width = (int)o->width;
     o->score.samples = o->samples >= 0 ? o->samples : SAMPLES;
     o->score.seed = o->seed >= 0 ? o->seed : SEED;
@@ -159,7 +167,7 @@ static int take_options(score_command *o, et_error *error)
 int et_cmd_score(const et_call *call, et_error *error)
 {
     score_command *o = call->options;
-    int status = take_options(o, error);
+    int status = take_options(o, call->program, error);
     if (status)
         return status;
     const bool standard = o->paths.count == 1;

@@ -6,8 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/text/format.h"
 #include "base/text/problems.h"
+#include "base/text/strbuf.h"
 #include "data/table/features/schema.h"
 #include "data/table/rows/number.h"
 
@@ -96,6 +98,27 @@ static bool has_name(const et_cell *cell, int i, const char *name)
                                       : !strcmp(et_column_numbered(i).text, name);
 }
 
+#define NEAR_MAX 256 /* cells among which the nearest name is sought */
+
+/* The cell of a header that is nearest to a name; "": none is near. */
+static et_column_name nearest_cell(const et_csv_row *first, const char *name)
+{
+    const int count = first->count < NEAR_MAX ? first->count : NEAR_MAX;
+    et_column_name *names = et_alloc_zero((size_t)count + 1, sizeof *names), near = { "" };
+    const char *list[NEAR_MAX + 1] = { NULL };
+    for (int i = 0; names && i < count; i++) {
+        snprintf(names[i].text, sizeof names[i].text, "%.*s",
+                 (int)(first->cell[i].length < 200 ? first->cell[i].length : 200),
+                 first->cell[i].text ? first->cell[i].text : "");
+        list[i] = names[i].text;
+    }
+    const char *found = names ? et_nearest(name, list) : NULL;
+    if (found)
+        snprintf(near.text, sizeof near.text, "%s", found);
+    et_free(names);
+    return near;
+}
+
 /* Finds one value's column, and reports what is wrong with it. */
 static void find_named(et_columns *self, const et_csv_row *first, int at, const char *name,
                        bool needed, et_problems *problems)
@@ -119,8 +142,11 @@ static void find_named(et_columns *self, const et_csv_row *first, int at, const 
                             first->cell[i].text);
             needed = false;
         }
-    if (found < 0 && needed)
-        et_problems_add(problems, "there is no column %.60s: add it", name);
+    if (found < 0 && needed) {
+        const et_column_name near = nearest_cell(first, name);
+        et_problems_add(problems, "there is no column %.60s: add it%s%.60s%s", name,
+                        *near.text ? " (nearest: " : "", near.text, *near.text ? ")" : "");
+    }
     self->column[at] = found;
 }
 
@@ -161,31 +187,75 @@ static int count_inputs(const et_encoder *encoder)
     return count;
 }
 
-/* "age, job, income, ..." */
-static void list_fields(char *out, size_t size, const et_schema *schema)
+#define NAMES_SHOWN 6
+
+/* "age, job, income, ...": all columns, or those that the model reads. */
+static void list_fields(et_strbuf *out, const et_encoder *encoder, bool read)
 {
-    const int count = et_schema_count(schema), shown = count > 4 ? 3 : count;
-    size_t used = 0;
-    for (int i = 0; i < shown && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%.40s", i ? ", " : "",
-                                 et_schema_at(schema, i)->name);
-    if (shown < count && used < size)
-        snprintf(out + used, size - used, ", ...");
+    const et_schema *schema = et_encoder_schema(encoder);
+    int shown = 0;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        if (read && !et_encoder_reads(encoder, f, false))
+            continue;
+        if (shown == NAMES_SHOWN) {
+            et_strbuf_append(out, ", ...");
+            return;
+        }
+        et_strbuf_printf(out, "%s%.40s", shown++ ? ", " : "", et_schema_at(schema, f)->name);
+    }
+}
+
+/* Whether a row may have names of other columns than the model's: several texts, no number. */
+static bool may_be_names(const et_csv_row *first)
+{
+    for (int i = 0; i < first->count; i++) {
+        double number;
+        const et_cell *cell = &first->cell[i];
+        if (!cell->text || !cell->length ||
+            et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE)
+            return false;
+    }
+    return first->count > 1;
+}
+
+static int other_names(const et_encoder *encoder, const et_csv_row *first, const char *name,
+                       et_error *error)
+{
+    et_strbuf found = ET_STRBUF_INIT, fields = ET_STRBUF_INIT;
+    for (int i = 0; i < first->count && i < NAMES_SHOWN; i++)
+        et_strbuf_printf(&found, "%s%.*s", i ? ", " : "",
+                         (int)(first->cell[i].length < 40 ? first->cell[i].length : 40),
+                         first->cell[i].text);
+    list_fields(&fields, encoder, true);
+    int status = et_fail(error, ET_EDATA,
+                         "%s:%lld: the first row (%s%s) has none of the columns that the model "
+                         "reads (%s): name a table with these columns, or rename its columns",
+                         name, (long long)first->line, et_strbuf_text(&found),
+                         first->count > NAMES_SHOWN ? ", ..." : "", et_strbuf_text(&fields));
+    et_strbuf_release(&found);
+    et_strbuf_release(&fields);
+    return status;
 }
 
 static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool targets,
                        const char *name, et_error *error)
 {
     int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
-    char without[48] = "", fields[240] = "";
+    char without[48] = "";
+    if (may_be_names(first))
+        return other_names(encoder, first, name, error);
     if (!targets && inputs < cells)
         snprintf(without, sizeof without, ", or %d without the target", inputs);
-    list_fields(fields, sizeof fields, et_encoder_schema(encoder));
-    return et_fail(
+    et_strbuf fields = ET_STRBUF_INIT;
+    list_fields(&fields, encoder, false);
+    int status = et_fail(
         error, ET_EDATA, "%s:%lld: %s, but the schema has %d%s (%s): %s", name,
-        (long long)first->line, et_format_many(first->count, "column").text, cells, without, fields,
+        (long long)first->line, et_format_many(first->count, "column").text, cells, without,
+        et_strbuf_text(&fields),
         first->count > 1 ? "add the missing columns, or a first line with the names of all columns"
                          : "name a table with these columns, or its delimiter");
+    et_strbuf_release(&fields);
+    return status;
 }
 
 static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,

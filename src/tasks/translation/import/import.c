@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -54,13 +55,29 @@ bool et_import_is_of(const et_import *from, const char *folder)
     return strlen(from->folder) == length && !memcmp(from->folder, folder, length);
 }
 
+int et_import_check_folder(const char *folder, et_error *error)
+{
+    const char *slash = strchr(folder, '/');
+    const bool hub = slash && slash > folder && slash[1] && !strchr(slash + 1, '/') &&
+                     !strchr("./~", *folder) && !et_path_ends(folder, ".zip");
+    return !hub || et_file_exists(folder)
+               ? ET_OK
+               : et_fail(error, ET_ENOTFOUND,
+                         "there is no folder %s, and Etude downloads nothing; if this is a model "
+                         "of the Hugging Face hub, run `git clone https://huggingface.co/%s` and "
+                         "import the folder %s",
+                         folder, folder, slash + 1);
+}
+
 static int read_folder(et_import *from, const char *folder, et_error *error)
 {
     const size_t length = length_of(folder);
     from->folder = et_arena_printf(&from->arena, "%.*s", (int)length, folder);
     if (!from->folder)
         return et_alloc_failed(error, length, "a path");
-    int status = et_import_open_files(from, error);
+    int status = et_import_check_folder(from->folder, error);
+    if (!status)
+        status = et_import_open_files(from, error);
     const bool config = !status && et_import_has(from, ET_TRANSFORMERS_CONFIG);
     if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_fail(error, ET_ENOTFOUND,

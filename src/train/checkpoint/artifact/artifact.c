@@ -55,7 +55,12 @@ int et_artifact_open(et_artifact *artifact, const char *path, et_error *error)
     if (stat(path, &info) || !S_ISREG(info.st_mode))
         return et_artifact_member_read(&artifact->member, path, &artifact->arena, error);
     int status = et_safetensors_open(&artifact->file, path, error);
-    if (status == ET_EFORMAT)
+    if (status == ET_EFORMAT && !et_safetensors_is_name(path))
+        status = et_fail(error, status,
+                         "%s is neither the directory of a run nor an exported model "
+                         "(NAME" ET_SAFETENSORS_SUFFIX "); name the model first, then files",
+                         path);
+    else if (status == ET_EFORMAT)
         status = et_fail_while(
             error, status,
             "not a run's directory, nor a complete model (name the model first, then files)");
