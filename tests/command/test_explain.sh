@@ -4,8 +4,8 @@
 set -eu
 . "$(dirname "$0")/command.sh"
 
-says 0 '--rows N  *use at most N rows, chosen by the seed (default: 10,000; 0: all)$' explain --help
-says 0 '--points N  *of --partial: use at most N values of each column (default: 20)$' explain --help
+says 0 '^ *10,000; 0: all)$' explain --help
+says 0 '--points N  *of --partial: use at most N values of each column$' explain --help
 
 # The class is by size, a little by colour, and not by noise.
 awk 'BEGIN {
@@ -21,7 +21,7 @@ says 0 "^done " train run --data train.csv --target kind --steps 150
 # The score is that of evaluate; the columns stand by importance.
 "$etude" explain run train.csv -q >out || fail "explain"
 "$etude" evaluate run train.csv -q >scores
-loss=$(sed -n 's/^loss  *//p' scores)
+loss=$(sed -n 's/^log_loss  *//p' scores)
 grep -q "^log_loss of kind is $loss on 600 rows" out || fail "score: $(cat out)"
 [ "$(sed -n '3,$p' out | awk '{ printf $1 " " }')" = 'size colour noise ' ] || fail "order: $(cat out)"
 awk 'NR == 3 { if ($2 < 0.1) exit 1 } NR == 5 { if ($2 ^ 2 > 0.01) exit 1 }' out || fail "importance: $(cat out)"
@@ -91,7 +91,7 @@ grep -q '"value":"2020-' partial && tail -1 partial | grep -q '"value":"20[23][9
 awk -F, 'BEGIN { OFS = "," } { print $0, NR == 1 ? "weight" : NR % 7 }' train.csv >weights.csv
 says 0 "^done " train weights --data weights.csv --target kind --weight weight --steps 20
 "$etude" evaluate weights weights.csv -q >scores
-loss=$(sed -n 's/^loss  *//p' scores)
+loss=$(sed -n 's/^log_loss  *//p' scores)
 says 0 "^log_loss of kind is $loss on 600 rows" explain weights weights.csv -q
 
 # Mistakes.
@@ -114,7 +114,7 @@ for run in labels/log_loss price/pinball_loss; do
     name=${run%/*} metric=${run#*/}
     "$etude" evaluate $name $name.csv -q >scores
     score=$(sed -n "s/^$metric  *//p" scores | head -1)
-    [ -n "$score" ] || score=$(sed -n 's/^loss  *//p' scores) # the mean of the targets
+    [ -n "$score" ] || score=$(sed -n 's/^log_loss  *//p' scores) # the mean of the targets
     # The mean of float32 targets and that of doubles may differ in the last digit.
     says 0 "^$metric\( of price\)* is ${score%?}[0-9]* on 400 rows" explain $name $name.csv -q
     awk '$1 == "x" { x = $2 } $1 == "z" { z = $2 } $1 == "noise" { n = $2 }

@@ -4,6 +4,8 @@
  *                      -> partial dependence on a column -> table and chart, JSON lines, picture */
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -18,7 +20,9 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/runs/chart.h"
+#include "command/session.h"
 #include "command/tabular/importance.h"
+#include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
 #include "data/table/features/schema.h"
@@ -50,7 +54,8 @@ static const et_option options[] = {
     ET_OPTION_TASK(explain_options, task),
     ET_OPTION_CHECKPOINT(explain_options, predictor.checkpoint),
     ET_OPTION_TEXT(explain_options, how.rows.path, "input", "FILE",
-                   "rows with the target (default: standard input)"),
+                   "rows with the target; - is standard input (default: standard input if it is a "
+                   "file or a pipe, else the run's held-out rows)"),
     ET_OPTION_CHOICE(explain_options, how.rows.format, "input-format", "csv|tsv|jsonl",
                      input_formats, "format of the rows (default: by the file's name, or csv)"),
     ET_OPTION_TEXT(explain_options, delimiter, "delimiter", "C",
@@ -387,6 +392,71 @@ static int explain_columns(const explain_options *args, et_explain *e, const et_
     return status;
 }
 
+/* ---- rows of the run ---- */
+
+/* Whether a file or a pipe is given as standard input: not a terminal, and not /dev/null. */
+static bool has_input(void)
+{
+    struct stat about;
+    return !fstat(STDIN_FILENO, &about) && !S_ISCHR(about.st_mode);
+}
+
+/* The rows that the run is validated on: of files of their own, or held out of the training files;
+ * of folds, all rows. Texts and numbers live in arena. */
+static int take_own_rows(et_explain_options *how, const et_evaluation *evaluation, bool quiet,
+                         et_arena *arena, et_error *error)
+{
+    const et_tabular_task *task = et_table_task_of(evaluation);
+    const bool others = task->other[0] != NULL;
+    const et_strings *paths = others ? &task->other_paths[0] : &task->paths;
+    if (task->options.train_data.mix.count && !others)
+        return et_fail(error, ET_ECONFIG,
+                       "explain: the run is trained on a mix of tables; name a file of rows");
+    const char **names = et_arena_array(arena, paths->count, sizeof *names);
+    for (size_t i = 0; names && i < paths->count; i++)
+        names[i] = et_arena_strdup(arena, paths->items[i]);
+    how->paths = (et_strings){ names, paths->count };
+    how->only_count = (size_t)task->validation[0]->count;
+    const uint32_t *rows = others ? NULL : task->validated;
+    const bool all = !rows || how->only_count == (size_t)task->table->count;
+    uint32_t *only = all ? NULL : et_arena_array(arena, how->only_count, sizeof *only);
+    if (only)
+        memcpy(only, rows, how->only_count * sizeof *only);
+    how->only = only;
+    if (arena->failed)
+        return et_alloc_failed(error, how->only_count * sizeof *only, "rows");
+    if (!quiet)
+        et_print(stderr, "rows         %s %s of %s%s%s; name a FILE to use other rows\n",
+                 et_format_count((int64_t)how->only_count).text,
+                 others ? "validation rows"
+                 : all  ? "rows"
+                        : "held-out rows",
+                 names[0], paths->count > 1 ? ", ..." : "",
+                 all && !others ? ", which the models of the folds learned" : "");
+    return ET_OK;
+}
+
+static int find_own_rows(explain_options *args, const et_call *call, et_arena *arena,
+                         et_error *error)
+{
+    et_experiment experiment;
+    int status = et_experiment_open_run(&experiment, call->program, args->model_dir, arena, error);
+    if (!status)
+        status = et_experiment_check(&experiment, error);
+    if (!status)
+        et_experiment_lock(&experiment);
+    et_evaluation evaluation = { .model_dir = args->model_dir, .experiment = &experiment };
+    if (!status)
+        status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),
+                                           error);
+    if (!status)
+        status = take_own_rows(&args->how, &evaluation, args->quiet, arena, error);
+    et_evaluation_close(&evaluation);
+    return status ? et_fail_while(error, status,
+                                  "explain: no FILE is given, so it reads the run's own rows")
+                  : ET_OK;
+}
+
 /* ---- the whole ---- */
 
 static int explain(const explain_options *args, const et_strings *names, et_error *error)
@@ -415,6 +485,12 @@ int et_cmd_explain(const et_call *call, et_error *error)
         status = check_outputs(args, call, error);
     if (!status)
         status = et_name_list_read(&names, "--partial", &args->partial, &arena, error);
+    const bool standard = args->how.rows.path && !strcmp(args->how.rows.path, "-");
+    const bool own = !args->how.rows.path && !has_input();
+    if (standard)
+        args->how.rows.path = NULL;
+    if (!status && own)
+        status = find_own_rows(args, call, &arena, error);
     if (!status)
         status = explain(args, &names, error);
     et_arena_release(&arena);

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "base/threads/thread.h"
 #include "command/command.h"
 #include "command/options/name_list.h"
@@ -25,6 +26,7 @@
 #include "command/tabular/decision.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/training/processes/ranks.h"
+#include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "tasks/tabular/model/prediction_block.h"
 
@@ -427,6 +429,29 @@ static void close_all(pool *all)
     pthread_mutex_destroy(&all->lock);
 }
 
+#define NAMES_SHOWN 12
+
+/* At a terminal a person types: names the columns that the model reads. */
+static void tell_waiting(const pool *all)
+{
+    const et_encoder *encoder = all->predictor[0]->model->encoder;
+    const et_schema *schema = et_encoder_schema(encoder);
+    et_strbuf names = ET_STRBUF_INIT;
+    if (all->args->rows.path || all->args->quiet || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return;
+    for (int i = 0, shown = 0; i < et_schema_count(schema) && shown <= NAMES_SHOWN; i++)
+        if (et_encoder_reads(encoder, i, false)) {
+            et_strbuf_printf(&names, "%s%s", shown ? "," : "",
+                             shown < NAMES_SHOWN ? et_schema_at(schema, i)->name : "...");
+            shown++;
+        }
+    et_print_lines(stderr,
+                   "Type CSV: first a line with the names of columns (%s), then rows; Ctrl-D "
+                   "ends.\n",
+                   et_strbuf_text(&names));
+    et_strbuf_release(&names);
+}
+
 static int predict(predict_options *args, const et_call *call, et_error *error)
 {
     pool all = { .args = args,
@@ -442,6 +467,8 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
     if (status)
         return status;
     status = open_all(&all, error);
+    if (!status)
+        tell_waiting(&all);
     if (!status)
         status = run(&all, error);
     if (all.file.fd >= 0) {

@@ -44,6 +44,8 @@ struct et_explain {
     double *weight;  /* [rows]; 1 if the model has no column of weights */
     size_t capacity; /* rows */
     int64_t rows;
+    uint32_t read; /* rows of the files so far; */
+    size_t chosen; /* those of options.only among them */
     /* the predictions of the last run */
     float *score;  /* [rows, width]; of classes */
     double *value; /* [rows, width] */
@@ -215,6 +217,10 @@ static int add_row(et_explain *e, et_row_block *block, int64_t i, const items *a
                    const char *name, et_error *error)
 {
     et_block_row *row = &block->row[i];
+    const uint32_t number = e->read++, *only = e->options.only;
+    if (only && (e->chosen == e->options.only_count || only[e->chosen] != number))
+        return ET_OK;
+    e->chosen += only != NULL;
     int status = row->cells ? ET_OK : et_row_block_parse(block, e->predictor[0]->model, i, error);
     if (!status && (size_t)e->rows == e->capacity)
         status = grow(e, error);
@@ -233,19 +239,37 @@ static int add_row(et_explain *e, et_row_block *block, int64_t i, const items *a
     return status;
 }
 
-static int read_rows(et_explain *e, et_row_reader *reader, et_row_block *block, et_error *error)
+/* path NULL: standard input. */
+static int read_file(et_explain *e, const char *path, et_row_block *block, const items *all,
+                     et_error *error)
 {
-    const char *name = e->options.rows.path ? e->options.rows.path : "standard input";
+    const char *name = path ? path : "standard input";
+    et_row_reader *reader = NULL;
+    e->options.rows.path = path;
+    int status = et_row_reader_open(&reader, &e->options.rows, encoder_of(e), error);
+    while (!status && !(status = et_row_reader_next(reader, block, error)) && block->count)
+        for (int64_t i = 0; i < block->count && !status; i++)
+            status = add_row(e, block, i, all, name, error);
+    et_row_reader_close(reader);
+    return status;
+}
+
+static int read_rows(et_explain *e, et_row_block *block, et_error *error)
+{
+    const char *const *paths = e->options.paths.count
+                                   ? e->options.paths.items
+                                   : &(const char *const){ e->options.rows.path };
+    const size_t count = e->options.paths.count ? e->options.paths.count : 1;
     et_arena arena = ET_ARENA_INIT;
     items all;
     int status = make_items(&all, encoder_of(e), &arena, error);
-    while (!status && !(status = et_row_reader_next(reader, block, error)) && block->count)
-        for (int64_t i = 0; i < block->count && !status; i++)
-            status = add_row(e, block, i, &all, name, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_file(e, paths[i], block, &all, error);
     et_arena_release(&arena);
     if (!status && !e->rows)
         status = et_fail(error, ET_EDATA, "%s: no row has a target: give rows with the column %s",
-                         name, et_encoder_field(encoder_of(e), all.target)->column[0]);
+                         paths[0] ? paths[0] : "standard input",
+                         et_encoder_field(encoder_of(e), all.target)->column[0]);
     return status;
 }
 
@@ -281,17 +305,13 @@ static int choose_rows(et_explain *e, et_error *error)
 
 static int open_rows(et_explain *e, et_error *error)
 {
-    et_row_reader *reader = NULL;
     et_row_block block;
     e->options.rows.csv = e->predictor[0]->model->csv;
     e->options.rows.lenient = false;
     e->options.rows.rows = ET_PREDICTOR_BATCH;
     int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder_of(e), 0, error);
     if (!status)
-        status = et_row_reader_open(&reader, &e->options.rows, encoder_of(e), error);
-    if (!status)
-        status = read_rows(e, reader, &block, error);
-    et_row_reader_close(reader);
+        status = read_rows(e, &block, error);
     et_row_block_release(&block);
     return status ? status : choose_rows(e, error);
 }

@@ -21,9 +21,13 @@
 
 typedef struct et_explain_options {
     et_row_reader_options rows; /* csv is the model's; lenient has no effect */
-    int64_t most;               /* rows to use, chosen by the seed if there are more; 0: all */
-    const char *metric;         /* NULL: log_loss for classes, of several targets
-                           their mean; rmse for numbers; pinball_loss for quantiles */
+    et_strings paths;           /* files, in place of rows.path; borrowed. None: rows.path */
+    const uint32_t *only; /* [only_count]: numbers of rows of all files, from 0 and ascending, and
+                             no others are used; borrowed. NULL: all rows */
+    size_t only_count;
+    int64_t most;       /* rows to use, chosen by the seed if there are more; 0: all */
+    const char *metric; /* NULL: log_loss for classes, of several targets
+                   their mean; rmse for numbers; pinball_loss for quantiles */
     uint64_t seed;
     int threads; /* at least 1 */
 } et_explain_options;
