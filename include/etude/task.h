@@ -77,7 +77,8 @@ typedef struct et_task_class {
     /* Measures more than the losses of the validation data, which logs already contains, and adds
      * it to logs. ET_EINTERRUPTED: asked to stop, nothing was done. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
-    /* By default this validation value, the higher the better, chooses the best checkpoint. */
+    /* By default this validation value chooses the best checkpoint: the highest; if its name is of
+     * a loss or an error ("validation_rmse"), the lowest. */
     const char *best_metric;
     /* Validation values to show during training, most important first, ended by NULL. The command's
      * table shows two: first the metric of the best checkpoint. NULL: best_metric and

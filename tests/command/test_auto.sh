@@ -19,9 +19,9 @@ try 0 '^candidates   linear, mlp, realmlp, pack, tabm, each on 5 folds' whole
 grep -q '^time         about [01]:[0-9]* on two cores' out || fail 'no duration'
 grep -q '^  budget: 120$' whole/params.yaml || fail 'the duration is no setting'
 grep -q '^validation   5 folds' out || fail 'a small table loses rows'
-grep -q '^candidate  *log_likelihood  *accuracy  *time  *weight' out || fail 'no table at the end'
+grep -q '^candidate  *log_loss  *accuracy  *time  *weight' out || fail 'no table at the end'
 for name in linear mlp realmlp pack tabm; do
-    grep -q "^$name  *-[0-9.]* +- [0-9.]*  *[0-9.]* +- [0-9.]*  *[0-9:]*  *[01]\.[0-9]*$" out ||
+    grep -q "^$name  *[0-9.]* +- [0-9.]*  *[0-9.]* +- [0-9.]*  *[0-9:]*  *[01]\.[0-9]*$" out ||
         fail "no row of $name"
     grep -q "\"candidate\":\"$name\",\"seconds\":" whole/members.jsonl || fail "no record of $name"
 done
@@ -180,7 +180,7 @@ try 0 '^validation   80 of these rows are held out (20 %)' part --set task.held_
 grep -q '^candidates   linear, mlp, realmlp, pack, tabm' out || fail 'no candidates'
 grep -q '^pack  *-[0-9.]*  *[0-9.]*  *[0-9:]*  *[01]\.[0-9]*$' out || fail 'no row of the pack'
 [ ! -e part/out_of_fold.jsonl ] || fail 'folds where there are none'
-score=$(grep -o '"validation_log_likelihood":[0-9.e-]*' part/metrics.jsonl | cut -d: -f2)
+score=$(grep -o '"validation_log_loss":[0-9.e-]*' part/metrics.jsonl | cut -d: -f2)
 says 0 '^ *loss ' evaluate part
 awk -v score="$score" '$1 == "loss" { d = $2 + score; found = d * d < 1e-9 } END { exit !found }' \
     out || fail "the rows that are held out have another score than $score"

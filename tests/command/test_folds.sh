@@ -20,7 +20,7 @@ says 0 '--group COLUMN  *never split rows with the same value in COLUMN' train -
 
 fold 0 '^done ' whole --folds 3 --steps 30
 grep -q '^training     mlp, on 3 folds' out || fail 'does not say what is trained'
-grep -q '^mlp .*log_likelihood -0\.[0-9]* +- .*accuracy' out || fail 'no score with its spread'
+grep -q '^mlp .*log_loss 0\.[0-9]* +- .*accuracy' out || fail 'no score with its spread'
 for file in params.yaml schema.yaml metadata.json features.yaml members.jsonl model.safetensors \
     members/mlp_1/best members/mlp_2/best members/mlp_3/best; do
     [ -e whole/$file ] || fail "no $file in the run"
@@ -47,7 +47,7 @@ paste whole.scores mlp_1.scores mlp_2.scores mlp_3.scores | awk '
     fail 'the run does not predict the mean of its models'
 
 # Of a pack, too: the mean of the ensembles of its folds.
-says 0 '^pack .*log_likelihood -[01]\.[0-9]* +- ' train packs --experiment tabular/pack --target kind --data t.csv \
+says 0 '^pack .*log_loss [01]\.[0-9]* +- ' train packs --experiment tabular/pack --target kind --data t.csv \
     --folds 2 --steps 12 --set task.model.pack.members=3,task.model.pack.width=16
 for run in packs packs/members/pack_1 packs/members/pack_2; do
     "$etude" predict $run t.csv --full --output-format csv 2>said | sed 1d | cut -d, -f2 \

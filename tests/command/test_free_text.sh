@@ -42,7 +42,7 @@ done
 
 # Members of a pack learn their own vectors; what validation measured is what the best checkpoint has.
 says 0 done train --experiment tabular/pack pack --data train.csv --valid test.csv --target y --epochs 5 --set task.model.pack.members=4,task.model.pack.width=64
-"$etude" evaluate pack test.csv | awk '$1 == "log_loss" { printf "best validation_log_likelihood -%.4g at\n", $2 }' >score
+"$etude" evaluate pack test.csv | awk '$1 == "log_loss" { printf "best validation_log_loss %.4g at\n", $2 }' >score
 grep -q -f score out || fail "$(cat score; grep done out)"
 [ "$(accuracy pack)" -gt 780 ] || fail "pack: accuracy $(accuracy pack)"
 

@@ -18,10 +18,10 @@ awk 'BEGIN { print "size,colour,kind"; for (i = 0; i < 600; i++)
 
 inspect 0 '^intact: run/checkpoints/ckpt-60.safetensors$' run
 for line in 'run          run' 'experiment   tabular/mlp' 'step         60 of 60, .* epochs; done' \
-    'best         validation_log_likelihood -0[.0-9]* at step [246]0' \
+    'best         validation_log_loss 0[.0-9]* at step [246]0' \
     'last         .*_loss .*, .*_loss ' 'time         0:.* in 1 session, the last from 2' \
     'data         table.csv' 'model        [0-9,]* parameters, ' \
-    'checkpoints  step 20 (-.*), step 40 (-.*), step 60 (-.*); the best in best/, step ' \
+    'checkpoints  step 20 (.*), step 40 (.*), step 60 (.*); the best in best/, step ' \
     'file         .*: weights .*, average .*, optimizer .*, [0-9]* tensors' 'block  *tensors  *parameters  *share' \
     'all  *[0-9]*  *[0-9,]*'; do
     grep -q "^$line" out || fail "no line $line"

@@ -53,10 +53,10 @@ cmp decay_epoch.tail decay_run.tail >out 2>&1 || fail 'a decay of the run is non
 
 # ---- what there is -----------------------------------------------------------------------------
 
-train 0 '^done  *60 steps.*; best kinds/validation_log_likelihood' whole
+train 0 '^done  *60 steps.*; best kinds/validation_log_loss' whole
 grep -q '^task         kinds: tabular, weight 2$' out || fail 'no line for a task'
 grep -q '^all  .* parameters, of which 544 are shared$' out || fail 'shared parameters'
-grep -q '^step  epoch  *loss  kinds/log_likelihood  *prices/r2  *time$' out || fail 'values of tasks by their names'
+grep -q '^step  epoch  *loss  kinds/log_loss  *prices/r2  *time$' out || fail 'values of tasks by their names'
 for file in task_1/schema.yaml task_2/features.yaml validation/kinds best/info.json; do
     [ -e whole/$file ] || fail "no $file in the run"
 done
@@ -67,7 +67,7 @@ says 3 'whole/task_2/loss.svg is a file that a run writes' \
 says 0 '^kinds/logits ' inspect whole
 grep -q '^layer_1 ' out || fail 'a shared parameter is called as in one task'
 # A limit of the command is of each task that has none of its own: 6 rows a batch, 10 of 30.
-says 0 '^kinds/loss ' train whole --mode eval --set trainer.validation_steps=1
+says 0 '^kinds/log_loss ' train whole --mode eval --set trainer.validation_steps=1
 says 0 '^task.task_sampler.proportional.alpha: 1.0 ' list multitask/joint
 says 0 'would take' train --config tasks.yaml --dry-run
 # Of a run that is there: each task's files lie in its folder.
@@ -364,7 +364,7 @@ set_to 'joint training supports neither loss_scale nor dp_config (runtime.loss_s
 # The best is of one task's values, by its name.
 train 0 'best prices/validation_rmse' lower --set trainer.best_checkpoint_eval_metric=prices/validation_rmse \
     --set trainer.best_checkpoint_metric_comp=lower
-says 0 '^loss' evaluate lower --task kinds
+says 0 '^log_loss' evaluate lower --task kinds
 train 0 'best prices|validation_loss' lower2 \
     --set "trainer.best_checkpoint_eval_metric='prices|validation_loss'" \
     --set trainer.best_checkpoint_metric_comp=lower

@@ -21,10 +21,10 @@ steps() {
 says 0 '^done  *100 steps' train --experiment tabular/mlp --target kind --data t.csv whole --steps 100 \
     --set trainer.validation_interval=20,trainer.summary_interval=10
 [ "$(steps out)" = '20 40 60 80 100 ' ] || fail "rows: $(steps out)"
-grep -q '^table        \* = new best log_likelihood; all values: whole/metrics.jsonl$' out ||
+grep -q '^table        \* = new lowest log_loss; all values: whole/metrics.jsonl$' out ||
     fail 'marks are not explained'
 [ "$(grep -c '^table  ' out)" = 1 ] && [ "$(grep -c '^ *step  *epoch' out)" = 1 ] || fail 'two heads'
-grep -q '^ *step  epoch  *loss  log_likelihood  *accuracy  *time$' out || fail 'columns'
+grep -q '^ *step  epoch  *loss  *log_loss  *accuracy  *time$' out || fail 'columns'
 grep -q 'validation_loss\|  train  \|step.*100%' out && fail 'a value that is not in the table, or a row twice'
 # Aligned: all numbers end, or their points stand, in the same columns.
 sed -n '/^ *step  *epoch/p; /^ *[0-9]/p' out | sed 's/  \*$//' | awk '{ print length($0) }' | sort -u >widths
@@ -44,7 +44,7 @@ awk '
     /"train":/ { loss = value("training_loss") }
     /"validation":/ {
         step = value("step")
-        printf "%d %.3f %.3f %.3f %s\n", step, loss, value("validation_log_likelihood"),
+        printf "%d %.3f %.3f %.3f %s\n", step, loss, value("validation_log_loss"),
             value("validation_accuracy"), value("best_step") == step ? "*" : ""
     }' whole/metrics.jsonl >wanted
 # Four places are rounded to three here: the last may differ by one.
@@ -74,7 +74,7 @@ grep -q 'new best\|accuracy  ' out && fail 'a best without validation'
 began=$(date +%s)
 says 0 '^ *140  ' train whole --mode continuous_eval --set trainer.continuous_eval_timeout=60
 [ "$(head -n 1 out)" = 'table        all values: whole/validation/metrics.jsonl' ] || fail 'no table'
-grep -q '^ *step  *log_likelihood  *accuracy$' out || fail 'columns'
+grep -q '^ *step  *log_loss  *accuracy$' out || fail 'columns'
 [ "$(($(date +%s) - began))" -lt 40 ] || fail 'it waits for a run that is done'
 
 # ---- what is said of the end -------------------------------------------------------------------
@@ -108,7 +108,7 @@ says 0 '^done  *1[0-9]* steps' train epochs --epochs 3
 says 0 'past trainer.train_epochs: 2, and is left as it is; to continue, set more than 3$' \
     train epochs --epochs 2
 improves worse --steps 60 --set trainer.validation_interval=20,$slow --set \
-    trainer.best_checkpoint_metric_comp=lower,trainer.best_checkpoint_eval_metric=validation_log_likelihood
+    trainer.best_checkpoint_metric_comp=higher,trainer.best_checkpoint_eval_metric=validation_log_loss
 grep -q 'improving' out && fail 'worse and worse is no improvement'
 
 # ---- a warm-up that is not passed --------------------------------------------------------------
@@ -135,16 +135,16 @@ grep -q 'warm-up' out && fail 'there was time enough'
 says 0 '^accuracy  *[01]' evaluate whole
 grep -q 'validation_' out && fail 'a prefix that says nothing'
 says 0 '"validation_accuracy": [01]' evaluate whole --json
-# A loss, its double and its negative are one number; programs have all of them.
-for name in loss nll log_loss log_likelihood; do
+# A loss and its doubles are one number; programs have all of them.
+for name in loss nll log_loss; do
     grep -q "\"validation_$name\": -*[0-9]" out || fail "no $name in the JSON"
 done
-says 0 '^loss ' evaluate whole
-grep -q '^nll\|^log_loss\|^log_likelihood' out && fail "a number twice: $(cat out)"
+says 0 '^log_loss ' evaluate whole
+grep -q '^nll\|^loss\|likelihood' out && fail "a number twice: $(cat out)"
 says 0 'validation_loss' compare whole plain
-grep -q '^  [a-z]*\.[a-z_]*\(_nll\|log_loss\|log_likelihood\) ' out &&
+grep -q '^  [a-z]*\.[a-z_]*\(_nll\|log_loss\) ' out &&
     fail "a number twice: $(cat out)"
-says 0 'validation_log_likelihood *-*[0-9]' compare whole plain --all
+says 0 'validation_log_loss *[0-9]' compare whole plain --all
 # The best of a loss is the lowest; of the rows the last marked one has it, and `runs` says the same.
 says 0 '^ *step  epoch  *loss  validation_loss  *accuracy  *time$' train --experiment tabular/mlp \
     --target kind --data t.csv loss --steps 100 --metric loss --set trainer.validation_interval=10

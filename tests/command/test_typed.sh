@@ -292,7 +292,7 @@ says 3 'a run of tabular/mlp, a task of tabular' train $tiny m3 --init m --data 
 says 0 '^data  *100 rows' train --experiment tabular/mlp m4 --data table.csv --target kind --steps 9 \
     --set task.train_data.limit=100
 says 0 '^would take ' train --experiment tabular/mlp --data table.csv --target kind --dry-run
-says 0 'best new/validation_log_likelihood' train --experiment tabular/mlp m5 --data table.csv \
+says 0 'best new/validation_log_loss' train --experiment tabular/mlp m5 --data table.csv \
     --target kind --steps 20 --set \
     'task.validation_data=[{name: new, input_path: rest.csv}, {name: old, input_path: part.csv}]'
 says 0 '^old/accuracy' evaluate m5

@@ -193,8 +193,7 @@ static bool is_lower_chosen(const et_history *h, const char *metric)
     const et_value *comp = et_history_setting(h, "trainer.best_checkpoint_metric_comp");
     if (comp && !is_text(comp, "auto"))
         return is_text(comp, "lower");
-    return metric && et_metric_lower_is_better(metric) &&
-           !is_text(et_history_setting(h, "trainer.best_checkpoint_eval_metric"), ET_BEST_AUTO);
+    return metric && et_metric_lower_is_better(metric);
 }
 
 et_history_best et_history_best_of(const et_history *h)

@@ -172,7 +172,7 @@ static int open_table(et_training *t, const char *directory, et_sink **out, et_e
         .progress = t->progress,
         .log = et_arena_printf(&t->arena, "%s/" ET_RUN_LOG, directory),
         .best = interval ? t->best_metric : NULL,
-        .lowest = et_trainer_best_comparison(&t->plan) == ET_COMPARE_LOWER,
+        .lowest = et_trainer_best_comparison(&t->plan, t->best_metric) == ET_COMPARE_LOWER,
         .metrics = t->shown,
         .most = interval ? t->shown_most : 0,
         .epochs = !interval || interval >= t->plan.train_steps,

@@ -99,7 +99,8 @@ bool et_experiment_resolve_precision(et_experiment *experiment);
 int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
                                   et_task_trainer_options *out, et_error *error);
 
-/* Sets the members of options that settings have: steps, intervals, checkpoints. plan: in steps. */
+/* Sets the members of options that settings have: steps, intervals, checkpoints. plan: in steps.
+ * options->run.best_metric is set already. */
 void et_experiment_control(const et_trainer_options *plan, et_controller_options *options);
 
 /* From here on, reading or setting more is ET_ECONFIG. */

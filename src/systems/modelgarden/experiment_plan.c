@@ -51,7 +51,7 @@ void et_experiment_control(const et_trainer_options *plan, et_controller_options
     options->run.max_to_keep = plan->max_to_keep ? plan->max_to_keep : -1;
     options->run.keep_every_n_hours = plan->keep_checkpoint_every_n_hours;
     options->run.on_failed_save = plan->on_failed_save;
-    options->run.best_comparison = et_trainer_best_comparison(plan);
+    options->run.best_comparison = et_trainer_best_comparison(plan, options->run.best_metric);
     options->train_steps = plan->train_steps;
     options->steps_per_loop = plan->steps_per_loop;
     options->summary_interval = plan->summary_interval;

@@ -250,6 +250,7 @@ static int choose_best(et_task_opened *o, et_task_trainer *trainer, et_controlle
         status = et_main_metrics_best(best, trainer, "", &o->arena, error);
     if (status || !*best)
         return status;
+    options->run.best_comparison = et_trainer_best_comparison(&o->plan, *best);
     options->run.best_tie = et_metric_beside(*best, ET_LOGGED_VALIDATION_LOSS, &o->arena);
     if (options->evaluator && o->plan.validation_interval) {
         options->patience = o->plan.early_stopping.patience;

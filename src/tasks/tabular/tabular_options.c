@@ -765,7 +765,7 @@ static int check_metric(const et_tabular_options *o, const char *name,
                        name);
     if (!strncmp(name, prefix, strlen(prefix))) {
         const char *rest = name + strlen(prefix);
-        if (!strcmp(rest, "loss") || !strcmp(rest, "nll") || !strcmp(name, ET_TABULAR_LIKELIHOOD))
+        if (!strcmp(rest, "loss") || !strcmp(rest, "nll") || !strcmp(name, ET_TABULAR_LOG_LOSS))
             return ET_OK;
         for (int l = 0; lists[l]; l++)
             for (int i = 0; lists[l][i]; i++)
@@ -778,7 +778,7 @@ static int check_metric(const et_tabular_options *o, const char *name,
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
     int status = et_fail(error, ET_ECONFIG,
                          "trainer.best_checkpoint_eval_metric: validation has no value %s (it "
-                         "has: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LIKELIHOOD "%s)",
+                         "has: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LOG_LOSS "%s)",
                          name, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;

@@ -109,8 +109,8 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     return status ? status : et_tabular_fit(downcast(self), params, error);
 }
 
-/* Higher is better of all. r2 is in order of the squared error, and d2_pinball of the pinball loss;
- * the likelihood says more of a few rows than how many are right. */
+/* r2 is in order of the squared error, and d2_pinball of the pinball loss;
+ * the log loss says more of a few rows than how many are right. */
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
     .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \
@@ -120,15 +120,15 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     .use_validation_set = use_validation_set, .kept = et_tabular_kept,                             \
     .create_optimizer = create_optimizer, .remake = remake, .verdict = et_tabular_verdict_of
 static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
-                                               ET_TABULAR_LIKELIHOOD, NULL };
+                                               ET_TABULAR_LOG_LOSS, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
                                               ET_LOGGED_OF_VALIDATION "rmse", NULL };
 static const char *const main_of_quantiles[] = { ET_TABULAR_D2, ET_TABULAR_PINBALL, NULL };
 static const et_task_class class_of_quantiles = { METHODS, .best_metric = ET_TABULAR_D2,
                                                   .main_metrics = main_of_quantiles };
-static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LIKELIHOOD,
+static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LOG_LOSS,
                                                 .main_metrics = main_of_classes };
-/* RealMLP's: its labels are smoothed, and it is trained past its best likelihood. */
+/* RealMLP's: its labels are smoothed, and it is trained past its best log loss. */
 static const et_task_class class_of_smoothed = { METHODS,
                                                  .best_metric = ET_LOGGED_OF_VALIDATION "accuracy",
                                                  .main_metrics = main_of_classes };

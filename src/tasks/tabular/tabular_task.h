@@ -23,8 +23,8 @@
 #define ET_TABULAR_QUANTILES "quantiles"
 
 /* Values of validation: the scores of <etude/class_scores.h> with a prefix. For classes also the
- * mean log-likelihood, the negated log_loss: higher is better. */
-#define ET_TABULAR_LIKELIHOOD ET_LOGGED_OF_VALIDATION "log_likelihood"
+ * log loss, as scikit-learn has it: lower is better. */
+#define ET_TABULAR_LOG_LOSS ET_LOGGED_OF_VALIDATION "log_loss"
 
 /* Scores of quantiles: the pinball loss (mean over levels), and d2_pinball_score of scikit-learn: 1
  * - loss / loss of a constant prediction, the quantiles of the targets. */

@@ -395,8 +395,6 @@ static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, 
         leave_unmeasured(&scores, &predictions);
         status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
     }
-    if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -scores.log_loss))
-        status = et_alloc_failed(error, 0, "scores");
     return status;
 }
 

@@ -218,13 +218,11 @@ static const et_field runtime_fields[] = {
 };
 const et_fields et_runtime_fields = { "runtime", runtime_fields };
 
-/* A task's own metric is one of which higher values are better. */
-int et_trainer_best_comparison(const et_trainer_options *options)
+int et_trainer_best_comparison(const et_trainer_options *options, const char *metric)
 {
-    const char *own = et_trainer_own_metric(options);
     if (options->best_checkpoint_metric_comp != ET_COMPARE_AUTO)
         return options->best_checkpoint_metric_comp;
-    return own && et_metric_lower_is_better(own) ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER;
+    return metric && et_metric_lower_is_better(metric) ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER;
 }
 
 int et_trainer_target(const et_trainer_options *options, double *target, bool *given,

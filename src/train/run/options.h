@@ -52,8 +52,9 @@ typedef struct et_trainer_options {
 /* Beside ET_COMPARE_HIGHER and LOWER: by the metric's name. */
 enum { ET_COMPARE_AUTO = 2 };
 
-/* ET_COMPARE_HIGHER or LOWER. */
-int et_trainer_best_comparison(const et_trainer_options *options);
+/* ET_COMPARE_HIGHER or LOWER. metric: the one that chooses the best checkpoint, not `auto`; NULL:
+ * there is none. */
+int et_trainer_best_comparison(const et_trainer_options *options, const char *metric);
 
 /* The value that decides which checkpoint is best; NULL: none is kept, as where the folder that it
  * goes to has no name. */

@@ -73,13 +73,21 @@ static bool begin_alike(const char *a, const char *b, size_t length)
     return i == length;
 }
 
+/* Of one measure; the first that there is has the number. log_likelihood: of older runs. */
+static const char *const doubles[] = { "log_loss", ET_LOGGED_LOSS, "nll", "log_likelihood", NULL };
+
+static int rank_of(const char *leaf)
+{
+    int rank = 0;
+    while (doubles[rank] && strcmp(doubles[rank], leaf) != 0)
+        rank++;
+    return rank;
+}
+
 bool et_metric_is_double(const char *a, const char *b)
 {
-    static const char *const names[] = { ET_LOGGED_LOSS, "nll", "log_loss", "log_likelihood",
-                                         NULL };
     const size_t position = position_of(a), head = position + et_logged_prefix(a + position);
-    return begin_alike(a, b, head) && et_is_one_of(a + head, names) &&
-           et_is_one_of(b + head, names);
+    return begin_alike(a, b, head) && doubles[rank_of(a + head)] && doubles[rank_of(b + head)];
 }
 
 bool et_metric_equals(double a, double b)
@@ -92,12 +100,15 @@ bool et_metric_equals(double a, double b)
 
 bool et_metric_repeats(const et_value *logs, const et_value *value)
 {
-    double number, before;
+    const size_t position = position_of(value->key);
+    const size_t head = position + et_logged_prefix(value->key + position);
+    double number, other;
     if (et_value_read_float(logs, value->key, &number, NULL))
         return false;
-    for (const et_value *v = logs->first; v && v != value; v = v->next)
+    for (const et_value *v = logs->first; v; v = v->next)
         if (et_metric_is_double(v->key, value->key) &&
-            !et_value_read_float(logs, v->key, &before, NULL) && et_metric_equals(before, number))
+            rank_of(v->key + head) < rank_of(value->key + head) &&
+            !et_value_read_float(logs, v->key, &other, NULL) && et_metric_equals(other, number))
             return true;
     return false;
 }

@@ -18,14 +18,15 @@ bool et_metric_lower_is_better(const char *metric);
 
 /* Whether both names are of one measure of the same data. Pairs of a loss: the negative
  * log-likelihood "nll", which differs only with label smoothing, weights and similar options;
- * "log_loss", computed from the probabilities of classes; and its negative "log_likelihood". */
+ * "log_loss", computed from the probabilities of classes; and its negative "log_likelihood", which
+ * older runs have. */
 bool et_metric_is_double(const char *a, const char *b);
 
 /* Whether both are the same number except for its sign and float32's rounding; two NaNs are. */
 bool et_metric_equals(double a, double b);
 
-/* Whether a number before it in logs, of which it is a child, says the same: a double that equals
- * it. */
+/* Whether another number of logs, of which it is a child, says the same by a preferred name: a
+ * double that equals it. The order is log_loss, loss, nll, log_likelihood. */
 bool et_metric_repeats(const et_value *logs, const et_value *value);
 
 #endif

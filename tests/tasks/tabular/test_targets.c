@@ -437,7 +437,7 @@ static void test_targets__folds(void **state)
         const char *words, *metric, *score;
         double least, most;
     } cases[] = {
-        { "--target rain,snow", "log_likelihood -", "rain/accuracy", 0.8, 1 },
+        { "--target rain,snow", "log_loss ", "rain/accuracy", 0.8, 1 },
         { "--target p --quantiles 0.2,0.7", "pinball_loss ", "coverage", 0.1, 1 },
         { "--target p,q", "rmse ", "p/r2", 0.1, 1 },
     };

@@ -356,7 +356,7 @@ static void end_training(series *s, double seconds)
         say_time(s, s->spent, s->expected, NULL);
 }
 
-/* "   mlp          log_likelihood -0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
+/* "   mlp          log_loss 0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
 static void say_score(const series *s, const char *name, const et_series_score *score,
                       double seconds)
 {

@@ -1,6 +1,6 @@
 /* RUN/members.jsonl: a line with the result of each candidate of a series.
  *
- *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_likelihood": -0.281}}
+ *   {"candidate": "mlp", "seconds": 12.5, "values": {"accuracy": 0.871, "log_loss": 0.281}}
  *   {"candidate": "tabm", "left_out": "the time limit ended its training"}
  *
  * A resumed run follows this file. An incomplete last line is ignored. */

@@ -392,7 +392,7 @@ static const char *const *metrics_of(const selection *s)
 {
     static const char *const values[] = { "rmse", "r2" };
     static const char *const quantiles[] = { "pinball_loss", "d2_pinball" };
-    static const char *const classes[] = { "log_likelihood", "accuracy" };
+    static const char *const classes[] = { "log_loss", "accuracy" };
     const et_tabular_target *target = &s->task->target;
     return target->quantiles ? quantiles : target->values ? values : classes;
 }
@@ -446,7 +446,7 @@ static int score_fold(const selection *s, const outputs *one, double *value, et_
                                       .target = s->class,
                                       .weight = s->of_fold };
     int status = et_class_scores_compute(&classes, NULL, &of, error);
-    value[0] = status ? NAN : -classes.log_loss;
+    value[0] = status ? NAN : classes.log_loss;
     value[1] = status ? NAN : classes.accuracy;
     return status;
 }

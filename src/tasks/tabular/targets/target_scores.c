@@ -177,8 +177,6 @@ static int log_means(const labels *l, et_value *logs, et_error *error)
     int status = et_class_scores_log(&means, PREFIX, logs, error);
     if (!status)
         status = et_scores_log(et_tabular_label_score_names, more, PREFIX, logs, error);
-    if (!status && !et_value_set_float(logs, ET_TABULAR_LIKELIHOOD, -means.log_loss))
-        status = et_alloc_failed(error, 0, "scores");
     return status;
 }
 
