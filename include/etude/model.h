@@ -37,6 +37,18 @@
  *         return error.status != 0;
  *     }
  *
+ * A regression needs no other options: y is one float for each sample, and the loss by rows of
+ * <etude/ops_loss.h> takes it as it is.
+ *
+ *     static void build_regression(et_scope *s, void *payload)
+ *     {
+ *         et_node *h = et_relu(et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 32));
+ *         et_node *value = et_dense(et_in(s, "value"), h, 1);
+ *         et_loss(s, "loss", et_squared_error(value, et_batch_input(s, "y")), 1);
+ *         et_output(s, "value", value);
+ *         (void)payload;
+ *     }
+ *
  * The function reads the fields of a batch by name, adds at least one loss (et_loss) and names what
  * the model predicts (et_output; the first one is the prediction). et_scope_training(s) says which
  * graph is built. Labels are int32 (ET_I32); a prediction has no labels, so rows have the label -1.
@@ -61,7 +73,8 @@ typedef struct et_model et_model;
 #define ET_MODEL_Y "y"
 
 typedef struct et_model_options {
-    et_shape x, y;           /* of one sample of the fields "x" and "y"; {0}: a scalar */
+    et_shape x, y;           /* of one sample of the fields "x" and "y"; {0}: a scalar, as labels
+                                and the target of a regression are */
     et_dtype x_type, y_type; /* ET_F32 (the default), ET_I32 */
     const et_layout *layout; /* instead of these four: fields of any names; copied. NULL: those */
     et_optimizer_setup optimizer; /* copied. {0}: Adam with a learning rate of 0.001 */
@@ -95,8 +108,8 @@ typedef struct et_fit {
                             those of the best validation, if there was one */
     et_fit_fn *callback; /* after each epoch; NULL: none */
     void *payload;
-    int verbose; /* on standard error: ET_FIT_QUIET (0), ET_FIT_BAR (1: a bar, and a line an epoch),
-                    ET_FIT_LINES (2: a line an epoch) */
+    int verbose; /* on standard error: ET_FIT_QUIET (0), ET_FIT_BAR (1: a bar, and the table of
+                    `etude train` with a row for each epoch), ET_FIT_LINES (2: the table) */
     const volatile sig_atomic_t *stop; /* not 0: save, and return ET_EINTERRUPTED; NULL: never */
 } et_fit;
 

@@ -32,7 +32,8 @@ ET_API et_node *et_row_mean(et_node *x);    /* over columns: [T, 1] */
 ET_API et_node *et_softmax(et_node *x);     /* y_i = e^x_i / sum_j e^x_j */
 ET_API et_node *et_log_softmax(et_node *x); /* y_i = x_i - log sum_j e^x_j */
 
-/* ---- losses by rows: [T, 1]; x and target [T, D], the mean over columns ---- */
+/* ---- losses by rows: [T, 1]; x and target [T, D], the mean over columns. [T] counts as [T, 1],
+ * so a target may be one number for each row ---- */
 
 ET_API et_node *et_squared_error(et_node *x, et_node *target);  /* (x - target)^2 */
 ET_API et_node *et_absolute_error(et_node *x, et_node *target); /* |x - target| */

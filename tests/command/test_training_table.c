@@ -1,4 +1,4 @@
-#include "command/training/training_table.h"
+#include "systems/modelgarden/training_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

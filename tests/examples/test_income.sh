@@ -18,7 +18,7 @@ awk 'BEGIN { print "age,job,income"
     } }' >people.csv
 cut -d, -f1,2 people.csv | head -41 >new.csv
 "$income" people.csv income new.csv >lines 2>log || fail "exit $?"
-grep -q '^epoch 20/20 ' log || fail "no line of the last epoch"
+grep -q '^ *[0-9,]*  *20  ' log || fail "no row of the last epoch"
 awk '$1 == "validation_accuracy" && $2 > 0.9 { good = 1 } END { exit !good }' log ||
     fail "not learned"
 [ "$(wc -l <lines)" = 40 ] || fail "not 40 lines"

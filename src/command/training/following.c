@@ -15,13 +15,14 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/readings.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/processes/ranks.h"
-#include "command/training/training_table.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
+#include "systems/modelgarden/training_table.h"
 #include "train/ranks/checkpoint_wait.h"
 #include "train/run/run_names.h"
 
@@ -161,12 +162,18 @@ static int open_readings(following *w, et_error *error)
                      : et_alloc_failed(error, 0, "a path");
 }
 
+static void print_row(const char *line)
+{
+    et_print(stdout, "%s\n", line);
+    fflush(stdout);
+}
+
 /* The loss is no column of its own, as training has it, and so one of the metrics. */
 static int open_table(following *w, et_error *error)
 {
     const et_trainer_options *o = &w->experiment.trainer;
     const int64_t last = et_trainer_last_step(o);
-    et_training_table_options options = { .steps = last ? last : 999999 };
+    et_training_table_options options = { .print = print_row, .steps = last ? last : 999999 };
     const char *best;
     int status = et_learner_best_metric(w->evaluation.learner, et_trainer_best_metric(o), &best,
                                         w->arena, error);

@@ -60,10 +60,12 @@ et_node *et_log_softmax(et_node *x)
 
 /* ---- losses by rows ---- */
 
-/* What a loss adds up is float32, not the activations' type. */
+/* What a loss adds up is float32, not the activations' type. A number for each row is a column. */
 static et_node *wide(et_node *x)
 {
-    return et_copy(x, ET_F32, et_node_shape(x));
+    const et_shape shape = et_node_shape(x);
+    et_node *own = et_copy(x, ET_F32, shape);
+    return shape.rank == 1 ? et_reshape(own, et_shape_2(shape.size[0], 1)) : own;
 }
 
 et_node *et_squared_error(et_node *x, et_node *target)

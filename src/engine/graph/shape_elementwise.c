@@ -29,7 +29,12 @@ bool et_shape_elementwise(et_node *node)
         return copy(node);
     int full = node->inputs == 2 && fits(node, 0, 1) ? 1 : 0;
     if (node->inputs == 2 && full == 0 && !fits(node, 1, 0))
-        return refuse(node, "different shapes or types", 0, 1);
+        return refuse(node,
+                      et_shape_count(shape(node, 0)) == et_shape_count(shape(node, 1)) &&
+                              dtype(node, 0) == dtype(node, 1)
+                          ? "different shapes (et_reshape gives one the shape of the other)"
+                          : "different shapes or types",
+                      0, 1);
     if (!is_float(node, 0))
         return refuse(node, "not floating-point numbers", 0, 0);
     return set(node, dtype(node, full), shape(node, full));

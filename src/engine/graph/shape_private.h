@@ -8,6 +8,9 @@
 #ifndef ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 #define ETUDE_ENGINE_GRAPH_SHAPE_PRIVATE_H
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/assert.h"
 #include "engine/graph/shape.h"
 #include "engine/tensor/tensor.h"
@@ -48,14 +51,32 @@ static inline void add_result(et_node *node, et_dtype type, et_shape size)
     node->type[node->results++] = (et_result_type){ type, size };
 }
 
-/* Names the node, the op and inputs a and b with their shapes, which may be the same one.
+/* The name of a node in messages: as the program gave it. A generated name, "out/matmul_7", is
+ * shown without its number; of the node that is refused, only the scope is shown. */
+static inline int name_length(const et_node *node, bool refused)
+{
+    char end[40];
+    const int whole = (int)strlen(node->name);
+    const int numbered = snprintf(end, sizeof end, "_%d", node->id);
+    const int named = (int)strlen(et_op_name(node->op)) + numbered;
+    if (whole < named || strcmp(node->name + whole - numbered, end) != 0 ||
+        strncmp(node->name + whole - named, et_op_name(node->op), (size_t)(named - numbered)) != 0)
+        return whole;
+    const int scope = whole - named;
+    return !refused ? whole - numbered : scope ? scope - 1 : 0;
+}
+
+/* Names the scope, the op and inputs a and b with their shapes, which may be the same one.
  * Returns false, so that a rule ends in `return refuse(...)`. */
 static inline bool refuse(et_node *node, const char *reason, int a, int b)
 {
     char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX];
-    et_graph_poison(node->graph, "%s (%s): %s: %s %s and %s %s", node->name, et_op_name(node->op),
-                    reason, node->input[a]->name, et_shape_print(shape(node, a), left),
-                    node->input[b]->name, et_shape_print(shape(node, b), right));
+    const et_node *x = node->input[a], *y = node->input[b];
+    const int scope = name_length(node, true);
+    et_graph_poison(node->graph, "%.*s (%s): %s: %.*s %s and %.*s %s", scope ? scope : 9,
+                    scope ? node->name : "the model", et_op_name(node->op), reason,
+                    name_length(x, false), x->name, et_shape_print(shape(node, a), left),
+                    name_length(y, false), y->name, et_shape_print(shape(node, b), right));
     return false;
 }
 

@@ -229,6 +229,7 @@ static int fit_source(fitting *f, et_error *error)
     const int64_t step = et_model_step(m);
     if (m->has_weights)
         et_task_trainer_keep_weights(m->trainer, step);
+    f->monitor.monitored = monitor_of(f);
     f->monitor.epoch_steps = f->epoch_steps;
     f->monitor.base = f->fit->run_dir ? m->base : step;
     f->monitor.target = f->monitor.base + steps_of(f);

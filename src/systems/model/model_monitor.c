@@ -6,12 +6,16 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/format.h"
-#include "base/text/strbuf.h"
+#include "base/clock.h"
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
 #include "systems/model/model_private.h"
+#include "systems/modelgarden/training_table.h"
+#include "train/run/run_names.h"
+#include "train/task/metric_name.h"
+
+#define COLUMNS 3 /* of validation, at most */
 
 static et_model_monitor *monitor_of_action(et_action *action)
 {
@@ -70,28 +74,46 @@ static int64_t epoch_of(const et_model_monitor *w, int64_t step)
     return w->epoch_steps ? (step - w->base + w->epoch_steps - 1) / w->epoch_steps : 1;
 }
 
-/* What people look at: rates and norms are in the logs. */
-static bool is_shown(const et_value *v)
+/* Columns are known with the first values of a validation: the one that is monitored, and others in
+ * the order of the logs. */
+static int open_table(et_model_monitor *w, const et_value *validation, et_error *error)
 {
-    return (v->kind == ET_VALUE_FLOAT || v->kind == ET_VALUE_INT) &&
-           (et_logged_prefix(v->key) || !strcmp(v->key, ET_LOGGED_LOSS));
+    const char *directory = w->fit->run_dir;
+    et_training_table_options options = {
+        .progress = w->progress,
+        .best = w->monitored,
+        .lowest = w->monitored && et_metric_lower_is_better(w->monitored),
+        .epochs = true,
+        .steps = w->target,
+        .began = w->began,
+        .now = &w->showing,
+        .log = directory ? et_arena_printf(&w->names, "%s/" ET_RUN_LOG, directory) : NULL,
+    };
+    if (w->monitored)
+        et_main_metrics_add(&options.metrics, w->monitored);
+    for (const et_value *v = validation ? validation->first : NULL; v; v = v->next)
+        if (v->kind == ET_VALUE_FLOAT && et_logged_prefix(v->key) &&
+            options.metrics.count < COLUMNS)
+            et_main_metrics_add(&options.metrics, et_arena_strdup(&w->names, v->key));
+    options.most = options.metrics.count;
+    return w->names.failed ? et_alloc_failed(error, 0, "a table")
+                           : et_training_table_open(&w->table, &options, error);
 }
 
-/* "epoch 3/20  training_loss 0.512  validation_loss 0.498" */
-static void tell(const et_model_monitor *w, int64_t step, const et_value *logs)
+static int tell(et_model_monitor *w, int64_t step, const et_value *validation, et_error *error)
 {
-    et_strbuf line = ET_STRBUF_INIT;
-    et_strbuf_printf(&line, "epoch %lld", (long long)epoch_of(w, step));
-    if (w->epoch_steps)
-        et_strbuf_printf(&line, "/%lld", (long long)epoch_of(w, w->target));
-    for (const et_value *v = logs->first; v; v = v->next)
-        if (is_shown(v))
-            et_strbuf_printf(
-                &line, "  %s %s", v->key,
-                et_format_value(v->kind == ET_VALUE_INT ? (double)v->integer : v->real).text);
-    if (!line.failed)
-        et_progress_message(w->progress, et_strbuf_text(&line));
-    et_strbuf_release(&line);
+    et_value *values = et_value_dict(&w->arena);
+    et_value *train = et_value_set_dict(values, ET_LOGGED_TRAIN);
+    int status = w->table ? ET_OK : open_table(w, validation, error);
+    if (!status && train && w->logs)
+        status = et_value_merge(train, w->logs, error);
+    et_value *valid = validation ? et_value_set_dict(values, ET_LOGGED_VALIDATION) : NULL;
+    if (!status && valid)
+        status = et_value_merge(valid, validation, error);
+    if (!status && (!values || et_value_failed(values)))
+        status = et_alloc_failed(error, 0, "the values of an epoch");
+    w->showing.epoch = epoch_of(w, step);
+    return status ? status : w->table->class->write(w->table, step, values, error);
 }
 
 /* Copies weights from the model, as a reader of the model sees them, or back. */
@@ -138,15 +160,15 @@ static int end_epoch(et_action *self, const et_moment *now, et_error *error)
 {
     et_model_monitor *w = monitor_of_action(self);
     const et_fit *fit = w->fit;
+    int status = w->progress ? tell(w, now->step, now->logs, error) : ET_OK;
     et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
-    int status =
-        logs ? keep_best(w, now, error) : et_alloc_failed(error, 0, "the values of an epoch");
+    if (!status)
+        status =
+            logs ? keep_best(w, now, error) : et_alloc_failed(error, 0, "the values of an epoch");
     if (!status && now->logs)
         status = et_value_merge(logs, now->logs, error);
     if (!status && et_value_failed(logs))
         status = et_alloc_failed(error, 0, "the values of an epoch");
-    if (!status && w->progress)
-        tell(w, now->step, logs);
     if (!status && fit->callback)
         status = fit->callback(fit->payload, epoch_of(w, now->step), logs, now->stop, error);
     forget(w);
@@ -193,7 +215,9 @@ int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *erro
     et_assert(fit);
     *w =
         (et_model_monitor){ .sink = { &sink }, .action = { &action }, .fit = fit, .best_step = -1 };
-    w->arena = (et_arena)ET_ARENA_INIT;
+    w->arena = w->names = (et_arena)ET_ARENA_INIT;
+    w->showing = (et_showing){ .loss = (double)NAN };
+    w->began = et_clock_monotonic();
     options.fd = STDERR_FILENO;
     options.mode = fit->verbose == ET_FIT_BAR ? ET_PROGRESS_AUTO : ET_PROGRESS_QUIET;
     return fit->verbose == ET_FIT_QUIET ? ET_OK : et_progress_open(&w->progress, &options, error);
@@ -201,6 +225,9 @@ int et_model_monitor_open(et_model_monitor *w, const et_fit *fit, et_error *erro
 
 void et_model_monitor_close(et_model_monitor *w)
 {
+    if (w->table)
+        (void)w->table->class->close(w->table, NULL);
+    et_arena_release(&w->names);
     et_progress_close(w->progress);
     et_free(w->best);
     et_arena_release(&w->arena);

@@ -1,6 +1,7 @@
 /* A model that is opened, trained, evaluated, saved, loaded, frozen and printed. */
 #include "systems/model/disc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -338,10 +339,56 @@ static void test_model__structs_are_the_text_of_settings(void **state)
     }
 }
 
+/* y = 2 a - b + 1, one float for each sample, with all losses of values; POINTS is no multiple of
+ * the batch, so the last batch has empty rows. */
+typedef et_node *loss_of_rows(et_node *x, et_node *target);
+
+static et_node *huber(et_node *x, et_node *target)
+{
+    return et_huber_error(x, target, 1);
+}
+
+static void build_regression(et_scope *s, void *payload)
+{
+    loss_of_rows *const *loss = payload;
+    et_node *value = et_dense(et_in(s, "value"), et_batch_input(s, ET_MODEL_X), 1);
+    et_loss(s, "loss", (*loss)(value, et_batch_input(s, ET_MODEL_Y)), 1);
+    et_output(s, "value", value);
+}
+
+static void test_model__a_regression_has_one_number_a_sample(void **state)
+{
+    (void)state;
+    static loss_of_rows *const losses[] = { et_squared_error, et_absolute_error, huber };
+    static float target[POINTS], found[2][POINTS];
+    for (int i = 0; i < POINTS; i++)
+        target[i] = 2 * points[i][0] - points[i][1] + 1;
+    for (size_t k = 0; k < sizeof losses / sizeof *losses; k++) {
+        for (int column = 0; column < 2; column++) {
+            et_model_options options = { .x = et_shape_1(2),
+                                         .y = column ? et_shape_1(1) : (et_shape){ 0 },
+                                         .optimizer = { .learning_rate = 0.05 } };
+            et_model *model;
+            assert_ok(et_model_open(&model, build_regression, (void *)(uintptr_t)&losses[k],
+                                    &options, error));
+            assert_ok(et_model_fit_arrays(model, points, target, POINTS,
+                                          &(et_fit){ .epochs = 40, .batch_size = 64 }, error));
+            assert_ok(et_model_predict(model, points, POINTS, found[column], error));
+            et_model_close(model);
+        }
+        assert_memory_equal(found[0], found[1], sizeof found[0]);
+        double sum = 0;
+        for (int i = 0; i < POINTS; i++)
+            sum += fabs((double)found[0][i] - (double)target[i]);
+        assert_true(sum / POINTS < 0.05);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model__learns_a_disc),
+        cmocka_unit_test(test_model__a_regression_has_one_number_a_sample),
         cmocka_unit_test(test_model__predicts_each_sample_by_itself),
         cmocka_unit_test(test_model__loads_what_it_saved),
         cmocka_unit_test(test_model__trains_from_loaded_weights),

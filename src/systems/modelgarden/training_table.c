@@ -1,6 +1,6 @@
 /* The table of a training. Numbers of a column have their points below each other: 12.34 and 9.876
  * get the same four decimals, some of them blank. */
-#include "command/training/training_table.h"
+#include "systems/modelgarden/training_table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "base/text/plain.h"
 #include "base/text/terminal.h"
 #include "base/text/unicode.h"
-#include "command/print.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
 #include "train/task/metric_name.h"
@@ -59,8 +58,7 @@ static void say(table *t)
         et_progress_message(t->options.progress, t->line.data);
         return;
     }
-    et_print(stdout, "%s\n", t->line.data);
-    fflush(stdout);
+    t->options.print(t->line.data);
 }
 
 /* "new/accuracy" of "new/validation_accuracy"; a loss keeps its "validation_", since the training
@@ -126,12 +124,15 @@ static void choose_columns(table *t, const et_value *validation)
 static void append_explanation(et_strbuf *line, const et_training_table_options *o)
 {
     char best[LABEL_MAX];
+    if (!o->best && !o->log)
+        return;
     et_strbuf_append(line, "table        ");
     if (o->best) {
         make_label(best, o->best, LABEL_MAX - 1);
-        et_strbuf_printf(line, "* = new %s %s; ", o->lowest ? "lowest" : "best", best);
+        et_strbuf_printf(line, "* = new %s %s%s", o->lowest ? "lowest" : "best", best,
+                         o->log ? "; " : "");
     }
-    et_strbuf_printf(line, "all values: %s\n", o->log);
+    et_strbuf_printf(line, "%s%s\n", o->log ? "all values: " : "", o->log ? o->log : "");
 }
 
 static void sane(const table *t)

@@ -1,17 +1,17 @@
 /* The table of a training: a row for people at each validation, or each epoch if the run is not
  * validated meanwhile. It is a sink (formats/events/sink.h) that prints above the progress bar, and
- * so also to train.log; or to standard output, with a row for each evaluated checkpoint of a run.
+ * so also to train.log; or by the caller, with a row for each evaluated checkpoint of a run.
  *
- *   table        * = new best log_likelihood; all values: runs/a/metrics.jsonl
- *     step  epoch      loss  log_likelihood   accuracy      time
- *      460     10    0.2445         -0.1953     0.9089      0:04  *
- *    1,840     40    0.2237         -0.1942     0.9067      0:16
+ *   table        * = new lowest log_loss; all values: runs/a/metrics.jsonl
+ *     step  epoch      loss  log_loss   accuracy      time
+ *      460     10    0.2445    0.1953     0.9089      0:04  *
+ *    1,840     40    0.2237    0.1942     0.9067      0:16
  *
  * The loss is the training loss of the log at that step, else the one of the bar. Columns are
  * chosen at the first row: metrics of that validation, as many as fit; a narrow terminal drops the
  * epoch too. Nothing is saved; a resumed run prints a new head. */
-#ifndef ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
-#define ETUDE_COMMAND_TRAINING_TRAINING_TABLE_H
+#ifndef ETUDE_SYSTEMS_MODELGARDEN_TRAINING_TABLE_H
+#define ETUDE_SYSTEMS_MODELGARDEN_TRAINING_TABLE_H
 
 #include <etude/run.h>
 
@@ -23,7 +23,9 @@ typedef struct et_training_table_options {
     /* Borrowed, as all texts. NULL: nothing trains; rows are results, which go to standard output
      * and have no columns of loss, epoch and time. */
     struct et_progress *progress;
-    const char *log;         /* the file with all values */
+    void (*print)(
+        const char *line);   /* without progress: prints a row, which goes to standard output */
+    const char *log;         /* the file with all values; NULL: there is none */
     const char *best;        /* the metric that chooses the best, which is marked; NULL: none */
     bool lowest;             /* of which lower values are better */
     et_main_metrics metrics; /* by name as in a validation, the most telling first */
