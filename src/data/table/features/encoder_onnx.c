@@ -16,7 +16,7 @@
 
 /* A field of the schema. */
 typedef struct column {
-    bool read, text, date;
+    bool read, text, date, day_first;
     int at;              /* of numbers and dates: the first of its values in `numbers` */
     const char *value;   /* of texts: the input */
     const char *missing; /* the same: bool of its shape */
@@ -82,6 +82,7 @@ static void mark(emission *e, const et_fitted *f)
         const bool date = f->row == &et_transform_rows[ET_TRANSFORM_DATE];
         c->read = true;
         c->date |= date && !numeric;
+        c->day_first |= date && f->order == ET_DATE_DAY_FIRST;
         c->text |= !date && !any && !numeric;
     }
 }
@@ -231,6 +232,20 @@ static void refuse_numbers(emission *e)
         refuse_where(e, required, et_emit_cast(to, e->missing, ET_ONNX_F64));
 }
 
+/* How a file of the table writes a column of dates, or of numbers with a notation: a program that
+ * reads such files finds it in the model's properties, as "column.NAME". */
+static void note_texts(emission *e, int field)
+{
+    const et_schema_field *f = field_at(e, field);
+    const char *key = et_arena_printf(&e->arena, "column.%s", f->name);
+    if (key && e->columns[field].date)
+        et_onnx_note(e->to, key, e->columns[field].day_first ? "date, day first" : "date");
+    else if (key && !e->columns[field].text && f->notation)
+        et_onnx_note(e->to, key,
+                     f->notation == ET_NOTATION_COMMA ? "number, decimal comma"
+                                                      : "number, decimal point");
+}
+
 /* In the schema's order. */
 static int add_inputs(emission *e)
 {
@@ -247,6 +262,7 @@ static int add_inputs(emission *e)
                                           c->text ? ET_ONNX_TEXT : ET_ONNX_F64, dims, 2);
         if (c->date)
             et_onnx_describe(e->to, "seconds since 1970-01-01 00:00, without a time zone");
+        note_texts(e, i);
         if (c->text) {
             add_text(e, i, value);
             continue;

@@ -29,9 +29,11 @@
 static int refuse(const char *stack, const char *setting, const char *value, const char *needed,
                   et_error *error)
 {
-    return et_fail(error, ET_ECONFIG,
-                   "task.model.%s%s is %s, but MarianMT of transformers needs %s", stack, setting,
-                   value, needed);
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.model.%s%s is %s, but MarianMT of transformers needs %s; use --format onnx "
+        "or ctranslate2, or train another run with --set task.model.%s%s=%s",
+        stack, setting, value, needed, stack, setting, needed);
 }
 
 static int check_stack(const et_transformer_stack *stack, const char *name, et_error *error)

@@ -24,8 +24,9 @@
 
 static int refuse(const char *setting, const char *value, const char *needed, et_error *error)
 {
-    return et_fail(error, ET_ECONFIG, "task.model.%s is %s, but Marian needs %s", setting, value,
-                   needed);
+    return et_fail(error, ET_ECONFIG,
+                   "task.model.%s is %s, but Marian needs %s; use --format onnx or ctranslate2",
+                   setting, value, needed);
 }
 
 static int check_stack(const et_transformer_stack *stack, bool decoder, et_error *error)
