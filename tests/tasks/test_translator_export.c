@@ -356,7 +356,7 @@ static void test_export__command(void **state)
         { "translate run/checkpoints/ckpt-150.safetensors", 3,
           "has only weights, not a whole model; name the run's directory (and this file with "
           "--checkpoint), or a file that `etude export` wrote" },
-        { "translate a.en", 3, "not a run's directory, nor a complete model" },
+        { "translate a.en", 3, "is neither the directory of a run nor an exported model" },
         { "translate a.safetensors --checkpoint best", 3, "leave out checkpoint best" },
         { "translate none.safetensors", 3, "none.safetensors: no such directory" },
     };

@@ -313,7 +313,7 @@ static void test_artifact__refused(void **state)
                            "has only weights, not a whole model; name the run's directory (and "
                            "this file with --checkpoint), or a file that `etude export` wrote"));
     assert_int_equal(et_artifact_open(&artifact, "folder/params.yaml", &error), ET_EFORMAT);
-    assert_non_null(strstr(error.text, "not a run's directory, nor a complete model"));
+    assert_non_null(strstr(error.text, "is neither the directory of a run nor an exported model"));
     assert_int_equal(et_artifact_open_memory(&artifact, NULL, 5, &error), ET_ECONFIG);
     assert_int_equal(et_artifact_open_memory(&artifact, "", 0, &error), ET_EFORMAT);
     /* a model of other shapes */
