@@ -23,7 +23,7 @@ grep -q '<script>\|<b>colour' run.html && fail "a name is not escaped"
 grep -q '&lt;b&gt;colour&lt;/b&gt;' run.html && grep -q 'yes &amp; no' run.html || fail "names"
 [ "$(grep -c '<svg' run.html)" -ge 4 ] || fail "charts: $(grep -c '<svg' run.html)"
 "$etude" evaluate run -q >scores
-for name in loss accuracy auc brier; do
+for name in log_loss accuracy auc brier; do
     value=$(sed -n "s/^$name  *//p" scores)
     grep -q "<td>$name</td><td class=\"number\">$value</td>" run.html || fail "$name is not $value"
 done
