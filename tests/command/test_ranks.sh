@@ -122,7 +122,7 @@ for run in text1 valid1; do
     done
 done
 tells 0 '' launch -n 2 -- train valid1 --mode eval
-grep -q '^loss ' out && [ "$(grep -c '^checkpoint' out)" = 1 ] || fail '--mode eval'
+grep -q '^log_loss \|^loss ' out && [ "$(grep -c '^checkpoint' out)" = 1 ] || fail '--mode eval'
 says 3 'no checkpoint of step 7' launch -n 2 -- evaluate text1 --checkpoint 7
 [ "$(grep -c 'no checkpoint of step 7' out)" = 1 ] || fail 'said more than once: no such checkpoint'
 

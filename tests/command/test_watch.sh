@@ -108,7 +108,7 @@ points "$(id real)" 1 "" >got
 value=$(sed -n 's/.*"training_loss":\([^,]*\),.*/\1/p' runs/real/metrics.jsonl | tail -1)
 grep -q "$value" got || fail "$value of a real run is not in $(cat got)"
 grep -q '"validation.validation_loss", "lower": true, "points"' got &&
-    grep -q '"validation.validation_log_likelihood", "lower": false, "repeats": true' got ||
+    grep -q '"validation.validation_log_loss", "lower": true, "repeats": true' got ||
     fail "what repeats a loss: $(cat got)"
 get "${url}api/run?id=$first" >got
 grep -q '"samples":\["9.txt","10.txt"\]' got || fail "samples: $(cat got)"
