@@ -112,7 +112,7 @@ refused 2 'not acc. Nearest: accuracy' runs --sort acc m
 # ---- explain without a file: the rows that are held out; standard input if it is a file or a pipe
 tells 0 '^log_loss .* on 60 rows' explain m </dev/null
 grep -q '^rows  *60 held-out rows of t.csv; name a FILE' said || fail 'held-out rows'
-score=$(sed -n 's/^log_loss \([^ ]*\).*/\1/p' out)
+score=$(sed -n 's/^log_loss .*is \([^ ]*\) on.*/\1/p' out)
 "$etude" evaluate m -q >scores
 grep -q "^log_loss  *$score\$" scores || fail "explain has $score, evaluate $(cat scores)"
 tells 0 '^log_loss .* on 400 rows' explain m <t.csv
