@@ -43,7 +43,7 @@ alone() {
     esac
     case $1 in
         pack) more="$more --epochs 12 --set task.model.pack.members=4,task.model.pack.width=32" ;;
-        feed_forward) ;;
+        feed_forward) more="$more --steps 3000" ;;
         *) more="$more --epochs 12" ;;
     esac
     [ "$1$metric" != packd2_pinball ] || return 0
