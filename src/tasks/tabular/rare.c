@@ -185,18 +185,21 @@ static int tell_cut(const et_tabular_task *task, et_error *error)
     int status = ET_OK;
     for (int f = 0; !status && f < et_encoder_fields(task->encoder); f++) {
         const et_encoded_field *field = et_encoder_field(task->encoder, f);
-        if (field->kind != ET_ENCODED_WORDS)
+        const int64_t words = (field->width + 1) / 2;
+        const et_column_metadata *m = field->kind == ET_ENCODED_WORDS
+                                          ? et_metadata_find(task->texts.metadata, field->column[0])
+                                          : NULL;
+        if (!m || (m->most_words && m->most_words <= words))
             continue;
         texts_seen s = { et_layout_find(&task->training->layout, field->name), field->width, 0, 0 };
         status = et_tabular_read(task->training, task->training->count, see_texts, &s, error);
-        const long long words = (long long)(field->width + 1) / 2;
         if (!status && s.full)
             et_log(ET_LOG_WARNING,
                    "column %s: %s of %s texts have at least %lld words, and the model reads the "
                    "first %lld words of a text; for more, raise `words` of this feature in a "
                    "features file (task.features_path)",
                    field->column[0], et_format_count(s.full).text, et_format_count(s.texts).text,
-                   words, words);
+                   (long long)words, (long long)words);
     }
     return status;
 }
