@@ -44,6 +44,7 @@ alone() {
     case $1 in
         pack) more="$more --epochs 12 --set task.model.pack.members=4,task.model.pack.width=32" ;;
         feed_forward) more="$more --steps 3000" ;;
+        tf_idf) more="$more --epochs 60" ;;
         *) more="$more --epochs 12" ;;
     esac
     [ "$1$metric" != packd2_pinball ] || return 0
