@@ -67,6 +67,5 @@ for model in linear mlp mlp_small resnet feed_forward realmlp tabm ft_transforme
     done
     number=$((number + 1))
 done
-alone tf_idf text 0
 alone tf_idf text 2
 echo 'each column alone: learned by every model'
