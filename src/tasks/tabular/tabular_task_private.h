@@ -40,8 +40,8 @@ typedef struct et_tabular_seen {
 /* Lines about plainly bad results (targets/verdict.c). */
 typedef struct et_tabular_verdict {
     et_strbuf best, last; /* of the best validation so far, of the last one; owned */
-    double value;         /* of the class's best_metric, of the best validation */
-    bool judged;          /* there was a validation */
+    double value; /* of the class's best_metric, of the best validation; negative of a loss */
+    bool judged;  /* there was a validation */
 } et_tabular_verdict;
 
 struct et_tabular_task;

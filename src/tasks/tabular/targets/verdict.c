@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/text/format.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "train/task/metric_name.h"
 
 #define ROWS_LEAST  20   /* of all rows, and of both sides of an AUC */
 #define CLASS_ROWS  5    /* of a class */
@@ -213,13 +214,15 @@ int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabul
 
 int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error)
 {
-    const et_value *value = et_value_get(logs, task->task.class->best_metric);
+    const char *metric = task->task.class->best_metric;
+    const et_value *value = et_value_get(logs, metric);
     const bool measured = value && value->kind == ET_VALUE_FLOAT;
     et_tabular_verdict *v = &task->verdict;
-    if (!measured || task->seen.set || (v->judged && value->real <= v->value))
+    const double sign = et_metric_lower_is_better(metric) ? -1 : 1;
+    if (!measured || task->seen.set || (v->judged && sign * value->real <= v->value))
         return ET_OK;
     v->judged = true;
-    v->value = value->real;
+    v->value = sign * value->real;
     et_strbuf_reset(&v->best);
     return et_tabular_judge(&v->best, task, &task->seen, error);
 }
