@@ -96,8 +96,9 @@ ET_API void et_translator_set_progress(et_translator *translator, et_translator_
                                        void *payload);
 
 /* Translates count lines of UTF-8 into results[count]; you free them. A line without words gives an
- * empty result. A line of more than 1,024 tokens is cut there, with a warning. ET_EDATA: a line is
- * NULL or not UTF-8; the error has its number. On failure there are no results to free. */
+ * empty result. A line of more than 1,023 tokens is translated in pieces, with a warning: it is cut
+ * at ends of sentences, else at blanks. ET_EDATA: a line is NULL or not UTF-8; the error has its
+ * number. On failure there are no results to free. */
 ET_API int et_translator_translate(et_translator *translator, const char *const *lines,
                                    size_t count, char **results, et_error *error);
 /* results NULL: does nothing. */

@@ -285,23 +285,19 @@ static int source_tokens(const et_translator *t, const char *line, et_tokens *to
     return status;
 }
 
-static int add_lines(augmentation *a, const et_lines *lines, const et_hypotheses *found,
-                     et_error *error)
+static int add_lines(augmentation *a, const et_hypotheses *found, const int64_t *tokens,
+                     size_t count, et_error *error)
 {
-    et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
-    for (size_t i = 0; i < lines->count && !status; i++) {
+    for (size_t i = 0; i < count && !status; i++) {
         const et_hypothesis *best = et_hypotheses_at(found, i, 0);
-        et_augment_line line = { .log_probability = best->log_probability,
-                                 .tokens = best->tokens,
-                                 .text = best->text,
-                                 .length = strlen(best->text) };
-        status = source_tokens(a->args->work.translator, lines->items[i], &tokens,
-                               &line.source_tokens, error);
-        if (!status)
-            status = et_augment_journal_add(&a->journal, &line, error);
+        const et_augment_line line = { .log_probability = best->log_probability,
+                                       .tokens = best->tokens,
+                                       .source_tokens = tokens[i],
+                                       .text = best->text,
+                                       .length = strlen(best->text) };
+        status = et_augment_journal_add(&a->journal, &line, error);
     }
-    et_tokens_release(&tokens);
     return status ? status : et_augment_journal_flush(&a->journal, error);
 }
 
@@ -309,12 +305,25 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
 {
     et_translator *translator = a->args->work.translator;
     et_hypotheses *found = NULL;
+    et_tokens ids = ET_TOKENS_INIT;
+    const char **items = et_alloc(lines->count, sizeof *items);
+    int64_t *tokens = et_alloc(lines->count, sizeof *tokens);
+    int status =
+        items && tokens ? ET_OK : et_alloc_failed(error, lines->count * sizeof *items, "lines");
+    /* A line that is too long is left out later, so it is not translated. */
+    for (size_t i = 0; i < lines->count && !status; i++) {
+        status = source_tokens(translator, lines->items[i], &ids, &tokens[i], error);
+        items[i] = !status && tokens[i] > ET_TRANSLATION_SOURCE_MAX ? "" : lines->items[i];
+    }
     et_translator_set_first_line(translator, (size_t)a->journal.lines + 1);
-    int status = et_translator_search(translator, (const char *const *)lines->items, lines->count,
-                                      &found, error);
     if (!status)
-        status = add_lines(a, lines, found, error);
+        status = et_translator_search(translator, items, lines->count, &found, error);
+    if (!status)
+        status = add_lines(a, found, tokens, lines->count, error);
     et_hypotheses_free(found);
+    et_tokens_release(&ids);
+    et_free(items);
+    et_free(tokens);
     return status;
 }
 
@@ -403,10 +412,10 @@ typedef struct filter {
 static int fate_of(const augment_options *args, const et_augment_line *line)
 {
     const double source = (double)line->source_tokens, target = (double)line->tokens;
-    if (!line->length || !line->tokens)
-        return EMPTY;
     if (line->source_tokens > ET_TRANSLATION_SOURCE_MAX)
         return TOO_LONG;
+    if (!line->length || !line->tokens)
+        return EMPTY;
     if (args->max_ratio > 0 && fmax(source, target) > args->max_ratio * fmin(source, target))
         return LOPSIDED;
     return line->log_probability / target < args->min_score ? UNLIKELY : KEPT;

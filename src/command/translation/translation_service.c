@@ -23,7 +23,7 @@
 #define BYTES_SAFE (ET_TRANSLATION_SOURCE_MAX / 16)
 
 /* A line with more bytes is refused before it is encoded, which takes seconds for a line of
- * megabytes: no text has so many bytes for each of its tokens. */
+ * megabytes. */
 #define BYTES_MAX (32 * ET_TRANSLATION_SOURCE_MAX)
 
 /* A translator for a beam size and a number of results. */
@@ -162,16 +162,16 @@ static void describe(const et_service *self, et_value *facts)
 
 /* ---- reading ---- */
 
-/* No line is cut silently: a line with too many tokens is refused. */
-static int check_length(const translations *all, const char *line, int64_t number,
+/* A line with too many tokens is translated in pieces, which have no n-best list. */
+static int check_length(const translations *all, const asked *to, const char *line, int64_t number,
                         et_tokens *tokens, et_error *error)
 {
     size_t length = strlen(line);
-    if (length < BYTES_SAFE)
-        return ET_OK;
     if (length > BYTES_MAX)
         return et_fail(error, ET_EDATA, "line %lld has %zu bytes, more than %d: split the line",
                        (long long)number, length, BYTES_MAX);
+    if (!to->results || length < BYTES_SAFE)
+        return ET_OK;
     int status = et_sides_encode(&all->usual->sides, false, line, length, tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
@@ -179,8 +179,8 @@ static int check_length(const translations *all, const char *line, int64_t numbe
     return status;
 }
 
-static int check_line(const translations *all, const et_value *line, int64_t number,
-                      et_tokens *tokens, et_error *error)
+static int check_line(const translations *all, const asked *to, const et_value *line,
+                      int64_t number, et_tokens *tokens, et_error *error)
 {
     if (line->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EDATA, "line %lld is %s; expected a text", (long long)number,
@@ -188,7 +188,7 @@ static int check_line(const translations *all, const et_value *line, int64_t num
     if (strpbrk(line->string, "\r\n"))
         return et_fail(error, ET_EDATA, "line %lld contains a line end: send two lines",
                        (long long)number);
-    return check_length(all, line->string, number, tokens, error);
+    return check_length(all, to, line->string, number, tokens, error);
 }
 
 static int read_lines(const translations *all, et_service_request *request, asked *to,
@@ -205,7 +205,7 @@ static int read_lines(const translations *all, et_service_request *request, aske
         return et_alloc_failed(error, lines->count * sizeof *to->lines, "lines");
     for (const et_value *line = lines->first; line && !status && !et_service_ended(request);
          line = line->next) {
-        status = check_line(all, line, ++request->items, &tokens, error);
+        status = check_line(all, to, line, ++request->items, &tokens, error);
         to->lines[request->items - 1] = status ? NULL : line->string;
     }
     et_tokens_release(&tokens);
@@ -233,7 +233,7 @@ static int read_texts(const translations *all, et_service_request *request, aske
     et_libre_lines(to->libre, to->lines);
     request->items = (int64_t)count;
     for (size_t i = 0; i < count && !status && !et_service_ended(request); i++)
-        status = check_length(all, to->lines[i], (int64_t)i + 1, &tokens, error);
+        status = check_length(all, to, to->lines[i], (int64_t)i + 1, &tokens, error);
     et_tokens_release(&tokens);
     if (!status && !count)
         status = et_libre_print(to->libre, request, error);

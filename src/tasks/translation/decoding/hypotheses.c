@@ -190,7 +190,7 @@ static int encode_targets(const et_translator *t, const char *const *targets, si
                        count);
     for (size_t i = 0; i < count && !status; i++) {
         status =
-            encode_target(t, targets[i], t->first_line + i, &sentences[i], &tokens, arena, error);
+            encode_target(t, targets[i], et_translator_line_number(t, i), &sentences[i], &tokens, arena, error);
         if (!status && sentences[i].forced_length > *longest)
             *longest = sentences[i].forced_length;
     }

@@ -39,6 +39,7 @@
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
+#include "tasks/translation/long_lines.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/checkpoint.h"
@@ -315,6 +316,11 @@ void et_translator_set_first_line(et_translator *t, size_t number)
     t->first_line = number;
 }
 
+void et_translator_set_line_numbers(et_translator *t, const size_t *numbers)
+{
+    t->numbers = numbers;
+}
+
 /* Borrowed until close. */
 const char *et_translator_checkpoint(const et_translator *t)
 {
@@ -364,14 +370,12 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     int status = encode_tagged(sides, tag, line, tokens, error);
     if (status)
         return et_fail_while(error, status, "line %zu", number);
-    size_t count = tokens->count;
+    const size_t count = tokens->count;
     /* A sentence's part of the decoder's memory grows with its length: a book in one line would use
-     * up all memory. */
-    if (count > ET_TRANSLATION_SOURCE_MAX - 1) {
-        et_log(ET_LOG_WARNING, "line %zu: %zu tokens; Etude translates only the first %d", number,
-               count, ET_TRANSLATION_SOURCE_MAX - 1);
-        count = ET_TRANSLATION_SOURCE_MAX - 1;
-    }
+     * up all memory. et_translator_translate has cut such lines (long_lines.h). */
+    if (count > ET_TRANSLATION_SOURCE_MAX - 1)
+        return et_fail(error, ET_EDATA, "line %zu has %zu tokens, more than %d: split the line",
+                       number, count, ET_TRANSLATION_SOURCE_MAX - 1);
     int32_t *ids = et_arena_array(arena, count + 1, sizeof *ids);
     if (!ids)
         return et_alloc_failed(error, (count + 1) * sizeof *ids, "a sentence");
@@ -435,22 +439,41 @@ int et_translator_check_line(const char *line, size_t number, et_error *error)
                    number, valid + 1);
 }
 
-/* tokens is memory that is used again from line to line. */
-int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
-                         et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+static int check_lines(const et_translator *t, const char *const *lines, size_t count,
+                       et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = et_translator_check_line(lines[i], et_translator_line_number(t, i), error);
+    return status;
+}
+
+/* pieces: checked lines, whole or cut. tokens is memory that is used again from line to line. */
+static int encode_pieces(et_translator *t, const et_long_lines *cut, et_decoder_sentence *sentences,
+                         et_arena *arena, et_error *error)
 {
     et_tokens tokens = ET_TOKENS_INIT;
     int status = ET_OK;
-    for (size_t i = 0; i < count && !status; i++)
-        status = et_translator_check_line(lines[i], t->first_line + i, error);
-    for (size_t i = 0; i < count && !status; i++)
-        status = encode_line(t, lines[i], t->first_line + i, &sentences[i], &tokens, arena, error);
-    for (size_t i = 0; i < count && !status && t->glossary; i++)
-        status = et_translator_find_terms(t, lines[i], &sentences[i], arena, error);
-    for (size_t i = 0; i < count && !status && t->ended; i++)
-        sentences[i].ended = t->ended[i];
+    for (size_t i = 0; i < cut->count && !status; i++) {
+        const size_t line = cut->line ? cut->line[i] : i;
+        status = encode_line(t, cut->pieces[i], et_translator_line_number(t, line), &sentences[i],
+                             &tokens, arena, error);
+        sentences[i].number = t->first_line + line;
+        if (!status && t->glossary)
+            status = et_translator_find_terms(t, cut->pieces[i], &sentences[i], arena, error);
+        if (!status && t->ended)
+            sentences[i].ended = t->ended[line];
+    }
     et_tokens_release(&tokens);
     return status;
+}
+
+int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
+                         et_decoder_sentence *sentences, et_arena *arena, et_error *error)
+{
+    const et_long_lines whole = { .pieces = lines, .count = count };
+    int status = check_lines(t, lines, count, error);
+    return status ? status : encode_pieces(t, &whole, sentences, arena, error);
 }
 
 /* The decoder counts sentences that it decodes; lines without a token are done before. */
@@ -548,6 +571,26 @@ int et_translator_open_beside(et_translator **out, const et_translator_options *
 static const et_activity encode_activity = { .name = "text to tokens", .kind = "text" };
 static const et_activity detokenize_activity = { .name = "tokens to text", .kind = "text" };
 
+static int translate_pieces(et_translator *t, const et_long_lines *cut, char **results,
+                            et_arena *arena, et_error *error)
+{
+    et_decoder_sentence *sentences = et_arena_array(arena, cut->count, sizeof *sentences);
+    et_track *track = et_device_track(t->device);
+    t->lines = cut->count;
+    if (!sentences)
+        return et_alloc_failed(error, cut->count * sizeof *sentences, "sentences");
+    et_track_begin(track, &encode_activity, -1);
+    int status = encode_pieces(t, cut, sentences, arena, error);
+    et_track_end(track);
+    if (!status)
+        status = et_translator_decode(t, sentences, cut->count, arena, error);
+    et_track_begin(track, &detokenize_activity, -1);
+    if (!status)
+        status = detokenize(t, sentences, cut->count, results, error);
+    et_track_end(track);
+    return status;
+}
+
 /* results is written even on failure: all NULL then. */
 int et_translator_translate(et_translator *t, const char *const *lines, size_t count,
                             char **results, et_error *error)
@@ -556,27 +599,30 @@ int et_translator_translate(et_translator *t, const char *const *lines, size_t c
         return et_fail(error, ET_EDATA, "%zu lines to translate, but the array of %s is NULL",
                        count, lines ? "results" : "them");
     et_arena arena = ET_ARENA_INIT;
-    et_decoder_sentence *sentences = et_arena_array(&arena, count, sizeof *sentences);
-    int status = sentences ? ET_OK : et_alloc_failed(error, count * sizeof *sentences, "sentences");
+    et_long_lines cut = { .pieces = lines, .count = count };
+    char **pieces = results;
     if (count)
         memset(results, 0, count * sizeof *results);
-    t->lines = count;
+    int status = et_thread_check_stack(error);
     if (!status)
-        status = et_thread_check_stack(error);
-    et_track *track = et_device_track(t->device);
-    et_track_begin(track, &encode_activity, -1);
+        status = check_lines(t, lines, count, error);
     if (!status)
-        status = et_translator_encode(t, lines, count, sentences, &arena, error);
-    et_track_end(track);
+        status = et_long_lines_cut(&cut, t, lines, count, &arena, error);
+    if (!status && cut.count > count) {
+        pieces = et_alloc_zero(cut.count, sizeof *pieces);
+        status = pieces ? ET_OK : et_alloc_failed(error, cut.count * sizeof *pieces, "lines");
+    }
     if (!status)
-        status = et_translator_decode(t, sentences, count, &arena, error);
-    et_track_begin(track, &detokenize_activity, -1);
-    if (!status)
-        status = detokenize(t, sentences, count, results, error);
-    et_track_end(track);
-    et_arena_release(&arena);
+        status = translate_pieces(t, &cut, pieces, &arena, error);
+    if (!status && pieces != results)
+        status = et_long_lines_join(&cut, pieces, results, count, error);
+    if (pieces != results) {
+        et_translator_free_results(pieces, cut.count);
+        et_free(pieces);
+    }
     if (status)
         et_translator_free_results(results, count);
+    et_arena_release(&arena);
     return status;
 }
 

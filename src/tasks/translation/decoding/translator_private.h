@@ -58,7 +58,9 @@ struct et_translator {
     const atomic_bool *const *ended;     /* [lines] of the next calls: `ended` of each line's
                                             sentence; an ended line has an empty result. NULL:
                                             no line ends. Borrowed */
-    size_t first_line;                   /* the number of a call's first in messages */
+    size_t first_line;                   /* the number of a call's first line: for random numbers,
+                                            and in messages without numbers */
+    const size_t *numbers;               /* of the next calls' lines in messages; borrowed */
     size_t lines, done_lines;            /* of the call in progress; done: before its search */
 };
 
@@ -104,6 +106,12 @@ int et_translator_check_line(const char *line, size_t number, et_error *error);
 int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
                          et_decoder_sentence *sentences, et_arena *arena, et_error *error);
 
+/* The number of a line of the call in messages. */
+static inline size_t et_translator_line_number(const et_translator *t, size_t line)
+{
+    return t->numbers ? t->numbers[line] : t->first_line + line;
+}
+
 /* translator.c: fills in the results of sentences with a word; others have none. */
 int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                          et_arena *arena, et_error *error);
@@ -111,5 +119,8 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
 /* The number of the next call's first line in messages and for random numbers, for a text that is
  * translated in parts; 1 until it is set. */
 void et_translator_set_first_line(et_translator *translator, size_t number);
+/* The numbers of the next calls' lines in messages, borrowed; NULL, as at first: from the first
+ * line's on. */
+void et_translator_set_line_numbers(et_translator *translator, const size_t *numbers);
 
 #endif
