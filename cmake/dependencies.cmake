@@ -119,6 +119,12 @@ etude_optional(EXPAT expat expat.h expat "XML documents" libexpat1-dev)
 # Without it `translate --format po` says so.
 set(ETUDE_GETTEXTPO AUTO CACHE STRING "Message catalogues by libgettextpo: AUTO, ON or OFF")
 etude_optional(GETTEXTPO gettextpo gettext-po.h libgettextpo "message catalogues" libgettextpo-dev)
+# Without it `translate --format md` says that it was built without.
+set(ETUDE_MD4C AUTO CACHE STRING "Markdown by MD4C: AUTO, ON or OFF")
+etude_optional(MD4C md4c md4c.h MD4C Markdown libmd4c-dev)
+# Without it `translate --format html` says that it was built without.
+set(ETUDE_GUMBO AUTO CACHE STRING "HTML by Gumbo: AUTO, ON or OFF")
+etude_optional(GUMBO gumbo gumbo.h Gumbo HTML libgumbo-dev)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 target_include_directories(etude_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE})

@@ -289,7 +289,8 @@ const fuzz_target fuzz_texts[] = {
       .samples = { "<!doctype html><p class='a' title=\"one\">go <b>on</b> &amp; <br/><!-- c "
                    "--></p>",
                    "<script>if (a < b) x()</script><pre>a  b</pre><ul><li>c<li>d</ul>" },
-      .words = MARKUP " <script> </script> <p> title=\" alt='",
+      .words = MARKUP
+      " <script> </script> <p> title=\" alt=' <table> <td> <template> <svg> <title> </title> <!x",
       .format = ET_DOCUMENT_HTML },
     { .name = "xml",
       .read = read_document,
@@ -320,9 +321,13 @@ const fuzz_target fuzz_texts[] = {
       .format = ET_DOCUMENT_SRT },
     { .name = "md",
       .read = read_document,
-      .samples = { "---\na: b\n---\n# a\n\n- [b](c) *d* `e`\n> f\n\n|a|\n|-|\n|b|\n\n```\nx\n```\n",
-                   "![a](b \"c\") <http://d> [e][f] **g __h__ i** \\*\n\n[f]: <g> 'h'\n\n1. j\n" },
-      .words = MARKUP " * ** _ ` ``` ~~~ [ ] ( ) ![ ]( > - | # \\ 1. $ $$ [^1] :::",
+      .samples = { "---\na: b\n---\n# a\n\n- [b](c) *d* `e`\n> "
+                   "f\n\n|a|\n|---|\n|b|\n\n```\nx\n```\n",
+                   "![a](b \"c\") <http://d> [e][f] **g __h__ i** \\*\n\n[f]: <g> 'h'\n\n1. j\n",
+                   ":::a b\n!!! c \"d\"\n    e\n\nf\n: g $h$ {{< i >}}\n\n[^1]: j\n{% k %}\n" },
+      .words =
+          MARKUP " * ** _ ` ``` ~~~ [ ] ( ) ![ ]( > - | # \\ 1. $ $$ [^1] [^1]: ::: !!! === : [ ]"
+                 " {{< >}} {{% %}} {% %} {# #} {: [[ ]] \\begin{a} \\end{a} [!NOTE] <A import",
       .format = ET_DOCUMENT_MD },
     { .name = "punctuation",
       .read = read_punctuation,

@@ -50,4 +50,8 @@ configure closed -DETUDE_EXPAT=OFF -DETUDE_GETTEXTPO=OFF || fail "does not confi
 for none in read_xml_none.c read_po_none.c; do
     grep -q "/$none" "$work/closed/build.ninja" || fail "no $none"
 done
-echo "configures without cmocka, libxml2, libmicrohttpd, libzip, ICU, expat and libgettextpo"
+configure plain -DETUDE_MD4C=OFF -DETUDE_GUMBO=OFF || fail "does not configure without MD4C and Gumbo"
+for none in read_md_none.c read_html_none.c; do
+    grep -q "documents/$none" "$work/plain/build.ninja" || fail "without the libraries no $none"
+done
+echo "configures without cmocka, libxml2, libmicrohttpd, libzip, ICU, expat, libgettextpo, MD4C and Gumbo"

@@ -332,10 +332,11 @@ static void test_documents__md(void **state)
         { ET_DOCUMENT_MD, "title\n=====\n\n* * *\n[a]: http://b.c\n",
           "TITLE\n=====\n\n* * *\n[a]: http://b.c\n" },
         { ET_DOCUMENT_MD, "<div>\na\n</div>\n\na <b>b</b> &copy; c&nbsp;d <http://e.f>\n",
-          "<div>\na\n</div>\n\nA <b>B</b> &copy; C&nbsp;D <http://e.f>\n" },
+          "<div>\nA\n</div>\n\nA <b>B</b> &copy; C&nbsp;D <http://e.f>\n" },
         { ET_DOCUMENT_MD, "2 * 3, a_b, x [y] z, \\*no\\*, [^1]\n",
           "2 * 3, A_B, X [Y] Z, \\*NO\\*, [^1]\n" },
-        { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n", "[TWO [IN] ONE](a_(b)) [C][d]\n" },
+        { ET_DOCUMENT_MD, "[two [in] one](a_(b)) [c][d]\n\n[d]: e\n",
+          "[TWO [IN] ONE](a_(b)) [C][d]\n\n[d]: e\n" },
         { ET_DOCUMENT_MD, "`a ``b\n", "`A ``B\n" },
         { ET_DOCUMENT_MD, "a\r\nb\r\n\r\nc", "A B\r\n\r\nC" },
         /* Blocks that end a paragraph, or a list. */
@@ -345,11 +346,11 @@ static void test_documents__md(void **state)
         { ET_DOCUMENT_MD, "- a\n\n* * *\n\n    code\n", "- A\n\n* * *\n\n    code\n" },
         { ET_DOCUMENT_MD, "a [^1]\n[^1]: b\n    c\n[^two]:d\n[^]: e\n",
           "A [^1]\n[^1]: B C\n[^two]:D [^]: E\n" },
-        { ET_DOCUMENT_MD, "a\n<div>\nb\n\nc\n", "A\n<div>\nb\n\nC\n" },
+        { ET_DOCUMENT_MD, "a\n<div>\nb\n\nc\n", "A\n<div>\nB\n\nC\n" },
         { ET_DOCUMENT_MD, "<!-- a\n\nb --> c\nd\n<!--e-->\nf\n",
-          "<!-- a\n\nb --> c\nD\n<!--e-->\nF\n" },
-        { ET_DOCUMENT_MD, "<Script x>\n\na\n</SCRIPT>\nb\n<?p\n\n?>\nc\n<prefix>d</prefix>\n",
-          "<Script x>\n\na\n</SCRIPT>\nB\n<?p\n\n?>\nC <prefix>D</prefix>\n" },
+          "<!-- a\n\nb --> C\nD\n<!--e-->\nF\n" },
+        { ET_DOCUMENT_MD, "<Script x>\n\na\n</SCRIPT>\nb\n<?p\n\n?>\nc\n<xfix>d</xfix>\n",
+          "<Script x>\n\na\n</SCRIPT>\nB\n<?p\n\n?>\nC <xfix>D</xfix>\n" },
         { ET_DOCUMENT_MD, "+++\na = 1\n---\n+++\nb\n", "+++\na = 1\n---\n+++\nB\n" },
         { ET_DOCUMENT_MD, "$$\na\n\nb\n$$\nc\n$$$\nd\n", "$$\na\n\nb\n$$\nC $$$ D\n" },
         { ET_DOCUMENT_MD, "```\na\n``` b\nc\n```  \nd\n```e``` f\n",
@@ -357,6 +358,127 @@ static void test_documents__md(void **state)
     };
     (void)state;
     assert_rows(rows, COUNT(rows), NULL, capitals);
+}
+
+/* Markup of other programs than CommonMark. */
+static void test_documents__md_beyond(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_MD, ":::warning Watch out\nInside of it.\n:::\n",
+          ":::warning WATCH OUT\nINSIDE OF IT.\n:::\n" },
+        { ET_DOCUMENT_MD, "::: {.note}\na\n:::\n\n:::tip[Do it]{#b}\nc\n\n- d\n:::\ne\n",
+          "::: {.note}\nA\n:::\n\n:::tip[DO IT]{#b}\nC\n\n- D\n:::\nE\n" },
+        { ET_DOCUMENT_MD,
+          "!!! note \"A title\"\n    one\n    two\n\n        code\n\n??? tip\n\n    "
+          "three\n\nfour\n",
+          "!!! note \"A TITLE\"\n    ONE TWO\n\n        code\n\n??? tip\n\n    THREE\n\nFOUR\n" },
+        { ET_DOCUMENT_MD, "=== \"A tab\"\n\n    ```\n    code\n    ```\n\nb\n",
+          "=== \"A TAB\"\n\n    ```\n    code\n    ```\n\nB\n" },
+        { ET_DOCUMENT_MD, "> [!NOTE]\n> one\n> two\n\n> [!tip]- A title\n> three\n",
+          "> [!NOTE]\n> ONE TWO\n\n> [!tip]- A TITLE\n> THREE\n" },
+        { ET_DOCUMENT_MD, "One\nTwo\n: its definition\n:   other\n\n    more\n",
+          "ONE\nTWO\n: ITS DEFINITION\n:   OTHER\n\n    MORE\n" },
+        { ET_DOCUMENT_MD, "a[^1] b[^two]\n\n[^1]: c\n[^two]: d e\n\n    f\n\n[^3]:\n    g\n",
+          "A[^1] B[^two]\n\n[^1]: C\n[^two]: D E\n\n    F\n\n[^3]:\n    G\n" },
+        { ET_DOCUMENT_MD,
+          "{{< figure title=\"a *b*\" >}}\n\na {{% c %}} d {{ e }}\n{% if f %}\ng\n{% endif %}\n",
+          "{{< figure title=\"a *b*\" >}}\n\nA {{% c %}} D {{ e }}\n{% if f %}\nG\n{% endif %}\n" },
+        { ET_DOCUMENT_MD, "{% highlight c %}\nint a;\n\nb\n{% endhighlight %}\nc\n",
+          "{% highlight c %}\nint a;\n\nb\n{% endhighlight %}\nC\n" },
+        { ET_DOCUMENT_MD,
+          "# a {#b .c}\n\nd [e]({{< ref \"f g\" >}}) h\n{: .i}\n\n[[j k]] :tada: 1:2\n",
+          "# A {#b .c}\n\nD [E]({{< ref \"f g\" >}}) H\n{: .i}\n\n[[j k]] :tada: 1:2\n" },
+        { ET_DOCUMENT_MD, "a $b_1$ is $c*d*e$, $5 or $6 for f\n\n$$\ng\n$$ h\n",
+          "A $b_1$ IS $c*d*e$, $5 OR $6 FOR F\n\n$$\ng\n$$ H\n" },
+        { ET_DOCUMENT_MD, "`{{` a `}}` b `$` c `$`\n", "`{{` A `}}` B `$` C `$`\n" },
+        { ET_DOCUMENT_MD,
+          "import A from 'a'\nexport const b = 'c'\n\nimport of goods\n\n<Tab a={\"b c\"}>\n\nd\n",
+          "import A from 'a'\nexport const b = 'c'\n\nIMPORT OF GOODS\n\n<Tab a={\"b "
+          "c\"}>\n\nD\n" },
+        { ET_DOCUMENT_MD,
+          "- ```sh\n  make a\n  ```\n- b\n\nc\n\n1. ~~~\n   d\n   ~~~\n\n> ```\n> e\n> ```\nf\n",
+          "- ```sh\n  make a\n  ```\n- B\n\nC\n\n1. ~~~\n   d\n   ~~~\n\n> ```\n> e\n> ```\nF\n" },
+        { ET_DOCUMENT_MD,
+          "See [Etude Guide][], [terms] and ![the\npicture].\n\n[terms]: a\n[etude guide]: b\n"
+          "[The picture]: c\n\n[WARNING] Read the [note]: it is short.\n",
+          "SEE [ETUDE GUIDE][Etude Guide], [TERMS][terms] AND ![THE PICTURE][the picture].\n\n"
+          "[terms]: a\n[etude guide]: b\n[The picture]: c\n\n"
+          "[WARNING] READ THE [NOTE]: IT IS SHORT.\n" },
+        { ET_DOCUMENT_MD, "a <code>b</code> <kbd>c</kbd> &amp;lt; &#42;d&#42;\n",
+          "A <code>b</code> <kbd>c</kbd> &amp;LT; &#42;D&#42;\n" },
+        { ET_DOCUMENT_MD,
+          "<p align=\"center\">\n  <img alt=\"a dog\"> two\n</p>\n\n> <p>three</p>\n",
+          "<p align=\"center\">\n  <img alt=\"A DOG\"> TWO\n</p>\n\n> <p>three</p>\n" },
+    };
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    assert_int_equal(counts.kept, 1);
+    assert_int_equal(counts.kept_lines[0], 5);
+}
+
+static const char *said;
+
+static char *says(const char *line)
+{
+    (void)line;
+    return copy(said);
+}
+
+/* What begins a translation does not become a block, and what is in it no markup. */
+static void test_documents__md_begins(void **state)
+{
+    static const struct {
+        const char *said;
+        row expected;
+    } rows[] = {
+        { "1. one", { ET_DOCUMENT_MD, "a\n", "1\\. one\n" } },
+        { "# one", { ET_DOCUMENT_MD, "a\n", "\\# one\n" } },
+        { "- one", { ET_DOCUMENT_MD, "- a\n", "- \\- one\n" } },
+        { "> one", { ET_DOCUMENT_MD, "a\n", "\\> one\n" } },
+        { "#1 one-two", { ET_DOCUMENT_MD, "a\n", "#1 one-two\n" } },
+        { "one | two", { ET_DOCUMENT_MD, "|a|2|\n|---|---|\n", "|one \\| two|2|\n|---|---|\n" } },
+        { "one *two*", { ET_DOCUMENT_MD, "a\n", "one \\*two\\*\n" } },
+        { "one_two 2 * 3", { ET_DOCUMENT_MD, "a\n", "one_two 2 * 3\n" } },
+        { "<b>", { ET_DOCUMENT_HTML, "<p>a</p>", "<p>a</p>" } },
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        said = rows[i].said;
+        assert_rows(&rows[i].expected, 1, NULL, says);
+    }
+}
+
+/* Pages that are not well-formed, as browsers read them. */
+static void test_documents__html_pages(void **state)
+{
+    static const row rows[] = {
+        { ET_DOCUMENT_HTML, "<!DOCTYPE html SYSTEM \"a>b<p>c</p>",
+          "<!DOCTYPE html SYSTEM \"a>B<p>C</p>" },
+        { ET_DOCUMENT_HTML, "<p>a<!x [b> c ]>d", "<p>A<!x [b> C ]>D" },
+        { ET_DOCUMENT_HTML, "<!--[if IE]><p>a</p><![endif]--><![if !IE]>b<![endif]>",
+          "<!--[if IE]><p>a</p><![endif]--><![if !IE]>B<![endif]>" },
+        { ET_DOCUMENT_HTML, "<table>a<tr>b<td>c</table>d", "<table>A<tr>B<td>C</table>D" },
+        { ET_DOCUMENT_HTML, "<p>a</b>b <b><i>c</b>d</i></p></div>e</body>f</html>g",
+          "<p>A</b>B <b><i>C</b>D</i></p></div>E</body>F</html>G" },
+        { ET_DOCUMENT_HTML, "<title>a <b>b &amp; c</title><p>d",
+          "<title>A &lt;B>B &amp; C</title><p>D" },
+        { ET_DOCUMENT_HTML, "<template><p>a</template><svg><title>b</title></svg>c",
+          "<template><p>a</template><svg><title>b</title></svg>C" },
+        { ET_DOCUMENT_HTML, "<ul><li>a<li>b</ul><dl><dt>c<dd>d</dl>",
+          "<ul><li>A<li>B</ul><dl><dt>C<dd>D</dl>" },
+        { ET_DOCUMENT_HTML, "<script><!--<script>a</script>b--></script>c<iframe>d</iframe>",
+          "<script><!--<script>a</script>b--></script>C<iframe>d</iframe>" },
+        { ET_DOCUMENT_HTML, "<p>a <code>b</p><p>c</code> d", "<p>A <code>b</p><p>c</code> D" },
+    };
+    et_error error;
+    et_strbuf deep = ET_STRBUF_INIT;
+    (void)state;
+    assert_rows(rows, COUNT(rows), NULL, capitals);
+    for (int i = 0; i < 600; i++)
+        et_strbuf_append(&deep, "<div>\n");
+    assert_null(translate(ET_DOCUMENT_HTML, NULL, deep.data, deep.length, capitals, &error));
+    assert_non_null(strstr(error.text, "a.txt:513: elements are nested more than 512 deep"));
+    et_strbuf_release(&deep);
 }
 
 /* A translation that keeps the spans is taken as a whole. */
@@ -508,7 +630,7 @@ static void test_documents__damaged(void **state)
         ("msgid \"a %s\\n\"\n\"b\"\nmsgstr \"\"\n\n"
          "msgid \"c\"\nmsgid_plural \"d\"\nmsgstr[0] \"\"\n"),
         "1\n00:00:01,000 --> 00:00:02,500\n<i>one two</i> three\nfour\n\n",
-        "# a\n\n- [b](c) *d* `e`\n> f\n\n|a|\n|-|\n|b|\n\n```\ncode\n```\n",
+        "# a\n\n- [b](c) *d* `e`\n> f\n\n|a|\n|---|\n|b|\n\n```\ncode\n```\n",
     };
     static const char bytes[] = "<>&;\"'{}%[]/!-?= a\n`*_|#\\()";
     et_error error;
@@ -576,6 +698,9 @@ int main(void)
         cmocka_unit_test(test_documents__numbers),
         cmocka_unit_test(test_documents__html),
         cmocka_unit_test(test_documents__md),
+        cmocka_unit_test(test_documents__md_beyond),
+        cmocka_unit_test(test_documents__md_begins),
+        cmocka_unit_test(test_documents__html_pages),
         cmocka_unit_test(test_documents__whole),
         cmocka_unit_test(test_documents__parts),
         cmocka_unit_test(test_documents__kept),

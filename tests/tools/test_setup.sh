@@ -132,7 +132,7 @@ done
 # a program that links the archive needs: all but those that are loaded (base/files/library.h).
 control=$(dirname "$setup")/../packaging/debian/control
 for package in $(sed -n "/^build=/,/'$/p" "$setup" | tr " '=" '\n\n\n' | grep -- '-dev$'); do
-    case $package in libexpat1-dev | libgettextpo-dev | libicu-dev | libmicrohttpd-dev | libzip-dev | libzmq3-dev) places=1 ;; *) places=2 ;; esac
+    case $package in libexpat1-dev | libgettextpo-dev | libgumbo-dev | libmd4c-dev | libicu-dev | libmicrohttpd-dev | libzip-dev | libzmq3-dev) places=1 ;; *) places=2 ;; esac
     [ "$(grep -c "\b$package\b" "$control")" -ge "$places" ] ||
         fail "$package is not in Build-Depends and libetude-dev's Depends of packaging/debian/control"
 done

@@ -22,6 +22,7 @@ void et_texts_close(et_texts *texts)
 
 static void count(et_document_counts *all, const et_document_counts *some)
 {
+    size_t known = 0;
     if (!all->repaired)
         all->line = some->line;
     all->segments += some->segments;
@@ -30,6 +31,10 @@ static void count(et_document_counts *all, const et_document_counts *some)
     if (!all->refused)
         all->refused_line = some->refused_line;
     all->refused += some->refused;
+    while (known < ET_DOCUMENT_KEPT_LINES && all->kept_lines[known])
+        known++;
+    for (size_t i = 0; known < ET_DOCUMENT_KEPT_LINES && i < ET_DOCUMENT_KEPT_LINES; i++)
+        all->kept_lines[known++] = some->kept_lines[i];
 }
 
 static int translate_round(et_texts *texts, et_translator *translator, et_document *document,
@@ -39,7 +44,9 @@ static int translate_round(et_texts *texts, et_translator *translator, et_docume
     if (!results)
         return et_alloc_failed(error, lines_count * sizeof *results, "translations");
     et_translator_set_first_line(translator, texts->translated + 1);
+    et_translator_set_line_numbers(translator, et_document_line_numbers(document));
     int status = et_translator_translate(translator, lines, lines_count, results, error);
+    et_translator_set_line_numbers(translator, NULL);
     if (!status) {
         texts->translated += lines_count;
         status = et_document_take(document, results, error);
@@ -55,7 +62,8 @@ static int translate_document(et_texts *texts, et_translator *translator, const 
     const et_document_options options = { .format = texts->format,
                                           .sentences = texts->sentences,
                                           .tags = &translator->language_tags,
-                                          .name = texts->name };
+                                          .name = texts->name,
+                                          .first_line = texts->lines + 1 };
     et_document *document;
     const char *const *lines;
     size_t lines_count;
@@ -82,6 +90,7 @@ int et_texts_translate(et_texts *texts, et_translator *translator, const et_line
     }
     int status = text.failed ? et_alloc_failed(error, text.length, texts->name)
                              : translate_document(texts, translator, &text, out, error);
+    texts->lines += lines->count;
     et_strbuf_release(&text);
     return status;
 }
@@ -93,14 +102,19 @@ void et_texts_tell(const et_texts *texts)
         fprintf(stderr,
                 "left empty   %s: msgfmt -c would refuse the translations; the first is %s:%zu\n",
                 et_format_many((int64_t)c->refused, "message").text, texts->name, c->refused_line);
-    if (!c->repaired)
+    if (c->repaired)
+        fprintf(stderr,
+                "in parts     %s of %s segments: their translations changed markup, placeholders, "
+                "addresses or numbers; the first is %s:%zu\n",
+                et_format_count((int64_t)c->repaired).text,
+                et_format_count((int64_t)c->segments).text, texts->name, c->line);
+    if (!c->kept)
         return;
     fprintf(stderr,
-            "in parts     %s of %s segments: their translations changed markup, placeholders, "
-            "addresses or numbers; the first is %s:%zu\n",
-            et_format_count((int64_t)c->repaired).text, et_format_count((int64_t)c->segments).text,
-            texts->name, c->line);
-    if (c->kept)
-        fprintf(stderr, "as it was    %s of these segments\n",
-                et_format_many((int64_t)c->kept, "part").text);
+            "as it was    %s not translated:", et_format_many((int64_t)c->kept, "text").text);
+    for (size_t i = 0; i < ET_DOCUMENT_KEPT_LINES && c->kept_lines[i]; i++)
+        fprintf(stderr, "%s %s:%zu", i ? "," : "", texts->name, c->kept_lines[i]);
+    fprintf(stderr, "%s\n",
+            c->kept > ET_DOCUMENT_KEPT_LINES && c->kept_lines[ET_DOCUMENT_KEPT_LINES - 1] ? ", ..."
+                                                                                          : "");
 }

@@ -14,6 +14,7 @@ typedef struct et_texts {
     struct et_sentences *sentences; /* owned; NULL: segments are not cut into sentences */
     const char *name;               /* of the input, for messages */
     size_t translated;              /* lines that the translator got so far: numbers of samples */
+    size_t lines;                   /* of the input so far */
     et_document_counts counts;
 } et_texts;
 
@@ -27,7 +28,7 @@ void et_texts_close(et_texts *texts);
 int et_texts_translate(et_texts *texts, et_translator *translator, const et_lines *lines,
                        et_strbuf *out, et_error *error);
 
-/* Prints to standard error what was translated in parts, if anything was. */
+/* Prints to standard error what was translated in parts, and where texts were not translated. */
 void et_texts_tell(const et_texts *texts);
 
 #endif

@@ -88,19 +88,22 @@ static bool has_word(const et_attribute *a, const char *word)
     return false;
 }
 
-et_attributes et_attributes_scan(const char *at, const char *end)
+void et_attributes_add(et_attributes *found, const et_attribute *a)
 {
     static const char *const buttons[] = { "submit", "button", "reset", NULL };
+    found->kept |= is_translate(a) && is_word(a->value, a->length, "no");
+    found->kept |= is_named(a, "class") && has_word(a, "notranslate");
+    found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
+    found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
+}
+
+et_attributes et_attributes_scan(const char *at, const char *end)
+{
     et_attributes found = { false, false, false };
     et_attribute a;
-    while (et_attribute_next(&at, end, &a)) {
-        if (!a.value)
-            continue;
-        found.kept |= is_translate(&a) && is_word(a.value, a.length, "no");
-        found.kept |= is_named(&a, "class") && has_word(&a, "notranslate");
-        found.description |= is_named(&a, "name") && is_word(a.value, a.length, "description");
-        found.button |= is_named(&a, "type") && is_among(a.value, a.length, buttons);
-    }
+    while (et_attribute_next(&at, end, &a))
+        if (a.value)
+            et_attributes_add(&found, &a);
     return found;
 }
 

@@ -24,6 +24,8 @@ typedef struct et_attributes {
     bool button;      /* type="submit", "button" or "reset" */
 } et_attributes;
 
+/* Adds what an attribute with a value says. */
+void et_attributes_add(et_attributes *attributes, const et_attribute *attribute);
 et_attributes et_attributes_scan(const char *at, const char *end);
 
 /* Whether people read the value in HTML. element: the tag's name, [element_length]. */

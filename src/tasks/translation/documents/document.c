@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/read_md.h"
 
 typedef int read_fn(et_document *d, et_error *error);
 
@@ -21,7 +22,7 @@ static const struct {
     [ET_DOCUMENT_XML] = { et_document_read_xml, ET_ESCAPE_MARKUP },
     [ET_DOCUMENT_PO] = { et_document_read_po, ET_ESCAPE_PO },
     [ET_DOCUMENT_SRT] = { et_document_read_srt, ET_ESCAPE_NONE },
-    [ET_DOCUMENT_MD] = { et_document_read_md, ET_ESCAPE_NONE },
+    [ET_DOCUMENT_MD] = { et_document_read_md, ET_ESCAPE_MD },
 };
 
 const char *const et_document_formats[] = {
@@ -35,24 +36,16 @@ static const char *line_end_of(const char *text, size_t length)
     return end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
 }
 
-static size_t line_of(const et_document *d, size_t position)
-{
-    size_t line = 1;
-    for (size_t i = 0; i < position; i++)
-        line += d->text[i] == '\n';
-    return line;
-}
-
-static int check_text(const et_document *d, et_error *error)
+static int check_text(et_document *d, et_error *error)
 {
     const char *nul = memchr(d->text, 0, d->length);
     size_t bad;
     if (nul)
         return et_fail(error, ET_EDATA, "%s:%zu: the text has a byte NUL: save it as UTF-8",
-                       d->name, line_of(d, (size_t)(nul - d->text)));
+                       d->name, et_document_line(d, (size_t)(nul - d->text)));
     if (!et_utf8_valid(d->text, d->length, &bad))
         return et_fail(error, ET_EDATA, "%s:%zu: byte 0x%02X is not UTF-8: save the text as UTF-8",
-                       d->name, line_of(d, bad), (unsigned)(unsigned char)d->text[bad]);
+                       d->name, et_document_line(d, bad), (unsigned)(unsigned char)d->text[bad]);
     return ET_OK;
 }
 
@@ -70,8 +63,10 @@ static int read_all(et_document *d, et_error *error)
         return status;
     et_document_end(d);
     d->counts.segments = d->count;
+    d->read_counts = d->counts;
     d->lines = et_alloc(d->count + 1, sizeof *d->lines);
-    if (d->failed || d->kept.failed || !d->lines)
+    d->numbers = et_alloc(d->count + 1, sizeof *d->numbers);
+    if (d->failed || d->kept.failed || !d->lines || !d->numbers)
         return et_alloc_failed(error, d->length, d->name);
     return ET_OK;
 }
@@ -92,6 +87,7 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->language_tags = options->tags;
     d->usual_tag = options->tag ? et_arena_strdup(&d->arena, options->tag) : NULL;
     d->failed = options->tag && !d->usual_tag;
+    d->first_line = options->first_line ? options->first_line : 1;
     d->line_end = line_end_of(text, length);
     int status = read_all(d, error);
     d->sentences = NULL;
@@ -121,6 +117,7 @@ void et_document_close(et_document *d)
     et_strbuf_release(&d->checked);
     et_free(d->filled);
     et_free(d->lines);
+    et_free(d->numbers);
     et_free(d->segments);
     et_free(d->items.at);
     et_free(d->tag_items.at);
@@ -149,24 +146,40 @@ static int list_parts(et_document *d)
     while (next_part(d, &s, &p))
         count++;
     /* Not fewer than the segments, for a restart. */
-    const char **lines = et_alloc((count > d->count ? count : d->count) + 1, sizeof *lines);
-    if (!lines)
+    const size_t most = (count > d->count ? count : d->count) + 1;
+    const char **lines = et_alloc(most, sizeof *lines);
+    size_t *numbers = et_alloc(most, sizeof *numbers);
+    if (!lines || !numbers) {
+        et_free(lines);
+        et_free(numbers);
         return ET_ENOMEM;
+    }
     et_free(d->lines);
+    et_free(d->numbers);
     d->lines = lines;
+    d->numbers = numbers;
     d->line_count = s = p = 0;
-    for (et_part *part; (part = next_part(d, &s, &p)) != NULL;)
+    for (et_part *part; (part = next_part(d, &s, &p)) != NULL;) {
+        d->numbers[d->line_count] = d->segments[s].line;
         d->lines[d->line_count++] = part->line;
+    }
     return ET_OK;
 }
 
 const char *const *et_document_lines(et_document *d, size_t *count)
 {
     if (!d->round)
-        for (d->line_count = 0; d->line_count < d->count; d->line_count++)
+        for (d->line_count = 0; d->line_count < d->count; d->line_count++) {
             d->lines[d->line_count] = d->segments[d->line_count].source;
+            d->numbers[d->line_count] = d->segments[d->line_count].line;
+        }
     *count = d->line_count;
     return d->line_count ? d->lines : NULL;
+}
+
+const size_t *et_document_line_numbers(const et_document *d)
+{
+    return d->numbers;
 }
 
 static void set_result(et_document *d, et_segment *s, et_strbuf *encoded)
@@ -217,38 +230,7 @@ static void join_parts(et_document *d, et_strbuf *encoded)
     }
 }
 
-int et_document_take(et_document *d, char *const *results, et_error *error)
-{
-    et_strbuf encoded = ET_STRBUF_INIT;
-    et_assert(d->line_count && d->round < 2);
-    if (!d->round++)
-        take_segments(d, results, &encoded);
-    else
-        take_parts(d, results);
-    const bool last = !d->line_count;
-    if (last && !d->failed)
-        join_parts(d, &encoded);
-    int status = ET_OK;
-    if (last && !d->failed && d->format == ET_DOCUMENT_PO) {
-        et_strbuf_reset(&encoded);
-        et_document_print(d, &encoded);
-        d->failed = encoded.failed;
-        status = d->failed ? ET_OK : et_document_check_po(d, &encoded, error);
-    }
-    et_strbuf_release(&encoded);
-    return status || !d->failed ? status : et_alloc_failed(error, d->length, d->name);
-}
-
-void et_document_restart(et_document *d)
-{
-    for (size_t i = 0; i < d->count; i++) {
-        d->segments[i].parts = NULL;
-        d->segments[i].result = NULL;
-    }
-    d->counts = (et_document_counts){ .segments = d->count };
-    d->round = 0;
-    et_strbuf_reset(&d->checked);
-}
+/* ---- output ---- */
 
 static void print_plain(const et_document *d, const et_item *item, et_strbuf *out)
 {
@@ -299,6 +281,116 @@ void et_document_print(const et_document *d, et_strbuf *out)
         else
             print_plain(d, item, out);
     }
+}
+
+/* ---- structure ---- */
+
+/* The most segments that are looked for by halving; then all that follow stay. */
+#define CULPRITS_MAX 32
+
+/* The structure of the output with the results of the first segments; the others are as in the
+ * source. */
+static void print_structure(et_document *d, size_t count, const char *const *sources,
+                            et_strbuf *out)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_document some = *d;
+    some.segments = et_alloc(d->count + 1, sizeof *some.segments);
+    et_strbuf_reset(out);
+    if (some.segments && d->count)
+        memcpy(some.segments, d->segments, d->count * sizeof *some.segments);
+    for (size_t i = count; some.segments && i < d->count; i++)
+        some.segments[i].result = sources[i];
+    if (some.segments)
+        et_document_print(&some, &text);
+    d->failed |=
+        !some.segments || text.failed || !et_md_structure(et_strbuf_text(&text), text.length, out);
+    et_strbuf_release(&text);
+    et_free(some.segments);
+}
+
+static bool is_same(const et_strbuf *a, const et_strbuf *b)
+{
+    return a->length == b->length && !memcmp(et_strbuf_text(a), et_strbuf_text(b), a->length);
+}
+
+/* The first segment that changes the structure stays as it is in the source; then the next. */
+static void keep_culprits(et_document *d, const char *const *sources, const et_strbuf *wanted)
+{
+    et_strbuf found = ET_STRBUF_INIT;
+    for (int left = CULPRITS_MAX; left && !d->failed; left--) {
+        size_t low = 0, high = d->count; /* the same up to low, another up to high */
+        print_structure(d, high, sources, &found);
+        if (is_same(&found, wanted))
+            break;
+        while (low + 1 < high && !d->failed) {
+            const size_t middle = (low + high) / 2;
+            print_structure(d, middle, sources, &found);
+            *(is_same(&found, wanted) ? &low : &high) = middle;
+        }
+        for (size_t i = low; i < (left > 1 ? high : d->count); i++) {
+            d->segments[i].result = sources[i];
+            et_document_count_kept(d, d->segments[i].line);
+        }
+    }
+    et_strbuf_release(&found);
+}
+
+/* Each translation was checked alone; this is for the few that change the text around them. */
+static void keep_structure(et_document *d, et_strbuf *encoded)
+{
+    et_strbuf wanted = ET_STRBUF_INIT, found = ET_STRBUF_INIT;
+    const char **sources = et_arena_array(&d->arena, d->count + 1, sizeof *sources);
+    d->failed |= !sources || !et_md_structure(d->text, d->length, &wanted);
+    if (!d->failed)
+        print_structure(d, d->count, NULL, &found);
+    if (!d->failed && !is_same(&found, &wanted)) {
+        for (size_t i = 0; i < d->count && !d->failed; i++) {
+            et_segment_source(d, &d->segments[i], encoded);
+            sources[i] = et_arena_strdup(&d->arena, et_strbuf_text(encoded));
+            d->failed |= !sources[i];
+        }
+        if (!d->failed)
+            print_structure(d, 0, sources, &wanted);
+        keep_culprits(d, sources, &wanted);
+    }
+    et_strbuf_release(&wanted);
+    et_strbuf_release(&found);
+}
+
+int et_document_take(et_document *d, char *const *results, et_error *error)
+{
+    et_strbuf encoded = ET_STRBUF_INIT;
+    et_assert(d->line_count && d->round < 2);
+    if (!d->round++)
+        take_segments(d, results, &encoded);
+    else
+        take_parts(d, results);
+    const bool last = !d->line_count;
+    int status = ET_OK;
+    if (last && !d->failed)
+        join_parts(d, &encoded);
+    if (last && !d->failed && d->format == ET_DOCUMENT_MD)
+        keep_structure(d, &encoded);
+    if (last && !d->failed && d->format == ET_DOCUMENT_PO) {
+        et_strbuf_reset(&encoded);
+        et_document_print(d, &encoded);
+        d->failed = encoded.failed;
+        status = d->failed ? ET_OK : et_document_check_po(d, &encoded, error);
+    }
+    et_strbuf_release(&encoded);
+    return status || !d->failed ? status : et_alloc_failed(error, d->length, d->name);
+}
+
+void et_document_restart(et_document *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        d->segments[i].parts = NULL;
+        d->segments[i].result = NULL;
+    }
+    d->counts = d->read_counts;
+    d->round = 0;
+    et_strbuf_reset(&d->checked);
 }
 
 et_document_counts et_document_count(const et_document *d)

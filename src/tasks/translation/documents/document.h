@@ -1,7 +1,8 @@
 /* A text to translate that is more than lines: paragraphs of several sentences, or a format with
  * markup. A document is cut into segments, which are translated, and a skeleton, which stays byte
  * by byte: markup, white space between segments, and what has no letter. In HTML, the value of an
- * attribute that people read (title, alt) is a segment.
+ * attribute that people read (title, alt) is a segment. Translations keep the structure that a
+ * reader of the format finds.
  *
  * Within a segment, spans must stay as they are: inline markup, placeholders ({name}, %s, %1$d),
  * URLs, e-mail addresses and numbers. If a translation has lost or changed a span, the text between
@@ -53,16 +54,21 @@ typedef struct et_document_options {
                                during open */
     const char *tag;        /* in front of each line that has no tag of its own; NULL: none */
     const char *name;       /* of the text, for messages */
+    size_t first_line;      /* the number of its first line; 0: 1 */
 } et_document_options;
+
+#define ET_DOCUMENT_KEPT_LINES 5
 
 /* How much of a document needed more than one translation. */
 typedef struct et_document_counts {
     size_t segments;     /* to translate */
     size_t repaired;     /* translated between their spans */
-    size_t kept;         /* parts of those that stayed in the source's language */
+    size_t kept;         /* texts that stay in the source's language: parts of those, and texts in
+                            markup that the format does not read */
     size_t line;         /* of the text, from 1: where the first repaired segment begins */
     size_t refused;      /* strings of PO whose translations gettext refuses: they stay empty */
     size_t refused_line; /* of the first of these messages */
+    size_t kept_lines[ET_DOCUMENT_KEPT_LINES]; /* the first lines with such texts; 0: no more */
 } et_document_counts;
 
 typedef struct et_document et_document;
@@ -76,6 +82,9 @@ void et_document_close(et_document *document); /* NULL allowed */
 /* The lines to translate in this round, [count]; NULL: all is translated. Valid until
  * et_document_take. */
 const char *const *et_document_lines(et_document *document, size_t *count);
+
+/* The line of the text where each of them begins, from 1. */
+const size_t *et_document_line_numbers(const et_document *document);
 
 /* Takes the translations of these lines. ET_ENOMEM. */
 int et_document_take(et_document *document, char *const *results, et_error *error);

@@ -20,6 +20,9 @@ typedef enum et_escape {
     ET_ESCAPE_PO,             /* " \ and control characters with a backslash */
     ET_ESCAPE_RESOURCE,       /* Android's: as MARKUP, and ' " \ with a backslash */
     ET_ESCAPE_RESOURCE_CDATA, /* as CDATA, and the same */
+    ET_ESCAPE_MD,       /* as it is, if Markdown's own reader finds the same structure in it */
+    ET_ESCAPE_MD_CELL,  /* the same in a cell of a table */
+    ET_ESCAPE_MD_MARKS, /* what may be markup with a backslash */
 } et_escape;
 
 /* The text between two spans of a segment, translated alone. */
@@ -40,6 +43,7 @@ typedef struct et_segment {
     size_t line;                /* of the document */
     int breaks;                 /* line ends that the translation gets, evenly spread */
     et_accelerator accelerator; /* that the translation gets */
+    const char *before, *after; /* of Markdown: markup around it; in the arena */
     const char *result;         /* encoded, in the arena; NULL: none yet */
     et_part *parts;             /* [spans.count + 1], in the arena; NULL: not translated in parts */
 } et_segment;
@@ -95,25 +99,32 @@ struct et_document {
     et_segment *segments; /* [count], owned */
     size_t count, capacity;
     const char **lines; /* [line_count] of the round, owned */
+    size_t *numbers;    /* the same: where they begin in the document */
     size_t line_count;
-    int round;   /* 0: segments, 1: parts, 2: done */
-    bool failed; /* no memory: items are missing */
-    et_document_counts counts;
-    et_run run, outer;          /* outer: around the tag that has text of its own */
-    bool in_tag;                /* items are those of the tag */
-    et_accelerator accelerator; /* of the next segment */
-    int messages;               /* ICU messages around the run */
+    int round;                              /* 0: segments, 1: parts, 2: done */
+    bool failed;                            /* no memory: items are missing */
+    et_document_counts counts, read_counts; /* read_counts: of no round */
+    et_run run, outer;                      /* outer: around the tag that has text of its own */
+    bool in_tag;                            /* items are those of the tag */
+    et_accelerator accelerator;             /* of the next segment */
+    int messages;                           /* ICU messages around the run */
     size_t *filled; /* PO: [filled_count], of each msgstr the line of its message if it was
                        empty, else 0; owned */
     size_t filled_count, filled_capacity;
     et_strbuf
         checked; /* PO: the document without translations that were refused; empty: all hold */
+    size_t first_line;
+    size_t line_known, line_at; /* line_at: line ends before the position line_known */
 };
 
 /* ---- segments.c, for formats ---- */
 
 /* Bytes that stay. Ends the segment. */
 void et_document_keep(et_document *d, const char *bytes, size_t length);
+/* The same of text that the format does not read. If it has letters, it is counted as kept. */
+void et_document_keep_words(et_document *d, const char *text, size_t length, size_t line);
+/* The line of a position in the document. Fast if positions grow. */
+size_t et_document_line(et_document *d, size_t position);
 /* Text of the segment, decoded; white space becomes one space. line: of the document. */
 void et_document_add(et_document *d, const char *text, size_t length, size_t line);
 /* Inline markup of the segment, as it is written. */
@@ -135,14 +146,19 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
  * (messages.h) stays, and the texts of their branches are segments. */
 void et_document_end(et_document *d);
 
-/* ---- repair.c ---- */
+/* ---- encode.c ---- */
 
+/* Counts a text that stays in the source's language. */
+void et_document_count_kept(et_document *d, size_t line);
 /* Encodes text for the document. */
 void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
                         et_strbuf *out);
 /* The same of the bytes of a span: markup is encoded as it is. */
 void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
                              const char *bytes, et_strbuf *out);
+
+/* ---- repair.c ---- */
+
 /* Writes a translation of the segment into out, emptied before, if each span of the segment is in
  * it and no other placeholder, URL, address or markup; else false. */
 bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out);
@@ -152,11 +168,15 @@ void et_segment_cut(et_document *d, et_segment *s);
 void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result);
 /* Writes the segment from its parts' results into out, emptied before. */
 void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out);
+/* The same in the source's language. */
+void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out);
 
 /* ---- formats: each walks over the whole text ---- */
 
 int et_document_read_lines(et_document *d, et_error *error);
 int et_document_read_html(et_document *d, et_error *error);
+/* The same of [from, to) of the document. */
+int et_document_read_page(et_document *d, size_t from, size_t to, et_error *error);
 int et_document_read_xml(et_document *d, et_error *error);
 int et_document_read_po(et_document *d, et_error *error);
 /* Leaves out translations that gettext refuses. text: the printed document. ET_ENOMEM. */

@@ -1,412 +1,677 @@
-/* Markdown (CommonMark, tables, front matter): blocks line by line, then the inline markup of each
- * paragraph (read_md_inline.c). The lines of a paragraph are one text; a hard line break ends a
- * segment. Code, formulas between lines of $$, HTML blocks, link definitions, rules are copied. */
+/* Markdown, by MD4C. Its callbacks have texts as pointers into what it reads, so each has a
+ * position in the document, and the bytes between two of them are markup:
+ *
+ *     - a **b** [c](d)         text "a ", text "b", text " ", text "c"
+ *     ~~  ~~ ~~~ ~~~~~         markup: before the first text of a block and after the last up to
+ * the end of its spans it belongs to the block, else to the segment
+ *
+ * What CommonMark does not know is masked before (md_mask.h). The lines of a paragraph are one
+ * text; a hard line break ends a segment. Code, formulas and link definitions stay; blocks of HTML
+ * are read as HTML. A reference whose label is its text gets the label: [text] becomes
+ * [translation][text]. */
 #include <string.h>
 #include <strings.h>
 
+#include <md4c.h>
+
+#include "base/alloc.h"
+#include "base/files/library.h"
+#include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/md_mask.h"
 #include "tasks/translation/documents/read_md.h"
 
-typedef struct line {
-    const char *text;     /* [length], without its end */
-    size_t length, whole; /* whole: with its end */
-    size_t number;
-} line;
+/* md_parse is md4c.parse. */
+#define CALLS(X) X(md_, parse)
+
+static struct {
+    CALLS(ET_LIBRARY_CALL)
+} md4c;
+
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_MD4C_FILE, "MD4C", names, sizeof md4c / sizeof(void *) };
+
+#define FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS)
+
+/* A table of n rows and n columns has n * n cells: a parse with more calls than this for each byte
+ * ends. */
+#define CALLS_PER_BYTE 64
+
+/* A callback's non-zero result ends the parse. */
+enum { NO_MEMORY = 1, TOO_MANY, OTHER };
+
+/* What MD4C calls between two texts. */
+typedef struct event {
+    enum { ENTER, LEAVE, SOFT_BREAK, HARD_BREAK } kind;
+    int type;  /* of a span */
+    size_t at; /* the end of the last text or code before it */
+    size_t link;
+} event;
+
+/* An open link or image. */
+typedef struct link {
+    size_t open; /* position of its [ */
+    bool known;  /* open is */
+    bool automatic;
+} link;
 
 typedef struct reader {
     et_document *d;
-    const char *at;
-    size_t number;
-    et_strbuf paragraph; /* its text so far */
-    size_t paragraph_line;
-    size_t quotes;     /* depth of the paragraph's quote */
-    const char *after; /* the end of the paragraph's last line, [after_length] */
-    size_t after_length;
-    char fence; /* of the open block of code; 0: none */
-    size_t fence_length;
-    bool html;            /* in a block of HTML */
-    const char *html_end; /* that ends it; NULL: an empty line */
-    bool table;           /* in a table */
-    size_t list;          /* column of the text of the last list item; 0: none */
-    bool failed;
+    et_md_mask mask;
+    size_t calls;
+    size_t at;     /* end of what is in the document's items or in its run */
+    size_t seen;   /* end of the last text of any kind */
+    bool verbatim; /* in a block of code or HTML */
+    bool begun;    /* in a block with text, at is in it */
+    size_t quotes;
+    size_t html, html_end; /* a block of HTML; both 0: none yet */
+    bool in_html;
+    char hidden[12]; /* an element of HTML whose text stays; empty: none */
+    event *events;   /* [event_count], owned */
+    size_t event_count, event_capacity;
+    link *links; /* [link_count] open ones, owned */
+    size_t link_count, link_capacity;
+    size_t kept; /* spans of the mask that are before at */
+    et_spans code;
+    bool finds_code; /* the first pass */
+    et_error *error;
+    int status;
 } reader;
 
-static bool next_line(reader *r, line *l)
+static size_t line_of(const reader *r, size_t position)
 {
-    const size_t left = (size_t)(r->d->text + r->d->length - r->at);
-    const char *end = memchr(r->at, '\n', left);
-    *l = (line){ r->at, end ? (size_t)(end - r->at) : left, 0, r->number + 1 };
-    l->whole = l->length + (end != NULL);
-    l->length -= l->length && l->text[l->length - 1] == '\r';
-    r->at += l->whole;
-    r->number += left > 0;
-    return left > 0;
+    return et_document_line(r->d, position);
 }
 
-static size_t run_of(const line *l, size_t at, const char *among)
+static const char *text_of(const reader *r)
 {
-    size_t count = 0;
-    while (at + count < l->length && strchr(among, l->text[at + count]))
-        count++;
-    return count;
+    return r->d->text;
 }
 
-/* ---- paragraphs ---- */
-
-static void end_paragraph(reader *r)
+static bool is_among(char c, const char *among)
 {
-    if (!r->paragraph_line)
+    return c && strchr(among, c);
+}
+
+/* ---- markup within a segment ---- */
+
+/* The end of a link's or image's markup that begins with its ] at `at`. *own: the label is its
+ * text. */
+static size_t end_of_link(const reader *r, size_t at, size_t end, bool *own)
+{
+    const char *text = text_of(r);
+    const char open = at + 1 < end ? text[at + 1] : 0;
+    *own = open != '(' && (open != '[' || (at + 2 < end && text[at + 2] == ']'));
+    if (*own)
+        return at + (open == '[' ? 3 : 1);
+    char quote = 0;
+    int depth = 0;
+    for (size_t i = at + 1; i < end; i++) {
+        const char c = text[i];
+        if (c == '\\')
+            i++;
+        else if (quote)
+            quote = c == quote ? 0 : quote;
+        else if (open == '(' &&
+                 (c == '<' || (is_among(c, "\"'") && is_among(text[i - 1], " \t\n"))))
+            quote = c == '<' ? '>' : c;
+        else if (c == open)
+            depth++;
+        else if (c == (open == '(' ? ')' : ']') && !--depth)
+            return i + 1;
+    }
+    return end;
+}
+
+/* The label of a reference in one line. */
+static void append_label(const reader *r, size_t from, size_t to, et_strbuf *out)
+{
+    const char *text = text_of(r);
+    et_strbuf_append(out, "][");
+    for (size_t i = from; i < to; i++) {
+        if (!is_among(text[i], "\r\n")) {
+            et_strbuf_append_char(out, text[i]);
+            continue;
+        }
+        while (i + 1 < to && is_among(text[i + 1], "\r\n\t >"))
+            i++;
+        et_strbuf_append_char(out, ' ');
+    }
+    et_strbuf_append_char(out, ']');
+}
+
+/* Copies markup, with the labels of references that ended in it by these events and began before.
+ */
+static void append_markup(const reader *r, size_t from, size_t to, size_t first, size_t last,
+                          et_strbuf *out)
+{
+    const char *text = text_of(r);
+    size_t next = from;
+    for (size_t i = first; i < last; i++) {
+        const event *e = &r->events[i];
+        bool own;
+        if (e->kind != LEAVE || (e->type != MD_SPAN_A && e->type != MD_SPAN_IMG) || !e->link)
+            continue;
+        const size_t look = next > e->at ? next : e->at;
+        const char *close = look < to ? memchr(text + look, ']', to - look) : NULL;
+        if (!close)
+            break;
+        const size_t at = (size_t)(close - text), end = end_of_link(r, at, to, &own);
+        next = at + 1;
+        if (!own) {
+            next = end;
+        } else if (e->link <= r->at && et_text_has_letter(text + e->link, at - e->link)) {
+            et_strbuf_append_bytes(out, text + from, at - from);
+            append_label(r, e->link, at, out);
+            from = next = end;
+        }
+    }
+    et_strbuf_append_bytes(out, text + from, to - from);
+}
+
+static void add_markup(reader *r, size_t from, size_t to, size_t first, size_t last)
+{
+    et_strbuf tag = ET_STRBUF_INIT;
+    if (from < to)
+        append_markup(r, from, to, first, last, &tag);
+    if (tag.length)
+        et_document_add_tag(r->d, tag.data, tag.length, line_of(r, from));
+    r->d->failed |= tag.failed;
+    et_strbuf_release(&tag);
+}
+
+/* Whether the line end stays, because one of its lines is no sentence but may be of a table. */
+static bool is_kept_line(const reader *r, size_t line_end)
+{
+    const char *text = text_of(r);
+    size_t low = 0, high = r->mask.kept.count, at = line_end + 1;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (r->mask.kept.items[middle].start < line_end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < r->mask.kept.count && r->mask.kept.items[low].start == line_end)
+        return true;
+    while (at < r->d->length && is_among(text[at], " \t>"))
+        at++;
+    size_t start = line_end;
+    while (start && text[start - 1] != '\n')
+        start--;
+    while (start < line_end && is_among(text[start], " \t>"))
+        start++;
+    return (at < r->d->length && is_among(text[at], "|+")) || is_among(text[start], "|+");
+}
+
+/* The line end of a break: of those between the texts around the event the last ones are breaks,
+ * the others are within the markup of a link. to: none. */
+static size_t line_end_of_break(const reader *r, size_t number, size_t from, size_t to)
+{
+    const char *text = text_of(r);
+    const event *e = &r->events[number];
+    size_t ends = 0, breaks = 0;
+    for (size_t i = number; i < r->event_count; i++)
+        if (r->events[i].kind >= SOFT_BREAK && r->events[i].at == e->at)
+            breaks++;
+        else if (r->events[i].kind >= SOFT_BREAK && r->events[i].at < to)
+            to = r->events[i].at;
+    from = e->at > from ? e->at : from;
+    for (size_t i = from; i < to; i++)
+        ends += text[i] == '\n';
+    for (size_t i = from; i < to; i++)
+        if (text[i] == '\n' && ends-- <= breaks)
+            return i;
+    return to;
+}
+
+/* White space that stays where it is at an end of a segment. Markers of quotes are no white space:
+ * CommonMark lets a paragraph go on without them. */
+static void add_line_end(reader *r, size_t from, size_t to)
+{
+    const bool quote = memchr(text_of(r) + from, '>', to - from) != NULL;
+    et_document_add(r->d, quote ? "\n" : text_of(r) + from, quote ? 1 : to - from,
+                    line_of(r, from));
+}
+
+/* Markup between two texts, or after the last one, with the line breaks in it. */
+static void take_gap(reader *r, size_t to)
+{
+    et_document *d = r->d;
+    size_t from = r->at, first = 0;
+    for (size_t i = 0; i < r->event_count; i++) {
+        const event *e = &r->events[i];
+        const size_t end = e->kind < SOFT_BREAK ? to : line_end_of_break(r, i, from, to);
+        size_t start = end, after = end + 1;
+        if (end >= to || d->text[end] != '\n')
+            continue;
+        while (start > from && is_among(d->text[start - 1], " \t\r"))
+            start--;
+        if (e->kind == HARD_BREAK && start > from && d->text[start - 1] == '\\' &&
+            (start == end || d->text[start] == '\r'))
+            start--;
+        while (after < to && is_among(d->text[after], " \t>"))
+            after++;
+        add_markup(r, from, start, first, i);
+        first = i + 1;
+        if (e->kind == HARD_BREAK || is_kept_line(r, end))
+            et_document_keep(d, d->text + start, after - start);
+        else
+            add_line_end(r, start, after);
+        from = after;
+    }
+    add_markup(r, from, to, first, r->event_count);
+    r->event_count = 0;
+    r->at = to;
+}
+
+/* Text, in which what was masked is markup, or a placeholder. */
+static void add_text(reader *r, size_t from, size_t to, bool entity)
+{
+    et_document *d = r->d;
+    const et_spans *kept = &r->mask.kept;
+    et_span found;
+    if (entity) {
+        et_document_add_decoded(d, d->text + from, to - from, line_of(r, from));
         return;
-    r->failed |= r->paragraph.failed || !et_document_add_md(r->d, r->paragraph.data,
-                                                            r->paragraph.length, r->paragraph_line);
-    et_document_keep(r->d, r->after, r->after_length);
-    et_strbuf_reset(&r->paragraph);
-    r->paragraph_line = 0;
-}
-
-/* Adds a line from `at` on to the paragraph. */
-static void add_line(reader *r, const line *l, size_t at)
-{
-    size_t end = l->length;
-    const size_t blanks_max = end > at ? end - at : 0;
-    size_t blanks = 0;
-    while (blanks < blanks_max && l->text[end - 1 - blanks] == ' ')
-        blanks++;
-    const bool slash =
-        end > at && l->text[end - 1] == '\\' && !(end - 1 > at && l->text[end - 2] == '\\');
-    end -= slash ? 1 : blanks;
-    if (r->paragraph_line)
-        et_strbuf_append_char(&r->paragraph, '\n');
-    else
-        r->paragraph_line = l->number;
-    et_strbuf_append_bytes(&r->paragraph, l->text + at, end > at ? end - at : 0);
-    r->after = l->text + end;
-    r->after_length = l->whole - end;
-    if (slash || blanks >= 2) /* a hard break */
-        end_paragraph(r);
-}
-
-static void keep_line(reader *r, const line *l)
-{
-    end_paragraph(r);
-    et_document_keep(r->d, l->text, l->whole);
+    }
+    while (r->kept < kept->count &&
+           kept->items[r->kept].start + kept->items[r->kept].length <= from)
+        r->kept++;
+    for (size_t i = r->kept; from < to; i++) {
+        const et_span *span = i < kept->count && kept->items[i].start < to ? &kept->items[i] : NULL;
+        const size_t end = !span ? to : span->start > from ? span->start : from;
+        if (end > from)
+            et_document_add(d, d->text + from, end - from, line_of(r, from));
+        from = end;
+        if (!span)
+            continue;
+        const size_t stop = span->start + span->length < to ? span->start + span->length : to;
+        if (et_span_find(d->text + from, stop - from, 0, &found) && !found.start &&
+            found.length == stop - from)
+            et_document_add(d, d->text + from, stop - from, line_of(r, from));
+        else
+            et_document_add_tag(d, d->text + from, stop - from, line_of(r, from));
+        from = stop;
+    }
 }
 
 /* ---- blocks ---- */
 
-/* Whether the line, from `at` on, has just these characters, and one of them. */
-static bool is_only(const line *l, size_t at, const char *among)
+/* Where the spans begin that the first text of a block is in. */
+static size_t begin_of_spans(const reader *r, size_t at, MD_TEXTTYPE type)
 {
-    return at < l->length && run_of(l, at, among) == l->length - at;
-}
-
-static bool is_rule(const line *l, size_t at)
-{
-    return is_only(l, at, "- \t") || is_only(l, at, "* \t") || is_only(l, at, "_ \t") ||
-           is_only(l, at, "= \t");
-}
-
-/* Bytes of a list marker with the blanks after it; 0: none. */
-static size_t list_marker(const line *l, size_t at)
-{
-    size_t count = run_of(l, at, "-*+") ? 1 : run_of(l, at, "0123456789");
-    const bool digit = count && l->text[at] >= '0' && l->text[at] <= '9';
-    if (digit && count < 10 && run_of(l, at + count, ".)"))
-        count++;
-    else if (digit)
-        return 0;
-    const size_t blanks = count ? run_of(l, at + count, " \t") : 0;
-    if (!blanks)
-        return 0;
-    return count + blanks;
-}
-
-/* "[ ] " and "[x] " of a list of tasks. */
-static size_t task_box(const line *l, size_t at)
-{
-    const bool box = l->length > at + 3 && l->text[at] == '[' && run_of(l, at + 1, " xX") &&
-                     l->text[at + 2] == ']' && l->text[at + 3] == ' ';
-    return box ? 4 : 0;
-}
-
-static size_t heading_marker(const line *l, size_t at)
-{
-    const size_t count = run_of(l, at, "#");
-    const size_t blanks = run_of(l, at + count, " \t");
-    return count && count <= 6 && (blanks || at + count == l->length) ? count + blanks : 0;
-}
-
-/* [^name]: with the blanks after it; 0: none. */
-static size_t footnote_marker(const line *l, size_t at)
-{
-    if (l->length < at + 5 || memcmp(l->text + at, "[^", 2) != 0)
-        return 0;
-    const char *end = memchr(l->text + at, ']', l->length - at);
-    const size_t name = end ? (size_t)(end - l->text) : l->length;
-    if (name == at + 2 || name + 1 >= l->length || l->text[name + 1] != ':')
-        return 0;
-    return name + 2 + run_of(l, name + 2, " \t") - at;
-}
-
-static bool has_text(const line *l, size_t at, const char *text)
-{
-    const size_t length = strlen(text);
-    for (; at + length <= l->length; at++)
-        if (!strncasecmp(l->text + at, text, length))
-            return true;
-    return false;
-}
-
-/* Whether a block of HTML begins that ends only with *end. It may contain empty lines. */
-static bool begins_closed_html(const line *l, size_t at, const char **end)
-{
-    static const struct {
-        const char *begin, *end;
-    } blocks[] = {
-        { "<!--", "-->" },          { "<?", "?>" },
-        { "<![CDATA[", "]]>" },     { "<!", ">" },
-        { "<script", "</script>" }, { "<style", "</style>" },
-        { "<pre", "</pre>" },       { "<textarea", "</textarea>" },
-    };
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        const size_t length = strlen(blocks[i].begin), after = at + length;
-        const bool name = blocks[i].end[1] == '/';
-        if (after > l->length || strncasecmp(l->text + at, blocks[i].begin, length) != 0 ||
-            (name && after < l->length && !strchr(" \t>", l->text[after])))
-            continue;
-        *end = blocks[i].end;
-        return true;
+    const char *text = text_of(r);
+    if (type == MD_TEXT_CODE) {
+        at -= at > r->at + 1 && is_among(text[at - 1], " \n") && text[at - 2] == '`';
+        while (at > r->at && text[at - 1] == '`')
+            at--;
     }
-    return false;
-}
-
-/* Whether a block of HTML begins: its lines stay up to an empty one. */
-static bool begins_html(const line *l, size_t at)
-{
-    static const char *const names[] = {
-        "address", "article", "aside",   "blockquote", "body",     "center", "details", "dialog",
-        "dd",      "div",     "dl",      "dt",         "fieldset", "figure", "footer",  "form",
-        "h1",      "h2",      "h3",      "h4",         "h5",       "h6",     "head",    "header",
-        "hr",      "html",    "iframe",  "li",         "link",     "main",   "nav",     "ol",
-        "p",       "section", "summary", "table",      "tbody",    "td",     "tfoot",   "th",
-        "thead",   "title",   "tr",      "ul",         NULL,
-    };
-    if (at >= l->length || l->text[at] != '<')
-        return false;
-    at += 1 + run_of(l, at + 1, "/");
-    const size_t name =
-        run_of(l, at, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
-    for (size_t i = 0; names[i]; i++)
-        if (strlen(names[i]) == name && !strncasecmp(names[i], l->text + at, name))
-            return true;
-    return false;
-}
-
-/* [name]: address */
-static bool is_definition(const line *l, size_t at)
-{
-    const char *end =
-        at < l->length && l->text[at] == '[' ? memmem(l->text + at, l->length - at, "]:", 2) : NULL;
-    return end != NULL && l->text[at + 1] != '^';
-}
-
-static bool is_delimiter_row(const line *l, size_t at)
-{
-    return is_only(l, at, "|:- \t") && memchr(l->text + at, '-', l->length - at) &&
-           memchr(l->text + at, '|', l->length - at);
-}
-
-/* Each cell is a paragraph of its own. */
-static void add_row(reader *r, const line *l, size_t at)
-{
-    size_t from = at;
-    end_paragraph(r);
-    et_document_keep(r->d, l->text, at);
-    for (size_t i = at; i <= l->length; i++) {
-        if (i < l->length && l->text[i] == '\\') {
-            i++;
-        } else if (i >= l->length || l->text[i] == '|') {
-            const size_t end = i < l->length ? i : l->length;
-            r->failed |= !et_document_add_md(r->d, l->text + from, end - from, l->number);
-            et_document_end(r->d);
-            if (end < l->length)
-                et_document_keep(r->d, "|", 1);
-            from = end + 1;
-        }
-    }
-    et_document_keep(r->d, l->text + l->length, l->whole - l->length);
-}
-
-/* Of code, or a line of $$ around a formula. */
-static bool is_fence(const line *l, size_t at, size_t *count)
-{
-    if ((*count = run_of(l, at, "$")) != 0)
-        return *count == 2 && at + 2 == l->length;
-    *count = run_of(l, at, "`");
-    if (*count)
-        return *count >= 3 && !memchr(l->text + at + *count, '`', l->length - at - *count);
-    *count = run_of(l, at, "~");
-    return *count >= 3;
-}
-
-static bool closes_fence(const reader *r, const line *l, size_t at)
-{
-    const size_t count = run_of(l, at, (const char[]){ r->fence, 0 });
-    return count >= r->fence_length && run_of(l, at + count, " \t") == l->length - at - count;
-}
-
-/* A block that is indented less ends the list. */
-static void leave_list(reader *r, size_t indent)
-{
-    if (indent < r->list)
-        r->list = 0;
-}
-
-/* Whether the line belongs to a block of HTML. */
-static bool take_html(reader *r, const line *l, size_t indent)
-{
-    if (!r->html) {
-        const char *end = NULL;
-        if (!begins_closed_html(l, indent, &end) && !begins_html(l, indent))
-            return false;
-        r->html = true;
-        r->html_end = end;
-        leave_list(r, indent);
-    }
-    if (r->html_end)
-        r->html = !has_text(l, 0, r->html_end);
-    return true;
-}
-
-/* Whether the next line makes this one the head of a table. */
-static bool is_table_head(const reader *r, const line *l, size_t at)
-{
-    reader copy = *r;
-    line next;
-    return memchr(l->text + at, '|', l->length - at) && next_line(&copy, &next) &&
-           is_delimiter_row(&next, run_of(&next, 0, " >"));
-}
-
-/* Lines of code, of HTML and empty ones. false: another line. */
-static bool take_plain(reader *r, const line *l, size_t indent)
-{
-    const bool empty = !l->length || is_only(l, 0, " \t>");
-    const bool code = !r->paragraph_line && indent >= (r->list ? r->list + 4 : 4) && l->length &&
-                      l->text[0] != '>';
-    size_t count;
-    if (r->fence) {
-        if (closes_fence(r, l, indent))
-            r->fence = 0;
-    } else if (empty && !(r->html && r->html_end)) {
-        r->html = r->table = false;
-    } else if (!r->html && is_fence(l, indent, &count)) {
-        r->fence = l->text[indent];
-        r->fence_length = count;
-        leave_list(r, indent);
-    } else if (!take_html(r, l, indent) && !code) {
-        return false;
-    }
-    keep_line(r, l);
-    return true;
-}
-
-static size_t depth_of(const line *l, size_t indent)
-{
-    size_t depth = 0;
-    for (size_t i = 0; i < indent; i++)
-        depth += l->text[i] == '>';
-    return depth;
-}
-
-/* Skips markers of quotes, lists, footnotes and headings at the start of the line. Returns where
- * the text begins. A line of a quote may omit its markers, but a deeper quote begins a block. */
-static size_t take_marks(reader *r, const line *l, size_t indent)
-{
-    size_t at = indent, marker;
-    const size_t depth = depth_of(l, indent);
-    bool begins = depth > r->quotes, item = false;
-    while ((marker = list_marker(l, at)) != 0) {
-        at += marker;
-        r->list = at;
-        at += task_box(l, at);
-        at += run_of(l, at, " \t>");
-        item = true;
-    }
-    marker = heading_marker(l, at);
-    if (!marker)
-        marker = footnote_marker(l, at);
-    begins |= item || marker != 0;
-    at += marker;
-    if (!begins && r->paragraph_line)
-        return at;
-    end_paragraph(r);
-    r->quotes = depth;
-    if (!item)
-        leave_list(r, indent);
-    et_document_keep(r->d, l->text, at);
+    while (at > r->at && is_among(text[at - 1], "*_~[!\\<"))
+        at--;
     return at;
 }
 
-static void take_line(reader *r, const line *l)
+/* Where the spans end that the last text of a block is in. */
+static size_t end_of_spans(const reader *r)
 {
-    const size_t indent = run_of(l, 0, " \t>");
-    if (take_plain(r, l, indent))
-        return;
-    if (is_rule(l, indent) || is_definition(l, indent) || is_delimiter_row(l, indent)) {
-        r->table |= is_delimiter_row(l, indent);
-        leave_list(r, indent);
-        keep_line(r, l);
-        return;
-    }
-    if (r->table || is_table_head(r, l, indent)) {
-        add_row(r, l, indent);
-        return;
-    }
-    const bool heading = heading_marker(l, indent) != 0;
-    size_t at = take_marks(r, l, indent);
-    line text = *l;
-    if (heading) {
-        size_t closing = text.length;
-        while (closing > at && strchr("# \t", text.text[closing - 1]))
-            closing--;
-        text.length = closing;
-    }
-    add_line(r, &text, at);
-    if (heading)
-        end_paragraph(r);
-}
-
-static bool is_line(const line *l, const char *text)
-{
-    return l->length == strlen(text) && !memcmp(l->text, text, l->length);
-}
-
-/* Front matter: between lines of ---, or of +++, at the start of the document. */
-static void take_front_matter(reader *r)
-{
-    reader copy = *r;
-    line l;
-    const char *from = r->at;
-    if (!next_line(&copy, &l) || (!is_line(&l, "---") && !is_line(&l, "+++")))
-        return;
-    const bool yaml = *l.text == '-';
-    while (next_line(&copy, &l))
-        if (yaml ? is_line(&l, "---") || is_line(&l, "...") : is_line(&l, "+++")) {
-            et_document_keep(r->d, from, (size_t)(copy.at - from));
-            r->at = copy.at;
-            r->number = copy.number;
-            return;
+    const char *text = text_of(r);
+    const size_t end = r->d->length;
+    size_t at = r->seen;
+    bool own;
+    for (size_t i = 0; i < r->event_count; i++) {
+        const event *e = &r->events[i];
+        if (e->at < r->seen)
+            continue;
+        if (e->kind != LEAVE)
+            return at;
+        if (e->type == MD_SPAN_CODE) {
+            at += at < end && is_among(text[at], " \n");
+            while (at < end && text[at] == '`')
+                at++;
+        } else if (e->type == MD_SPAN_A || e->type == MD_SPAN_IMG) {
+            if (at >= end || !is_among(text[at], "]>"))
+                return at;
+            at = text[at] == '>' ? at + 1 : end_of_link(r, at, end, &own);
+        } else {
+            for (int marks = e->type == MD_SPAN_EM ? 1 : 2;
+                 marks && at < end && is_among(text[at], "*_~"); marks--)
+                at++;
         }
+    }
+    return at;
+}
+
+static void keep_up_to(reader *r, size_t to)
+{
+    if (to > r->at)
+        et_document_keep(r->d, text_of(r) + r->at, to - r->at);
+    r->at = to > r->at ? to : r->at;
+}
+
+static void end_text(reader *r)
+{
+    if (r->finds_code)
+        return;
+    if (r->begun)
+        take_gap(r, end_of_spans(r));
+    et_document_end(r->d);
+    r->event_count = r->link_count = 0;
+    r->begun = false;
+    r->hidden[0] = 0;
+}
+
+static int end_html(reader *r)
+{
+    r->in_html = false;
+    if (r->html_end <= r->html || r->finds_code)
+        return 0;
+    keep_up_to(r, r->html);
+    r->at = r->html_end;
+    if (r->quotes)
+        et_document_keep_words(r->d, text_of(r) + r->html, r->html_end - r->html,
+                               line_of(r, r->html));
+    else
+        r->status = et_document_read_page(r->d, r->html, r->html_end, r->error);
+    return r->status ? OTHER : 0;
+}
+
+static int count_call(reader *r)
+{
+    return r->d->failed                                        ? NO_MEMORY
+           : ++r->calls > CALLS_PER_BYTE * (r->d->length + 64) ? TOO_MANY
+                                                               : 0;
+}
+
+/* In a tight list the text of an item is in no block of its own. */
+static int enter_block(MD_BLOCKTYPE type, void *detail, void *payload)
+{
+    reader *r = payload;
+    const bool cell = type == MD_BLOCK_TH || type == MD_BLOCK_TD;
+    (void)detail;
+    end_text(r);
+    r->quotes += type == MD_BLOCK_QUOTE;
+    r->d->escape = cell ? ET_ESCAPE_MD_CELL : ET_ESCAPE_MD;
+    r->in_html = type == MD_BLOCK_HTML;
+    r->verbatim = r->in_html || type == MD_BLOCK_CODE;
+    r->html = r->html_end = 0;
+    return count_call(r);
+}
+
+static int leave_block(MD_BLOCKTYPE type, void *detail, void *payload)
+{
+    reader *r = payload;
+    (void)detail;
+    end_text(r);
+    r->quotes -= type == MD_BLOCK_QUOTE;
+    r->d->escape = ET_ESCAPE_MD;
+    r->verbatim = false;
+    return type == MD_BLOCK_HTML ? end_html(r) : count_call(r);
+}
+
+/* ---- spans and texts ---- */
+
+static int add_event(reader *r, event e)
+{
+    event *events =
+        et_vector_grow(r->events, &r->event_capacity, r->event_count + 1, sizeof *events, 16);
+    if (!events)
+        return NO_MEMORY;
+    r->events = events;
+    r->events[r->event_count++] = e;
+    return count_call(r);
+}
+
+static int enter_span(MD_SPANTYPE type, void *detail, void *payload)
+{
+    reader *r = payload;
+    (void)detail;
+    if (r->finds_code)
+        return count_call(r);
+    if (type == MD_SPAN_A || type == MD_SPAN_IMG) {
+        link *links =
+            et_vector_grow(r->links, &r->link_capacity, r->link_count + 1, sizeof *links, 16);
+        if (!links)
+            return NO_MEMORY;
+        r->links = links;
+        r->links[r->link_count++] = (link){ .known = false };
+    }
+    return add_event(r, (event){ .kind = ENTER, .type = (int)type, .at = r->seen });
+}
+
+static int leave_span(MD_SPANTYPE type, void *detail, void *payload)
+{
+    reader *r = payload;
+    event e = { .kind = LEAVE, .type = (int)type, .at = r->seen };
+    (void)detail;
+    if (r->finds_code)
+        return count_call(r);
+    if ((type == MD_SPAN_A || type == MD_SPAN_IMG) && r->link_count) {
+        const link *l = &r->links[--r->link_count];
+        e.link = l->known && !l->automatic ? l->open + 1 : 0;
+    }
+    return add_event(r, e);
+}
+
+/* Finds the brackets of links that were entered before this text. */
+static void find_links(reader *r, size_t at)
+{
+    const char *text = text_of(r);
+    const size_t from = r->at;
+    size_t next = at;
+    for (size_t i = r->link_count; i-- > 0 && !r->links[i].known;) {
+        link *l = &r->links[i];
+        l->known = true;
+        l->automatic = i + 1 == r->link_count && at && text[at - 1] == '<';
+        const char *open = l->automatic ? NULL : memrchr(text + from, '[', next - from);
+        if (open)
+            next = l->open = (size_t)(open - text);
+        else
+            l->automatic = true;
+    }
+}
+
+/* An element of inline HTML whose text stays. */
+static void take_html(reader *r, const char *tag, size_t length)
+{
+    static const char *const elements[] = {
+        "code", "kbd", "pre", "samp", "script", "style", "var"
+    };
+    const bool close = length > 1 && tag[1] == '/';
+    const char *name = tag + 1 + close;
+    size_t count = 0;
+    while ((size_t)(name - tag) + count < length && !is_among(name[count], " \t\r\n/>"))
+        count++;
+    if (close && count == strlen(r->hidden) && !strncasecmp(name, r->hidden, count))
+        r->hidden[0] = 0;
+    for (size_t i = 0; i < sizeof elements / sizeof *elements && !close && !*r->hidden; i++)
+        if (*tag == '<' && count == strlen(elements[i]) && !strncasecmp(name, elements[i], count))
+            memcpy(r->hidden, elements[i], count + 1);
+}
+
+static int take_text(reader *r, MD_TEXTTYPE type, size_t from, size_t to)
+{
+    if (r->in_html) {
+        r->html = r->html_end ? r->html : from;
+        r->html_end = to;
+    }
+    if (r->finds_code) {
+        const bool hides = type == MD_TEXT_CODE || type == MD_TEXT_HTML;
+        return hides && !et_spans_add(&r->code, (et_span){ .start = from, .length = to - from })
+                   ? NO_MEMORY
+                   : 0;
+    }
+    if (r->verbatim)
+        return 0;
+    find_links(r, from);
+    if (!r->begun) {
+        keep_up_to(r, begin_of_spans(r, from, type));
+        r->begun = true;
+    }
+    if (type == MD_TEXT_HTML)
+        take_html(r, text_of(r) + from, to - from);
+    const bool automatic = r->link_count && r->links[r->link_count - 1].automatic;
+    if ((type == MD_TEXT_NORMAL || type == MD_TEXT_ENTITY) && !automatic && !*r->hidden) {
+        /* An escaped character is markup. */
+        const bool escaped = from > r->at && text_of(r)[from - 1] == '\\' && to == from + 1 &&
+                             type == MD_TEXT_NORMAL;
+        take_gap(r, escaped ? to : from);
+        if (!escaped)
+            add_text(r, from, to, type == MD_TEXT_ENTITY);
+        r->at = to;
+    }
+    r->seen = to;
+    return 0;
+}
+
+static int text(MD_TEXTTYPE type, const MD_CHAR *bytes, MD_SIZE size, void *payload)
+{
+    reader *r = payload;
+    const char *all = r->mask.text;
+    if (!r->finds_code && (type == MD_TEXT_SOFTBR || type == MD_TEXT_BR))
+        return add_event(
+            r, (event){ .kind = type == MD_TEXT_BR ? HARD_BREAK : SOFT_BREAK, .at = r->seen });
+    int status = count_call(r);
+    if (status || !size || bytes < all || bytes >= all + r->mask.length)
+        return status; /* MD4C's own text, such as a line end */
+    return take_text(r, type, (size_t)(bytes - all), (size_t)(bytes - all) + size);
+}
+
+static int parse(reader *r)
+{
+    const MD_PARSER parser = { .flags = FLAGS,
+                               .enter_block = enter_block,
+                               .leave_block = leave_block,
+                               .enter_span = enter_span,
+                               .leave_span = leave_span,
+                               .text = text };
+    r->calls = r->quotes = 0;
+    r->verbatim = r->begun = false;
+    const int result = md4c.parse(r->mask.text, (MD_SIZE)r->mask.length, &parser, r);
+    if (result == OTHER)
+        return r->status;
+    if (result == TOO_MANY)
+        return et_fail(r->error, ET_EDATA,
+                       "%s: a table of this text has too many empty cells: shorten its first row",
+                       r->d->name);
+    return result ? et_alloc_failed(r->error, r->d->length, r->d->name) : ET_OK;
+}
+
+/* Loads MD4C and makes the text that it reads. */
+static bool mask(reader *r)
+{
+    et_document *d = r->d;
+    r->status = et_library_load(&library, &md4c, r->error);
+    if (!r->status && d->length > (MD_SIZE)-1 / 2)
+        r->status = et_fail(r->error, ET_EDATA, "%s: more than 2 GB: cut the text", d->name);
+    if (!r->status && !et_md_mask_open(&r->mask, d->text, d->length))
+        r->status = et_alloc_failed(r->error, d->length, d->name);
+    r->finds_code = true;
+    if (!r->status)
+        r->status = parse(r);
+    r->finds_code = false;
+    if (!r->status && !et_md_mask_inline(&r->mask, &r->code))
+        r->status = et_alloc_failed(r->error, d->length, d->name);
+    return !r->status;
+}
+
+static void release(reader *r)
+{
+    et_spans_release(&r->code);
+    et_free(r->events);
+    et_free(r->links);
+    et_md_mask_release(&r->mask);
 }
 
 int et_document_read_md(et_document *d, et_error *error)
 {
-    reader r = { .d = d, .at = d->text };
-    line l;
-    take_front_matter(&r);
-    while (next_line(&r, &l))
-        take_line(&r, &l);
-    end_paragraph(&r);
-    et_strbuf_release(&r.paragraph);
-    return r.failed ? et_fail(error, ET_ENOMEM, "%s: out of memory", d->name) : ET_OK;
+    reader r = { .d = d, .error = error };
+    int status = mask(&r) ? parse(&r) : r.status;
+    if (!status)
+        keep_up_to(&r, d->length);
+    release(&r);
+    return status;
+}
+
+/* ---- structure ---- */
+
+typedef struct structure {
+    et_strbuf *out;
+    bool html; /* in a block of HTML, whose text is translated */
+    bool text; /* the block has some */
+} structure;
+
+static int append_type(structure *s, char kind, int type)
+{
+    et_strbuf_append_char(s->out, kind);
+    et_strbuf_append_char(s->out, (char)('a' + type));
+    return s->out->failed ? NO_MEMORY : 0;
+}
+
+static int structure_enter_block(MD_BLOCKTYPE type, void *detail, void *payload)
+{
+    const char level =
+        type == MD_BLOCK_H ? (char)('0' + ((MD_BLOCK_H_DETAIL *)detail)->level) : '{';
+    structure *s = payload;
+    s->html = type == MD_BLOCK_HTML;
+    s->text = false;
+    return append_type(payload, level, (int)type);
+}
+
+static int structure_leave_block(MD_BLOCKTYPE type, void *detail, void *payload)
+{
+    structure *s = payload;
+    (void)detail;
+    /* A row may have fewer cells than its table, which adds empty ones. */
+    if (s->text && (type == MD_BLOCK_TH || type == MD_BLOCK_TD))
+        et_strbuf_append_char(s->out, 't');
+    s->html = s->text = false;
+    return append_type(s, '}', (int)type);
+}
+
+static int structure_enter_span(MD_SPANTYPE type, void *detail, void *payload)
+{
+    const MD_SPAN_A_DETAIL *target = detail;
+    if (type == MD_SPAN_A || type == MD_SPAN_IMG) /* both details begin with the address */
+        et_strbuf_append_bytes(((structure *)payload)->out, target->href.text, target->href.size);
+    return append_type(payload, '<', (int)type);
+}
+
+static int structure_leave_span(MD_SPANTYPE type, void *detail, void *payload)
+{
+    (void)detail;
+    return append_type(payload, '>', (int)type);
+}
+
+/* Code and inline HTML with their bytes. */
+static int structure_text(MD_TEXTTYPE type, const MD_CHAR *bytes, MD_SIZE size, void *payload)
+{
+    structure *s = payload;
+    s->text = true;
+    if (type == MD_TEXT_BR)
+        return append_type(s, '|', (int)type);
+    if ((type == MD_TEXT_CODE || type == MD_TEXT_HTML) && !s->html)
+        et_strbuf_append_bytes(s->out, bytes, size);
+    return s->out->failed ? NO_MEMORY : 0;
+}
+
+bool et_md_structure(const char *bytes, size_t length, et_strbuf *out)
+{
+    const MD_PARSER parser = { .flags = FLAGS,
+                               .enter_block = structure_enter_block,
+                               .leave_block = structure_leave_block,
+                               .enter_span = structure_enter_span,
+                               .leave_span = structure_leave_span,
+                               .text = structure_text };
+    et_document d = { .name = "a text", .text = bytes, .length = length };
+    et_error ignored = ET_ERROR_INIT;
+    reader r = { .d = &d, .error = &ignored };
+    structure s = { .out = out };
+    const bool good = mask(&r) && !md4c.parse(r.mask.text, (MD_SIZE)length, &parser, &s);
+    for (size_t i = 0; good && i < r.mask.kept.count; i++)
+        et_strbuf_append_bytes(out, bytes + r.mask.kept.items[i].start,
+                               r.mask.kept.items[i].length);
+    release(&r);
+    return good && !out->failed;
 }

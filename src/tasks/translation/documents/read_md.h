@@ -1,14 +1,13 @@
-/* Inline markup of Markdown. */
+/* Markdown's own reader, for checks of translations. */
 #ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_READ_MD_H
 #define ETUDE_TASKS_TRANSLATION_DOCUMENTS_READ_MD_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
-struct et_document;
+#include "base/text/strbuf.h"
 
-/* Adds the text of a paragraph to the segment: code, links, emphasis and HTML are its markup.
- * false: no memory. */
-bool et_document_add_md(struct et_document *d, const char *text, size_t length, size_t line);
+/* Appends the blocks, spans, addresses, code and inline HTML of a text, without its words: two
+ * texts with the same structure have the same bytes. false: no memory, or no library. */
+bool et_md_structure(const char *text, size_t length, et_strbuf *out);
 
 #endif

@@ -5,86 +5,10 @@
 #include "base/alloc.h"
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/read_md.h"
 
 /* A segment with more spans is translated in parts, which needs less time than a search for all. */
 #define SPANS_MAX 256
-
-/* The entity of the character at text; NULL: none. */
-static const et_entity *entity_of(const et_document *d, const char *text, size_t length)
-{
-    for (size_t i = 0; i < d->entity_count; i++) {
-        const size_t count = strlen(d->entities[i].bytes);
-        if (count <= length && !memcmp(d->entities[i].bytes, text, count))
-            return &d->entities[i];
-    }
-    return NULL;
-}
-
-static bool ends_in_brackets(const et_strbuf *out)
-{
-    return out->length > 1 && !memcmp(out->data + out->length - 2, "]]", 2);
-}
-
-/* after_brackets: ]] is before c, and XML's text must not have ]]>. */
-static const char *escape_of(et_escape escape, char c, bool after_brackets)
-{
-    if (escape == ET_ESCAPE_SINGLE && c == '\'')
-        return "&#39;";
-    if (escape == ET_ESCAPE_DOUBLE && c == '"')
-        return "&quot;";
-    if ((escape == ET_ESCAPE_RESOURCE || escape == ET_ESCAPE_RESOURCE_CDATA) &&
-        (c == '\'' || c == '"' || c == '\\'))
-        return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : "\\'";
-    switch (escape) {
-    case ET_ESCAPE_SINGLE:
-    case ET_ESCAPE_DOUBLE:
-    case ET_ESCAPE_MARKUP:
-    case ET_ESCAPE_RESOURCE:
-        return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' && after_brackets ? "&gt;" : NULL;
-    case ET_ESCAPE_CDATA:
-    case ET_ESCAPE_RESOURCE_CDATA:
-        return c == '>' && after_brackets ? "]]><![CDATA[>" : NULL;
-    case ET_ESCAPE_PO:
-        return c == '"'    ? "\\\""
-               : c == '\\' ? "\\\\"
-               : c == '\t' ? "\\t"
-               : c == '\r' ? "\\r"
-                           : NULL;
-    default:
-        return NULL;
-    }
-}
-
-void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
-                        et_strbuf *out)
-{
-    for (size_t i = 0; i < length; i++) {
-        const et_entity *entity = escape == ET_ESCAPE_CDATA || escape == ET_ESCAPE_RESOURCE_CDATA
-                                      ? NULL
-                                      : entity_of(d, text + i, length - i);
-        const char *escaped =
-            entity
-                ? entity->written
-                : escape_of(escape, text[i], d->format == ET_DOCUMENT_XML && ends_in_brackets(out));
-        if (escaped)
-            et_strbuf_append(out, escaped);
-        else if (escape == ET_ESCAPE_PO && (unsigned char)text[i] < ' ')
-            et_strbuf_printf(out, "\\%03o", (unsigned)text[i]);
-        else
-            et_strbuf_append_char(out, text[i]);
-        if (entity)
-            i += strlen(entity->bytes) - 1;
-    }
-}
-
-void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
-                             const char *bytes, et_strbuf *out)
-{
-    if (span->kind == ET_SPAN_TAG)
-        et_strbuf_append_bytes(out, bytes, span->length);
-    else
-        et_document_encode(d, escape, bytes, span->length, out);
-}
 
 /* ---- line ends ---- */
 
@@ -170,21 +94,53 @@ static bool find(const et_segment *s, const et_span *tag, const char *result, si
     return true;
 }
 
-/* What may be markup in a text of the format. */
-static const char *special_of(const et_document *d)
+static bool is_md(const et_segment *s)
 {
-    switch (d->format) {
-    case ET_DOCUMENT_HTML:
-    case ET_DOCUMENT_XML:
-    case ET_DOCUMENT_SRT:
-        return "<>";
-    case ET_DOCUMENT_PO:
-        return "<>%{}";
-    case ET_DOCUMENT_MD:
+    return s->escape == ET_ESCAPE_MD || s->escape == ET_ESCAPE_MD_CELL;
+}
+
+/* What may be markup in a segment. */
+static const char *special_of(const et_document *d, const et_segment *s)
+{
+    switch (s->escape) {
+    case ET_ESCAPE_MD:
+    case ET_ESCAPE_MD_CELL:
         return "\\`*[]<>~";
+    case ET_ESCAPE_PO:
+        return "<>%{}";
+    case ET_ESCAPE_NONE:
+        return d->format == ET_DOCUMENT_SRT ? "<>" : "";
     default:
-        return "";
+        return "<>";
     }
+}
+
+/* The structure of a text at the place of the segment. */
+static bool structure_of(const et_segment *s, const char *text, size_t length, et_strbuf *out)
+{
+    const bool cell = s->escape == ET_ESCAPE_MD_CELL;
+    et_strbuf whole = ET_STRBUF_INIT;
+    et_strbuf_append(&whole, cell ? "|x|" : "");
+    et_strbuf_append(&whole, s->before);
+    et_strbuf_append_bytes(&whole, text, length);
+    et_strbuf_append(&whole, s->after);
+    et_strbuf_append(&whole, cell ? "|\n|---|---|---|\n" : "");
+    const bool good = !whole.failed && et_md_structure(et_strbuf_text(&whole), whole.length, out);
+    et_strbuf_release(&whole);
+    return good;
+}
+
+/* Whether Markdown's reader finds the same structure in a translation as in the source. */
+static bool is_alike(const et_segment *s, const et_strbuf *out)
+{
+    et_strbuf before = ET_STRBUF_INIT, after = ET_STRBUF_INIT;
+    const bool good = structure_of(s, s->text, s->length, &before) && !out->failed &&
+                      structure_of(s, et_strbuf_text(out), out->length, &after) &&
+                      before.length == after.length &&
+                      !memcmp(et_strbuf_text(&before), et_strbuf_text(&after), before.length);
+    et_strbuf_release(&before);
+    et_strbuf_release(&after);
+    return good;
 }
 
 /* Whether c is in the source's text between its spans. */
@@ -200,11 +156,11 @@ static bool is_in_source(const et_segment *s, char c)
     return false;
 }
 
-/* Whether text has markup that the source's text has not. */
+/* Whether text has markup that the source's text has not. Markdown's is checked as a whole. */
 static bool is_spoiled(const et_document *d, const et_segment *s, const char *text, size_t length)
 {
-    const char *special = special_of(d);
-    for (size_t i = 0; i < length; i++)
+    const char *special = special_of(d, s);
+    for (size_t i = 0; i < length && !is_md(s); i++)
         if (strchr(special, text[i]) && !is_in_source(s, text[i]))
             return true;
     return false;
@@ -215,7 +171,7 @@ static bool is_ambiguous(const et_document *d, const et_segment *s)
 {
     if (!next_tag(s, 0))
         return false;
-    for (const char *c = special_of(d); *c; c++)
+    for (const char *c = special_of(d, s); *c; c++)
         if (is_in_source(s, *c))
             return true;
     return false;
@@ -240,16 +196,16 @@ static bool is_emptied(const et_segment *s, const et_span *first, const et_span 
 }
 
 /* Writes the bytes of a translation up to a span. false: there is markup among them. */
-static bool write_up_to(const et_document *d, const et_segment *s, const char *text, size_t length,
-                        et_strbuf *out)
+static bool write_up_to(const et_document *d, const et_segment *s, et_escape escape,
+                        const char *text, size_t length, et_strbuf *out)
 {
-    et_document_encode(d, s->escape, text, length, out);
+    et_document_encode(d, escape, text, length, out);
     return !is_spoiled(d, s, text, length);
 }
 
 /* A number more is no fault: "three" may become 3. */
-static bool check(const et_document *d, const et_segment *s, const char *result, bool *marked,
-                  et_strbuf *out)
+static bool check(const et_document *d, const et_segment *s, et_escape escape, const char *result,
+                  bool *marked, et_strbuf *out)
 {
     const size_t length = strlen(result);
     const et_span *tag = next_tag(s, 0), *before = NULL; /* before: if the last span was a tag */
@@ -268,11 +224,11 @@ static bool check(const et_document *d, const et_segment *s, const char *result,
                 return false;
             before = NULL;
         }
-        if (!write_up_to(d, s, result + at, gap, out))
+        if (!write_up_to(d, s, escape, result + at, gap, out))
             return false;
         et_document_encode_span(d, s->escape, &found, text, out);
     }
-    return write_up_to(d, s, result + at, length - at, out) && is_complete(s, tag, marked);
+    return write_up_to(d, s, escape, result + at, length - at, out) && is_complete(s, tag, marked);
 }
 
 bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out)
@@ -280,8 +236,13 @@ bool et_segment_accept(et_document *d, const et_segment *s, const char *result, 
     bool *marked = et_alloc_zero(s->spans.count + 1, sizeof *marked);
     d->failed |= !marked;
     et_strbuf_reset(out);
-    const bool good = marked && *result && s->spans.count <= SPANS_MAX && !is_ambiguous(d, s) &&
-                      check(d, s, result, marked, out);
+    bool good = marked && *result && s->spans.count <= SPANS_MAX && !is_ambiguous(d, s) &&
+                check(d, s, s->escape, result, marked, out);
+    if (good && is_md(s) && !is_alike(s, out)) {
+        et_strbuf_reset(out);
+        memset(marked, 0, s->spans.count * sizeof *marked);
+        good = check(d, s, ET_ESCAPE_MD_MARKS, result, marked, out) && is_alike(s, out);
+    }
     et_free(marked);
     if (good)
         wrap(d, s, out);
@@ -368,29 +329,49 @@ void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, co
         if (found.kind != ET_SPAN_NUMBER)
             break;
     if (!length || found.kind != ET_SPAN_NUMBER || is_spoiled(d, s, result, length))
-        d->counts.kept++;
+        et_document_count_kept(d, s->line);
     else
         part->result = copy_line(d, result, length);
 }
 
-void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
+static void join(const et_document *d, const et_segment *s, et_escape escape, et_strbuf *out)
 {
     size_t at = 0;
     et_strbuf_reset(out);
     for (size_t i = 0; i <= s->spans.count; i++) {
-        const et_part *part = &s->parts[i];
+        const et_part *part = s->parts ? &s->parts[i] : NULL;
         const et_span *span = i < s->spans.count ? &s->spans.items[i] : NULL;
         const size_t end = span ? span->start : s->length;
-        et_document_encode(d, s->escape, s->text + at, part->start - at, out);
-        if (part->result)
-            et_document_encode(d, s->escape, part->result, strlen(part->result), out);
-        else
-            et_document_encode(d, s->escape, s->text + part->start, part->length, out);
-        at = part->start + part->length;
+        if (part && part->result) {
+            et_document_encode(d, s->escape, s->text + at, part->start - at, out);
+            et_document_encode(d, escape, part->result, strlen(part->result), out);
+            at = part->start + part->length;
+        }
         et_document_encode(d, s->escape, s->text + at, end - at, out);
         if (span)
             et_document_encode_span(d, s->escape, span, s->text + span->start, out);
         at = span ? span->start + span->length : end;
+    }
+}
+
+void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out)
+{
+    et_segment whole = *s;
+    whole.parts = NULL;
+    join(d, &whole, s->escape, out);
+    wrap(d, s, out);
+}
+
+void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
+{
+    join(d, s, s->escape, out);
+    if (is_md(s) && !is_alike(s, out)) {
+        join(d, s, ET_ESCAPE_MD_MARKS, out);
+        if (!is_alike(s, out)) {
+            et_document_count_kept(d, s->line);
+            et_segment_source(d, s, out);
+            return;
+        }
     }
     wrap(d, s, out);
 }

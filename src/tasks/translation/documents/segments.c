@@ -56,6 +56,22 @@ void et_document_keep(et_document *d, const char *bytes, size_t length)
     add_kept(d, from);
 }
 
+size_t et_document_line(et_document *d, size_t position)
+{
+    if (position < d->line_known)
+        d->line_known = d->line_at = 0;
+    for (; d->line_known < position; d->line_known++)
+        d->line_at += d->text[d->line_known] == '\n';
+    return d->line_at + d->first_line;
+}
+
+void et_document_keep_words(et_document *d, const char *text, size_t length, size_t line)
+{
+    et_document_keep(d, text, length);
+    if (et_text_has_letter(text, length))
+        et_document_count_kept(d, line);
+}
+
 void et_document_add(et_document *d, const char *text, size_t length, size_t line)
 {
     if (!d->run.text.length)
@@ -155,7 +171,10 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
         if (!mark)
             break;
         const size_t bytes = et_entity_read(mark, length, &code);
-        if (!bytes || code == '&' || code == '<')
+        const bool plain_text = d->escape >= ET_ESCAPE_MD; /* which does not write entities */
+        if (plain_text && bytes && code < 0x80)
+            et_document_add_tag(d, mark, bytes, line);
+        else if (!bytes || code == '&' || code == '<')
             et_document_add(d, code == '<' ? "<" : "&", 1, line);
         else if ((code == '"' || code == '\'') && is_quoted(d->escape))
             et_document_add(d, code == '"' ? "\"" : "'", 1, line);
@@ -348,7 +367,18 @@ bool et_document_has_words(et_document *d, const char *text, size_t length)
     return found;
 }
 
-static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
+static char *copy_range(et_document *d, const whole *w, size_t from, size_t to)
+{
+    char *copy = et_arena_alloc(&d->arena, to - from + 1);
+    if (copy)
+        memcpy(copy, w->text + from, to - from);
+    d->failed |= !copy;
+    return copy;
+}
+
+/* The text of a sentence, of which [from, to) is the segment. */
+static void add_segment(et_document *d, const whole *w, const size_t sentence[2], size_t from,
+                        size_t to)
 {
     et_segment *segments =
         et_vector_grow(d->segments, &d->capacity, d->count + 1, sizeof *segments, 64);
@@ -364,6 +394,10 @@ static void add_segment(et_document *d, const whole *w, size_t from, size_t to)
     s->tag = d->language_tag;
     s->source = s->tag && s->text ? et_arena_printf(&d->arena, "%s %s", s->tag, s->text) : s->text;
     d->failed |= !s->source;
+    if (d->escape >= ET_ESCAPE_MD) {
+        s->before = copy_range(d, w, sentence[0], from);
+        s->after = copy_range(d, w, to, sentence[1]);
+    }
     add_item(d, (et_item){ .segment = d->count - 1 });
 }
 
@@ -373,7 +407,7 @@ static void add_sentence(et_document *d, const whole *w, size_t from, size_t to)
     trim(w, &first, &last);
     keep_range(d, w, from, first);
     if (has_letter(w, first, last))
-        add_segment(d, w, first, last);
+        add_segment(d, w, (const size_t[]){ from, to }, first, last);
     else
         keep_range(d, w, first, last);
     keep_range(d, w, last, to);

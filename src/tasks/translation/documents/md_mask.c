@@ -1,0 +1,442 @@
+/* First whole lines, whatever they are in: where code contains them, the copy is not read. Then
+ * markup within lines, which must not begin in code and end after it, so code is known by then. */
+#include "tasks/translation/documents/md_mask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Bytes of the longest inline markup. */
+#define MARKUP_MAX 2048
+
+#define LOWER  "abcdefghijklmnopqrstuvwxyz"
+#define UPPER  "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+#define NAMES  LOWER UPPER DIGITS "_-"
+
+typedef struct line {
+    size_t from, at, end, next; /* at: after blanks and markers of quotes; end: of its text */
+    bool quote;
+} line;
+
+static line line_at(const et_md_mask *m, size_t from)
+{
+    const char *stop = memchr(m->original + from, '\n', m->length - from);
+    line l = { .from = from, .at = from, .end = m->length, .next = m->length };
+    if (stop) {
+        l.end = (size_t)(stop - m->original);
+        l.next = l.end + 1;
+    }
+    for (; l.at < l.end && strchr(" \t>", m->original[l.at]); l.at++)
+        l.quote |= m->original[l.at] == '>';
+    while (l.end > l.at && strchr(" \t\r", m->original[l.end - 1]))
+        l.end--;
+    return l;
+}
+
+/* Bytes from `at` on, before end, that are among these. */
+static size_t run(const et_md_mask *m, size_t at, size_t end, const char *among)
+{
+    size_t count = 0;
+    while (at + count < end && m->original[at + count] && strchr(among, m->original[at + count]))
+        count++;
+    return count;
+}
+
+static bool begins(const et_md_mask *m, size_t at, size_t end, const char *words)
+{
+    const size_t length = strlen(words);
+    return end - at >= length && !memcmp(m->original + at, words, length);
+}
+
+static size_t find(const et_md_mask *m, size_t at, size_t end, const char *words)
+{
+    const char *found = at < end ? memmem(m->original + at, end - at, words, strlen(words)) : NULL;
+    return found ? (size_t)(found - m->original) : end;
+}
+
+static void blank(et_md_mask *m, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        if (!strchr("\r\n", m->text[i]))
+            m->text[i] = ' ';
+}
+
+/* Letters in place of markup, which stays. */
+static bool keep(et_md_mask *m, size_t from, size_t to)
+{
+    if (from >= to)
+        return true;
+    memset(m->text + from, 'x', to - from);
+    return et_spans_add(&m->kept, (et_span){ .start = from, .length = to - from });
+}
+
+/* A line becomes another block, whose markers are shorter than the markup; [title, title_end) is
+ * its text. */
+static bool mask_line(et_md_mask *m, const line *l, const char *markers, size_t title,
+                      size_t title_end)
+{
+    const size_t count = strlen(markers);
+    memcpy(m->text + l->at, markers, count);
+    return keep(m, l->at + count, title) && keep(m, title_end, l->end);
+}
+
+/* ---- lines ---- */
+
+/* "::: name", with a title in brackets or without. */
+static bool mask_container(et_md_mask *m, const line *l)
+{
+    size_t at = l->at + run(m, l->at, l->end, ":"), end = l->end;
+    at += run(m, at, end, " \t");
+    at += m->original[at] == '{' ? find(m, at, end, "}") - at + 1 : run(m, at, end, NAMES "/.");
+    if (at < end && m->original[at] == '[') {
+        at++;
+        end = find(m, at, end, "]");
+    } else {
+        at += at < end ? run(m, at, end, " \t") : 0;
+        end = find(m, at < end ? at : end, end, "{");
+        while (end > at && strchr(": \t", m->original[end - 1]))
+            end--;
+    }
+    if (at < end && et_text_has_letter(m->original + at, end - at))
+        return mask_line(m, l, "# ", at, end);
+    blank(m, l->at, l->end);
+    return true;
+}
+
+/* !!! note "A title", whose text is indented. The line is no part of a paragraph after it. */
+static bool mask_admonition(et_md_mask *m, const line *l)
+{
+    size_t from = find(m, l->at, l->end, "\"") + 1, end = l->end;
+    while (end > from && m->original[end - 1] != '"')
+        end--;
+    if (from >= l->end)
+        from = end = l->end;
+    const et_span line_end = { .start = l->next - 1, .length = 1 };
+    return mask_line(m, l, "- ", from, end > from ? end - 1 : l->end) &&
+           et_spans_add(&m->kept, line_end);
+}
+
+static bool is_admonition(const et_md_mask *m, const line *l)
+{
+    const bool tab = begins(m, l->at, l->end, "=== \"");
+    const size_t at = l->at + 3 + begins(m, l->at, l->end, "???+") + 1;
+    return tab || ((begins(m, l->at, l->end, "!!! ") || begins(m, l->at, l->end, "??? ") ||
+                    begins(m, l->at, l->end, "???+ ")) &&
+                   run(m, at, l->end, LOWER UPPER "\"") > 0);
+}
+
+/* Bytes of "[^name]:" and the blanks after it; 0: none. */
+static size_t footnote(const et_md_mask *m, const line *l)
+{
+    const size_t end = find(m, l->at, l->end, "]");
+    if (!begins(m, l->at, l->end, "[^") || end == l->at + 2 || !begins(m, end, l->end, "]:"))
+        return 0;
+    return end + 2 + run(m, end + 2, l->end, " \t") - l->at;
+}
+
+/* import and export of MDX, which end at an empty line. */
+static bool is_module(const et_md_mask *m, const line *l)
+{
+    static const char *const exports[] = { "export const ", "export default ", "export function ",
+                                           "export let ",   "export {",        "export * " };
+    for (size_t i = 0; i < sizeof exports / sizeof *exports; i++)
+        if (begins(m, l->from, l->end, exports[i]))
+            return true;
+    return begins(m, l->from, l->end, "import ") &&
+           (begins(m, l->from, l->end, "import {") || strchr("'\"", m->original[l->from + 7]) ||
+            find(m, l->from, l->end, " from '") < l->end ||
+            find(m, l->from, l->end, " from \"") < l->end);
+}
+
+static bool take_line(et_md_mask *m, const line *l)
+{
+    const size_t note = footnote(m, l);
+    if (begins(m, l->at, l->end, ":::"))
+        return mask_container(m, l);
+    if (is_admonition(m, l))
+        return mask_admonition(m, l);
+    if (note)
+        return mask_line(m, l, "- ", l->at + note, l->end);
+    if (l->quote && begins(m, l->at, l->end, "[!")) {
+        size_t at = find(m, l->at, l->end, "]");
+        if (at == l->at + 2 + run(m, l->at + 2, l->end, NAMES)) {
+            at += at < l->end;
+            at += run(m, at, l->end, "+-");
+            return mask_line(m, l, "# ", at + run(m, at, l->end, " \t"), l->end);
+        }
+    }
+    if (begins(m, l->at, l->end, "[TOC]") || begins(m, l->at, l->end, "[[toc]]"))
+        blank(m, l->at, l->end);
+    return true;
+}
+
+/* A line of a definition, ": text", becomes an item; lines before it stay lines. */
+static bool take_definition(et_md_mask *m, const line *l, const line *before)
+{
+    if (!begins(m, l->at, l->end, ": ") && !begins(m, l->at, l->end, ":\t"))
+        return true;
+    m->text[l->at] = '-';
+    if (before->at == before->end)
+        return true;
+    size_t from = before->from;
+    et_spans ends = { NULL, 0, 0 };
+    bool good = true;
+    while (good && from && m->original[from - 1] == '\n') {
+        size_t start = from - 1;
+        while (start && m->original[start - 1] != '\n')
+            start--;
+        const line previous = line_at(m, start);
+        if (previous.at >= previous.end || m->text[previous.at] != m->original[previous.at])
+            break;
+        good = et_spans_add(&ends, (et_span){ .start = from - 1, .length = 1 });
+        from = start;
+    }
+    while (good && ends.count)
+        good = et_spans_add(&m->kept, ends.items[--ends.count]);
+    et_spans_release(&ends);
+    return good;
+}
+
+/* Between lines of ---, or of +++, at the start. Returns its bytes. */
+static size_t front_matter(et_md_mask *m)
+{
+    line l = line_at(m, 0);
+    const bool yaml = l.end == 3 && begins(m, 0, 3, "---");
+    if (!yaml && !(l.end == 3 && begins(m, 0, 3, "+++")))
+        return 0;
+    while (l.next < m->length) {
+        l = line_at(m, l.next);
+        if (l.at == l.from && l.end == l.from + 3 &&
+            (begins(m, l.from, l.end, yaml ? "---" : "+++") ||
+             (yaml && begins(m, l.from, l.end, "...")))) {
+            blank(m, 0, l.end);
+            return l.next;
+        }
+    }
+    return 0;
+}
+
+bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
+{
+    *m = (et_md_mask){ .original = text, .text = et_alloc(length + 1, 1), .length = length };
+    if (!m->text)
+        return false;
+    memcpy(m->text, text, length);
+    m->text[length] = 0;
+    bool good = true, module = false;
+    line before = { 0, 0, 0, 0, false };
+    for (size_t at = front_matter(m); good && at < length;) {
+        const line l = line_at(m, at);
+        const bool empty = l.at == l.end;
+        module = !empty && (module || (before.at == before.end && is_module(m, &l)));
+        if (module)
+            blank(m, l.from, l.end);
+        else if (!empty)
+            good = take_line(m, &l) && take_definition(m, &l, &before);
+        before = l;
+        at = l.next;
+    }
+    return good;
+}
+
+void et_md_mask_release(et_md_mask *m)
+{
+    et_spans_release(&m->kept);
+    et_free(m->text);
+    m->text = NULL;
+}
+
+/* ---- inline ---- */
+
+/* Bytes from `at` to after these words, without an empty line between; 0: they are missing. */
+static size_t up_to(const et_md_mask *m, size_t at, size_t skip, const char *words)
+{
+    const size_t end = m->length - at < MARKUP_MAX ? m->length : at + MARKUP_MAX;
+    const size_t found = find(m, at + skip, end, words);
+    const size_t empty = find(m, at, found, "\n\n");
+    return at + skip <= end && found < end && empty == found ? found + strlen(words) - at : 0;
+}
+
+/* Bytes of {{< name >}} with its content up to {{< /name >}}, or of {% name %} up to {% endname %},
+ * if the content is code; else 0. */
+static size_t code_block(const et_md_mask *m, size_t at)
+{
+    static const char *const code[] = {
+        "code",  "codeblock", "code-toggle", "comment", "highlight",
+        "katex", "math",      "mermaid",     "raw",     "verbatim"
+    };
+    const bool liquid = begins(m, at, m->length, "{%");
+    if (!liquid && !begins(m, at, m->length, "{{<") && !begins(m, at, m->length, "{{%"))
+        return 0;
+    const size_t skip = at + (liquid ? 2 : 3), from = skip + run(m, skip, m->length, " -");
+    const size_t length = run(m, from, m->length, NAMES);
+    char end[40];
+    for (size_t i = 0; i < sizeof code / sizeof *code; i++) {
+        if (strlen(code[i]) != length || memcmp(code[i], m->original + from, length) != 0)
+            continue;
+        snprintf(end, sizeof end, "%s%s ", liquid ? "end" : "/", code[i]);
+        const size_t most = m->length - at < 8 * MARKUP_MAX ? m->length : at + 8 * MARKUP_MAX;
+        const size_t found = find(m, from + length, most, end);
+        const size_t close = found < most ? up_to(m, found, 0, "}") : 0;
+        return close ? found + close + !liquid - at : 0;
+    }
+    return 0;
+}
+
+static size_t braces(const et_md_mask *m, size_t at)
+{
+    static const char *const pairs[][2] = { { "{{<", ">}}" }, { "{{%", "%}}" }, { "{{", "}}" },
+                                            { "{%", "%}" },   { "{/*", "*/}" }, { "{:", "}" },
+                                            { "{.", "}" } };
+    const size_t block = code_block(m, at);
+    if (block)
+        return block;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (begins(m, at, m->length, pairs[i][0]))
+            return up_to(m, at, strlen(pairs[i][0]), pairs[i][1]);
+    const size_t comment = begins(m, at, m->length, "{#") ? up_to(m, at, 2, "#}") : 0;
+    const size_t name = run(m, at + 1, m->length, NAMES);
+    if (comment)
+        return comment;
+    return begins(m, at, m->length, "{#") || (name && begins(m, at + 1 + name, m->length, "="))
+               ? up_to(m, at, 1, "}")
+               : 0;
+}
+
+/* $$ ... $$, and $...$ with nothing blank inside its ends and no digit after it. */
+static size_t math(const et_md_mask *m, size_t at)
+{
+    if (begins(m, at, m->length, "$$")) {
+        const size_t end = m->length - at < MARKUP_MAX ? m->length : at + MARKUP_MAX;
+        const size_t found = find(m, at + 2, end, "$$");
+        return found < end ? found + 2 - at : 0;
+    }
+    if (at + 1 == m->length || strchr(" \t\r\n", m->original[at + 1]))
+        return 0;
+    for (size_t i = at + 1; i < m->length && i - at < MARKUP_MAX; i++) {
+        const char c = m->original[i], next = i + 1 < m->length ? m->original[i + 1] : ' ';
+        if (c == '\\')
+            i++;
+        else if (c == '\n' && next == '\n')
+            return 0;
+        else if (c == '$')
+            return strchr(" \t\n", m->original[i - 1]) || strchr(DIGITS, next) ? 0 : i + 1 - at;
+    }
+    return 0;
+}
+
+/* A tag of a component of JSX, whose values may be in braces. */
+static size_t component(const et_md_mask *m, size_t at)
+{
+    int depth = 0;
+    char quote = 0;
+    if (!run(m, at + 1, m->length, UPPER))
+        return 0;
+    for (size_t i = at + 1; i < m->length && i - at < MARKUP_MAX; i++) {
+        const char c = m->original[i];
+        if (quote)
+            quote = c == quote ? 0 : quote;
+        else if (depth <= 0 && c == '>')
+            return i + 1 - at;
+        else if (c == '"' || (c == '\'' && depth > 0))
+            quote = c;
+        else
+            depth += (c == '{') - (c == '}');
+    }
+    return 0;
+}
+
+/* Bytes of the markup at `at`; 0: none. *block: it may have lines of its own. */
+static size_t markup(const et_md_mask *m, size_t at, bool *block)
+{
+    size_t count;
+    *block = true;
+    switch (m->original[at]) {
+    case '{':
+        return braces(m, at);
+    case '<':
+        return component(m, at);
+    case '$':
+        *block = begins(m, at, m->length, "$$");
+        return math(m, at);
+    case '[':
+        *block = false;
+        if (begins(m, at, m->length, "[["))
+            return up_to(m, at, 2, "]]");
+        count = begins(m, at, m->length, "[^") ? up_to(m, at, 2, "]") : 0;
+        return count && find(m, at, at + count, " ") == at + count ? count : 0;
+    case ':': /* :tada: */
+        *block = false;
+        count = run(m, at + 1, m->length, LOWER DIGITS "_+-");
+        return count > 1 && count < 40 && run(m, at + 1, m->length, "-:") < count &&
+                       (!at || !run(m, at - 1, at, NAMES ":")) &&
+                       begins(m, at + 1 + count, m->length, ":") &&
+                       !run(m, at + 2 + count, m->length, NAMES)
+                   ? count + 2
+                   : 0;
+    case '\\':
+        if (begins(m, at, m->length, "\\begin{")) {
+            count = up_to(m, at, 7, "}");
+            const size_t most = m->length - at < 4 * MARKUP_MAX ? m->length : at + 4 * MARKUP_MAX;
+            const size_t end = find(m, at + count, most, "\\end{");
+            return count && end < most ? end + up_to(m, end, 5, "}") - at : 0;
+        }
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Whether only blanks are before it in its line, and after it. */
+static bool has_lines(const et_md_mask *m, size_t from, size_t to)
+{
+    size_t start = from;
+    while (start && strchr(" \t>", m->text[start - 1]))
+        start--;
+    to += run(m, to, m->length, " \t\r");
+    return (!start || m->text[start - 1] == '\n') &&
+           (to == m->length || m->original[to] == '\n' ||
+            (m->original[to] == '{' && to > from)); /* another of them may follow */
+}
+
+/* Spans by position: those of blocks are there already. */
+static int compare(const void *a, const void *b)
+{
+    const et_span *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
+{
+    bool good = true, block;
+    size_t next = 0, masked = 0;
+    const size_t blocks = m->kept.count;
+    for (size_t i = 0; good && i < m->length; i++) {
+        while (next < code->count && code->items[next].start + code->items[next].length <= i)
+            next++;
+        while (masked < blocks && m->kept.items[masked].start + m->kept.items[masked].length <= i)
+            masked++;
+        if (next < code->count && code->items[next].start <= i) {
+            i = code->items[next].start + code->items[next].length - 1;
+            continue;
+        }
+        if ((masked < blocks && m->kept.items[masked].start <= i) || m->text[i] != m->original[i])
+            continue;
+        const size_t count = markup(m, i, &block);
+        if (!count) {
+            i += m->original[i] == '\\';
+            continue;
+        }
+        if (block && has_lines(m, i, i + count))
+            blank(m, i, i + count);
+        else
+            good = keep(m, i, i + count);
+        i += count - 1;
+    }
+    if (m->kept.count)
+        qsort(m->kept.items, m->kept.count, sizeof *m->kept.items, compare);
+    return good;
+}

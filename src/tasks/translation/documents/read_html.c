@@ -1,0 +1,667 @@
+/* HTML, by Gumbo, which reads pages as browsers do. Its tree says where the start tags, texts and
+ * comments of a page are; these are sorted by position, and the bytes between them are other
+ * markup: end tags, and what a browser ignores or moves. Nothing is written anew from the tree.
+ *
+ * Elements such as b and a belong to the text around them, others end a segment. The contents of
+ * script, pre, code and the like, and of translate="no", stay. Values of attributes that people
+ * read, such as title, are segments of their own; all other attributes stay. */
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <gumbo.h>
+
+#include "base/alloc.h"
+#include "base/files/library.h"
+#include "base/vector.h"
+#include "tasks/translation/documents/attributes.h"
+#include "tasks/translation/documents/document_private.h"
+#include "tasks/translation/documents/read_html.h"
+
+/* gumbo_parse_with_options is gumbo.parse_with_options. */
+#define CALLS(X) X(gumbo_, parse_with_options)
+
+static struct {
+    CALLS(ET_LIBRARY_CALL)
+} gumbo;
+
+static const char *const names[] = { CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_GUMBO_FILE, "Gumbo", names, sizeof gumbo / sizeof(void *) };
+
+/* Gumbo walks over the open elements for each tag, so its time grows with their number. Browsers
+ * have the same limit. */
+#define DEPTH_MAX 512
+
+/* Wrongly nested tags make a tree that is deeper than they are. */
+#define TREE_DEPTH_MAX (8 * DEPTH_MAX)
+
+/* Gumbo's memory for each byte, and for any page. */
+#define MEMORY_PER_BYTE 200
+#define MEMORY_MIN      ((size_t)16 << 20)
+
+typedef struct piece {
+    size_t start, end;
+    enum { TEXT, WORDS, TAG, KEPT, COMMENT } kind; /* WORDS: text in which < is no markup */
+    const GumboElement *element;                   /* of TAG and KEPT */
+} piece;
+
+/* A block of Gumbo's memory, in a list. */
+typedef struct block {
+    struct block *next, *before;
+    size_t size, unused;
+} block;
+
+typedef struct reader {
+    et_document *d;
+    size_t from, to; /* of the document */
+    block *blocks;   /* owned */
+    size_t memory, memory_max;
+    jmp_buf no_memory;
+    piece *pieces; /* [count], owned */
+    size_t count, capacity;
+    size_t depth;            /* in the tree; above TREE_DEPTH_MAX: nothing more is read */
+    size_t inner, inner_end; /* markup of the text's flow that is not in the run yet */
+} reader;
+
+/* ---- memory: Gumbo does not check for NULL ---- */
+
+static void *allocate(void *payload, size_t size)
+{
+    reader *r = payload;
+    block *b = size <= r->memory_max - r->memory ? et_alloc(sizeof *b + size, 1) : NULL;
+    if (!b)
+        longjmp(r->no_memory, 1);
+    *b = (block){ .next = r->blocks, .size = size };
+    if (r->blocks)
+        r->blocks->before = b;
+    r->blocks = b;
+    r->memory += size;
+    return b + 1;
+}
+
+static void release(void *payload, void *memory)
+{
+    reader *r = payload;
+    block *b = memory;
+    if (!b--)
+        return;
+    *(b->before ? &b->before->next : &r->blocks) = b->next;
+    if (b->next)
+        b->next->before = b->before;
+    r->memory -= b->size;
+    et_free(b);
+}
+
+static void release_blocks(reader *r)
+{
+    for (block *next; r->blocks; r->blocks = next) {
+        next = r->blocks->next;
+        et_free(r->blocks);
+    }
+}
+
+/* ---- markup that the tree does not have ---- */
+
+static bool is_markup(const reader *r, size_t at)
+{
+    const char *text = r->d->text;
+    const char next = at + 1 < r->to ? text[at + 1] : 0;
+    return text[at] == '<' && ((next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
+                               (next && strchr("/!?", next)));
+}
+
+static size_t name_length(const char *name, size_t most)
+{
+    size_t length = 0;
+    while (length < most && !strchr(" \t\r\n\f/>", name[length]))
+        length++;
+    return length;
+}
+
+/* The end of markup; a > in quotes is part of a tag. */
+static size_t end_of_markup(const reader *r, size_t at)
+{
+    const char *text = r->d->text;
+    const bool comment = r->to - at >= 4 && !memcmp(text + at, "<!--", 4);
+    char quote = 0;
+    if (comment) {
+        const char *end = memmem(text + at, r->to - at, "-->", 3);
+        return end ? (size_t)(end - text) + 3 : r->to;
+    }
+    const bool tag = !strchr("!?", text[at + 1]);
+    for (; at < r->to; at++) {
+        if (quote)
+            quote = text[at] == quote ? 0 : quote;
+        else if (text[at] == '>')
+            return at + 1;
+        else if (tag && strchr("\"'", text[at]) && text[at - 1] == '=')
+            quote = text[at];
+    }
+    return at;
+}
+
+/* ---- names ---- */
+
+typedef struct name {
+    const char *text; /* [length] */
+    size_t length;
+} name;
+
+/* Elements of a text's flow. */
+static const char *const inside[] = {
+    "a",    "abbr", "acronym", "b",    "bdi",   "bdo",  "big",    "cite",   "code",  "data",
+    "del",  "dfn",  "em",      "font", "i",     "img",  "ins",    "kbd",    "label", "mark",
+    "math", "q",    "s",       "samp", "small", "span", "strike", "strong", "sub",   "sup",
+    "svg",  "time", "tt",      "u",    "var",   "wbr",  NULL
+};
+/* Elements whose content stays. */
+static const char *const opaque[] = { "code",     "iframe",    "kbd",      "math",     "noembed",
+                                      "noframes", "plaintext", "pre",      "samp",     "script",
+                                      "style",    "svg",       "template", "textarea", "var",
+                                      "xmp",      NULL };
+/* Of these, elements with text for people. */
+static const char *const unread[] = { "svg", "template", "textarea", "xmp", NULL };
+
+static bool is_among(const char *const *list, name n)
+{
+    for (; *list; list++)
+        if (strlen(*list) == n.length && !strncasecmp(*list, n.text, n.length))
+            return true;
+    return false;
+}
+
+/* The name in a start or end tag. */
+static name name_of(const char *tag, size_t length)
+{
+    const size_t skip = length > 1 && tag[1] == '/' ? 2 : 1;
+    return (name){ tag + skip, length > skip ? name_length(tag + skip, length - skip) : 0 };
+}
+
+static name name_of_element(const GumboElement *e)
+{
+    return name_of(e->original_tag.data, e->original_tag.length);
+}
+
+/* ---- nesting ---- */
+
+/* Elements that have no end tag, or need none. */
+static const char *const endless[] = { "area",   "base",  "body",  "br",   "col",   "colgroup",
+                                       "dd",     "dt",    "embed", "head", "hr",    "html",
+                                       "img",    "input", "li",    "link", "meta",  "optgroup",
+                                       "option", "p",     "param", "rp",   "rt",    "source",
+                                       "tbody",  "td",    "tfoot", "th",   "thead", "tr",
+                                       "track",  "wbr",   NULL };
+static const char *const raw[] = { "iframe", "noembed",  "noframes", "plaintext", "script",
+                                   "style",  "textarea", "title",    "xmp",       NULL };
+
+/* Elements whose end tag does not end those within them. */
+static const char *const formatting[] = { "a",      "b",      "big",  "code", "em",
+                                          "font",   "i",      "nobr", "s",    "small",
+                                          "strike", "strong", "tt",   "u",    NULL };
+
+/* Moves after the content of an element that has no tags. */
+static size_t skip_raw(const reader *r, size_t at, name n)
+{
+    for (; at < r->to; at += 2) {
+        const char *end = memmem(r->d->text + at, r->to - at, "</", 2);
+        if (!end)
+            return r->to;
+        at = (size_t)(end - r->d->text);
+        const name other = name_of(end, r->to - at);
+        if (other.length == n.length && !strncasecmp(other.text, n.text, n.length))
+            return at;
+    }
+    return r->to;
+}
+
+static bool is_same_name(name a, name b)
+{
+    return a.length == b.length && !strncasecmp(a.text, b.text, a.length);
+}
+
+/* Ends an element: of those within it only formatting goes on, in what follows, but not from one
+ * cell of a table to the next. Returns the new depth. */
+static size_t close_element(name *open, size_t depth, name n)
+{
+    static const char *const cells[] = { "td", "th", "tr", "table", NULL };
+    size_t match = depth, kept;
+    while (is_among(cells, n) && depth && is_among(formatting, open[depth - 1]))
+        match = --depth;
+    while (match && !is_same_name(open[match - 1], n))
+        match--;
+    if (!match)
+        return depth;
+    kept = match - 1;
+    for (size_t i = match; i < depth; i++)
+        if (is_among(formatting, n) || is_among(formatting, open[i]))
+            open[kept++] = open[i];
+    return kept;
+}
+
+static int check_depth(reader *r, et_error *error)
+{
+    name open[DEPTH_MAX];
+    size_t depth = 0;
+    for (size_t at = r->from; at < r->to;) {
+        const char *next = memchr(r->d->text + at, '<', r->to - at);
+        at = next ? (size_t)(next - r->d->text) : r->to;
+        if (at >= r->to || !is_markup(r, at)) {
+            at++;
+            continue;
+        }
+        const size_t end = end_of_markup(r, at);
+        const name n = name_of(r->d->text + at, end - at);
+        const char kind = r->d->text[at + 1];
+        if (kind == '/') {
+            depth = close_element(open, depth, n);
+        } else if (!strchr("!?", kind) && !is_among(endless, n) && r->d->text[end - 2] != '/') {
+            if (depth == DEPTH_MAX)
+                return et_fail(error, ET_EDATA,
+                               "%s:%zu: elements are nested more than %d deep; close them, or cut "
+                               "the page",
+                               r->d->name, et_document_line(r->d, at), DEPTH_MAX);
+            open[depth++] = n;
+        }
+        at = kind != '/' && is_among(raw, n) ? skip_raw(r, end, n) : end;
+    }
+    return ET_OK;
+}
+
+/* ---- the tree ---- */
+
+static void add_piece(reader *r, GumboStringPiece bytes, int kind, const GumboElement *element)
+{
+    const char *from = r->d->text + r->from;
+    if (!bytes.data || !bytes.length || bytes.data < from || bytes.data >= r->d->text + r->to)
+        return;
+    piece *pieces = et_vector_grow(r->pieces, &r->capacity, r->count + 1, sizeof *pieces, 256);
+    if (!pieces) {
+        r->d->failed = true;
+        return;
+    }
+    const size_t start = (size_t)(bytes.data - r->d->text);
+    r->pieces = pieces;
+    r->pieces[r->count++] =
+        (piece){ start, bytes.length < r->to - start ? start + bytes.length : r->to, kind,
+                 element };
+}
+
+static const GumboVector *children_of(const GumboNode *n)
+{
+    switch (n->type) {
+    case GUMBO_NODE_DOCUMENT:
+        return &n->v.document.children;
+    case GUMBO_NODE_ELEMENT:
+    case GUMBO_NODE_TEMPLATE:
+        return &n->v.element.children;
+    default:
+        return NULL;
+    }
+}
+
+static size_t end_of(const reader *r, GumboStringPiece bytes)
+{
+    return bytes.data && bytes.length ? (size_t)(bytes.data - r->d->text) + bytes.length : 0;
+}
+
+/* The end of an element whose content stays: of its end tag, or of what is in it. */
+static size_t end_of_element(reader *r, const GumboNode *n)
+{
+    const GumboVector *children = children_of(n);
+    size_t end = 0;
+    if (!children)
+        return end_of(r, n->v.text.original_text);
+    if (n->type != GUMBO_NODE_DOCUMENT) {
+        const GumboElement *e = &n->v.element;
+        const name own = name_of_element(e),
+                   last = name_of(e->original_end_tag.data, e->original_end_tag.length);
+        end = end_of(r, e->original_tag);
+        if (own.length && own.length == last.length &&
+            !strncasecmp(own.text, last.text, own.length))
+            end = end_of(r, e->original_end_tag);
+    }
+    r->depth++;
+    for (unsigned i = 0; i < children->length && r->depth <= TREE_DEPTH_MAX; i++) {
+        const size_t inner = end_of_element(r, children->data[i]);
+        end = inner > end ? inner : end;
+    }
+    r->depth -= r->depth <= TREE_DEPTH_MAX;
+    return end < r->to ? end : r->to;
+}
+
+/* Gumbo has the name for a value if there is none. */
+static et_attribute attribute_of(const GumboAttribute *a)
+{
+    const bool value = a->original_value.length && a->original_value.data != a->original_name.data;
+    et_attribute found = { .name = a->original_name.data,
+                           .name_length = a->original_name.length,
+                           .value = value ? a->original_value.data : NULL,
+                           .length = a->original_value.length };
+    if (value && strchr("\"'", *found.value)) {
+        found.quote = *found.value++;
+        found.length -= found.length > 1 ? 2 : 1;
+    }
+    return found;
+}
+
+static et_attributes scan(const GumboElement *e)
+{
+    et_attributes all = { false, false, false };
+    for (unsigned i = 0; i < e->attributes.length; i++) {
+        const et_attribute a = attribute_of(e->attributes.data[i]);
+        if (a.value)
+            et_attributes_add(&all, &a);
+    }
+    return all;
+}
+
+static void collect(reader *r, const GumboNode *n, bool words)
+{
+    const GumboVector *children = children_of(n);
+    if (n->type == GUMBO_NODE_COMMENT)
+        add_piece(r, n->v.text.original_text, COMMENT, NULL);
+    else if (!children)
+        add_piece(r, n->v.text.original_text, words ? WORDS : TEXT, NULL);
+    if (!children)
+        return;
+    const GumboElement *e = n->type == GUMBO_NODE_DOCUMENT ? NULL : &n->v.element;
+    const name own = e && e->original_tag.length ? name_of_element(e) : (name){ "", 0 };
+    if (own.length && *e->original_tag.data == '<') {
+        const bool kept = scan(e).kept;
+        add_piece(r, e->original_tag, TAG, e);
+        if (kept || is_among(opaque, own)) {
+            GumboStringPiece rest = { e->original_tag.data + e->original_tag.length, 0 };
+            rest.length = end_of_element(r, n) - (size_t)(rest.data - r->d->text);
+            add_piece(r, rest, KEPT, e);
+            return;
+        }
+    }
+    r->depth++;
+    for (unsigned i = 0; i < children->length && r->depth <= TREE_DEPTH_MAX; i++)
+        collect(r, children->data[i], e && e->tag == GUMBO_TAG_TITLE);
+    r->depth -= r->depth <= TREE_DEPTH_MAX;
+}
+
+/* ---- the document ---- */
+
+/* Adds markup of the text's flow, as one span. */
+static void flush(reader *r)
+{
+    if (r->inner < r->inner_end)
+        et_document_add_tag(r->d, r->d->text + r->inner, r->inner_end - r->inner,
+                            et_document_line(r->d, r->inner));
+    r->inner = r->inner_end;
+}
+
+static void add_markup(reader *r, size_t start, size_t end, bool inner)
+{
+    if (start != r->inner_end || !inner)
+        flush(r);
+    if (!inner)
+        et_document_keep(r->d, r->d->text + start, end - start);
+    else if (start != r->inner_end)
+        r->inner = start;
+    r->inner_end = end;
+    if (!inner)
+        r->inner = end;
+}
+
+static bool is_value(const reader *r, const et_attribute *a, name n, const et_attributes *all)
+{
+    return a->value && !all->kept && et_attribute_is_read(a, n.text, n.length, all) &&
+           et_document_has_words(r->d, a->value, a->length);
+}
+
+/* A value without quotes gets some, because its translation may have white space. */
+static void add_value(reader *r, const et_attribute *a)
+{
+    et_document *d = r->d;
+    const et_escape escape = d->escape;
+    et_document_keep(d, "\"", a->quote ? 0 : 1);
+    d->escape = a->quote == '\'' ? ET_ESCAPE_SINGLE : ET_ESCAPE_DOUBLE;
+    et_document_add_decoded(d, a->value, a->length,
+                            et_document_line(d, (size_t)(a->value - d->text)));
+    et_document_end(d);
+    d->escape = escape;
+    et_document_keep(d, "\"", a->quote ? 0 : 1);
+}
+
+/* A start tag, whose values that people read are translated. */
+static void add_start(reader *r, const piece *p)
+{
+    et_document *d = r->d;
+    const GumboElement *e = p->element;
+    const name n = name_of_element(e);
+    const et_attributes all = scan(e);
+    const bool inner = is_among(inside, n);
+    bool values = false;
+    size_t kept = p->start;
+    for (unsigned i = 0; i < e->attributes.length; i++) {
+        const et_attribute a = attribute_of(e->attributes.data[i]);
+        if (!is_value(r, &a, n, &all))
+            continue;
+        flush(r);
+        if (!values && inner)
+            et_document_begin_tag(d);
+        values = true;
+        et_document_keep(d, d->text + kept, (size_t)(a.value - d->text) - kept);
+        add_value(r, &a);
+        kept = (size_t)(a.value - d->text) + a.length;
+    }
+    if (!values) {
+        add_markup(r, p->start, p->end, inner);
+        return;
+    }
+    et_document_keep(d, d->text + kept, p->end - kept);
+    if (inner)
+        et_document_end_tag(d, d->text + p->start, p->end - p->start,
+                            et_document_line(d, p->start));
+    r->inner = r->inner_end = p->end;
+}
+
+static void add_text(reader *r, size_t from, size_t to)
+{
+    flush(r);
+    et_document_add_decoded(r->d, r->d->text + from, to - from, et_document_line(r->d, from));
+}
+
+static bool is_blank(const char *text, size_t length)
+{
+    while (length && strchr(" \t\r\n\f", text[length - 1]))
+        length--;
+    return !length;
+}
+
+/* Bytes that are not in the tree: end tags, declarations, and what a browser ignores. text: they
+ * may be between the letters of a text, which is in the tree. */
+static void add_rest(reader *r, size_t from, size_t to, bool text)
+{
+    et_document *d = r->d;
+    while (from < to) {
+        size_t end = from + 1;
+        if (is_markup(r, from)) {
+            end = end_of_markup(r, from);
+            end = end < to ? end : to;
+            add_markup(r, from, end, is_among(inside, name_of(d->text + from, end - from)));
+        } else {
+            while (end < to && !is_markup(r, end))
+                end++;
+            if (text || is_blank(d->text + from, end - from)) {
+                add_text(r, from, end);
+            } else {
+                flush(r);
+                et_document_keep_words(d, d->text + from, end - from, et_document_line(d, from));
+            }
+        }
+        from = end;
+    }
+}
+
+static void add_kept(reader *r, const piece *p, size_t from)
+{
+    const name n = name_of_element(p->element);
+    add_markup(r, from, p->end, is_among(inside, n));
+    if (!scan(p->element).kept && is_among(unread, n)) {
+        const char *text = r->d->text;
+        for (size_t at = from; at < p->end;) {
+            size_t end = at + 1;
+            if (is_markup(r, at)) {
+                at = end_of_markup(r, at);
+                continue;
+            }
+            while (end < p->end && !is_markup(r, end))
+                end++;
+            if (et_text_has_letter(text + at, end - at)) {
+                et_document_count_kept(r->d, et_document_line(r->d, at));
+                return;
+            }
+            at = end;
+        }
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const piece *x = a, *y = b;
+    return x->start != y->start ? (x->start > y->start) - (x->start < y->start)
+                                : (x->end > y->end) - (x->end < y->end);
+}
+
+static void add_pieces(reader *r)
+{
+    size_t at = r->from;
+    r->inner = r->inner_end = at;
+    if (r->count)
+        qsort(r->pieces, r->count, sizeof *r->pieces, compare);
+    for (size_t i = 0; i < r->count && !r->d->failed; i++) {
+        const piece *p = &r->pieces[i];
+        const size_t from = p->start > at ? p->start : at;
+        if (p->end <= at || (from > p->start && p->kind == TAG))
+            continue; /* a copy of an element that a browser makes */
+        add_rest(r, at, from, false);
+        if (p->kind == TAG)
+            add_start(r, p);
+        else if (p->kind == KEPT)
+            add_kept(r, p, from);
+        else if (p->kind == COMMENT)
+            add_markup(r, from, p->end, true);
+        else if (p->kind == WORDS)
+            add_text(r, from, p->end);
+        else
+            add_rest(r, from, p->end, true);
+        at = p->end;
+    }
+    add_rest(r, at, r->to, false);
+    flush(r);
+}
+
+/* NULL: no memory. */
+static const GumboOutput *parse(reader *r)
+{
+    const GumboOptions options = { .allocator = allocate,
+                                   .deallocator = release,
+                                   .userdata = r,
+                                   .tab_stop = 8,
+                                   .max_errors = 0,
+                                   .fragment_context = GUMBO_TAG_LAST,
+                                   .fragment_namespace = GUMBO_NAMESPACE_HTML };
+    return setjmp(r->no_memory)
+               ? NULL
+               : gumbo.parse_with_options(&options, r->d->text + r->from, r->to - r->from);
+}
+
+static int read_tree(reader *r, et_error *error)
+{
+    const GumboOutput *page = parse(r);
+    if (page)
+        collect(r, page->document, false);
+    const bool deep = r->depth > TREE_DEPTH_MAX;
+    if (page && !deep)
+        add_pieces(r);
+    release_blocks(r);
+    if (deep)
+        return et_fail(
+            error, ET_EDATA,
+            "%s: browsers nest the elements of this page more than %d deep; close tags in "
+            "the order in which they were opened",
+            r->d->name, TREE_DEPTH_MAX);
+    return page ? ET_OK
+                : et_fail(error, ET_ENOMEM,
+                          "%s: out of memory while reading HTML (at most %zu MB): cut the page",
+                          r->d->name, r->memory_max >> 20);
+}
+
+int et_document_read_page(et_document *d, size_t from, size_t to, et_error *error)
+{
+    const et_escape escape = d->escape;
+    reader *r = et_alloc_zero(1, sizeof *r);
+    if (!r)
+        return et_alloc_failed(error, sizeof *r, d->name);
+    r->d = d;
+    r->from = from;
+    r->to = to;
+    r->memory_max = MEMORY_MIN + MEMORY_PER_BYTE * (to - from);
+    int status = et_library_load(&library, &gumbo, error);
+    if (!status)
+        status = check_depth(r, error);
+    et_document_end(d);
+    d->escape = ET_ESCAPE_MARKUP;
+    if (!status)
+        status = read_tree(r, error);
+    et_document_end(d);
+    d->escape = escape;
+    et_free(r->pieces);
+    et_free(r);
+    return status;
+}
+
+int et_document_read_html(et_document *d, et_error *error)
+{
+    return et_document_read_page(d, 0, d->length, error);
+}
+
+/* ---- structure ---- */
+
+static void append_node(const GumboNode *n, et_strbuf *out)
+{
+    const GumboVector *children = children_of(n);
+    if (!children) {
+        et_strbuf_append(out, n->type == GUMBO_NODE_TEXT      ? "T"
+                              : n->type == GUMBO_NODE_COMMENT ? "C"
+                                                              : "");
+        return;
+    }
+    const GumboElement *e = n->type == GUMBO_NODE_DOCUMENT ? NULL : &n->v.element;
+    const et_attributes all = e ? scan(e) : (et_attributes){ .kept = false };
+    et_strbuf_append_char(out, '<');
+    if (e) {
+        const name own = name_of_element(e);
+        et_strbuf_append_bytes(out, own.text, own.length);
+        for (unsigned i = 0; i < e->attributes.length; i++) {
+            const GumboAttribute *a = e->attributes.data[i];
+            const et_attribute found = attribute_of(a);
+            et_strbuf_printf(out, " %s", a->name);
+            if (!et_attribute_is_read(&found, own.text, own.length, &all))
+                et_strbuf_printf(out, "=%s", a->value);
+        }
+    }
+    for (unsigned i = 0; i < children->length; i++)
+        append_node(children->data[i], out);
+    et_strbuf_append_char(out, '>');
+}
+
+bool et_html_structure(const char *text, size_t length, et_strbuf *out)
+{
+    et_document d = { .name = "a page", .text = text, .length = length };
+    et_error ignored = ET_ERROR_INIT;
+    reader r = { .d = &d, .to = length, .memory_max = MEMORY_MIN + MEMORY_PER_BYTE * length };
+    if (et_library_load(&library, &gumbo, &ignored) || check_depth(&r, &ignored))
+        return false;
+    const GumboOutput *page = parse(&r);
+    if (page)
+        append_node(page->document, out);
+    release_blocks(&r);
+    return page && !out->failed;
+}
