@@ -108,7 +108,8 @@ static void test_serve_bad__too_much(void **state)
         const char *words;
     } rows[] = {
         { strdup(""), repeat("{\"lines\": [\"a\"", ", \"b\"", 100, "]}"), 413, "more than 100" },
-        { strdup(""), repeat("{\"lines\": [\"", "word ", 1100, "\"]}"), 400, "tokens, more than" },
+        { strdup(""), repeat("{\"lines\": [\"", "word ", 1100, "\"], \"n_best\": 1}"), 400,
+          "tokens, more than" },
         { strdup(""), repeat("{\"lines\": [\"", "0123456789", 90000, "\"]}"), 400,
           "line 1 has 900000 bytes, more than 32768: split the line" },
         { strdup(""), repeat("{\"lines\": [\"", "0123456789", 120000, "\"]}"), 413, "1048576" },
