@@ -189,8 +189,8 @@ static int encode_targets(const et_translator *t, const char *const *targets, si
         return et_fail(error, ET_EDATA, "%zu lines to score, but the array of targets is NULL",
                        count);
     for (size_t i = 0; i < count && !status; i++) {
-        status =
-            encode_target(t, targets[i], et_translator_line_number(t, i), &sentences[i], &tokens, arena, error);
+        status = encode_target(t, targets[i], et_translator_line_number(t, i), &sentences[i],
+                               &tokens, arena, error);
         if (!status && sentences[i].forced_length > *longest)
             *longest = sentences[i].forced_length;
     }

@@ -1,5 +1,3 @@
-/* The rules of HTML's tokenizer: a name ends before white space, / > or =, and a value without
- * quotes before white space or >. */
 #include "tasks/translation/documents/attributes.h"
 
 #include <string.h>
@@ -20,34 +18,6 @@ static const char *skip(const char *at, const char *end, const char *among)
     while (at < end && *at && strchr(among, *at))
         at++;
     return at;
-}
-
-/* Reads a value after =. */
-static const char *read_value(const char *at, const char *end, et_attribute *a)
-{
-    at = skip(at, end, SPACE);
-    a->quote = at < end && (*at == '"' || *at == '\'') ? *at : 0;
-    if (a->quote)
-        at++;
-    const char *close = a->quote ? skip_until(at, end, (const char[]){ a->quote, 0 })
-                                 : skip_until(at, end, SPACE ">");
-    a->value = at;
-    a->length = (size_t)(close - at);
-    return close + (a->quote && close < end);
-}
-
-bool et_attribute_next(const char **at, const char *end, et_attribute *a)
-{
-    const char *from = skip(*at, end, SPACE "/");
-    *at = from;
-    if (from == end || *from == '>')
-        return false;
-    *at = skip_until(from + 1, end, SPACE "/>=");
-    *a = (et_attribute){ .name = from, .name_length = (size_t)(*at - from) };
-    const char *equals = skip(*at, end, SPACE);
-    if (equals < end && *equals == '=')
-        *at = read_value(equals + 1, end, a);
-    return true;
 }
 
 static bool is_word(const char *text, size_t length, const char *word)
@@ -95,16 +65,6 @@ void et_attributes_add(et_attributes *found, const et_attribute *a)
     found->kept |= is_named(a, "class") && has_word(a, "notranslate");
     found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
     found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
-}
-
-et_attributes et_attributes_scan(const char *at, const char *end)
-{
-    et_attributes found = { false, false, false };
-    et_attribute a;
-    while (et_attribute_next(&at, end, &a))
-        if (a.value)
-            et_attributes_add(&found, &a);
-    return found;
 }
 
 bool et_attribute_is_read(const et_attribute *a, const char *element, size_t element_length,

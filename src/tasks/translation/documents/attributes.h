@@ -1,4 +1,4 @@
-/* Attributes of a tag, as browsers read them: names and values need not be well-formed. */
+/* Attributes of a tag of HTML: which have text for people. */
 #ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_ATTRIBUTES_H
 #define ETUDE_TASKS_TRANSLATION_DOCUMENTS_ATTRIBUTES_H
 
@@ -13,10 +13,6 @@ typedef struct et_attribute {
     char quote; /* " or '; 0: none */
 } et_attribute;
 
-/* Reads an attribute of a tag at *at, which moves after it. false: there is none before *at, which
- * is the tag's > or the end. */
-bool et_attribute_next(const char **at, const char *end, et_attribute *attribute);
-
 /* What the attributes of a tag say about its others. */
 typedef struct et_attributes {
     bool kept;        /* translate="no" or class="notranslate" */
@@ -26,7 +22,6 @@ typedef struct et_attributes {
 
 /* Adds what an attribute with a value says. */
 void et_attributes_add(et_attributes *attributes, const et_attribute *attribute);
-et_attributes et_attributes_scan(const char *at, const char *end);
 
 /* Whether people read the value in HTML. element: the tag's name, [element_length]. */
 bool et_attribute_is_read(const et_attribute *attribute, const char *element, size_t element_length,
