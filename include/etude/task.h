@@ -35,10 +35,10 @@ typedef struct et_nodes {
     et_node *node[ET_NODES_MAX];
 } et_nodes;
 
-/* put: poisons the node's graph if there are ET_NODES_MAX nodes. get: NULL: no such name. */
+/* put: poisons the node's graph if there are ET_NODES_MAX nodes. get: NULL: no such name. need:
+ * poison if there is no such name; et_pass_open then lists the names. */
 ET_API void et_nodes_put(et_nodes *nodes, const char *name, et_node *node);
 ET_API et_node *et_nodes_get(const et_nodes *nodes, const char *name);
-/* Poison if there is no such name; et_pass_open then lists the names. */
 ET_API et_node *et_nodes_need(et_scope *scope, const et_nodes *nodes, const char *name);
 
 /* Arguments for making an optimizer: Model Garden's optimizer_config and runtime_config. */
@@ -49,8 +49,7 @@ typedef struct et_optimizer_request {
     const struct et_optimization_options *optimization; /* the command's settings; if setup is NULL
                                                            too: the default optimizer */
     const et_group *group; /* parameters to update; NULL: all that are trained */
-    bool bfloat16;         /* activations are bfloat16; the trainer has the loss scale, not the
-                              optimizer */
+    bool bfloat16;         /* activations are bfloat16; the trainer has the loss scale */
     double loss_scale;     /* as in et_task_trainer_options */
 } et_optimizer_request;
 
@@ -77,14 +76,12 @@ typedef struct et_task_class {
     /* Measures more than the losses of the validation data, which logs already contains, and adds
      * it to logs. ET_EINTERRUPTED: asked to stop, nothing was done. Optional. */
     int (*validate)(et_task *self, int64_t step, et_value *logs, et_error *error);
-    /* By default this validation value chooses the best checkpoint: the highest; if its name is of
-     * a loss or an error ("validation_rmse"), the lowest. */
+    /* By default this validation value chooses the best checkpoint: the highest, or of a loss or an
+     * error, by its name, the lowest. */
     const char *best_metric;
-    /* Validation values to show during training, most important first, ended by NULL. The command's
-     * table shows two: first the metric of the best checkpoint. NULL: best_metric and
-     * "validation_loss". */
+    /* Validation values to show during training, most important first, ended by NULL; the command
+     * shows two, the best checkpoint's first. NULL: best_metric and "validation_loss". */
     const char *const *main_metrics;
-
     const char *loss; /* the key of the loss in a step's logs; NULL: "loss" */
     /* Adds the model. outputs: for build_losses. aux_losses: the model's own losses, such as
      * penalties on weights. May call et_measure and et_output. */
@@ -103,8 +100,8 @@ typedef struct et_task_class {
     int (*remake)(et_task *self, bool *again, const et_group **updates, et_error *error);
     int (*create_optimizer)(et_task *self, const et_optimizer_request *request, et_optimizer **out,
                             et_error *error);
-    /* Called after initial values were drawn, if no checkpoint is restored. Default: loads the
-     * weights of self->init_checkpoint, if set (et_checkpoint_initialize). */
+    /* After initial values were drawn, if no checkpoint is restored. Default: loads the weights of
+     * self->init_checkpoint, if set (et_checkpoint_initialize). */
     int (*initialize)(et_task *self, et_params *params, et_error *error);
     /* Adds a batch to now->metrics. Default: adds to each metric a sample for every row of
      * now->outputs (with several columns, the index of the largest) and now->labels; rows with a
@@ -123,8 +120,8 @@ typedef struct et_task_class {
     /* Default: inference_step, the loss to logs, both metrics, and validation_outputs if logs are
      * wanted. If an override logs no loss, there is no validation_loss. */
     int (*validation_step)(et_task *self, const et_task_step *now, et_value *logs, et_error *error);
-    /* Adds values for aggregate_logs, besides the loss, to a validation step's logs. Optional. With
-     * validate and kept rows, the trainer's own evaluation uses those instead. */
+    /* Adds values for aggregate_logs to a validation step's logs, besides the loss. Optional. The
+     * trainer's own evaluation uses validate and kept rows instead, if there are any. */
     int (*validation_outputs)(et_task *self, const et_task_step *now, et_value *logs,
                               et_error *error);
     /* Default: runs the model on the inputs; read results with et_pass_output(now->model, "...").
@@ -135,19 +132,17 @@ typedef struct et_task_class {
      * and steps make no such logs. */
     int (*aggregate_logs)(et_task *self, et_value *state, const et_value *step_outputs,
                           et_error *error);
-    /* Computes results from the state after the last step; not called if the state is empty.
-     * Default: nothing. */
+    /* Computes results from the state after the last step, unless it is empty. Default: nothing. */
     int (*reduce_aggregated_logs)(et_task *self, const et_value *aggregated_logs,
                                   int64_t global_step, et_value *results, et_error *error);
     /* Ranks share the batches of a validation (<etude/comm.h>). Returns the task's array `number`,
-     * from 0 (false: none), of data that it keeps besides metrics and logs. Arrays are zero when a
-     * set begins, are filled by process_metrics or validation_step, and are complete on all ranks
-     * when each calls validate. If kept is NULL and the task overrides one of these methods (or
-     * inference_step or process_compiled_metrics), rank 0 validates alone. */
+     * from 0 (false: none), of data that it keeps besides metrics and logs: zero when a set begins,
+     * filled by process_metrics or validation_step, complete on all ranks when each calls validate.
+     * If kept is NULL and the task overrides one of these methods, inference_step or
+     * process_compiled_metrics, rank 0 validates alone. */
     bool (*kept)(et_task *self, int number, et_kept_rows *rows);
-    /* Lines that name plainly bad results of the last validation (best: of the one with the best
-     * best_metric so far), each with what to try; "": none. The task's until its next call.
-     * Optional. */
+    /* Lines that name plainly bad results of the last (or best) validation, each with what to try;
+     * "": none. The task's until its next call. Optional. */
     const char *(*verdict)(et_task *self, bool best);
     /* internal, for a task made of other tasks: opens the trainer of these. NULL. */
     int (*open_multitask)(et_task *self, const struct et_multitask_request *request,

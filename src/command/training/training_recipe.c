@@ -152,13 +152,14 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 
 /* ---- the length, again ---- */
 
-#define LOOKS 20     /* times that the length is settled again, if it stays */
-#define LEAST 0.03   /* share of the time left that is measured before the length is settled again \
+#define LOOKS 20 /* times that the length is settled again, if it stays */
+#define LEAST                                                                                      \
+    0.03             /* share of the time left that is measured before the length is settled again \
                       */
 #define OF_LEFT 0.98 /* share of the time left that is planned for */
 #define LONGER  0.03 /* least change of the length that is worth a change of the schedule */
 #define SHORTER 0.005
-#define TOLD    0.1 /* least change that people read about */
+#define PRINTED 0.1 /* least change that a line reports */
 
 void et_training_follow_length(et_training *t)
 {
@@ -213,7 +214,7 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
         return status;
     et_controller_set_length(t->controller, length);
     et_training_follow_length(t);
-    if (fabs((double)(length - was)) > TOLD * (double)was)
+    if (fabs((double)(length - was)) > PRINTED * (double)was)
         et_training_say(t->progress, "length       %s fit into the time limit by the speed so far",
                         et_format_many(length, "step").text);
     return ET_OK;

@@ -25,8 +25,8 @@ void et_controller_set_length(et_controller *controller, int64_t steps);
 /* Seconds of the last evaluation of this process; 0: there was none. */
 double et_controller_evaluation_seconds(const et_controller *controller);
 
-/* After an interruption: evaluates the step that was saved, if it has not been evaluated, and saves it
- * again with the result. */
+/* After an interruption: evaluates the step that was saved, if it has not been evaluated, and saves
+ * it again with the result. */
 int et_controller_evaluate_last(et_controller *controller, et_error *error);
 
 /* Evaluations without a new best, or one that has reached the target, have ended it, now or before.

@@ -27,8 +27,8 @@
 /* The na_values of pandas' read_csv as its documentation lists them, and "?" and "na". */
 const char *const et_csv_usual_missing[] = { ET_CSV_USUAL_MISSING, NULL };
 
-/* Notes the first and the last byte of cells that match the word. A number may be written in several
- * ways, so it has several first bytes, and any last byte. */
+/* Notes the first and the last byte of cells that match the word. A number may be written in
+ * several ways, so it has several first bytes, and any last byte. */
 static void note_first(et_csv_scanner *scanner, const char *word)
 {
     const size_t length = strlen(word);
