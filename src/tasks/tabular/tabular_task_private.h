@@ -152,13 +152,16 @@ int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *par
 /* The unit of a number of an output: that of its target. */
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 
-/* tabular_validate.c */
+/* targets/target_scores.c */
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
 int et_tabular_asked_for(const et_tabular_task *task);
 /* Scored rows of classes; arrays are seen's. */
+int et_tabular_asked_for(const et_tabular_task *task);
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
                                                const et_tabular_seen *seen);
+
+/* tabular_validate.c */
 int et_tabular_open_seen(et_tabular_task *task, et_error *error);
 void et_tabular_close_seen(et_tabular_seen *seen);
 bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);

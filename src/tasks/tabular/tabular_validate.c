@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/values/value.h"
-#include "data/table/features/label_yes.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/pack/members.h"
@@ -342,19 +341,6 @@ int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_ou
                : et_alloc_failed(error, 0, "the state of a validation");
 }
 
-/* Entries stand by how frequent they are; what is asked for is a yes, or the larger number. */
-int et_tabular_positive(const char *const *label, int classes)
-{
-    return classes != 2 || !et_label_is_yes(label[0], label[1]);
-}
-
-int et_tabular_asked_for(const et_tabular_task *task)
-{
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    return et_tabular_positive(field->label, field->classes);
-}
-
 /* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
  * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
 static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
@@ -369,20 +355,6 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
     scores->precision = NAN;
     if (of->target[row] == of->first)
         scores->recall = scores->f1 = NAN;
-}
-
-et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
-                                               const et_tabular_seen *seen)
-{
-    return (et_class_predictions){ .count = seen->rows,
-                                   .classes = seen->width,
-                                   .probability = seen->output,
-                                   .target = seen->class,
-                                   .weight = seen->weight,
-                                   .bins = task->options.calibration_bins,
-                                   .first = !et_tabular_asked_for(task),
-                                   .threshold = task->scoring.threshold,
-                                   .costs = task->scoring.costs };
 }
 
 static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,

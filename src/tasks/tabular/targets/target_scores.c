@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/values/value.h"
+#include "data/table/features/label_yes.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
 
@@ -15,6 +16,33 @@
 const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", NULL };
 const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
                                                         "interval_width", NULL };
+
+/* Entries are sorted by frequency, so a "yes" is positive, or else the larger number. */
+int et_tabular_positive(const char *const *label, int classes)
+{
+    return classes != 2 || !et_label_is_yes(label[0], label[1]);
+}
+
+int et_tabular_asked_for(const et_tabular_task *task)
+{
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    return et_tabular_positive(field->label, field->classes);
+}
+
+et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
+                                               const et_tabular_seen *seen)
+{
+    return (et_class_predictions){ .count = seen->rows,
+                                   .classes = seen->width,
+                                   .probability = seen->output,
+                                   .target = seen->class,
+                                   .weight = seen->weight,
+                                   .bins = task->options.calibration_bins,
+                                   .first = !et_tabular_asked_for(task),
+                                   .threshold = task->scoring.threshold,
+                                   .costs = task->scoring.costs };
+}
 
 et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 {
