@@ -202,7 +202,7 @@ static void test_bad_run__above(void **state)
 {
     (void)state;
     static const bad_case cases[] = {
-        { "train --config tiny.yaml --model-dir a.en", .code = 3, .words = { "a.en" } },
+        { "train --config tiny.yaml --model-dir a.en", .code = 2, .words = { "a.en" } },
         { "train --config tiny.yaml --model-dir a.en/m", .code = 3, .words = { "a.en" } },
         { "train --config tiny.yaml --model-dir new/deep/m" SOURCE "none.en", .code = 3,
           .words = { "none.en" } },

@@ -300,8 +300,12 @@ if command -v curl >/dev/null && ! "$etude" serve lines --port 0 --precision int
     url=$(cat address)
     [ "$(curl -s -m 30 "${url%/translate}/languages")" = '[{"code": "en", "name": "English", "targets": ["fr"]}, {"code": "fr", "name": "French", "targets": []}]' ] ||
         fail "languages: $(curl -s -m 30 "${url%/translate}/languages")"
-    sed -n '2s/^>>fra<< //p' all.en >one.en
-    wanted=$("$etude" translate lines --tag '>>fra<<' one.en)
+    # A line that the drawn model translates to some text.
+    sed 's/^>>fra<< //' all.en >bare.all
+    "$etude" translate lines --tag '>>fra<<' bare.all >bare.fr
+    line=$(grep -n -m 1 . bare.fr | cut -d: -f1)
+    sed -n "${line}p" bare.all >one.en
+    wanted=$(sed -n "${line}p" bare.fr)
     got=$(curl -s -m 30 --data-urlencode "q=$(cat one.en)" -d source=en -d target=fr "$url")
     [ "$got" = "{\"translatedText\": \"$wanted\"}" ] || fail "serve: $got, wanted $wanted"
     # The only target is that of lines as well.

@@ -54,7 +54,7 @@ untimed lines | cmp -s - other || fail "--quiet: $(diff lines other)"
 train verbose --steps 20 --verbose 2>/dev/null
 grep -q '  step  20  train  training_loss' verbose/train.log || fail "no logs of --verbose"
 # A row of each validation: step, epoch, loss, two metrics, time.
-[ "$(grep -c '^ *[0-9]*  *[0-9]  *[0-9.]*  *-[0-9.]*  *[0-9.]*  *0:0[0-9]\(  \*\)*$' logged)" = \
+[ "$(grep -c '^ *[0-9]*  *[0-9]  *[0-9.]*  *[0-9.]*  *[0-9.]*  *0:0[0-9]\(  \*\)*$' logged)" = \
     "$(grep -c '"validation":' a/metrics.jsonl)" ] || fail "no losses: $(cat logged)"
 for key in '"version": "' '"command": \[' '"host": "' '"cpu": "' '"threads": ' '"ended": ' \
     '"reason": "done"' '"last_step": 100' '"train_steps": 100' '"parameters": [1-9]'; do

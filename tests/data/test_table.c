@@ -170,7 +170,10 @@ static void test_table__errors(void **state)
           { .csv = { 0 } } },
         { "1,a,low\n", "t.csv:1: 3 columns, but the schema has 4", { .csv = { 0 } } },
         { "1,a,low,n,more\n", "t.csv:1: 5 columns, but the schema has 4", { .csv = { 0 } } },
-        { "years,work,pay\n1,a,low\n", "3 columns, but the schema has 4", { .csv = { 0 } } },
+        { "years,work,pay\n1,a,low\n",
+          "t.csv:1: the first row (years, work, pay) has none of the columns that the model reads "
+          "(age, job)",
+          { .csv = { 0 } } },
         { "AGE,job,income,note\n1,a,low,n\n",
           "t.csv:1: the header does not match the schema: there is no column age, but AGE: spell "
           "the name as in the schema",

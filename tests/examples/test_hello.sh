@@ -13,7 +13,7 @@ fail() {
 }
 # From the first line of C to the brace that ends main.
 awk '/^#ifndef/ { exit } { sub(/^ \* ?/, ""); sub(/^    /, ""); print }' "$source/include/etude/model.h" |
-    sed -n '/^#include <stdio.h>$/,/^The function reads/p' | sed '$d' | sed '$d' >head.c
+    sed -n '/^#include <stdio.h>$/,/^A regression needs/p' | sed '$d' | sed '$d' >head.c
 sed -n '/^#include <stdio.h>$/,$p' "$source/examples/hello.c" >hello.c
 diff head.c hello.c || fail "the head of model.h and examples/hello.c differ"
 

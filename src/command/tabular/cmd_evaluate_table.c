@@ -153,8 +153,7 @@ static int print_text(const evaluating *e, const et_evaluation *evaluation, cons
         et_print(stdout, "%-19s %s\n", "target", single_target(evaluation));
     if (!status && e->scores.sets && !et_comm_rank(evaluation->comm))
         status = print_tables(e, error);
-    fflush(stdout);
-    return status;
+    return status || !fflush(stdout) ? status : et_fail_errno(error, "standard output");
 }
 
 static int print_json(const evaluating *e, const et_evaluation *evaluation, const et_value *logs,

@@ -77,7 +77,7 @@ int et_cmd_import(const et_call *call, et_error *error)
     if (!status && et_safetensors_is_name(args->output)) {
         et_outputs_read(&outputs, args->folder);
         status = et_outputs_check(&outputs, "--output", args->output, error);
-    } else {
+    } else if (!status) {
         status = et_outputs_check_directory("--output", args->output, error);
     }
     et_outputs_release(&outputs);

@@ -35,7 +35,7 @@ sed -n '2,10p' whole.out | awk '{ if ($6 < 1e-4 || $6 > 1e-1 || $7 !~ /^[123]$/ 
 # The best trial is that of the last rung, and the best of its rung was taken there.
 best=$(sed -n 's/^best  *trial [0-9]*: //p' whole.out)
 [ "$best" = whole/rung-3/$(ls whole/rung-3) ] || fail "best: $best"
-awk '$2 == 2 { if (n++ && $3 > last) exit 1; last = $3 }' whole.out || fail "order: $(cat whole.out)"
+awk '$2 == 2 { if (n++ && $3 < last) exit 1; last = $3 }' whole.out || fail "order: $(cat whole.out)"
 grep -q "^use it  *etude predict $best$" whole.out || fail "use: $(cat whole.out)"
 "$etude" predict "$best" --full <train.csv >whole.predicted 2>&1 || fail "the best trial: $(cat whole.predicted)"
 # A trial is what `train` makes with these words.

@@ -236,10 +236,10 @@ static int evaluate_files(evaluate_options *args, const et_program *program, et_
     if (!status)
         status =
             et_parallel_read(&args->text, &sources, &references, args->work.options.comm, error);
-    if (!status && !args->work.helps)
-        status = tell_overlap(args, program, error);
     if (!status)
         status = evaluate_lines(args, &sources, &references, error);
+    if (!status && !args->work.helps)
+        status = tell_overlap(args, program, error);
     if (!status && args->json && !args->work.helps)
         status = et_print_json(args->results, error);
     et_lines_release(&sources);
