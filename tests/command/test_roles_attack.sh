@@ -157,7 +157,8 @@ done
 none_left "stopped"
 for log in log.master.0 log.ps.0; do
     [ "$(grep -c 'refused: no key' "$log")" = 1 ] || fail "$log does not say once that some were refused: no key of this cluster, or damaged in transit"
-    lines=$(grep -vc '^etude: warning: column ' "$log") # each column of learn.csv tells the kind
+    # Warnings of learn.csv's columns and rows are not those of connections.
+    lines=$(grep -vc '^etude: warning: column \|also training rows' "$log")
     [ "$lines" -le 5 ] || fail "$log: $lines lines"
     # Five of six are strangers, half of them come to each; some were broken off before they were taken, and
     # whoever an attacker's child held when ZeroMQ ended it has left by itself.

@@ -44,8 +44,9 @@ const et_synonym et_synonyms[] = {
          "targets response outcome y class-column dependent predict-column"),
     SAME(TRAIN " data", "drop",
          "ignore exclude drop-columns drop-column drop-cols ignore-columns ignore-column "
-         "ignored-columns ignore-cols exclude-columns exclude-column exclude-cols ignored-features "
-         "ignore-features exclude-features drop-features without"),
+         "ignored-columns ignore-cols exclude-columns exclude-column exclude-cols"),
+    SAME(TRAIN " data", "drop",
+         "ignored-features ignore-features exclude-features drop-features without"),
     SAME(TRAIN " data", "features",
          "feature feature-columns feature-cols feature-names columns use-columns usecols "
          "input-columns x include include-columns only keep-columns inputs"),

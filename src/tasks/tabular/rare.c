@@ -238,8 +238,8 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
     if (task->options.class_weights.count)
         et_log(ET_LOG_WARNING,
                "task.class_weights makes probabilities too high for classes with a large weight. "
-               "To predict a rare class more often and keep the probabilities, leave the weights "
-               "out and choose --threshold or --costs in evaluate and predict");
+               "For right probabilities leave the weights out, and choose --threshold or --costs "
+               "in evaluate and predict");
     target_seen s = { .target = target,
                       .count = et_alloc(count, sizeof *s.count),
                       .first = et_alloc(count, sizeof *s.first) };
