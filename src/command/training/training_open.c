@@ -156,7 +156,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .stop = &et_stop_requested,
                  .save = &et_save_requested },
         .actions = t->actions,
-        .action_count = t->paced,
+        .action_count = 1,
         .patience = stops_early(t) ? t->plan.early_stopping.patience : 0,
         .target = stops_early(t) && t->targeted ? &t->target : NULL,
     };

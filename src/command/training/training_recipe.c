@@ -194,7 +194,7 @@ static int64_t due(const et_action *self, int64_t step)
 {
     const et_training *t =
         (const et_training *)(const void *)((const char *)self - offsetof(et_training, pacing));
-    return (step / t->pacing_each + 1) * t->pacing_each;
+    return t->paced ? (step / t->pacing_each + 1) * t->pacing_each : ET_ACTION_NEVER;
 }
 
 /* Rank 0 decides. The state of each checkpoint has the length that it was trained for. */
@@ -203,9 +203,12 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
     et_training *t = (et_training *)(void *)((char *)self - offsetof(et_training, pacing));
     const int64_t was = t->plan.train_steps;
     int64_t length = was;
-    if (t->paced_time > 0 && !now->end)
+    const bool first = !t->paced_time || now->step <= t->paced_step; /* a run may go back */
+    if (!t->paced)
+        return ET_OK;
+    if (!first && !now->end)
         length = length_by_time(t, now->step);
-    if (!t->paced_time) {
+    if (first) {
         t->paced_step = now->step;
         t->paced_time = et_clock_monotonic();
     }

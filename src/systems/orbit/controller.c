@@ -164,12 +164,17 @@ double et_controller_evaluation_seconds(const et_controller *c)
     return c->evaluation_seconds;
 }
 
+/* A validation that was due here, and was cut short, has acted with it. */
 static int evaluate_last(void *self, et_error *error)
 {
     et_controller *c = self;
+    et_loop_position *position = &c->loop.position;
     const int64_t step = c->loop.trainer->step;
     int status = et_controller_evaluate_now(c, c->eval_steps, error);
-    c->loop.evaluation.values = NULL;
+    if (!status && position->next == c->own_row[ET_OWN_VALIDATE])
+        position->next++;
+    else
+        c->loop.evaluation.values = NULL;
     et_run_touch(c->run);
     if (!status)
         status = et_run_save(c->run, step, true, error);
@@ -225,6 +230,8 @@ static int restore(et_controller *c, et_error *error)
         c->options.train_steps = c->loop.target;
     else
         c->loop.planned = c->loop.target = 0;
+    if (!status && step >= 0 && c->loop.position.next != c->own_row[ET_OWN_VALIDATE])
+        c->evaluated = step;
     c->finished = !status && !called && step >= 0 && has_finished(c);
     if (status || c->finished)
         return status;

@@ -356,10 +356,14 @@ static int save_and_stop(et_inner_loop *loop, et_error *error)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* What the checkpoint had left to do is done next, as where a run goes on. */
+/* What the checkpoint had left to do is done next, as where a run goes on. The length stays,
+ * because schedules follow it; that of the checkpoint may be older. */
 static int go_back(et_inner_loop *loop, et_error *error)
 {
+    const int64_t planned = loop->planned, target = loop->target;
     int status = et_recovery_go_back(&loop->recovery, loop->run, loop->trainer, error);
+    loop->planned = planned;
+    loop->target = target;
     et_meter_start_window(&loop->meter);
     if (!status && error)
         *error = (et_error)ET_ERROR_INIT; /* the step's: it has not failed the run */

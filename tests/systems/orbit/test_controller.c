@@ -37,7 +37,9 @@ typedef struct toy {
     volatile sig_atomic_t stop;
     int countdown;      /* words until a failure; 0: no failure */
     int breaks;         /* with this status */
-    int64_t stop_after; /* this step: asked to stop; 0: never */
+    int64_t stop_after; /* this step: asked to stop; 0: never; -1: before the first */
+    int64_t diverges;   /* in this step, once */
+    bool looks_again;   /* an interrupted run evaluates its last step */
     bool gathers;       /* its class does */
     double pause;       /* seconds that a batch of an evaluation takes */
     double evaluating;  /* seconds, in all */
@@ -98,7 +100,10 @@ static int step(et_trainer *self, et_error *error)
 {
     toy *t = toy_of(self, offsetof(toy, trainer));
     int64_t number = self->step + 1;
-    (void)error;
+    if (number == t->diverges) {
+        t->diverges = 0;
+        return et_fail(error, ET_EDIVERGED, "diverged");
+    }
     t->total += number;
     t->window += number;
     t->stop = number == t->stop_after;
@@ -230,6 +235,8 @@ static int act(et_action *self, const et_moment *now, et_error *error)
     }
     if (a->length && now->step == a->changes_at)
         et_controller_set_length(a->toy->controller, a->length);
+    if (now->step == a->changes_at)
+        a->length = 0;
     *now->stop = *now->stop || now->step == a->ends_at;
     return ET_OK;
 }
@@ -255,7 +262,7 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
     et_controller *controller;
     t->trainer.class = t->gathers ? &gathering_class : &trainer_class;
     t->evaluator.class = &evaluator_class;
-    t->stop = 0;
+    t->stop = t->stop_after < 0;
     for (int i = 0; i < ACTIONS_MAX && s->acting[i].action.class; i++) {
         copies[i] = s->acting[i];
         copies[i].toy = t;
@@ -272,6 +279,10 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
     t->controller = controller;
     if (!status)
         status = et_controller_train(controller, error);
+    if (status == ET_EINTERRUPTED && t->looks_again) {
+        t->stop = 0;
+        assert_int_equal(et_controller_evaluate_last(controller, error), ET_OK);
+    }
     t->improving = controller && et_controller_improving(controller);
     int closed = et_controller_close(controller, status ? NULL : error);
     return status ? status : closed;
@@ -638,6 +649,59 @@ static void test_controller__another_length(void **state)
     }
 }
 
+/* A run that went back keeps the length that it has by now, and its checkpoints say so. */
+static void test_controller__length_after_divergence(void **state)
+{
+    script s = two_actions();
+    toy t = { .diverges = 7 };
+    const char *directory = in(state, "diverged");
+    s.acting[0].changes_at = 6;
+    s.acting[0].length = 8;
+    s.options.recovery_max_trials = 1;
+    words[0] = 0;
+    assert_ok(process(&t, &s, directory, error));
+    assert_string_equal(words, "a3 L4 V5 b5v a6 a6 L8 V8 a8!v b8!v ");
+    words[0] = 0;
+    t = (toy){ 0 };
+    assert_ok(process(&t, &s, directory, error));
+    assert_string_equal(words, "");
+    assert_int_equal(t.trainer.step, 8);
+}
+
+/* The last step of an interrupted run is evaluated once, also if the run resumes there, and if it
+ * was interrupted in the evaluation of this step. */
+static void test_controller__evaluates_last(void **state)
+{
+    static const struct {
+        int countdown;
+        int64_t stop_after;
+        const char *words, *rest;
+    } cases[] = {
+        { 0, 7, "a3 L4 V5 b5v a6 V7 ", "L8 a9 L10 V10 a10!v b10!v " },
+        { 0, 5, "a3 L4 V5 ", "b5v a6 L8 a9 L10 V10 a10!v b10!v " },
+        { 3, 0, "a3 L4 V5 ", "b5v a6 L8 a9 L10 V10 a10!v b10!v " },
+        { 0, 4, "a3 L4 V4 ", "V5 b5v a6 L8 a9 L10 V10 a10!v b10!v " },
+    };
+    const script s = two_actions();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char directory[700];
+        toy t = { .countdown = cases[i].countdown,
+                  .breaks = ET_EINTERRUPTED,
+                  .stop_after = cases[i].stop_after,
+                  .looks_again = true };
+        snprintf(directory, sizeof directory, "%s-%zu", in(state, "last"), i);
+        words[0] = 0;
+        assert_int_equal(process(&t, &s, directory, NULL), ET_EINTERRUPTED);
+        assert_string_equal(words, cases[i].words);
+        words[0] = 0;
+        t = (toy){ .stop_after = -1, .looks_again = true };
+        assert_int_equal(process(&t, &s, directory, NULL), ET_EINTERRUPTED);
+        t = (toy){ 0 };
+        assert_ok(process(&t, &s, directory, error));
+        assert_string_equal(words, cases[i].rest);
+    }
+}
+
 static int closings;
 
 static int count_closing(et_sink *self, et_error *error)
@@ -845,6 +909,8 @@ int main(void)
         cmocka_unit_test(test_controller__unknown_next),
         cmocka_unit_test(test_controller__finished),
         cmocka_unit_test(test_controller__another_length),
+        cmocka_unit_test(test_controller__length_after_divergence),
+        cmocka_unit_test(test_controller__evaluates_last),
         cmocka_unit_test(test_controller__refused_options),
         cmocka_unit_test(test_controller__evaluate),
         cmocka_unit_test(test_controller__validation_steps),
