@@ -234,6 +234,8 @@ static inline void write_folder(void **state)
     remove(folder(state, "pytorch_model.bin"));
     remove(folder(state, "target_vocab.json"));
     remove(folder(state, "tokenizer_config.json"));
+    remove(folder(state, "tokenizer.json"));
+    remove(folder(state, "added_tokens.json"));
     write_safetensors(folder(state, "model.safetensors"), "F32");
 }
 

@@ -640,6 +640,85 @@ static void test_import__forced_end(void **state)
     }
 }
 
+/* ---- added tokens ---- */
+
+/* vocab.json without its last two tokens, which are in the file. */
+static void put_added(void **state, const char *file, const char *text)
+{
+    char list[1024];
+    write_folder(state);
+    snprintf(list, sizeof list, "%s", vocabulary());
+    put_text(state, "vocab.json", list);
+    replace_in(folder(state, "vocab.json"), ", \"\xe2\x96\x81y\": 26, \"\xe2\x96\x81z\": 27", "");
+    replace_in(folder(state, "vocab.json"), "\">>fra<<\": 28, \"<pad>\": 29",
+               "\">>fra<<\": 26, \"<pad>\": 27");
+    replace_in(folder(state, "config.json"), "\"pad_token_id\": 29, \"decoder_start_token_id\": 29",
+               "\"pad_token_id\": 27, \"decoder_start_token_id\": 27");
+    put_text(state, file, text);
+}
+
+static const struct {
+    const char *file, *text;
+} added[] = {
+    { "added_tokens.json", "{\"<ph>\": 29, \"@@\": 28, \"</s>\": 0}" },
+    { "tokenizer_config.json",
+      "{\"added_tokens_decoder\": {\"0\": {\"content\": \"</s>\"}, \"28\": "
+      "{\"content\": \"@@\"}, \"29\": {\"content\": \"<ph>\"}}}" },
+    { "tokenizer.json", "{\"added_tokens\": [{\"id\": 28, \"content\": \"@@\"}, {\"id\": 29, "
+                        "\"content\": \"<ph>\"}]}" },
+};
+
+/* A text that has an added token becomes the token, here and of the model that goes out again. */
+static void test_import__added_tokens(void **state)
+{
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        et_import *from;
+        et_vocabulary *v;
+        size_t length;
+        put_added(state, added[i].file, added[i].text);
+        assert_ok(import(state, error));
+        assert_ok(export_folder(state, NULL, error));
+        check_again(state);
+        for (int again = 0; again < 2; again++) {
+            assert_ok(et_import_open(&from, in(state, again ? "out" : "hf"), error));
+            const char *model = et_import_vocabulary(from, ET_SIDE_SOURCE, &length);
+            assert_ok(et_vocabulary_parse(&v, model, length, "a vocabulary", error));
+            assert_int_equal(et_vocabulary_size(v), TOKENS);
+            assert_string_equal(et_vocabulary_token(v, 29), "<ph>");
+            check_ids(v, "d@@", 2, (int32_t[]){ 5, 28 });
+            check_ids(v, "d<ph> h", 3, (int32_t[]){ 5, 29, 9 });
+            et_vocabulary_close(v);
+            et_import_close(from);
+        }
+    }
+}
+
+static void test_import__added_tokens_refused(void **state)
+{
+    static const char *const cases[][2] = {
+        { "{\"<ph>\": 29, \"@@\": 28, \"x\": 30}", "added_tokens.json: the added token \"x\" has "
+                                                   "the number 30, but the model has weights for "
+                                                   "30 tokens (vocab_size" },
+        { "{\"<ph>\": 29, \"@@\": 5}",
+          "\"@@\" has the number 5, which another token of vocab.json" },
+        { "{\"<ph>\": 29, \"</s>\": 28}", "\"</s>\" has the number 28, but another one in vocab" },
+        { "{\"<ph>\": 29, \"@@\": 29}", "have one number, 29" },
+        { "{\"<ph>\": 29}", "has 29 tokens with those that were added, but config.json says 30" },
+        { "{\"<ph>\": \"29\"}", "must give added tokens as texts with numbers" },
+        { "{\"\": 28}", "must give added tokens as texts with numbers" },
+        { "{\"<ph>\": -1}", "must give added tokens as texts with numbers" },
+        { "[28]", "added_tokens.json: not" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_added(state, "added_tokens.json", cases[i][0]);
+        assert_fails(import(state, error), ET_EFORMAT, cases[i][1]);
+    }
+    put_added(state, "tokenizer_config.json",
+              "{\"added_tokens_decoder\": {\"28x\": {\"content\": "
+              "\"@@\"}}}");
+    assert_fails(import(state, error), ET_EFORMAT, "added_tokens_decoder must give added tokens");
+}
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -654,7 +733,8 @@ static const struct {
     { "config.json", "start_token_id\": 29", "start_token_id\": 0", "decoder_start_token_id is 0" },
     { "config.json", "encoder_attention_heads\": 2", "encoder_attention_heads\": 3",
       "encoder_attention_heads is 3" },
-    { "config.json", "\"vocab_size\": 30", "\"vocab_size\": 31", "has 30 tokens, but config.json" },
+    { "config.json", "\"vocab_size\": 30", "\"vocab_size\": 31",
+      "has 30 tokens with those that were added, but" },
     { "config.json", "\"max_position_embeddings\": 48", "\"max_position_embeddings\": -1",
       "max_position_embeddings is -1" },
     { "generation_config.json", "\"max_length\": 10", "\"max_length\": \"x\"", "max_length" },
@@ -774,6 +854,8 @@ int main(void)
         cmocka_unit_test(test_import__tables_go_out_again),
         cmocka_unit_test(test_import__copies_go_out_again),
         cmocka_unit_test(test_import__positions),
+        cmocka_unit_test(test_import__added_tokens),
+        cmocka_unit_test(test_import__added_tokens_refused),
         cmocka_unit_test(test_import__refuses_by_name),
         cmocka_unit_test(test_import__files),
         cmocka_unit_test(test_import__damage),

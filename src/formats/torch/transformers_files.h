@@ -6,6 +6,8 @@
 #define ET_TRANSFORMERS_GENERATION        "generation_config.json"
 #define ET_TRANSFORMERS_TOKENIZER         "tokenizer_config.json"
 #define ET_TRANSFORMERS_VOCABULARY        "vocab.json"
+#define ET_TRANSFORMERS_ADDED             "added_tokens.json"
+#define ET_TRANSFORMERS_FAST_TOKENIZER    "tokenizer.json"
 #define ET_TRANSFORMERS_TARGET_VOCABULARY "target_vocab.json"
 #define ET_TRANSFORMERS_SOURCE_MODEL      "source.spm"
 #define ET_TRANSFORMERS_TARGET_MODEL      "target.spm"

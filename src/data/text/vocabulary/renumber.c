@@ -16,7 +16,7 @@
 /* ModelProto; SentencePiece; TrainerSpec. */
 enum { MODEL_PIECE = 1, PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
 enum { MODEL_TRAINER = 2, TRAINER_UNK = 45, TRAINER_EOS = 47, TRAINER_PAD = 48 };
-enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
+enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER_DEFINED = 4, TYPE_UNUSED = 5 };
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_I32 = 5 };
 enum { MODEL_UNIGRAM = 1 };
 
@@ -126,6 +126,8 @@ static void put_listed(renumbering *r, int32_t *foreign, bool *tags)
             type = TYPE_CONTROL;
         else if (i == list->unk)
             type = TYPE_UNKNOWN;
+        else if (i >= list->count - list->added && !is_tag(token))
+            type = TYPE_USER_DEFINED;
         else if (type == TYPE_UNKNOWN)
             type = TYPE_UNUSED;
         *foreign += type == TYPE_UNUSED;

@@ -23,6 +23,7 @@ typedef struct et_vocabulary_list {
     const char *const *tokens; /* [count] */
     int32_t count;
     int32_t eos, unk, pad; /* numbers of the special symbols */
+    int32_t added; /* the last tokens: a text that has one becomes it, whatever the model says */
 } et_vocabulary_list;
 
 /* *bytes: free with et_free. name: of the model, for messages. ET_EFORMAT: the model is damaged, or

@@ -31,6 +31,7 @@ struct et_import {
     bool marian;                 /* a release of Marian; false: a folder of transformers */
     et_value *tokens[ET_SIDES];  /* IDs of tokens by text; both may be the same list */
     const char *lists[ET_SIDES]; /* the files of these numbers */
+    int32_t added[ET_SIDES];     /* how many of them were added to the vocabulary */
 };
 
 /* import_files.c. Opens the archive, if folder is one. */

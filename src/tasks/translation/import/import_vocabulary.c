@@ -4,6 +4,7 @@
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import_private.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -63,6 +64,106 @@ static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, boo
     return status;
 }
 
+/* ---- added tokens ---- */
+
+static const char *rows_of(int side)
+{
+    return side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size";
+}
+
+/* The vocabulary may have the token, with this ID: files repeat the special symbols. */
+static int add_token(et_import *from, int side, const char *file, const char *token, int64_t id,
+                     et_error *error)
+{
+    et_value *json = from->tokens[side];
+    const et_value *known = et_value_get(json, token),
+                   number = { .kind = ET_VALUE_INT, .integer = id };
+    const int64_t first = (int64_t)json->count - from->added[side];
+    if (known && known->kind == ET_VALUE_INT && known->integer == id)
+        return ET_OK;
+    if (known)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: the token \"%.100s\" has the number %lld, but another one in %s; "
+                       "download both files again",
+                       et_import_path(from, file), token, (long long)id, from->lists[side]);
+    if (id < first)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: the added token \"%.100s\" has the number %lld, which another token of "
+                       "%s has; download both files again",
+                       et_import_path(from, file), token, (long long)id, from->lists[side]);
+    if (id >= from->facts.tokens[side])
+        return et_fail(error, ET_EFORMAT,
+                       "%s: the added token \"%.100s\" has the number %lld, but the model has "
+                       "weights for %lld tokens (%s in config.json); remove the token from the "
+                       "file, or save the model after resize_token_embeddings",
+                       et_import_path(from, file), token, (long long)id,
+                       (long long)from->facts.tokens[side], rows_of(side));
+    from->added[side]++;
+    return et_value_append_copy(json, token, &number) ? ET_OK
+                                                      : et_alloc_failed(error, 0, "a vocabulary");
+}
+
+static int refuse_added(et_import *from, const char *file, const char *key, et_error *error)
+{
+    return et_fail(error, ET_EFORMAT,
+                   "%s: %s must give added tokens as texts with numbers; download the file again",
+                   et_import_path(from, file), key);
+}
+
+/* A dict of numbers by token, as added_tokens.json is; a dict of objects by number; or a list of
+ * objects with an "id". Objects have the token as "content". */
+static int add_tokens(et_import *from, int side, const char *file, const char *key,
+                      const et_value *tokens, et_error *error)
+{
+    int status = ET_OK;
+    if (tokens && tokens->kind != ET_VALUE_DICT && tokens->kind != ET_VALUE_LIST)
+        return refuse_added(from, file, key, error);
+    for (const et_value *v = tokens ? tokens->first : NULL; v && !status; v = v->next) {
+        const et_value *content = et_value_get(v, "content"), *id = et_value_get(v, "id");
+        const char *token = content && content->kind == ET_VALUE_STRING ? content->string : v->key;
+        char *end = NULL;
+        int64_t number = -1;
+        if (v->kind == ET_VALUE_INT)
+            number = v->integer;
+        else if (id && id->kind == ET_VALUE_INT)
+            number = id->integer;
+        else if (content && v->key)
+            number = strtoll(v->key, &end, 10);
+        const bool whole = !end || (end != v->key && !*end);
+        status = token && *token && number >= 0 && whole
+                     ? add_token(from, side, file, token, number, error)
+                     : refuse_added(from, file, key, error);
+    }
+    return status;
+}
+
+/* Tokens that were added to a trained model; the vocabulary does not have them. If the target has a
+ * list of its own that is complete, they are the source's. */
+static int read_added(et_import *from, int side, et_error *error)
+{
+    static const struct {
+        const char *file, *key; /* NULL: the whole file */
+    } places[] = { { ET_TRANSFORMERS_ADDED, NULL },
+                   { ET_TRANSFORMERS_TOKENIZER, "added_tokens_decoder" },
+                   { ET_TRANSFORMERS_TOKENIZER, "added_tokens" },
+                   { ET_TRANSFORMERS_FAST_TOKENIZER, "added_tokens" } };
+    const bool full = (int64_t)from->tokens[side]->count == from->facts.tokens[side];
+    int status = ET_OK;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !status; i++) {
+        const char *file = places[i].file, *key = places[i].key;
+        et_value *json = NULL;
+        if (!et_import_has(from, file) || (full && side == ET_SIDE_TARGET))
+            continue;
+        status = et_import_read_json(from, file, &json, error);
+        if (!status)
+            status = add_tokens(from, side, file, key ? key : "the file",
+                                key ? et_value_get(json, key) : json, error);
+    }
+    return status;
+}
+
+/* ---- the list ---- */
+
 /* Every number from 0 on has one token. */
 static int list_tokens(const et_value *json, const char **tokens, const char *path, et_error *error)
 {
@@ -109,11 +210,11 @@ static int read_list(et_import *from, int side, const symbols *s, et_vocabulary_
     const et_value *json = from->tokens[side];
     int status = ET_OK;
     if ((int64_t)json->count != facts->tokens[side])
-        status =
-            et_fail(error, ET_EFORMAT,
-                    "%s has %zu tokens, but config.json says %lld (%s); download both files again",
-                    path, json->count, (long long)facts->tokens[side],
-                    side == ET_SIDE_SOURCE ? "vocab_size" : "decoder_vocab_size");
+        status = et_fail(error, ET_EFORMAT,
+                         "%s has %zu tokens with those that were added, but config.json says %lld "
+                         "(%s); download config.json, the vocabulary and " ET_TRANSFORMERS_ADDED
+                         " again",
+                         path, json->count, (long long)facts->tokens[side], rows_of(side));
     const char **tokens =
         status ? NULL : et_arena_array(&from->arena, json->count + 1, sizeof *tokens);
     if (!status && !tokens)
@@ -122,7 +223,9 @@ static int read_list(et_import *from, int side, const symbols *s, et_vocabulary_
         status = list_tokens(json, tokens, path, error);
     if (status)
         return status;
-    *list = (et_vocabulary_list){ .tokens = tokens, .count = (int32_t)json->count };
+    *list = (et_vocabulary_list){ .tokens = tokens,
+                                  .count = (int32_t)json->count,
+                                  .added = from->added[side] };
     status = find_symbol(json, s->eos, facts->eos, by, &list->eos, path, error);
     if (!status)
         status = find_symbol(json, s->unk, -1, by, &list->unk, path, error);
@@ -185,10 +288,14 @@ int et_import_read_vocabularies(et_import *from, et_error *error)
         const char *name = own ? ET_TRANSFORMERS_TARGET_VOCABULARY : ET_TRANSFORMERS_VOCABULARY;
         if (!from->marian)
             from->lists[side] = name;
-        if (!from->marian && side == ET_SIDE_TARGET && !own)
+        if (!from->marian && side == ET_SIDE_TARGET && !own) {
             from->tokens[side] = from->tokens[ET_SIDE_SOURCE];
-        else if (!from->marian)
+            from->added[side] = from->added[ET_SIDE_SOURCE];
+        } else if (!from->marian) {
             status = et_import_read_json(from, name, &from->tokens[side], error);
+            if (!status)
+                status = read_added(from, side, error);
+        }
         if (!status)
             status = read_list(from, side, &s, &lists[side], error);
         if (!status)
