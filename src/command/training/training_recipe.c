@@ -140,8 +140,10 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
     status = take_slowest(&seconds, t->comm, error);
     t->amounts.steps = t->plan.train_steps;
-    if (seconds > 0)
+    if (!status && seconds > 0)
         fit_length(t, seconds);
+    /* Other ranks found rank 0's run, and may have measured other data. */
+    status = et_together_give(t->comm, status, &t->amounts, sizeof t->amounts, error);
     t->experiment.trainer.train_steps = t->amounts.steps;
     t->paced = seconds > 0;
     if (!status && seconds > 0)
