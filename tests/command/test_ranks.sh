@@ -58,6 +58,12 @@ done
 awk 'BEGIN { for (i = 0; i < 600; i++) { line = ""; for (k = 0; k <= i % 5; k++)
     line = line sprintf("%c%c ", 97 + (i * 7 + k * 3) % 26, 97 + (i + k * 5) % 26); print line } }' >text
 head -n 40 text >valid
+
+# All ranks go by one length under a time limit, whenever it ends the run.
+code=0
+"$etude" launch -n 2 -- train limit --experiment translation/auto --data text text --valid valid \
+    valid --time-limit 5s --set runtime.data_shards=2 >out 2>&1 || code=$?
+[ $code = 0 ] || [ $code = 75 ] || fail "two ranks with a time limit end with $code"
 translate() {
     run=$1 n=$2
     says 0 "^done" launch -n "$n" -- train "$run" --experiment translation/tiny --data text text \
