@@ -112,6 +112,8 @@ static void test_documents__spans(void **state)
         "%j",
         "%1%",
         "%zu",
+        "%,d",
+        "%1$,.2f",
         "%1",
         "%L1",
         "%n",
@@ -404,6 +406,19 @@ static void test_documents__md_beyond(void **state)
           "SEE [ETUDE GUIDE][Etude Guide], [TERMS][terms] AND ![THE PICTURE][the picture].\n\n"
           "[terms]: a\n[etude guide]: b\n[The picture]: c\n\n"
           "[WARNING] READ THE [NOTE]: IT IS SHORT.\n" },
+        { ET_DOCUMENT_MD,
+          "- :::info A title\n  one\n  :::\n\n1. > - :::tip\n   >   two\n   >   :::\n",
+          "- :::info A TITLE\n  ONE\n  :::\n\n1. > - :::tip\n   >   TWO\n   >   :::\n" },
+        { ET_DOCUMENT_MD, "::include{file=a.md}\n\n::video[A title]{#b}\n\n--8<-- \"c.md\"\n",
+          "::include{file=a.md}\n\n::video[A TITLE]{#b}\n\n--8<-- \"c.md\"\n" },
+        { ET_DOCUMENT_MD, "\\newpage\n\n\\vspace{1em}\na\n\n\\begin{b}\nc\n\\end{b}\n\nd \\e f\n",
+          "\\newpage\n\n\\vspace{1em}\nA\n\n\\begin{b}\nc\n\\end{b}\n\nD \\E F\n" },
+        { ET_DOCUMENT_MD, "a \\(b + c\\) d \\\\(e\\\\) f\n\n\\\\[\ng\n\\\\]\n\n\\(h i\n",
+          "A \\(b + c\\) D \\\\(e\\\\) F\n\n\\\\[\ng\n\\\\]\n\n\\(H I\n" },
+        { ET_DOCUMENT_MD, "<% a %> b <%= c %> d\n\n%% e f %%\n\n100%% g %%h%% i\n",
+          "<% a %> B <%= c %> D\n\n%% e f %%\n\n100%% G %%h%% I\n" },
+        { ET_DOCUMENT_MD, "{{< tabs >}}{{< tab \"a\" >}}b c{{< /tab >}}{{< /tabs >}}\n",
+          "{{< tabs >}}{{< tab \"a\" >}}B C{{< /tab >}}{{< /tabs >}}\n" },
         { ET_DOCUMENT_MD, "a <code>b</code> <kbd>c</kbd> &amp;lt; &#42;d&#42;\n",
           "A <code>b</code> <kbd>c</kbd> &amp;LT; &#42;D&#42;\n" },
         { ET_DOCUMENT_MD,
@@ -654,9 +669,32 @@ static void test_documents__damaged(void **state)
 /* Time is linear: a megabyte of what begins something without an end. */
 static void test_documents__long(void **state)
 {
-    static const char *const parts[] = { "<",    "<b>", "&", "{",     "a@",      "a.",   "%(",
-                                         "<!--", "1.",  "(", "&amp;", "http://", "</b>", "<p>",
-                                         "*",    "[",   "`", "\\",    "\"" };
+    static const char *const parts[] = { "<",
+                                         "<b>",
+                                         "&",
+                                         "{",
+                                         "a@",
+                                         "a.",
+                                         "%(",
+                                         "<!--",
+                                         "1.",
+                                         "(",
+                                         "&amp;",
+                                         "http://",
+                                         "</b>",
+                                         "<p>",
+                                         "*",
+                                         "[",
+                                         "`",
+                                         "\\",
+                                         "\"",
+                                         "{a,choice,0#b|1#",
+                                         "{a,plural,b{}c{",
+                                         "{{< a >}}",
+                                         "\\\\(",
+                                         " %%",
+                                         "<%",
+                                         "- " };
     et_error error;
     (void)state;
     for (int format = ET_DOCUMENT_LINES; et_document_formats[format]; format++)

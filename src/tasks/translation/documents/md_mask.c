@@ -151,11 +151,45 @@ static bool is_module(const et_md_mask *m, const line *l)
             find(m, l->from, l->end, " from \"") < l->end);
 }
 
+/* After the markers of list items and quotes that the line begins with. */
+static line in_items(const et_md_mask *m, line l)
+{
+    for (;;) {
+        l.at += run(m, l.at, l.end, " \t>");
+        const size_t digits = run(m, l.at, l.end, DIGITS), mark = l.at + digits;
+        const size_t blanks = run(m, mark + 1, l.end, " ");
+        if (!run(m, mark, l.end, digits ? ".)" : "-+*") || digits > 9 || !blanks || blanks > 4)
+            return l;
+        l.at = mark + 1 + blanks;
+    }
+}
+
+/* ::name{file=a}, ::name[title]: a directive without content. */
+static bool is_leaf(const et_md_mask *m, const line *l)
+{
+    const size_t name = run(m, l->at + 2, l->end, NAMES);
+    return name && begins(m, l->at, l->end, "::") && run(m, l->at + 2 + name, l->end, "[{") &&
+           strchr("]}", m->original[l->end - 1]);
+}
+
+/* \newpage, \vspace{1em} of LaTeX; the line of pymdownx that includes a file. */
+static bool is_command(const et_md_mask *m, const line *l)
+{
+    const size_t name = run(m, l->at + 1, l->end, LOWER UPPER);
+    const size_t after = l->at + 1 + name;
+    return begins(m, l->at, l->end, "--8<--") ||
+           (name > 1 && begins(m, l->at, l->end, "\\") && !begins(m, l->at, l->end, "\\begin{") &&
+            (after == l->end ||
+             (run(m, after, l->end, "[{") && strchr("]}", m->original[l->end - 1]) &&
+              find(m, after, l->end, " ") == l->end)));
+}
+
 static bool take_line(et_md_mask *m, const line *l)
 {
     const size_t note = footnote(m, l);
-    if (begins(m, l->at, l->end, ":::"))
-        return mask_container(m, l);
+    const line item = in_items(m, *l);
+    if (begins(m, item.at, item.end, ":::") || is_leaf(m, &item))
+        return mask_container(m, &item);
     if (is_admonition(m, l))
         return mask_admonition(m, l);
     if (note)
@@ -168,7 +202,8 @@ static bool take_line(et_md_mask *m, const line *l)
             return mask_line(m, l, "# ", at + run(m, at, l->end, " \t"), l->end);
         }
     }
-    if (begins(m, l->at, l->end, "[TOC]") || begins(m, l->at, l->end, "[[toc]]"))
+    if (begins(m, l->at, l->end, "[TOC]") || begins(m, l->at, l->end, "[[toc]]") ||
+        is_command(m, l))
         blank(m, l->at, l->end);
     return true;
 }
@@ -328,6 +363,17 @@ static size_t math(const et_md_mask *m, size_t at)
     return 0;
 }
 
+/* \(...\), \\(...\\) and \\[...\\] of LaTeX. */
+static size_t delimited(const et_md_mask *m, size_t at, bool *block)
+{
+    const size_t length = 2 + begins(m, at, m->length, "\\\\");
+    char end[4] = { 0 };
+    memcpy(end, m->original + at, length);
+    *block = end[length - 1] == '[';
+    end[length - 1] = *block ? ']' : ')';
+    return up_to(m, at, length, end);
+}
+
 /* A tag of a component of JSX, whose values may be in braces. */
 static size_t component(const et_md_mask *m, size_t at)
 {
@@ -358,7 +404,11 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     case '{':
         return braces(m, at);
     case '<':
-        return component(m, at);
+        return begins(m, at, m->length, "<%") ? up_to(m, at, 2, "%>") : component(m, at);
+    case '%': /* a comment of Obsidian */
+        return begins(m, at, m->length, "%%") && (!at || strchr(" \n", m->original[at - 1]))
+                   ? up_to(m, at, 2, "%%")
+                   : 0;
     case '$':
         *block = begins(m, at, m->length, "$$");
         return math(m, at);
@@ -378,6 +428,9 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
                    ? count + 2
                    : 0;
     case '\\':
+        if (begins(m, at, m->length, "\\(") || begins(m, at, m->length, "\\\\(") ||
+            begins(m, at, m->length, "\\\\["))
+            return delimited(m, at, block);
         if (begins(m, at, m->length, "\\begin{")) {
             count = up_to(m, at, 7, "}");
             const size_t most = m->length - at < 4 * MARKUP_MAX ? m->length : at + 4 * MARKUP_MAX;
@@ -390,16 +443,19 @@ static size_t markup(const et_md_mask *m, size_t at, bool *block)
     }
 }
 
-/* Whether only blanks are before it in its line, and after it. */
+/* Whether only blanks are before it in its line, and after it; others of them may follow. */
 static bool has_lines(const et_md_mask *m, size_t from, size_t to)
 {
-    size_t start = from;
+    size_t start = from, count = to - from;
     while (start && strchr(" \t>", m->text[start - 1]))
         start--;
     to += run(m, to, m->length, " \t\r");
-    return (!start || m->text[start - 1] == '\n') &&
-           (to == m->length || m->original[to] == '\n' ||
-            (m->original[to] == '{' && to > from)); /* another of them may follow */
+    for (int i = 0; i < 16 && count && to < m->length && m->original[to] == '{'; i++) {
+        count = braces(m, to);
+        to += count;
+        to += run(m, to, m->length, " \t\r");
+    }
+    return (!start || m->text[start - 1] == '\n') && (to == m->length || m->original[to] == '\n');
 }
 
 /* Spans by position: those of blocks are there already. */

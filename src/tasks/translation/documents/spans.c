@@ -118,6 +118,7 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
         *ordered = true;
     }
     at += run(r, at, "-+#0'", 5);
+    at += run(r, at, ",", 1) && run(r, at + 1, DIGITS ".df", 1); /* %,d of Java */
     at += run(r, at, DIGITS "*", 6);
     if (has(r, at, "."))
         at += 1 + run(r, at + 1, DIGITS "*", 6);
