@@ -96,6 +96,8 @@ static void test_formats__xml(void **state)
           "<a>SEE http://a.b/?c=d&amp;e NOW</a>" },
         { ET_DOCUMENT_XML, "<?p q?><!-- r --><n:a xmlns:n='u'>s <!--t--> u<?v w?></n:a><!-- x -->",
           "<?p q?><!-- r --><n:a xmlns:n='u'>S <!--t--> U<?v w?></n:a><!-- x -->" },
+        { ET_DOCUMENT_XML, "<feed><content><p>a</p><pre>b  c\nd</pre></content></feed>",
+          "<feed><content><p>A</p><pre>b  c\nd</pre></content></feed>" },
         /* A list within a text, and one that is none. */
         { ET_DOCUMENT_XML, "<p>one <l><i>two.</i> <i>three</i></l> four</p>",
           "<p>ONE <l><i>TWO.</i> <i>THREE</i></l> FOUR</p>" },
@@ -488,6 +490,9 @@ static void test_formats__messages(void **state)
           "{g, select, male {HE HAS {n, plural, one {# CAT} other {# CATS}}} other {THEY DON'T}}" },
         { ET_DOCUMENT_TEXT, "{n, selectordinal, one {#st} other {#th}} of {n, number, integer}",
           "{n, selectordinal, one {#ST} other {#TH}} OF {n, number, integer}" },
+        { ET_DOCUMENT_TEXT, "see {0,choice,0#no files|1#one|1<{0,number,integer} of {a, b} c} now",
+          "SEE {0,choice,0#NO FILES|1#ONE|1<{0,number,integer} OF {A, B} C} NOW" },
+        { ET_DOCUMENT_TEXT, "a {n, choice, 0#b|1#{c", "A {N, CHOICE, 0#B|1#{C" },
         { ET_DOCUMENT_TEXT, "a {n, plural, one {b c}", "A {N, PLURAL, ONE {B C}" },
         { ET_DOCUMENT_LINES, "{n, plural, one {b} other {c}}", "{N, PLURAL, ONE {B} OTHER {C}}" },
         { ET_DOCUMENT_HTML, "<p>a {n, plural, one {<b>#</b> c} other {d &amp; e}} f</p>",

@@ -20,7 +20,8 @@ static size_t run(const char *text, size_t end, size_t at, const char *among)
 bool et_message_may_begin(const char *text, size_t length)
 {
     return memchr(text, '{', length) &&
-           (memmem(text, length, "plural", 6) || memmem(text, length, "select", 6));
+           (memmem(text, length, "plural", 6) || memmem(text, length, "select", 6) ||
+            memmem(text, length, "choice", 6));
 }
 
 size_t et_message_quoted(const char *text, size_t length)
@@ -50,12 +51,32 @@ static size_t after_brace(const char *text, size_t end, size_t at)
     return 0;
 }
 
+/* The end of the text of a branch of a choice, at | or the brace that closes the choice; end: it
+ * is missing. */
+static size_t choice_end(const char *text, size_t end, size_t at)
+{
+    while (at < end && text[at] != '|' && text[at] != '}') {
+        const size_t quoted = et_message_quoted(text + at, end - at);
+        const size_t next = text[at] == '{' ? after_brace(text, end, at) : at + 1;
+        if (!quoted && !next)
+            return end;
+        at = quoted ? at + quoted : next;
+    }
+    return at;
+}
+
 bool et_message_branch(const char *text, size_t end, size_t *at, size_t *from, size_t *to)
 {
-    size_t next = *at + run(text, end, *at, SPACE);
+    size_t next = *at + run(text, end, *at, SPACE "|");
     const size_t name = run(text, end, next, NAMES "=");
     next += name;
     next += run(text, end, next, SPACE);
+    if (name && next < end && (text[next] == '#' || text[next] == '<')) { /* of a choice */
+        *from = next + 1;
+        *to = choice_end(text, end, next + 1);
+        *at = *to;
+        return *to < end;
+    }
     const size_t after = name && next < end && text[next] == '{' ? after_brace(text, end, next) : 0;
     if (!after)
         return false;
@@ -71,7 +92,9 @@ static bool read_head(const char *text, size_t length, size_t start, et_message 
     static const struct {
         const char *word;
         bool counts;
-    } kinds[] = { { "plural", true }, { "selectordinal", true }, { "select", false } };
+    } kinds[] = {
+        { "plural", true }, { "selectordinal", true }, { "select", false }, { "choice", false }
+    };
     size_t at = start + 1 + run(text, length, start + 1, SPACE);
     const size_t name = run(text, length, at, NAMES);
     at += name;
@@ -107,13 +130,13 @@ bool et_message_find(const char *text, size_t length, size_t from, et_message *m
             at = m->first;
             while (et_message_branch(text, length, &at, &first, &last))
                 continue;
-            if (at == m->first && !after_brace(text, length, from))
-                return false;
             at += run(text, length, at, SPACE);
             if (at < length && text[at] == '}' && at > m->first) {
                 m->end = at + 1;
                 return true;
             }
+            if (!after_brace(text, length, from))
+                return false;
         }
         from++;
     }

@@ -67,7 +67,7 @@ static const struct {
       " " },
     { " rss feed ",
       " link guid pubDate lastBuildDate language docs generator ttl id updated published uri email "
-      "dc:date url width height ",
+      "dc:date url width height kbd samp var pre textarea math svg ",
       " " },
     { " svg ", " metadata ", " " },
     { " html ", " kbd samp var pre textarea math svg ", " " },
