@@ -33,15 +33,18 @@ static size_t skip(const line *l, size_t at, const char *among)
     return at;
 }
 
-/* 00:00:01,000 --> 00:00:02,500 */
+/* 00:00:01,000 --> 00:00:02,500; also with a sign, which programs write that shift times, and with
+ * a damaged arrow, such as ->, if the hours are there. */
 static bool is_times(const line *l)
 {
-    const size_t from = skip(l, 0, " \t"), digits = skip(l, from, DIGITS ":.,");
-    const size_t arrow = skip(l, digits, " \t"), after = arrow + 3;
-    if (digits == from || after > l->length || memcmp(l->text + arrow, "-->", 3) != 0)
+    const size_t from = skip(l, 0, " \t-"), digits = skip(l, from, DIGITS ":.,");
+    const size_t arrow = skip(l, digits, " \t"), to = skip(l, arrow, "-> \t");
+    const char *colon = memchr(l->text + from, ':', digits - from);
+    if (!colon || to - arrow < 2 || l->text[arrow] != '-' || skip(l, to, DIGITS) == to)
         return false;
-    const size_t to = skip(l, after, " \t");
-    return skip(l, to, DIGITS) > to && memchr(l->text + from, ':', digits - from);
+    return (to - arrow > 2 && !memcmp(l->text + arrow, "-->", 3)) ||
+           (memchr(l->text + arrow, '>', to - arrow) &&
+            memchr(colon + 1, ':', (size_t)(l->text + digits - colon - 1)));
 }
 
 static bool is_blank(const line *l)
