@@ -527,6 +527,8 @@ static void test_formats__endings(void **state)
         { "a.vtt", ET_DOCUMENT_SRT, NULL },
         { "README.md", ET_DOCUMENT_MD, NULL },
         { "a.markdown", ET_DOCUMENT_MD, NULL },
+        { "a.mdx", ET_DOCUMENT_MD, NULL },
+        { "a.Rmd", ET_DOCUMENT_MD, NULL },
         { "a.txt", ET_DOCUMENT_LINES, NULL },
         { "test.en", ET_DOCUMENT_LINES, NULL },
         { "html", ET_DOCUMENT_LINES, NULL },
@@ -537,6 +539,8 @@ static void test_formats__endings(void **state)
         { "a.XLF", 0, "xliff2po" },
         { "a.tmx", 0, "two text files" },
         { "a.docx", 0, "pandoc" },
+        { "a.ini", 0, "ini2po" },
+        { "a.ftl", 0, "catalogue" },
         { "a.json", 0, "json2po" },
         { "a.pdf", 0, "pdftotext" },
     };

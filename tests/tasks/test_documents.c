@@ -113,6 +113,7 @@ static void test_documents__spans(void **state)
         "%1%",
         "%zu",
         "%,d",
+        "%[1]d",
         "%1$,.2f",
         "%1",
         "%L1",

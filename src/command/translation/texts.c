@@ -105,8 +105,8 @@ void et_texts_tell(const et_texts *texts)
     if (c->repaired)
         fprintf(stderr,
                 "in parts     %s of %s segments: the model changed their markup, placeholders, "
-                "addresses "
-                "or numbers, so the text between these was translated alone; the first is %s:%zu\n",
+                "addresses or numbers, so the text between these was translated alone; the first "
+                "is %s:%zu\n",
                 et_format_count((int64_t)c->repaired).text,
                 et_format_count((int64_t)c->segments).text, texts->name, c->line);
     if (!c->kept)

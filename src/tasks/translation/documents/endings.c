@@ -16,7 +16,7 @@ static const struct {
     { ".xml .xhtml .svg .rss .atom .dita .ditamap .dbk .docbook", ET_DOCUMENT_XML, NULL },
     { ".po .pot", ET_DOCUMENT_PO, NULL },
     { ".srt .vtt", ET_DOCUMENT_SRT, NULL },
-    { ".md .markdown .mkd .mdown", ET_DOCUMENT_MD, NULL },
+    { ".md .markdown .mkd .mdown .mdx .qmd .rmd", ET_DOCUMENT_MD, NULL },
     { ".xliff .xlf .sdlxliff .mxliff .mqxliff", 0,
       "convert it with translate-toolkit: xliff2po, and po2xliff for the translation" },
     { ".tmx", 0, "make two text files of it, with a sentence a line" },
@@ -26,7 +26,9 @@ static const struct {
     { ".resx", 0, "convert it with translate-toolkit: resx2po, and po2resx" },
     { ".ts .qm", 0, "convert it with translate-toolkit: ts2po, and po2ts" },
     { ".properties .strings", 0, "convert it with translate-toolkit: prop2po, and po2prop" },
-    { ".stringsdict .plist", 0, "convert it to a message catalogue (.po)" },
+    { ".ini", 0, "convert it with translate-toolkit: ini2po, and po2ini" },
+    { ".php", 0, "convert it with translate-toolkit: php2po, and po2php" },
+    { ".stringsdict .plist .ftl .toml", 0, "convert it to a message catalogue (.po)" },
     { ".mo .gmo", 0, "unpack it: msgunfmt" },
     { ".csv .tsv", 0, "make a text file of the column, with a text a line" },
     { ".docx .odt .rtf .epub .rst .adoc .asciidoc .tex .latex .org .textile .ipynb .doc", 0,
@@ -34,7 +36,8 @@ static const struct {
     { ".pptx .ppt .odp .xlsx .xls .ods", 0,
       "convert it with translate-toolkit: odf2xliff, xliff2po" },
     { ".pdf", 0, "extract its text: pdftotext" },
-    { ".ass .ssa .sub .sbv .ttml .dfxp", 0, "convert it to SubRip: ffmpeg -i FILE FILE.srt" },
+    { ".ass .ssa .sub .sbv .ttml .dfxp .smi .lrc", 0,
+      "convert it to SubRip: ffmpeg -i FILE FILE.srt" },
 };
 
 static bool is_listed(const char *list, const char *ending, size_t length)

@@ -122,6 +122,8 @@ static size_t format_of_printf(rest r, bool after_digit, bool *ordered)
     at += run(r, at, DIGITS "*", 6);
     if (has(r, at, "."))
         at += 1 + run(r, at + 1, DIGITS "*", 6);
+    const size_t argument = has(r, at, "[") ? run(r, at + 1, DIGITS, 2) : 0; /* %[1]d of Go */
+    at += argument && has(r, at + 1 + argument, "]") ? argument + 2 : 0;
     const size_t sizes = run(r, at, "hlLqjzt", 2);
     at += sizes && !run(r, at + sizes, LETTERS "@", 1) ? sizes - 1 : sizes; /* %j, %z */
     const size_t letter =
