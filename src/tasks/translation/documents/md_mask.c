@@ -85,7 +85,7 @@ static bool mask_line(et_md_mask *m, const line *l, const char *markers, size_t 
 
 /* ---- lines ---- */
 
-/* "::: name", with a title in brackets or without. */
+/* "::: name", with a title in brackets or without. ":::{figure} a.png" of MyST has a file. */
 static bool mask_container(et_md_mask *m, const line *l)
 {
     size_t at = l->at + run(m, l->at, l->end, ":"), end = l->end;
@@ -100,7 +100,9 @@ static bool mask_container(et_md_mask *m, const line *l)
         while (end > at && strchr(": \t", m->original[end - 1]))
             end--;
     }
-    if (at < end && et_text_has_letter(m->original + at, end - at))
+    const bool file = m->original[l->at + run(m, l->at, l->end, ":")] == '{' &&
+                      find(m, at, end, " ") == end && find(m, at, end, ".") < end;
+    if (at < end && !file && et_text_has_letter(m->original + at, end - at))
         return mask_line(m, l, "# ", at, end);
     blank(m, l->at, l->end);
     return true;
@@ -184,6 +186,14 @@ static bool is_command(const et_md_mask *m, const line *l)
               find(m, after, l->end, " ") == l->end)));
 }
 
+/* ":width: 10px", after a line ":::{name}" of MyST. */
+static bool is_option(const et_md_mask *m, const line *l)
+{
+    const size_t name = run(m, l->at + 1, l->end, NAMES), after = l->at + 1 + name;
+    return name && begins(m, l->at, l->end, ":") && begins(m, after, l->end, ":") &&
+           (after + 1 == l->end || m->original[after + 1] == ' ');
+}
+
 static bool take_line(et_md_mask *m, const line *l)
 {
     const size_t note = footnote(m, l);
@@ -261,13 +271,15 @@ bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
         return false;
     memcpy(m->text, text, length);
     m->text[length] = 0;
-    bool good = true, module = false;
+    bool good = true, module = false, options = false;
     line before = { 0, 0, 0, 0, false };
     for (size_t at = front_matter(m); good && at < length;) {
         const line l = line_at(m, at);
         const bool empty = l.at == l.end;
         module = !empty && (module || (before.at == before.end && is_module(m, &l)));
-        if (module)
+        const bool option = options && is_option(m, &l);
+        options = option || begins(m, l.at, l.end, ":::{");
+        if (module || option)
             blank(m, l.from, l.end);
         else if (!empty)
             good = take_line(m, &l) && take_definition(m, &l, &before);
@@ -363,7 +375,8 @@ static size_t math(const et_md_mask *m, size_t at)
     return 0;
 }
 
-/* \(...\), \\(...\\) and \\[...\\] of LaTeX. */
+/* \(...\), \\(...\\) and \\[...\\] of LaTeX. \( is also an escaped parenthesis: a word of three
+ * letters that is no command shows text. */
 static size_t delimited(const et_md_mask *m, size_t at, bool *block)
 {
     const size_t length = 2 + begins(m, at, m->length, "\\\\");
@@ -371,7 +384,14 @@ static size_t delimited(const et_md_mask *m, size_t at, bool *block)
     memcpy(end, m->original + at, length);
     *block = end[length - 1] == '[';
     end[length - 1] = *block ? ']' : ')';
-    return up_to(m, at, length, end);
+    const size_t count = up_to(m, at, length, end);
+    for (size_t i = at + length; length == 2 && i < at + count; i++) {
+        const size_t word = run(m, i, at + count, LOWER UPPER);
+        if (word > 2 && m->original[i - 1] != '\\' && m->original[i - 1] != '{')
+            return 0;
+        i += word;
+    }
+    return count;
 }
 
 /* A tag of a component of JSX, whose values may be in braces. */
