@@ -261,6 +261,8 @@ static void put_models(void)
         "hf/tokenizer_config.json",
         "{\"eos_token\": {\"content\": \"</s>\"}, \"unk_token\": \"<unk>\", "
         "\"source_lang\": \"en\", \"target_lang\": \"ROMANCE\", \"separate_vocabs\": false}");
+    put_sample("hf/added_tokens.json", "{\"</s>\": 0, \"<pad>\": 29}");
+    put_sample("hf/tokenizer.json", "{\"added_tokens\": [{\"id\": 0, \"content\": \"</s>\"}]}");
     assert_ok(import(&state, error));
     assert_ok(et_translator_open(&t, fuzz_path("model.safetensors"), NULL, error));
     assert_ok(et_translator_export(t, fuzz_path("marian"), &options, error));
@@ -305,6 +307,8 @@ const fuzz_target fuzz_files[] = {
       .read = read_import,
       .file = "hf/tokenizer_config.json",
       .words = VALUES },
+    { .name = "added", .read = read_import, .file = "hf/added_tokens.json", .words = VALUES },
+    { .name = "fast", .read = read_import, .file = "hf/tokenizer.json", .words = VALUES },
     { .name = "vocab", .read = read_import, .file = "hf/vocab.json", .words = VALUES },
     { .name = "sentencepiece", .read = read_import, .file = "hf/source.spm" },
     { .name = "decoder",
