@@ -143,14 +143,14 @@ static int read_added(et_import *from, int side, et_error *error)
 {
     static const struct {
         const char *file, *key; /* NULL: the whole file */
-    } places[] = { { ET_TRANSFORMERS_ADDED, NULL },
-                   { ET_TRANSFORMERS_TOKENIZER, "added_tokens_decoder" },
-                   { ET_TRANSFORMERS_TOKENIZER, "added_tokens" },
-                   { ET_TRANSFORMERS_FAST_TOKENIZER, "added_tokens" } };
+    } sources[] = { { ET_TRANSFORMERS_ADDED, NULL },
+                    { ET_TRANSFORMERS_TOKENIZER, "added_tokens_decoder" },
+                    { ET_TRANSFORMERS_TOKENIZER, "added_tokens" },
+                    { ET_TRANSFORMERS_FAST_TOKENIZER, "added_tokens" } };
     const bool full = (int64_t)from->tokens[side]->count == from->facts.tokens[side];
     int status = ET_OK;
-    for (size_t i = 0; i < sizeof places / sizeof *places && !status; i++) {
-        const char *file = places[i].file, *key = places[i].key;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources && !status; i++) {
+        const char *file = sources[i].file, *key = sources[i].key;
         et_value *json = NULL;
         if (!et_import_has(from, file) || (full && side == ET_SIDE_TARGET))
             continue;
