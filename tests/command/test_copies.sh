@@ -70,10 +70,10 @@ says 0 'rows of' data analyze gone.csv --target y
 
 awk 'BEGIN { print "a,b,y"; for (i = 0; i < 600; i++)
     printf "%.3f,%.3f,%s\n", sin(i * 7) + (i % 30 == 0), cos(i * 3), i % 30 ? "ok" : "fraud" }' >rare.csv
-says 0 'warning: task.class_weights makes probabilities too high' train weighted \
+says 0 'warning: class weights make probabilities too high' train weighted \
     --experiment tabular/linear --target y --data rare.csv --epochs 5 --folds 3 \
     --set 'task.class_weights=[balanced]'
-tells 0 'warning: the model was trained with task.class_weights' evaluate weighted --json
+tells 0 'warning: the model was trained with class weights' evaluate weighted --json
 # The calibration error is that of the curve of the positive class, which has too high probabilities.
 awk '{ gsub(/[{}\[\],]/, "\n"); print }' out | awk -F: '
     $1 ~ /"validation_calibration_error"/ { error = $2 }
@@ -83,4 +83,4 @@ awk '{ gsub(/[{}\[\],]/, "\n"); print }' out | awk -F: '
     END { d = error - sum / rows; exit !(rows == 600 && error > 0.1 && d < 1e-6 && d > -1e-6) }' ||
     fail 'the calibration error is not that of the curve'
 says 0 '^done ' train plain --experiment tabular/linear --target y --data rare.csv --epochs 5
-! grep -q class_weights out || fail 'warns of class weights that are not set'
+! grep -q 'class weights' out || fail 'warns of class weights that are not set'

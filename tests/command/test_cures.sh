@@ -42,6 +42,7 @@ refused 2 'valid 20%: there is no such file; .*use --held-out FRACTION' $t --val
 refused 2 'no option --test: .*etude evaluate RUN FILE' $t --test t.csv
 refused 2 'no option --fp16: .*runtime.mixed_precision_dtype=bfloat16 or float32' $t --fp16
 refused 2 'no option --objective: .*--set task.loss=NAME' $t --objective mae
+refused 2 'no option --cat-features: texts are categories' $t --cat-features size
 refused 2 'no option --preset: .*tabular/auto' $t --preset best_quality
 refused 2 'no option --n-estimators: Etude trains neural networks, not trees' $t --n-estimators 100
 refused 2 'no option --src: name both files with --data SOURCE TARGET' train new --src a.en --tgt a.de
@@ -88,7 +89,9 @@ grep -q '^note  *--test is --data$' said || fail 'evaluate'
 # ---- commands and experiments
 for word in 'fit:train' 'info:inspect RUN' 'show:inspect RUN' 'test:evaluate RUN' 'eval:evaluate RUN' 'infer:translate RUN' \
     'generate:predict RUN FILE' 'finetune:train NEW --init RUN' 'search:tune' 'convert:import FOLDER' 'ls:runs DIR' \
-    'summary:report RUN' 'hpo:tune' 'download:import FOLDER' 'diff:compare RUN RUN'; do
+    'summary:report RUN' 'hpo:tune' 'download:import FOLDER' 'diff:compare RUN RUN' \
+    'predict_proba:predict RUN FILE' 'feature_importance:explain RUN' 'leaderboard:runs DIR' 'head:data analyze FILE' \
+    'describe:data analyze FILE'; do
     refused 2 "no command ${word%%:*}: .*.etude ${word#*:}" "${word%%:*}" m
 done
 refused 2 'no command rm: Etude deletes no run; remove its directory: rm -r RUN' rm m

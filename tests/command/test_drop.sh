@@ -30,6 +30,7 @@ grep -q 'column two: is equal to the column big .* add --drop two$' out || fail 
 says 0 'add --drop leak$' data analyze t.csv --target sold
 sed 's/leak/le ak, "x"/' t.csv | sed '1s/le ak, "x"/"le ak, ""x"""/' >named.csv
 says 0 "add --drop '\"le ak, \"\"x\"\"\"'\$" data analyze named.csv --target sold
+says 3 'The file has [0-9]*: .*"le ak, "x""' data analyze named.csv --target nothing
 says 0 'le ak, "x" *discrete *dropped: ignored' data analyze named.csv --target sold --drop '"le ak, ""x"""'
 
 # ---- what is dropped is not warned of, not read, and kept with the run.

@@ -262,3 +262,24 @@ says 3 'hole.csv:7: column who has no value' train refused --experiment tabular/
     --target kind --data hole.csv --steps 3 --group who
 says 3 '^etude: --init works with one model, .*fold: leave --folds out$' train refused --experiment tabular/mlp \
     --target kind --data g.csv --steps 3 --folds 3 --init second
+
+# ---- what a split cannot do is told with the option's name --------------------------------------
+
+# A day has nearly all rows, so they are all later than the rows of training.
+awk 'BEGIN { print "day,size,kind"
+    for (i = 0; i < 200; i++) printf "2024-05-%02d,%d,%s\n", i < 6 ? 1 : 2, i % 7, i % 3 ? "a" : "b" }' >day.csv
+linear="--experiment tabular/linear --target kind --steps 2"
+says 0 '' train oneday $linear --data day.csv --time day
+grep -q 'warning: 194 of 200 rows are held out, .* the same day are on one side; name another column with --time' out ||
+    fail "does not say that few rows are left: $(cat out)"
+says 3 'etude: --group and --time .* are both set' train none $linear --data day.csv --time day --group size
+says 3 'etude: --time: the table has no column dya. Nearest: day' train none $linear --data day.csv --time dya
+says 3 'etude: --group: the rows have 2 groups, fewer than the 3 that the folds need' train none $linear \
+    --data day.csv --group day --folds 3
+sed 's/,[ab]$/,a/' day.csv >same.csv
+echo '2024-05-03,1,b' >>same.csv
+says 0 '' train rarefold $linear --data same.csv --folds 3
+grep -q 'warning: target kind: a fold has no row of b: in this fold, ' out &&
+    grep -q 'warning: target kind: a fold has all rows of b: the model that this fold scores cannot learn' out ||
+    fail "folds without a class: $(cat out)"
+! grep -q 'no training row\|is held out:' out || fail "speaks of the whole run: $(cat out)"

@@ -246,6 +246,16 @@ awk 'BEGIN { print "d,n,y"; for (i = 0; i < 200; i++) printf "%02d/%02d/2024,\"%
 says 0 'n  *"1,000" in thousands.csv:2 is read as 1000, with a decimal point, though no' data analyze thousands.csv --dry-run
 grep -q '^n  *integer  *number, standardized, clipped (written like 1,234.50)$' out || fail "thousands: $(cat out)"
 grep -q '^d  *discrete  date, its parts (day-first)$' out || fail "dates: $(cat out)"
+awk 'BEGIN { print "born,n,y"; for (i = 0; i < 200; i++) printf "%02d.%02d.%02d,%d,%d\n", i % 28 + 1,
+    i % 12 + 1, 40 + i % 50, i % 40 + 1, i % 2 }' >born.csv
+century='born  *its years have two digits, and "[0-9.]*.68" is read as a date of 2068: if 1968 is right, write'
+says 0 "$century" data analyze born.csv --dry-run
+says 0 "column born: its years" train born --experiment tabular/linear --data born.csv --target y --steps 1
+for years in 's/\.\([0-9][0-9]\),/.19\1,/' 's/\.[0-9][0-9],/.24,/'; do
+    sed "$years" born.csv >years.csv
+    says 0 'born  *discrete  *date, its parts' data analyze years.csv --dry-run
+    ! grep -q 'two digits' out || fail "warns of years: $(cat out)"
+done
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.json

@@ -73,7 +73,7 @@ awk 'BEGIN { srand(4); print "a,b,number,rare,coin"
     for (i = 0; i < 600; i++) printf "%.3f,%.3f,%.3f,%s,%s\n", rand(), rand(), rand() + (i % 40 == 0) * 30, (rand() < 0.1 ? "rare" : "often"), (rand() < 0.5 ? "up" : "down") }' >noise.csv
 more='--set task.model.mlp.columns.bins=40,task.model.mlp.dropout=0,trainer.best_checkpoint_eval_metric=null,trainer.early_stopping.patience=0'
 says 0 'warning: target number: r2 is -[0-9.]*, which is worse than to predict the mean' train h --experiment tabular/mlp --data noise.csv --target number --epochs 60 $more
-says 0 'warning: target rare: class rare ([0-9]* of 90 rows) is never predicted; train with task.class_weights=balanced' train i --experiment tabular/linear --data noise.csv --target rare --epochs 3
+says 0 'warning: target rare: class rare ([0-9]* of 90 rows) is never predicted; train with --class-weights balanced' train i --experiment tabular/linear --data noise.csv --target rare --epochs 3
 says 0 'is never predicted' evaluate i
 says 0 'warning: target coin: the log loss is [0-9.]*, which is worse than' train j --experiment tabular/mlp --data noise.csv --target coin --epochs 60 $more
 "$etude" evaluate i noise.csv --json >out 2>/dev/null

@@ -51,7 +51,8 @@ const et_synonym et_synonyms[] = {
          "feature feature-columns feature-cols feature-names columns use-columns usecols "
          "input-columns x include include-columns only keep-columns inputs"),
     SAME(TRAIN, "group", "groups group-column group-col group-by groupby"),
-    SAME(TRAIN, "time", "time-column time-col date-column date-col timestamp timestamp-column"),
+    SAME(TRAIN, "time",
+         "time-column time-col date date-column date-col datetime timestamp timestamp-column"),
     SAME(TRAIN, "id", "id-column id-col index-col index-column key"),
     SAME(TRAIN, "weight",
          "weight-column weight-col sample-weight sample-weights sample-weight-column "
@@ -80,6 +81,11 @@ const et_synonym et_synonyms[] = {
          "the target decides it; --set task.target_type=number or class chooses"),
     CURE(TRAIN, "normalize standardize scaler",
          "numbers are scaled by their columns; --set task.features.numeric=NAME chooses how"),
+    CURE(TRAIN,
+         "cat-features categorical categorical-feature categorical-features categorical-columns "
+         "categorical-cols cat-cols cat-columns categories",
+         "texts are categories; for categories that are numbers, write a features file with the "
+         "transform one-hot (--set task.features_path=FILE)"),
     CURE("data", "describe stats profile", "use `etude data analyze FILE`"),
 
     /* ---- length and choice of the run ---- */
@@ -273,11 +279,13 @@ const et_synonym et_synonyms[] = {
     COMMAND("finetune fine-tune", "`etude train NEW --init RUN` continues with other data"),
     COMMAND("resume continue restart", "`etude train RUN` resumes an interrupted run"),
     COMMAND("cv crossval cross-validate kfold", "`etude train --folds K` trains K models"),
-    COMMAND("info show summary describe status view cat details",
-            "`etude inspect RUN` shows a run, `etude report RUN` writes a page about it"),
+    COMMAND(
+        "info show summary describe status view cat details",
+        "`etude inspect RUN` shows a run, `etude report RUN` writes a page about it, and `etude "
+        "data analyze FILE` shows a table"),
     COMMAND("test eval validate val validation benchmark",
             "`etude evaluate RUN` evaluates a trained model"),
-    COMMAND("infer inference generate decode transform run apply use",
+    COMMAND("infer inference generate decode transform run apply use predict-proba",
             "`etude translate RUN` translates lines, `etude predict RUN FILE` predicts rows"),
     COMMAND("search hpo sweep optimize optimise hyperopt grid gridsearch random-search",
             "`etude tune` searches for better settings"),
@@ -289,15 +297,17 @@ const et_synonym et_synonyms[] = {
         "Etude downloads nothing; fetch a model with git clone, then use `etude import FOLDER`"),
     COMMAND("save deploy onnx quantize pack", "`etude export RUN --output FILE` writes a model"),
     COMMAND("load", "`etude import FOLDER` makes a run from a published model"),
-    COMMAND("ls dir history log logs results",
+    COMMAND("ls dir history log logs results leaderboard ranking",
             "`etude runs DIR` lists runs, `etude list` experiments"),
     COMMAND("rm delete del remove clean", "Etude deletes no run; remove its directory: rm -r RUN"),
     COMMAND("experiments models settings params config options",
             "`etude list` shows experiments, `etude list EXPERIMENT` settings"),
     COMMAND("web dashboard ui board tensorboard monitor", "`etude watch` shows runs in a browser"),
     COMMAND("server api", "`etude serve RUN` serves a model over HTTP"),
-    COMMAND("analyze analyse profile stats eda explore", "`etude data analyze FILE`"),
-    COMMAND("importance interpret shap", "`etude explain RUN` measures what predictions depend on"),
+    COMMAND("analyze analyse profile stats eda explore head", "`etude data analyze FILE`"),
+    COMMAND(
+        "importance feature-importance feature-importances permutation-importance interpret shap",
+        "`etude explain RUN` measures what predictions depend on"),
     COMMAND("curve curves chart graph draw", "`etude plot RUN` draws curves"),
     COMMAND("diff", "`etude compare RUN RUN` compares runs"),
     COMMAND("preprocess tokenize vocab vocabulary prepare build-vocab",

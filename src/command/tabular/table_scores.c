@@ -92,7 +92,7 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
     et_tabular_task *task = et_table_task_of(evaluation);
     if (task->options.class_weights.count && !et_comm_rank(evaluation->comm))
         et_log(ET_LOG_WARNING,
-               "the model was trained with task.class_weights, so its probabilities are too high "
+               "the model was trained with class weights, so its probabilities are too high "
                "for classes with a large weight: log_loss, brier and calibration_error are worse");
     if (task->target.classes)
         task->scoring = (et_tabular_scoring){ threshold, costs, keep_rows, scores };

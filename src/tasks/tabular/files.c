@@ -288,15 +288,15 @@ static bool splits_at_random(const et_tabular_task *task)
 
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
- * the target away or are there twice, dates of an order that no row says. For columns with given
- * types, only the first six kinds. */
+ * the target away or are there twice, dates of an order or a century that no row says. For columns
+ * with given types, only the first seven kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
-    static const char *const kinds[] = { "labels", "flat",     "outlier", "leak",     "copy",
-                                         "order",  "group",    "comma",   "duration", "separator",
-                                         "minus",  "unit",     "date",    "mixed",    "large",
-                                         "number", "exponent", "id" };
-    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 6;
+    static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
+                                         "order",     "century", "group",    "comma", "duration",
+                                         "separator", "minus",   "unit",     "date",  "mixed",
+                                         "large",     "number",  "exponent", "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 7;
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;

@@ -112,7 +112,13 @@ static void tell_alike(const target_seen *s, const char *rows, const char *so)
     et_strbuf_release(&names);
 }
 
-static void tell_unlearned(const target_seen *s)
+/* One of several folds is validated. */
+static bool is_fold(const et_tabular_task *task)
+{
+    return task->options.n_splits && task->options.fold >= 0;
+}
+
+static void tell_unlearned(const et_tabular_task *task, const target_seen *s)
 {
     et_strbuf names = ET_STRBUF_INIT;
     if (s->target->kind == ET_ENCODED_LABELS) {
@@ -121,10 +127,15 @@ static void tell_unlearned(const target_seen *s)
     }
     const int missing =
         name_missing(s->target->label, s->count, s->target->classes, "classes", &names);
-    if (missing)
+    const char *class = missing > 1 ? "these classes" : "this class";
+    if (missing && is_fold(task))
+        et_log(ET_LOG_WARNING,
+               "target %s: a fold has all rows of %s: the model that this fold scores cannot learn "
+               "%s; ask for fewer folds, or give more rows",
+               s->target->column[0], et_strbuf_text(&names), class);
+    else if (missing)
         et_log(ET_LOG_WARNING, "target %s: no training row has %s: the model cannot learn %s",
-               s->target->column[0], et_strbuf_text(&names),
-               missing > 1 ? "these classes" : "this class");
+               s->target->column[0], et_strbuf_text(&names), class);
     et_strbuf_release(&names);
 }
 
@@ -150,7 +161,10 @@ static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, c
     const int missing =
         name_missing(classes ? s->target->label : s->target->column, s->count,
                      (int)parts_of(s->target), classes ? "classes" : "targets", &names);
-    if (missing && classes)
+    if (missing && classes && is_fold(task))
+        et_log(ET_LOG_WARNING, "target %s: a fold has no row of %s: in this fold, %s",
+               s->target->column[0], et_strbuf_text(&names), unmeasured(task, s, missing));
+    else if (missing && classes)
         et_log(ET_LOG_WARNING, "target %s: no row of %s is %s: %s", s->target->column[0],
                et_strbuf_text(&names), where, unmeasured(task, s, missing));
     else if (missing)
@@ -213,7 +227,7 @@ static int look(target_seen *s, const et_tabular_task *task, et_error *error)
     if (!task->target.values) {
         status = see(s, task, task->training, error);
         if (!status)
-            tell_unlearned(s);
+            tell_unlearned(task, s);
     }
     for (int i = 0; !status && i < task->validations; i++) {
         char where[160] = "held out";
@@ -237,7 +251,7 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
         return ET_OK;
     if (task->options.class_weights.count)
         et_log(ET_LOG_WARNING,
-               "task.class_weights makes probabilities too high for classes with a large weight. "
+               "class weights make probabilities too high for classes with a large weight. "
                "For right probabilities leave the weights out, and choose --threshold or --costs "
                "in evaluate and predict");
     target_seen s = { .target = target,

@@ -628,7 +628,8 @@ static int check_split(const et_tabular_options *o, et_error *error)
                        "from 0",
                        (long long)o->fold, (long long)o->n_splits);
     if (group && time)
-        return et_fail(error, ET_ECONFIG, "task.groups and task.time are both set; choose one");
+        return et_fail(error, ET_ECONFIG,
+                       "--group and --time (task.groups and task.time) are both set; choose one");
     if ((group || time) && !o->n_splits && o->held_out <= 0)
         return et_fail(error, ET_ECONFIG,
                        "task.%s: no row is held out, as task.held_out is 0; set a fraction, or "

@@ -299,6 +299,22 @@ static int list_validated(et_tabular_task *task, const unsigned char *side, et_e
     return ET_OK;
 }
 
+/* Rows of one time or group are on one side, so the share may be far from the one that is set. */
+static void tell_share(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    const int64_t held = task->validation[0]->count, rows = task->table->count;
+    if (task->context.evaluates || (double)held <= 2 * o->held_out * (double)rows ||
+        2 * held <= rows)
+        return;
+    const bool times = et_tabular_is_named(o->time);
+    et_log(ET_LOG_WARNING,
+           "%s of %s rows are held out, and the model learns only the others: all rows with the "
+           "same %s are on one side; name another column with %s, or validation rows with --valid",
+           et_format_count(held).text, et_format_count(rows).text, times ? o->time : o->groups,
+           times ? "--time" : "--group");
+}
+
 static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, int32_t *class,
                  const et_row_keys *keys, et_error *error)
 {
@@ -332,6 +348,8 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     if (!status)
         status = open_part(&task->validation[0], table, side, ET_TABULAR_VALIDATED, which, error);
     task->validations = !status;
+    if (!status && !o->n_splits)
+        tell_share(task);
     return status ? status : list_validated(task, side, error);
 }
 
@@ -350,8 +368,8 @@ static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *e
         given ? given : et_metadata_find(task->texts.metadata, column)->order;
     if (times && order == ET_DATE_TIME && !task->context.evaluates)
         et_log(ET_LOG_WARNING,
-               "column %s has times of day without a date: task.time orders rows of all days by "
-               "their time of day",
+               "column %s has times of day without a date: --time orders rows of all days by their "
+               "time of day",
                column);
     int status = et_row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
                                   &task->paths, &how, error);

@@ -176,6 +176,20 @@ static void test_folds__held_out_groups(void **state)
         check_groups(ROWS);
         assert_in_range(count(ET_TABULAR_VALIDATED, -1), 1, ROWS - 1);
     }
+    /* A group of most rows is learned, whichever is drawn first; of large groups, the smallest. */
+    for (int i = 0; i < ROWS; i++)
+        group[i] = i < ROWS - 200 ? 0 : (uint64_t)(1 + i % 40);
+    for (how.seed = 0; how.seed < 8; how.seed++) {
+        assert_ok(split(side, &how, error));
+        check_groups(ROWS);
+        assert_in_range(count(ET_TABULAR_VALIDATED, -1), 150, 200);
+    }
+    for (int i = 0; i < ROWS; i++)
+        group[i] = i < ROWS - 400 ? (uint64_t)i % 2 : 2;
+    for (how.seed = 0; how.seed < 8; how.seed++) {
+        assert_ok(split(side, &how, error));
+        assert_int_equal(count(ET_TABULAR_VALIDATED, -1), 301);
+    }
     memset(group, 0, sizeof group);
     assert_fails(split(side, &how, error), ET_EDATA, "1 group");
 }

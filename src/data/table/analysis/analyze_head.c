@@ -472,7 +472,8 @@ static int check_column(const et_table_head *head, const et_analyze_options *opt
     for (int i = 0; names && i < head->fields; i++) {
         names[i] = et_table_head_field(head, options, i);
         if (i < NAMES_SAID)
-            et_strbuf_printf(&list, "%s%.60s", i ? ", " : "", names[i]);
+            et_strbuf_printf(&list, strchr(names[i], ',') ? "%s\"%.60s\"" : "%s%.60s",
+                             i ? ", " : "", names[i]);
     }
     int status =
         et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
@@ -26,6 +27,8 @@
 #define OUTLIER_TIMES  60
 #define OUTLIER_RANGES 60
 #define OUTLIER_ROWS   50
+/* From today, in which dates with a year of two digits are usual. */
+#define FUTURE_YEARS 10
 /* Of rows, missing ones that are worth a word. */
 #define MISSING_SHARE 0.5
 
@@ -164,6 +167,19 @@ static void suspect_order(et_value *list, const et_table_column *c)
                 "features file");
 }
 
+/* Years of two digits that are far in the future, such as those of birthdays. */
+static void suspect_century(et_value *list, const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    et_date today;
+    if (et_date_of_seconds(&today, et_clock_wall()) &&
+        s->last_short_year > today.year + FUTURE_YEARS)
+        suspect(list, c, "century",
+                "its years have two digits, and \"%s\" is read as a date of %d: if %d is right, "
+                "write years with four digits",
+                s->last_short, s->last_short_year, s->last_short_year - 100);
+}
+
 static void suspect_looks(et_value *list, const et_table_column *c, const look *l)
 {
     const et_column_stats *s = c->stats;
@@ -171,6 +187,8 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
                      *other = &s->first_undated[et_column_stats_date_order(s)];
     const char *const *paths = c->table->paths->items;
     const int64_t texts = s->count[ET_CELL_TEXT], dates = et_column_stats_dates(s);
+    if (!strcmp(l->kind, "date"))
+        suspect_century(list, c);
     if (!strcmp(l->kind, "date") && dates == c->values)
         suspect_order(list, c);
     else if (!strcmp(l->kind, "date") && dates && other->line)
@@ -509,8 +527,8 @@ static void suspect_outliers(et_value *list, const et_table_column *c)
         snprintf(how, sizeof how, "far from the median");
     suspect(list, c, "outlier",
             "the value %.6g is %s, %.6g; %s of %s values are so far away that they decide the "
-            "error: correct them if their unit is wrong, or train with task.loss=huber or "
-            "task.loss=absolute",
+            "error: correct them if their unit is wrong, or train with --set "
+            "task.loss=huber or task.loss=absolute",
             worst, how, median, et_format_count(far).text, et_format_count(c->numbers).text);
 }
 

@@ -281,6 +281,15 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
             note(&stats->first_undated[order], part, i, text, length);
 }
 
+/* Whether the year of a date has two digits. */
+static bool is_short_year(const char *text, size_t length)
+{
+    int digits = 0;
+    for (size_t i = 0; i < length && digits < 4; i++)
+        digits = text[i] >= '0' && text[i] <= '9' ? digits + 1 : 0;
+    return digits < 4;
+}
+
 /* orders: by which the text is a date. The year does not depend on the order. */
 static void add_dates(et_column_stats *stats, const char *text, size_t length, unsigned orders,
                       int64_t count)
@@ -297,6 +306,10 @@ static void add_dates(et_column_stats *stats, const char *text, size_t length, u
     stats->last_year =
         stats->has_years && stats->last_year > date.year ? stats->last_year : date.year;
     stats->has_years = true;
+    if (date.year > stats->last_short_year && is_short_year(text, length)) {
+        stats->last_short_year = date.year;
+        snprintf(stats->last_short, sizeof stats->last_short, "%.*s", (int)length, text);
+    }
 }
 
 /* Counts a text by the notations in which it is a number. */

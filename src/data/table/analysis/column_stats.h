@@ -88,6 +88,8 @@ typedef struct et_column_stats {
     int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
     bool has_years;                             /* of these dates: */
     int first_year, last_year;
+    int last_short_year;                   /* of those whose year has two digits; 0: none */
+    char last_short[24];                   /* a date of that year */
     int64_t sampled, looks[ET_LOOK_COUNT]; /* number of the first texts with each look */
     et_noted_texts noted;
     et_number_format format; /* by which texts are read; its unit is borrowed */

@@ -82,10 +82,10 @@ static int find_begins(int64_t *begin, const timed *order, const et_tabular_spli
         return ET_OK;
     if (how->folds)
         return et_fail(error, ET_EDATA,
-                       "task.time: the rows have too few different times for %lld folds in order "
+                       "--time: the rows have too few different times for %lld folds in order "
                        "of time; ask for fewer folds",
                        (long long)blocks);
-    return et_fail(error, ET_EDATA, "task.time: all rows have the same time; name another column");
+    return et_fail(error, ET_EDATA, "--time: all rows have the same time; name another column");
 }
 
 static int split_by_time(unsigned char *part, const et_tabular_splitting *how, et_error *error)
@@ -233,24 +233,41 @@ static int64_t choose_fold(groups *g, const group *one)
     return best;
 }
 
+/* Groups in the order of their numbers, until the share is reached. A group of more than twice the
+ * share is learned; if all groups are so large, the smallest one is held out. */
+static void hold_out_groups(unsigned char *part, const groups *g)
+{
+    const double share = (double)g->how->rows * g->how->share;
+    const group *smallest = g->group;
+    int64_t left = llround(share);
+    bool none = true;
+    for (int64_t i = 0; i < g->count; i++) {
+        const group *one = &g->group[i];
+        const bool held = (none || left > 0) && (double)one->size <= 2 * share && i + 1 < g->count;
+        put(part, g, one, held);
+        left -= held ? one->size : 0;
+        none = none && !held;
+        smallest = one->size < smallest->size ? one : smallest;
+    }
+    if (none)
+        put(part, g, smallest, 1);
+}
+
 static int deal_groups(unsigned char *part, groups *g, et_error *error)
 {
     const et_tabular_splitting *how = g->how;
     const int64_t least = how->folds ? how->folds : 2;
     if (g->count < least)
         return et_fail(error, ET_EDATA,
-                       "task.groups: the rows have %lld %s, fewer than the %lld that %s need; %s",
+                       "--group: the rows have %lld %s, fewer than the %lld that %s need; %s",
                        (long long)g->count, g->count == 1 ? "group" : "groups", (long long)least,
                        how->folds ? "the folds" : "training and validation",
                        how->folds && g->count > 1 ? "ask for fewer folds, or name another column"
                                                   : "name another column");
-    int64_t left = llround((double)how->rows * how->share);
-    for (int64_t i = 0; i < g->count; i++) {
-        const group *one = &g->group[i];
-        const bool held = i == 0 || (left > 0 && i + 1 < g->count);
-        put(part, g, one, how->folds ? 1 + choose_fold(g, one) : held);
-        left -= held ? one->size : 0;
-    }
+    if (!how->folds)
+        hold_out_groups(part, g);
+    for (int64_t i = 0; how->folds && i < g->count; i++)
+        put(part, g, &g->group[i], 1 + choose_fold(g, &g->group[i]));
     return ET_OK;
 }
 

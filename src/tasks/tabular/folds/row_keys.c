@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/vector.h"
 #include "data/table/features/schema.h"
@@ -77,9 +78,9 @@ static int read_time(reading *r, double *time, const et_row *row)
     if (!et_date_read(&date, cell->text, cell->length, r->order))
         return refuse(r, row,
                       r->order == ET_DATE_DAY_FIRST
-                          ? "is not a date with the day first, as task.time needs; write "
+                          ? "is not a date with the day first, as --time needs; write "
                             "2024-05-31T12:30"
-                          : "is not a date, as task.time needs; write 2024-05-31T12:30");
+                          : "is not a date, as --time needs; write 2024-05-31T12:30");
     *time = et_date_seconds(&date);
     return check_zone(r, row, &date);
 }
@@ -148,21 +149,32 @@ static int read_rows(reading *r)
     }
 }
 
+static int no_such_column(const reading *r, const et_schema *schema, const char *option)
+{
+    const int count = et_schema_count(schema);
+    const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        names[i] = et_schema_at(schema, i)->name;
+    const int status =
+        et_fail(r->error, ET_ECONFIG,
+                "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
+                option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
+    et_free(names);
+    return status;
+}
+
 static int find_column(reading *r, const et_encoder *encoder)
 {
     const et_schema *schema = et_encoder_schema(encoder);
-    const char *setting = r->times ? "time" : "groups";
+    const char *option = r->times ? "--time" : "--group";
     r->field = et_schema_position(schema, r->column);
     if (r->field < 0)
-        return et_fail(r->error, ET_ECONFIG,
-                       "task.%s: the table has no column %s; name one of its "
-                       "columns",
-                       setting, r->column);
+        return no_such_column(r, schema, option);
     const et_schema_field *field = et_schema_at(schema, r->field);
     if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
         return et_fail(r->error, ET_ECONFIG,
-                       "task.%s: column %s has several values in a row; name another column",
-                       setting, r->column);
+                       "%s: column %s has several values in a row; name another column", option,
+                       r->column);
     r->cell = et_encoder_cell(encoder, r->field);
     r->format = et_number_format_of(field);
     r->dates = field->type == ET_SCHEMA_DISCRETE;

@@ -68,8 +68,8 @@ static void judge_numbers(et_strbuf *out, const et_tabular_task *task, const et_
     else if (squares > target.squares && !task->target.quantiles)
         et_strbuf_printf(out,
                          "target %.60s: r2 is %.3g, which is worse than to predict the mean %.6g "
-                         "for every row; " TRY ", or task.loss=huber if a few values are far from "
-                         "the others\n",
+                         "for every row; " TRY ", or --set task.loss=huber if a few values are far "
+                         "from the others\n",
                          name, 1 - squares / target.squares, target.mean);
 }
 
@@ -146,7 +146,7 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
     if (count && most < t->rows)
         et_strbuf_printf(out,
                          "target %.60s: %s %s %s never predicted; train with "
-                         "task.class_weights=balanced, or give more rows of %s\n",
+                         "--class-weights balanced, or give more rows of %s\n",
                          target->column[0], count > 1 ? "classes" : "class",
                          et_strbuf_text(&missed), count > 1 ? "are" : "is",
                          count > 1 ? "them" : "it");
