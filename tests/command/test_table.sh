@@ -256,6 +256,18 @@ for years in 's/\.\([0-9][0-9]\),/.19\1,/' 's/\.[0-9][0-9],/.24,/'; do
     says 0 'born  *discrete  *date, its parts' data analyze years.csv --dry-run
     ! grep -q 'two digits' out || fail "warns of years: $(cat out)"
 done
+sed '2s/.*/9999-12-31,1,0/; s/^\([0-9]*\)\.\([0-9]*\)\.[0-9]*,/2024-\2-\1,/' born.csv >open.csv
+says 0 'born  *its last date has the year 9999, .*give --missing DATE' data analyze open.csv --dry-run
+says 0 'born  *discrete  *date, its parts; whether' data analyze open.csv --missing 9999-12-31
+# Dates with words of other languages are named; other texts with numbers are not.
+awk 'BEGIN { split("Mai Dezember März Juni Juli Oktober Mai", name, " "); print "de,es,ja,car,y"
+    for (i = 0; i < 210; i++) printf "%d. %s 2024,%d de %s de 2024,2024年%d月%d日,BMW %d.%d,%d\n", i % 28 + 1,
+        name[i % 7 + 1], i % 28 + 1, "mayo", i % 12 + 1, i % 28 + 1, i % 9 + 1, i % 30 + 2000, i % 2 }' >words.csv
+for date in 'de  *its texts are dates, such as "1. Mai 2024"' 'es  *its texts are dates, such as "1 de mayo' \
+    'ja  *its texts are dates, such as "2024年1月1日"'; do
+    says 0 "$date.*: to have dates, write them as 2024-05-31 or 2024-05-31T12:30" data analyze words.csv --dry-run
+done
+! grep -q '^car .*dates' out || fail "cars: $(cat out)"
 printf 'PK\003\004abc\000' >t.xlsx
 says 3 't.xlsx is a zip archive, as spreadsheets are' data analyze t.xlsx
 echo '{"a": 1, "y": 2}' >t.json

@@ -26,6 +26,8 @@ for shuffled in 0 1; do
     says 0 'name  *rows with the same value belong together: .* --group name$' data analyze storms.csv --target status
     says 0 'belong together' data analyze storms.csv
 done
+sed '1s/name/storm "name"/' storms.csv >spaced.csv
+says 0 "belong together: .* give --group 'storm \"name\"'\$" data analyze spaced.csv --target status
 tells 0 'warning: column name: rows with the same value belong together' train a --experiment tabular/linear --data storms.csv --target status --steps 2
 tells 0 '^done' train b --experiment tabular/linear --data storms.csv --target status --group name --steps 2
 ! grep 'belong together' said || fail '--group is given'

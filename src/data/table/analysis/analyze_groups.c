@@ -19,6 +19,7 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
+#include "data/table/analysis/column_use.h"
 
 #define GROUPS_LEAST  20
 #define ROWS_LEAST    1.8
@@ -245,7 +246,7 @@ void et_table_groups_suspect(et_value *list, const et_table_stats *table, const 
     grouping g = { .table = table, .uses = uses, .rows = ROWS, .target = -1 };
     double best = 0, share;
     int found = -1;
-    char text[400];
+    char text[600];
     for (int field = 0; field < fields; field++)
         if (rows_of(&g, field)->count && rows_of(&g, field)->count < g.rows)
             g.rows = rows_of(&g, field)->count;
@@ -263,7 +264,7 @@ void et_table_groups_suspect(et_value *list, const et_table_stats *table, const 
     snprintf(text, sizeof text,
              "rows with the same value belong together: for %.0f %% of the rows, the most similar "
              "row has the same %.60s. Random held-out rows give scores that are too good for new "
-             "values of %.60s: give --group %.60s",
-             100 * best, name, name, name);
+             "values of %.60s: give %s",
+             100 * best, name, name, et_column_group_option(name).text);
     et_table_suspect(list, name, "group", text);
 }

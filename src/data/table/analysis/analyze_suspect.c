@@ -27,7 +27,8 @@
 #define OUTLIER_TIMES  60
 #define OUTLIER_RANGES 60
 #define OUTLIER_ROWS   50
-/* From today, in which dates with a year of two digits are usual. */
+/* From today: in which dates are usual, and dates with a year of two digits. */
+#define FUTURE_MOST  300
 #define FUTURE_YEARS 10
 /* Of rows, missing ones that are worth a word. */
 #define MISSING_SHARE 0.5
@@ -114,7 +115,7 @@ static look look_of(const et_table_column *c)
         l = (look){ "date", "dates",
                     et_column_stats_dates(s)
                         ? "the transform date needs a date in every row"
-                        : "to have dates, write the year first, as in 2024-05-31" };
+                        : "to have dates, write them as 2024-05-31 or 2024-05-31T12:30" };
     else if (s->format.notation || (double)s->looks[ET_LOOK_NUMBER] < most)
         return l;
     else if (s->noted.first_other.line) {
@@ -167,13 +168,20 @@ static void suspect_order(et_value *list, const et_table_column *c)
                 "features file");
 }
 
-/* Years of two digits that are far in the future, such as those of birthdays. */
+/* Years that are far in the future: of two digits, such as those of birthdays, and those that mean
+ * that there is no end, such as 9999. */
 static void suspect_century(et_value *list, const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
     et_date today;
-    if (et_date_of_seconds(&today, et_clock_wall()) &&
-        s->last_short_year > today.year + FUTURE_YEARS)
+    if (!et_date_of_seconds(&today, et_clock_wall()))
+        return;
+    if (s->last_year > today.year + FUTURE_MOST)
+        suspect(list, c, "century",
+                "its last date has the year %d, which makes all other years nearly equal numbers: "
+                "if this date means that there is none, give --missing DATE as it is written",
+                s->last_year);
+    if (s->last_short_year > today.year + FUTURE_YEARS)
         suspect(list, c, "century",
                 "its years have two digits, and \"%s\" is read as a date of %d: if %d is right, "
                 "write years with four digits",
@@ -192,11 +200,12 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
     if (!strcmp(l->kind, "date") && dates == c->values)
         suspect_order(list, c);
     else if (!strcmp(l->kind, "date") && dates && other->line)
-        suspect(list, c, l->kind,
-                "%s of %s values are dates, but not \"%s\" in %s:%lld: correct it, or give "
-                "--missing \"%s\" if this text means a missing value",
-                et_format_count(dates).text, et_format_count(c->values).text, other->text,
-                paths[other->file], (long long)other->line, other->text);
+        suspect(
+            list, c, l->kind,
+            "%s of %s values are dates, but not \"%s\" in %s:%lld: write it as 2024-05-31, or give "
+            "--missing \"%s\" if this text means a missing value",
+            et_format_count(dates).text, et_format_count(c->values).text, other->text,
+            paths[other->file], (long long)other->line, other->text);
     else if (texts == c->values)
         suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,
                 l->cure);

@@ -279,28 +279,39 @@ static void judge_text(et_column_use *use, const et_schema_field *field,
         add(use, ET_TRANSFORM_MISSING);
 }
 
-et_column_option et_column_drop_option(const char *field)
+/* list: the value of the option is a list of names. */
+static et_column_option option_of(const char *word, const char *field, bool list)
 {
     et_column_option option;
     char name[200];
     size_t length = 0;
-    const bool listed = strpbrk(field, ",\"");
-    const bool quoted = listed || strpbrk(field, " \t'\\$`!&;|<>()[]{}*?#~") || *field == '-';
+    const bool listed = list && strpbrk(field, ",\"");
+    const bool quoted = listed || strpbrk(field, " \t\"'\\$`!&;|<>()[]{}*?#~") || *field == '-';
     for (const char *at = field; *at && length + 8 < sizeof name; at++) {
         if (*at == '\'' && quoted) {
             memcpy(name + length, "'\\''", 4);
             length += 4;
             continue;
         }
-        if (*at == '"')
+        if (*at == '"' && listed)
             name[length++] = '"';
         name[length++] = *at;
     }
     name[length] = 0;
     const char *inner = listed ? "\"" : "", *outer = quoted ? "'" : "";
-    snprintf(option.text, sizeof option.text, "--drop %s%s%s%s%s", outer, inner, name, inner,
+    snprintf(option.text, sizeof option.text, "%s %s%s%s%s%s", word, outer, inner, name, inner,
              outer);
     return option;
+}
+
+et_column_option et_column_drop_option(const char *field)
+{
+    return option_of("--drop", field, true);
+}
+
+et_column_option et_column_group_option(const char *field)
+{
+    return option_of("--group", field, false);
 }
 
 static bool is_named(const char *field, const char *const *names, int count)

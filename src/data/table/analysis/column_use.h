@@ -48,11 +48,13 @@ double et_column_agreement(const et_column_metadata *metadata);
  * than 20. */
 bool et_column_is_key(const et_column_metadata *metadata);
 
-/* "--drop age", with the quotes of a shell and of a list of names where the name needs them. */
+/* "--drop age", "--group age", with the quotes of a shell and, for --drop, of a list of names where
+ * the name needs them. */
 typedef struct et_column_option {
     char text[220];
 } et_column_option;
 et_column_option et_column_drop_option(const char *field);
+et_column_option et_column_group_option(const char *field);
 
 /* Whether a field is one of the targets. */
 bool et_column_is_target(const et_feature_choice *choice, const char *field);

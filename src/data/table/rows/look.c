@@ -1,6 +1,7 @@
 #include "data/table/rows/look.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "data/table/rows/date_text.h"
 #include "data/table/rows/notation.h"
@@ -31,6 +32,32 @@ static bool is_date(const char *text, size_t length)
     return year <= 1 && (!length || *text == 'T' || *text == ' ');
 }
 
+/* A date with the name of a month in another language, or with signs: 2. Februar 2024, 2 de mayo de
+ * 2024, 2024年5月2日. */
+static bool is_foreign_date(const char *text, size_t length)
+{
+    size_t run[3] = { 0 }, runs = 0, letters = 0, between = 0;
+    bool wide = true; /* no ASCII letters */
+    for (size_t i = 0; i < length;) {
+        const size_t digits = et_number_digits_at(text + i, length - i);
+        const unsigned char c = (unsigned char)text[i];
+        const bool ascii = (c | 32) >= 'a' && (c | 32) <= 'z';
+        if (digits && runs == 3)
+            return false;
+        if (digits) {
+            between = letters;
+            letters = 0;
+            run[runs++] = digits;
+        } else if (!ascii && c < 0x80 && (!c || !strchr(" .,'", c)))
+            return false;
+        letters += ascii || c >= 0x80;
+        wide = wide && !ascii;
+        i += digits ? digits : 1;
+    }
+    return runs == 2 ? run[0] <= 2 && run[1] == 4 && between >= 3 && between <= 24 && !letters
+                     : runs == 3 && run[0] == 4 && run[1] <= 2 && run[2] <= 2 && between && wide;
+}
+
 /* Hours, minutes and perhaps seconds: 36:15, 100:00:05.5. */
 static bool is_span(const char *text, size_t length)
 {
@@ -47,7 +74,7 @@ static bool is_span(const char *text, size_t length)
 
 et_look et_look_at(const char *text, size_t length)
 {
-    if (is_date(text, length))
+    if (is_date(text, length) || is_foreign_date(text, length))
         return ET_LOOK_DATE;
     if (is_span(text, length))
         return ET_LOOK_SPAN;

@@ -7,7 +7,7 @@
 
 typedef enum et_look {
     ET_LOOK_NONE,
-    ET_LOOK_DATE,   /* 2024-05-31, 31.5.2024, 5/31/24, with or without a time */
+    ET_LOOK_DATE,   /* 2024-05-31, 31.5.2024, 31. Mai 2024, with or without a time */
     ET_LOOK_NUMBER, /* in a notation, with or without a unit (notation.h) */
     ET_LOOK_SPAN,   /* a duration that is no time of day: 36:15, 100:00:05.5 */
     ET_LOOK_COUNT,
