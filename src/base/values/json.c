@@ -296,8 +296,11 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
         return et_alloc_failed(error, length, name);
     /* jansson's own message, with line and column; its column counts characters of that line. */
     if (!json)
-        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s", name, reason.line,
-                       reason.column, reason.text);
+        return et_fail(error, ET_EFORMAT, "%s:%d:%d: not JSON: %s%s", name, reason.line,
+                       reason.column, reason.text,
+                       strstr(reason.text, "'NaN'") || strstr(reason.text, "'Infinity'")
+                           ? "; JSON has no such number: write null"
+                           : "");
     rest numbers = { written ? text : NULL, text + length };
     et_value *value = convert(json, arena, &numbers);
     json_decref(json);

@@ -71,16 +71,17 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
     char *rest = NULL;
     double number = end ? et_decimal_read(end + 1, &rest) : NAN;
     if (!end || rest == end + 1 || *rest || !(number >= 0) || number > 1e6)
-        return et_fail(error, ET_ECONFIG,
-                       "task.class_weights: \"%s\" is not of the form \"label: weight\", with a "
-                       "weight from 0 to 1e6",
-                       text);
+        return et_fail(
+            error, ET_ECONFIG,
+            "--class-weights: \"%s\" is not of the form CLASS:WEIGHT, with a weight from 0 "
+            "to 1e6; for equal classes, write balanced",
+            text);
     int position = position_of(field, text, (size_t)(end - text));
     if (position < 0)
-        return et_fail(
-            error, ET_ECONFIG, "task.class_weights: %.*s is not a class of %s (%s, %s%s)",
-            (int)(end - text), text, task->target.field, field->label[0],
-            field->classes > 1 ? field->label[1] : "", field->classes > 2 ? ", ..." : "");
+        return et_fail(error, ET_ECONFIG, "--class-weights: %.*s is not a class of %s (%s, %s%s)",
+                       (int)(end - text), text, field->column[0], field->label[0],
+                       field->classes > 1 ? field->label[1] : "",
+                       field->classes > 2 ? ", ..." : "");
     weight[position] = (float)number;
     return ET_OK;
 }

@@ -774,13 +774,18 @@ static int check_metric(const et_tabular_options *o, const char *name,
                     return ET_OK;
     }
     et_strbuf known = ET_STRBUF_INIT;
-    for (int l = 0; lists[l]; l++)
+    const char *rest = strncmp(name, prefix, strlen(prefix)) ? name : name + strlen(prefix);
+    et_hint hint = { "" };
+    for (int l = 0; lists[l]; l++) {
+        hint = *hint.text ? hint : et_nearest_hint(rest, lists[l], "");
         for (int i = 0; lists[l][i]; i++)
             et_strbuf_printf(&known, ", %s%s", prefix, lists[l][i]);
-    int status = et_fail(error, ET_ECONFIG,
-                         "trainer.best_checkpoint_eval_metric: validation has no value %s (it "
-                         "has: " ET_LOGGED_VALIDATION_LOSS ", " ET_TABULAR_LOG_LOSS "%s)",
-                         name, et_strbuf_text(&known));
+    }
+    int status =
+        et_fail(error, ET_ECONFIG,
+                "trainer.best_checkpoint_eval_metric (--metric): validation has no value %s%s (it "
+                "has: " ET_LOGGED_VALIDATION_LOSS "%s)",
+                name, hint.text, et_strbuf_text(&known));
     et_strbuf_release(&known);
     return status;
 }

@@ -456,7 +456,7 @@ static void test_tabular_task__class_weights(void **state)
         fail_msg("%g %g %g %g", recall[0], recall[1], recall[2], recall[3]);
     refuse("train --experiment tabular/linear --data flag.csv --target flag --model-dir w "
            "--set 'task.class_weights=[\"2: 20\"]'",
-           3, "task.class_weights: 2 is not a class of Y");
+           3, "--class-weights: 2 is not a class of flag (");
 }
 
 /* ---- what is wrong ---- */
@@ -505,8 +505,8 @@ static void test_tabular_task__refuses(void **state)
         { BEGIN "--data t.csv --target level "
                 "--set trainer.best_checkpoint_eval_metric=validation_acuracy",
           3,
-          "trainer.best_checkpoint_eval_metric: validation has no value validation_acuracy (it "
-          "has: validation_loss" },
+          "trainer.best_checkpoint_eval_metric (--metric): validation has no value "
+          "validation_acuracy. Nearest: accuracy (it has: validation_loss" },
         { BEGIN "--data t.csv --target level --set task.held_out=0 "
                 "--set trainer.best_checkpoint_eval_metric=validation_auc",
           3, "needs validation" },
