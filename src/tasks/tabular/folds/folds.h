@@ -2,7 +2,8 @@
  * folds.
  *
  *   plain    rows are drawn; of classes, each class is spread evenly (StratifiedKFold)
- *   groups   rows of a group are on one side (StratifiedGroupKFold)
+ *   groups   rows of a group are on one side (StratifiedGroupKFold); a group of more than twice the
+ *            share is held out only if there is no smaller one
  *   time     validated rows are later than all learned rows (TimeSeriesSplit): the rows in order
  *            of time are folds + 1 blocks, fold i learns blocks 0 to i and validates block i + 1
  *
