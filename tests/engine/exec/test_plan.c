@@ -538,7 +538,8 @@ static void test_plan__a_bad_shape_is_named_once(void **state)
     assert_int_equal(et_graph_new(&graph, params, NULL, &error), ET_OK);
     mismatched(et_graph_scope(graph));
     assert_int_equal(et_graph_finish(graph, &error), ET_EGRAPH);
-    assert_string_equal(error.text, "the model (matmul): inner sizes differ: a [3, 4] and b [5, 2]");
+    assert_string_equal(error.text,
+                        "the model (matmul): inner sizes differ: a [3, 4] and b [5, 2]");
     et_graph_free(graph);
     et_params_free(params);
 }

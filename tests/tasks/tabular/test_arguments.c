@@ -386,9 +386,9 @@ static void test_arguments__help(void **state)
     assert_contains(text, "--job-dir");
     assert_contains(text, "    --batch-size n             instances per step (1 to 16,777,216; "
                           "default 128)\n");
-    assert_contains(text,
-                    "    --log-level level          lowest level of messages about the job (FATAL,\n"
-                    "                               ERROR, WARN, INFO, DEBUG; default INFO)\n");
+    assert_contains(
+        text, "    --log-level level          lowest level of messages about the job (FATAL,\n"
+              "                               ERROR, WARN, INFO, DEBUG; default INFO)\n");
     assert_contains(text, "\nModel:\n    --learning-rate x");
     assert_contains(text, "    --hidden-layers:N units    units (1 to 4,096)\n");
     assert_contains(text, "    --shuffle                  in another order each time\n");
