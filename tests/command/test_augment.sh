@@ -68,6 +68,19 @@ says 0 '^written' $words
 cmp -s once.en k.en && cmp -s once.de k.de || fail "other bytes after kill -9"
 [ "$resumed" -gt 0 ] || grep -q '^resuming' out || fail "nothing was resumed"
 
+# A power loss: the length reached the disk, but the last bytes, or the first ones, did not.
+"$etude" augment back --data mono.de --output p.en --min-score 0 >out 2>&1
+size=$(stat -c %s p.en.part)
+truncate -s $((size - 3)) p.en.part
+truncate -s $((size + 900)) p.en.part
+printf 'tail' >>p.en.part
+says 0 'p.en.part ends in an incomplete record.*: 1,199 lines before it are kept' augment back \
+    --data mono.de --output p.en --max-ratio 0
+cmp -s once.en p.en || fail "other bytes after a power loss"
+truncate -s 60 p.en.part
+says 0 '^written' augment back --data mono.de --output p.en --max-ratio 0
+cmp -s once.en p.en || fail "other bytes after a power loss at the first record"
+
 # A stop keeps what is translated.
 "$etude" augment back --data mono.de --output t.en --beam-size 4 --threads 1 >out 2>&1 &
 pid=$!

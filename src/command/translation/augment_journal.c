@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/text/format.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 
@@ -73,6 +76,39 @@ static int check_work(const char *path, const void *bytes, size_t length, const 
     return status;
 }
 
+/* Whether the file is the first record or an end of it that a power loss tore: each byte is as in
+ * the record or, where it never reached the disk, zero. */
+static bool began(const et_mapping *file, const et_record_frame *frame, const char *text,
+                  size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)file->data;
+    bool same = file->length <= length + ET_RECORD_OVERHEAD;
+    for (size_t i = 0; same && i < file->length; i++) {
+        const size_t at = i - ET_RECORD_HEAD;
+        same = !bytes[i] || bytes[i] == (i < ET_RECORD_HEAD ? frame->head[i]
+                                         : at < length      ? (unsigned char)text[at]
+                                                            : frame->tail[at - length]);
+    }
+    return same;
+}
+
+static int check_began(const char *path, const et_mapping *file, const et_value *work,
+                       et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_json_print(&text, work, 0);
+    int status = et_value_failed(work) || text.failed
+                     ? et_alloc_failed(error, 0, "what translations depend on")
+                     : ET_OK;
+    if (!status) {
+        const et_record_frame frame = et_record_frame_of(et_strbuf_text(&text), text.length);
+        if (!began(file, &frame, et_strbuf_text(&text), text.length))
+            status = foreign(path, error);
+    }
+    et_strbuf_release(&text);
+    return status;
+}
+
 static int write_work(et_augment_journal *journal, const et_value *work, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -81,6 +117,9 @@ static int write_work(et_augment_journal *journal, const et_value *work, et_erro
         et_value_failed(work) || text.failed
             ? et_alloc_failed(error, 0, "what translations depend on")
             : et_record_log_write(&journal->log, et_strbuf_text(&text), text.length, error);
+    /* So that only a file without lines can have a torn first record. */
+    if (!status)
+        status = et_record_log_flush(&journal->log, error);
     et_strbuf_release(&text);
     return status;
 }
@@ -118,12 +157,19 @@ static int look(et_augment_journal *journal, const et_value *work, bool *empty, 
         return status;
     status = et_record_scan_next(&scan, &bytes, &length, error);
     *empty = !status && !bytes;
-    if (status == ET_EFORMAT || (*empty && scan.torn))
+    if (status == ET_EFORMAT)
         status = foreign(journal->path, error);
+    if (*empty && scan.torn)
+        status = check_began(journal->path, &scan.mapping, work, error);
     if (!status && bytes)
         status = check_work(journal->path, bytes, length, work, error);
     while (!status && bytes && !(status = et_record_scan_next(&scan, &bytes, &length, error)))
         journal->lines += bytes != NULL;
+    if (!status && scan.torn)
+        et_log(
+            ET_LOG_WARNING,
+            "%s ends in an incomplete record, as after a power loss: %s lines before it are kept",
+            journal->path, et_format_count(journal->lines).text);
     et_record_scan_close(&scan);
     return status;
 }

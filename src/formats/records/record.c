@@ -6,12 +6,12 @@
  *
  *   no bytes left                                end
  *   fewer than a head, or all zeros to the end   torn: the scan stops before it
- *   the length's crc is wrong                    damage
  *   length beyond the end of the file            torn
- *   the data's crc is wrong                      damage
+ *   a crc is wrong, no sound record follows      torn
+ *   a crc is wrong, a sound record follows       damage
  *
- * This is why the length has a separate crc: a flipped bit in it must not look like an incomplete
- * end.
+ * A power loss leaves any of the first three: the file has its new length, but only some of its new
+ * bytes. Bytes that were synced have records after them sooner or later.
  *
  * A length with a right checksum may still be any number in a malicious file: memory grows with the
  * bytes that really exist, never with a length. */
@@ -399,6 +399,21 @@ static bool only_zeros(const unsigned char *bytes, size_t length)
     return true;
 }
 
+/* Whether a sound record begins at any byte after the first. Long data with a wrong checksum is
+ * read again and again only in a malicious file, so the search ends after 64 times the bytes there
+ * are: the file then counts as one with sound records. */
+static bool sound_follows(const unsigned char *bytes, size_t length)
+{
+    uint64_t size, work = 0;
+    for (size_t at = 1; at + ET_RECORD_OVERHEAD <= length; at++) {
+        const fault found = check(bytes + at, length - at, UINT64_MAX, &size);
+        work += found == BAD_DATA ? size : 0;
+        if (found == SOUND || work / 64 > length)
+            return true;
+    }
+    return false;
+}
+
 /* The message has the byte where the record begins, so that a user can cut it out. */
 static int damaged(const et_record_scan *scan, const char *what, et_error *error)
 {
@@ -425,7 +440,7 @@ int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length
         return ET_OK;
     uint64_t size;
     const fault found = check(record, left, UINT64_MAX, &size);
-    scan->torn = found == CUT;
+    scan->torn = found == CUT || (found != SOUND && !sound_follows(record, left));
     if (scan->torn)
         return ET_OK;
     if (found != SOUND)

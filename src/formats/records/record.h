@@ -78,7 +78,8 @@ typedef struct et_record_scan {
 int et_record_scan_open(et_record_scan *scan, const char *path, et_error *error);
 
 /* The next record: *bytes is NULL at the end, else valid until close (never NULL, even for an empty
- * record). Damage is ET_EFORMAT with its byte; offset stays the same. */
+ * record). A damaged record before a sound one is ET_EFORMAT with its byte; offset stays the same.
+ * Damage that no sound record follows is a torn end, as a power loss leaves it. */
 int et_record_scan_next(et_record_scan *scan, const void **bytes, size_t *length, et_error *error);
 void et_record_scan_close(et_record_scan *scan);
 
