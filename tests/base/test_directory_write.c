@@ -16,6 +16,7 @@
 
 static long left; /* calls until this process is killed; 0: it is not */
 static bool links = true;
+static bool full; /* a rename fails as on a full disk */
 
 static void count(void)
 {
@@ -38,6 +39,10 @@ int fsync(int fd)
 int rename(const char *from, const char *to)
 {
     count();
+    if (full) {
+        errno = ENOSPC;
+        return -1;
+    }
     return (int)syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to);
 }
 
@@ -276,6 +281,17 @@ static void test_directory_write__fails(void **state)
     assert_fails(export_to(in(state, "file"), NULL, error), ET_EDENIED, "file");
 }
 
+/* A full disk at the rename is the reason that is reported, not its consequence. */
+static void test_directory_write__full_disk(void **state)
+{
+    full = true;
+    assert_fails(export_to(in(state, "full/model"), NULL, error), ET_ENOSPACE,
+                 "No space left on device");
+    full = false;
+    assert_string_equal(all_in(in(state, "full")), "");
+    assert_ok(export_to(in(state, "full/model"), NULL, error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_directory_write__meanwhile),
         cmocka_unit_test(test_directory_write__foreign),
         cmocka_unit_test(test_directory_write__fails),
+        cmocka_unit_test(test_directory_write__full_disk),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -246,6 +246,39 @@ static void test_file__leftover_temporary(void **state)
     assert_int_equal(entries("."), 1);
 }
 
+/* Temporary files of dead processes go when the same path is written; all others stay. */
+static void test_file__swept(void **state)
+{
+    char dead[64], alive[64], locked[64], other[64], inner[64];
+    int status;
+    (void)state;
+    const pid_t child = fork(), second = child ? fork() : 0;
+    if (!child || !second)
+        _exit(0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(waitpid(second, &status, 0), second);
+    snprintf(dead, sizeof dead, "a.csv.tmp.%ld", (long)child);
+    snprintf(locked, sizeof locked, "a.csv.tmp.%ld", (long)second);
+    snprintf(alive, sizeof alive, "a.csv.tmp.%ld", (long)getppid());
+    snprintf(other, sizeof other, "ba.csv.tmp.%ld", (long)child);
+    snprintf(inner, sizeof inner, "a.csv.tmp.0%ld", (long)child);
+    const char *const names[] = { dead, locked, alive, other, "a.csv.tmp.1x", "a.csv.tmp." };
+    assert_int_equal(mkdir(inner, 0777), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        fclose(fopen(names[i], "w"));
+    const int lock = open(locked, O_RDONLY);
+    assert_int_equal(et_fd_lock(lock), ET_OK);
+    assert_int_equal(et_file_write("./a.csv", "new", 3, &error), ET_OK);
+    assert_holds("a.csv", "new");
+    assert_false(et_file_exists(dead));
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        assert_true(et_file_exists(names[i]));
+    assert_true(et_file_exists(inner));
+    close(lock);
+    assert_int_equal(et_file_write("a.csv", "new", 3, &error), ET_OK);
+    assert_false(et_file_exists(locked));
+}
+
 static void test_file__device_full(void **state)
 {
     (void)state;
@@ -495,6 +528,7 @@ int main(void)
         CASE(test_file__short_writes),
         CASE(test_file__failed_commit),
         CASE(test_file__leftover_temporary),
+        CASE(test_file__swept),
         CASE(test_file__device_full),
         CASE(test_file__disk_full),
         CASE(test_file__disk_check),

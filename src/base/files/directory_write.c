@@ -348,10 +348,16 @@ static int move_inside(publication *p, et_error *error)
 
 static int publish(publication *p, et_error *error)
 {
-    if (!p->inside && take_rights(p) && !rename(p->draft, p->directory)) {
+    const bool whole = !p->inside && take_rights(p);
+    if (whole && !rename(p->draft, p->directory)) {
         et_free(p->draft);
         p->draft = NULL;
         return et_parent_sync(p->directory, error);
+    }
+    const int reason = errno;
+    if (whole && !et_directory_exists(p->directory)) {
+        errno = reason; /* a full disk, most often */
+        return et_fail_errno(error, "cannot rename %s to %s", p->draft, p->directory);
     }
     int status = p->inside ? ET_OK : move_inside(p, error);
     return status ? status : publish_inside(p, error);

@@ -20,6 +20,7 @@
  */
 #include "base/files/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -265,6 +266,32 @@ static char *temporary_name(const char *path)
     return name;
 }
 
+/* Removes the temporary files of killed processes that wrote the same path. A lock that is held
+ * shows a process of another container, whose number says nothing here. */
+static void sweep(char *temporary)
+{
+    char *base = temporary + (et_path_base(temporary) - temporary);
+    const size_t length = (size_t)(strrchr(base, '.') - base) + 1; /* with the last dot */
+    const char first = *base;
+    *base = 0;
+    DIR *directory = opendir(base == temporary ? "." : temporary);
+    *base = first;
+    for (const struct dirent *item; directory && (item = readdir(directory));) {
+        if (strncmp(item->d_name, base, length) != 0 || !strcmp(item->d_name, base) ||
+            !et_file_is_left_over(item->d_name))
+            continue;
+        struct stat info;
+        const int fd = openat(dirfd(directory), item->d_name,
+                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && et_fd_lock(fd) != ET_EBUSY)
+            unlinkat(dirfd(directory), item->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (directory)
+        closedir(directory);
+}
+
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
 {
     *writer = (et_file_writer){ .fd = -1 };
@@ -284,11 +311,14 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     /* One with this name is a leftover of a dead process that had our number. */
     writer->fd = open(writer->temporary,
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (writer->fd >= 0)
-        return ET_OK;
-    status = et_fail_errno(error, "cannot write %s", path);
-    writer_clear(writer);
-    return status;
+    if (writer->fd < 0) {
+        status = et_fail_errno(error, "cannot write %s", path);
+        writer_clear(writer);
+        return status;
+    }
+    et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
+    sweep(writer->temporary);
+    return ET_OK;
 }
 
 /* After a failure, abandon the writer; length counts the bytes of complete writes. */
