@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -58,6 +59,26 @@ static void test_pickle__tensors_of_a_dict(void **state)
     assert_int_equal(read[2].storage->kind, ET_PICKLE_OTHER);
     assert_int_equal(read[2].storage->width, 8);
     et_arena_release(&arena);
+}
+
+/* What a pickle takes is bounded by its length: values without names and numbers are refused. */
+static void test_pickle__many_values(void **state)
+{
+    enum { LENGTH = 1 << 20 };
+    static char many[LENGTH];
+    static const char codes[] = "N](})";
+    (void)state;
+    for (const char *code = codes; *code; code++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_pickle pickle = { .bytes = many, .length = LENGTH, .name = "a.bin" };
+        et_pickle_tensor *read;
+        size_t count;
+        memset(many, *code, LENGTH);
+        assert_fails(et_pickle_read_tensors(&pickle, &read, &count, &arena, error), ET_EFORMAT,
+                     *code == '(' ? "it ends early" : "more values than its length allows");
+        assert_true(pickle.at == LENGTH || pickle.at <= LENGTH / 2 + 100);
+        et_arena_release(&arena);
+    }
 }
 
 /* No function but those of a state dict: the name of any other is in the message. */
@@ -187,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pickle__tensors_of_a_dict),
+        cmocka_unit_test(test_pickle__many_values),
         cmocka_unit_test(test_pickle__code_is_refused),
         cmocka_unit_test(test_pickle__damage_is_named),
         cmocka_unit_test(test_pickle__tensors_stay_in_their_storage),

@@ -3,8 +3,8 @@
  *
  * Invariants:
  *
- *   1. An instruction takes at least a byte and adds at most two values, so memory is bounded by
- *      the length of the bytes.
+ *   1. A value of a writer takes two bytes and more, with its number in the memo. More values than
+ *      that are refused, so memory is at most about 40 times the length of the bytes.
  *   2. Readers look at values only at fixed depths: a dict, its tensors, their storages. Nothing
  *      walks a value recursively, so a value that contains itself is harmless.
  *   3. A global is a row of the table below. An instruction that calls one makes a dict or a tensor
@@ -59,9 +59,17 @@ static const struct global {
     { "torch", "BoolStorage", CALL_NONE, ET_PICKLE_OTHER, 1 },
 };
 
+/* Elements of a storage that make up a tensor. */
+typedef struct view {
+    const et_pickle_storage *storage;
+    uint64_t offset;
+    et_shape shape;
+} view;
+
 typedef struct value value;
 struct value {
     enum kind kind;
+    bool shared; /* in the memo or in several places: containers get a copy */
     value *next; /* in a tuple or a list; in a dict of each key to its value and the next key */
     union {
         int64_t number; /* of KIND_INT and KIND_BOOL */
@@ -71,12 +79,8 @@ struct value {
             size_t count;        /* of items; of a dict, of pairs */
         } items;
         const struct global *global;
-        et_pickle_storage storage;
-        struct {
-            const et_pickle_storage *storage;
-            uint64_t offset;
-            et_shape shape;
-        } tensor;
+        const et_pickle_storage *storage;
+        const view *tensor;
     } is;
 };
 
@@ -86,10 +90,14 @@ typedef struct pointers {
     size_t count, capacity;
 } pointers;
 
+/* Never in a container or in the memo. */
+static value a_mark = { .kind = KIND_MARK };
+
 typedef struct machine {
     et_pickle *pickle;
     et_arena *arena;
     pointers stack, memo;
+    size_t left; /* values that may still be made */
     bool over;
 } machine;
 
@@ -123,18 +131,22 @@ static int push_on(pointers *on, value *v, et_error *error)
     return ET_OK;
 }
 
-static value *make(const machine *m, enum kind kind)
+static int make(machine *m, value **out, enum kind kind, et_error *error)
 {
-    value *v = et_arena_alloc(m->arena, sizeof *v);
-    if (v)
-        v->kind = kind;
-    return v;
+    if (!m->left)
+        return damaged(m, "more values than its length allows", error);
+    m->left--;
+    *out = et_arena_alloc(m->arena, sizeof **out);
+    if (!*out)
+        return out_of_memory(error);
+    (*out)->kind = kind;
+    return ET_OK;
 }
 
 static int push_new(machine *m, value **out, enum kind kind, et_error *error)
 {
-    *out = make(m, kind);
-    return *out ? push_on(&m->stack, *out, error) : out_of_memory(error);
+    int status = make(m, out, kind, error);
+    return status ? status : push_on(&m->stack, *out, error);
 }
 
 static int push_number(machine *m, enum kind kind, int64_t number, et_error *error)
@@ -159,20 +171,21 @@ static value *top(const machine *m)
     return m->stack.count ? m->stack.items[m->stack.count - 1] : NULL;
 }
 
-/* An item is in one container only: a value that is in the memo may be in several, so each gets a
- * copy of it. What it contains stays shared. */
-static int add_item(const machine *m, value *to, const value *item, et_error *error)
+/* An item is in one container only: a shared value may be in several, so each gets a copy of it.
+ * What it contains stays shared. */
+static int add_item(machine *m, value *to, value *item, et_error *error)
 {
-    value *copy = make(m, item->kind);
-    if (!copy)
-        return out_of_memory(error);
-    *copy = *item;
-    copy->next = NULL;
+    value *own = item;
+    int status = item->shared ? make(m, &own, item->kind, error) : ET_OK;
+    if (status)
+        return status;
+    *own = *item;
+    own->next = NULL;
     if (to->is.items.last)
-        to->is.items.last->next = copy;
+        to->is.items.last->next = own;
     else
-        to->is.items.first = copy;
-    to->is.items.last = copy;
+        to->is.items.first = own;
+    to->is.items.last = own;
     return ET_OK;
 }
 
@@ -306,8 +319,8 @@ static int push_global(machine *m, et_error *error)
 /* The values above the newest mark become items of a new tuple. */
 static int make_tuple_from(machine *m, size_t begin, et_error *error)
 {
-    value *v = make(m, KIND_TUPLE);
-    int status = v ? ET_OK : out_of_memory(error);
+    value *v;
+    int status = make(m, &v, KIND_TUPLE, error);
     for (size_t i = begin; i < m->stack.count && !status; i++) {
         status = add_item(m, v, m->stack.items[i], error);
         v->is.items.count++;
@@ -381,6 +394,7 @@ static int keep(machine *m, uint32_t slot, et_error *error)
     /* Writers number what they keep one by one. */
     if (slot > m->memo.count)
         return damaged(m, "it numbers its values with gaps", error);
+    v->shared = true;
     if (slot == m->memo.count)
         return push_on(&m->memo, v, error);
     m->memo.items[slot] = v;
@@ -414,11 +428,14 @@ static int push_storage(machine *m, et_error *error)
         return damaged(m, other, error);
     if (id->is.items.count > 5 && count->next->kind != KIND_NONE)
         return damaged(m, "a storage that is a part of another", error);
+    et_pickle_storage *storage = et_arena_alloc(m->arena, sizeof *storage);
+    if (!storage)
+        return out_of_memory(error);
+    *storage = (et_pickle_storage){ key->is.text, type->is.global->name, type->is.global->type,
+                                    type->is.global->width, (uint64_t)count->is.number };
     int status = push_new(m, &v, KIND_STORAGE, error);
     if (!status)
-        v->is.storage =
-            (et_pickle_storage){ key->is.text, type->is.global->name, type->is.global->type,
-                                 type->is.global->width, (uint64_t)count->is.number };
+        v->is.storage = storage;
     return status;
 }
 
@@ -466,16 +483,17 @@ static int make_tensor(machine *m, const value *arguments, et_error *error)
     int status = read_shape(m, &shape, sizes, strides, error);
     if (status)
         return status;
-    const uint64_t all = storage->is.storage.count, first = (uint64_t)offset->is.number;
+    const uint64_t all = storage->is.storage->count, first = (uint64_t)offset->is.number;
     if (offset->is.number < 0 || first > all || (uint64_t)et_shape_count(shape) > all - first)
         return damaged(m, "a tensor that is larger than its storage", error);
+    view *made = et_arena_alloc(m->arena, sizeof *made);
+    if (!made)
+        return out_of_memory(error);
+    *made = (view){ storage->is.storage, first, shape };
     status = push_new(m, &v, KIND_TENSOR, error);
-    if (status)
-        return status;
-    v->is.tensor.storage = &storage->is.storage;
-    v->is.tensor.offset = first;
-    v->is.tensor.shape = shape;
-    return ET_OK;
+    if (!status)
+        v->is.tensor = made;
+    return status;
 }
 
 static int call(machine *m, et_error *error)
@@ -494,6 +512,7 @@ static int call(machine *m, et_error *error)
     case CALL_PARAMETER: /* (tensor, requires_grad, hooks) */
         if (!arguments->is.items.count || arguments->is.items.first->kind != KIND_TENSOR)
             return damaged(m, "a parameter without a tensor", error);
+        arguments->is.items.first->shared = true;
         return push_on(&m->stack, arguments->is.items.first, error);
     default:
         return damaged(m, "a call of a storage", error);
@@ -537,7 +556,7 @@ static int step(machine *m, unsigned char code, et_error *error)
     case 0x80:
         return check_protocol(m, error);
     case '(':
-        return push_new(m, &v, KIND_MARK, error);
+        return push_on(&m->stack, &a_mark, error);
     case ')':
         return push_new(m, &v, KIND_TUPLE, error);
     case ']':
@@ -608,7 +627,7 @@ static int step(machine *m, unsigned char code, et_error *error)
 /* The value that is left. */
 static int run(et_pickle *pickle, const value **result, et_arena *arena, et_error *error)
 {
-    machine m = { .pickle = pickle, .arena = arena };
+    machine m = { .pickle = pickle, .arena = arena, .left = pickle->length / 2 + 64 };
     const unsigned char *code;
     int status = ET_OK;
     while (!status && !m.over)
@@ -636,8 +655,8 @@ static int read_tensor(const et_pickle *pickle, et_pickle_tensor *tensor, const 
     if (!status)
         status = expect(pickle, key->next, KIND_TENSOR, key->is.text, error);
     if (!status)
-        *tensor = (et_pickle_tensor){ key->is.text, key->next->is.tensor.storage,
-                                      key->next->is.tensor.offset, key->next->is.tensor.shape };
+        *tensor = (et_pickle_tensor){ key->is.text, key->next->is.tensor->storage,
+                                      key->next->is.tensor->offset, key->next->is.tensor->shape };
     return status;
 }
 

@@ -1,8 +1,11 @@
 #include "formats/torch/zip_archive.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <zip.h>
+#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -16,9 +19,12 @@
     X(zip_, error_init)                                                                            \
     X(zip_, error_init_with_code)                                                                  \
     X(zip_, error_strerror)                                                                        \
+    X(zip_, error_system_type)                                                                     \
+    X(zip_, file_get_error)                                                                        \
     X(zip_, fclose)                                                                                \
     X(zip_, fopen_index)                                                                           \
     X(zip_, fread)                                                                                 \
+    X(zip_, get_error)                                                                             \
     X(zip_, get_name)                                                                              \
     X(zip_, get_num_entries)                                                                       \
     X(zip_, name_locate)                                                                           \
@@ -46,12 +52,29 @@ static int damaged(const et_zip *zip, const char *what, et_error *error)
     return et_fail(error, ET_EFORMAT, "%s: %s; download it again", zip->path, what);
 }
 
+/* Besides its own code, libzip passes on those of zlib and of the system. */
+static bool is_no_memory(const zip_error_t *reason)
+{
+    const int type = libzip.error_system_type(reason);
+    return reason->zip_err == ZIP_ER_MEMORY ||
+           (type == ZIP_ET_ZLIB && reason->sys_err == Z_MEM_ERROR) ||
+           (type == ZIP_ET_SYS && reason->sys_err == ENOMEM);
+}
+
+/* A call of libzip failed for that reason; what: if the archive is at fault. */
+static int failed(const et_zip *zip, const zip_error_t *reason, const char *what, et_error *error)
+{
+    return is_no_memory(reason)
+               ? et_fail(error, ET_ENOMEM, "%s: libzip has no memory left", zip->path)
+               : damaged(zip, what, error);
+}
+
 /* The reason is consumed. */
 static int not_whole(const et_zip *zip, zip_error_t *reason, et_error *error)
 {
-    int status = et_fail(error, reason->zip_err == ZIP_ER_MEMORY ? ET_ENOMEM : ET_EFORMAT,
-                         "%s: not a whole zip archive (%s); download it again", zip->path,
-                         libzip.error_strerror(reason));
+    char what[160];
+    snprintf(what, sizeof what, "not a whole zip archive (%s)", libzip.error_strerror(reason));
+    int status = failed(zip, reason, what, error);
     libzip.error_fini(reason);
     return status;
 }
@@ -178,7 +201,8 @@ static int read_on(const et_zip *zip, zip_file_t *file, char *bytes, uint64_t le
     for (uint64_t at = 0; at < length;) {
         const zip_int64_t got = libzip.fread(file, bytes + at, length - at);
         if (got <= 0)
-            return damaged(zip, "a file of the archive is damaged or ends early", error);
+            return failed(zip, libzip.file_get_error(file),
+                          "a file of the archive is damaged or ends early", error);
         at += (uint64_t)got;
     }
     return ET_OK;
@@ -201,7 +225,8 @@ static int check_end(const et_zip *zip, zip_file_t *file, et_error *error)
 {
     char more;
     return libzip.fread(file, &more, 1) < 0
-               ? damaged(zip, "a file of the archive is damaged: its checksum is another", error)
+               ? failed(zip, libzip.file_get_error(file),
+                        "a file of the archive is damaged: its checksum is another", error)
                : ET_OK;
 }
 
@@ -211,7 +236,8 @@ int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, ui
     et_assert(index >= 0);
     zip_file_t *file = libzip.fopen_index(zip->archive, (zip_uint64_t)index, 0);
     if (!file)
-        return damaged(zip, "a file of the archive cannot be read", error);
+        return failed(zip, libzip.get_error(zip->archive), "a file of the archive cannot be read",
+                      error);
     int status = skip(zip, file, from, error);
     if (!status)
         status = read_on(zip, file, bytes, length, error);
