@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/files/checksum.h"
 #include "base/malloc_fails.h"
 #include "formats/safetensors/manifest.h"
 #include "skip.h"
@@ -61,6 +62,21 @@ static void test_checkpoint_faults__none_sound(void **state)
     toy_free(&t);
 }
 
+/* The newest entry's checksum is the file's. */
+static void check_newest(const char *directory)
+{
+    et_manifest manifest;
+    size_t length;
+    assert_ok(et_manifest_read(&manifest, below(directory, "checkpoints"), error));
+    const et_manifest_entry *newest = &manifest.entries[manifest.count - 1];
+    char name[200];
+    snprintf(name, sizeof name, "checkpoints/%s", newest->file);
+    char *bytes = get_file(below(directory, name), &length);
+    assert_true(newest->checksum == et_checksum(bytes, length));
+    free(bytes);
+    et_manifest_release(&manifest);
+}
+
 /* Lost or damaged manifest, missing newest, temporary files of the dead. */
 static void test_checkpoint_faults__odd_directories(void **state)
 {
@@ -75,6 +91,7 @@ static void test_checkpoint_faults__odd_directories(void **state)
     SAVE(directory, 15);
     assert_int_equal(unlink(below(directory, "checkpoints/" ET_MANIFEST_NAME)), 0);
     assert_int_equal(restored_step(directory), 15);
+    check_newest(directory);
 
     SAVE(directory, 20);
     assert_int_equal(unlink(below(directory, "checkpoints/ckpt-20.safetensors")), 0);

@@ -40,6 +40,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
 #include "base/threads/thread.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -612,12 +614,19 @@ int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
 /* checkpoint_find.c searches and checkpoint_file.c copies. Here the manager learns the newest step,
  * and finishes a commit that was cut off. */
 
-/* Finishes the commit that a kill prevented, now that the file is known to be sound: what that
- * save would have let go goes. */
-static void commit_taken_up(et_checkpoints *self)
+/* Finishes the commit that a kill prevented, now that the file is known to be sound: it gets its
+ * checksum, and what that save would have let go goes. */
+static void commit_taken_up(et_checkpoints *self, const char *path)
 {
     et_error error = ET_ERROR_INIT;
-    int status = et_checkpoint_thin_out(&self->manifest, &self->keep, &error);
+    et_mapping file;
+    int status = et_mapping_open(&file, path, &error);
+    if (!status) {
+        self->manifest.entries[self->manifest.count - 1].checksum =
+            et_checksum(file.data, file.length);
+        et_mapping_close(&file);
+        status = et_checkpoint_thin_out(&self->manifest, &self->keep, &error);
+    }
     if (!status)
         status = et_manifest_commit(&self->manifest, self->directory, &error);
     if (status)
@@ -695,17 +704,17 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     status = path ? et_checkpoint_file_restore(checkpoints->state, file, path,
                                                checkpoints->options.other_optimizer, error)
                   : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
-    et_free(path);
     checkpoints->restored = file;
     if (status || !et_state_ranks(checkpoints->state))
         et_checkpoints_end_restore(checkpoints);
-    if (status)
-        return status;
-    *step = checkpoints->newest_step = found;
-    note_line(checkpoints, found, true);
-    if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
-        commit_taken_up(checkpoints);
-    return ET_OK;
+    if (!status) {
+        *step = checkpoints->newest_step = found;
+        note_line(checkpoints, found, true);
+        if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
+            commit_taken_up(checkpoints, path);
+    }
+    et_free(path);
+    return status;
 }
 
 void et_checkpoints_end_restore(et_checkpoints *checkpoints)
