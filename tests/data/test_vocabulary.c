@@ -244,7 +244,7 @@ static void test_vocabulary__options(void **state)
         const char *const *list = few_lines;
         assert_int_equal(et_vocabulary_train(&bytes, &length, &bad[i], next_of_list, &list, &error),
                          ET_ECONFIG);
-        assert_contains(error.text, i < 2 ? "tokens: give 4 to 8,000,000" : "give 0.98 to 1");
+        assert_contains(error.text, i < 2 ? "tokens: give 4 to 1,048,576" : "give 0.98 to 1");
     }
     assert_int_equal(train_list(&bytes, &length, blank, 0, 50, &error), ET_EDATA);
     assert_contains(error.text, "no text");
@@ -364,6 +364,29 @@ static bool refused(const char *bytes, size_t length)
     et_tokens_release(&tokens);
     et_vocabulary_close(vocabulary);
     return false;
+}
+
+/* SentencePiece would load it for minutes. */
+static void test_vocabulary__too_many_tokens(void **state)
+{
+    static const token tokens[8] = { { "<unk>", UNKNOWN }, { "</s>", CONTROL } };
+    et_strbuf model = ET_STRBUF_INIT;
+    et_vocabulary *vocabulary;
+    et_error error = ET_ERROR_INIT;
+    (void)state;
+    put_model(&model, tokens, NULL, NULL, NULL);
+    for (int i = 2; i < ET_VOCABULARY_TOKENS_MAX; i++)
+        et_strbuf_append_bytes(&model, "\n\0", 2); /* a token without a text */
+    assert_int_equal(
+        et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error),
+        ET_OK);
+    et_vocabulary_close(vocabulary);
+    et_strbuf_append_bytes(&model, "\n\0", 2);
+    assert_int_equal(
+        et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error),
+        ET_EFORMAT);
+    assert_non_null(strstr(error.text, "it has 1,048,577 tokens, more than 1,048,576"));
+    et_strbuf_release(&model);
 }
 
 static void test_vocabulary__cut(void **state)
@@ -528,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary__lines_fail),
         cmocka_unit_test(test_vocabulary__open),
         cmocka_unit_test(test_vocabulary__no_end_symbol),
+        cmocka_unit_test(test_vocabulary__too_many_tokens),
         cmocka_unit_test(test_vocabulary__cut),
         cmocka_unit_test(test_vocabulary__flipped),
         cmocka_unit_test(test_vocabulary__hostile_table),

@@ -19,6 +19,7 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/inline.h"
+#include "base/text/format.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "data/text/vocabulary/vocabulary_sentencepiece.h"
 
@@ -59,6 +60,10 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     int status = et_vocabulary_check(facts, bytes, length, name, error);
     if (status)
         return status;
+    if (facts->pieces > ET_VOCABULARY_TOKENS_MAX)
+        return et_fail(error, ET_EFORMAT, "%s has %s tokens, more than %s; use a smaller model",
+                       name, et_format_count(facts->pieces).text,
+                       et_format_count(ET_VOCABULARY_TOKENS_MAX).text);
     /* The SentencePiece trainer can be told to leave these symbols out. */
     if (facts->eos < 0 || facts->unk < 0)
         return et_fail(error, ET_EFORMAT,
@@ -274,9 +279,9 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 static int check_options(const et_vocabulary_options *options, et_error *error)
 {
     /* Checked here, so that the message is ours. */
-    if (options->size < 4 || options->size > 8000000)
-        return et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to 8,000,000",
-                       (long long)options->size);
+    if (options->size < 4 || options->size > ET_VOCABULARY_TOKENS_MAX)
+        return et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to %s",
+                       (long long)options->size, et_format_count(ET_VOCABULARY_TOKENS_MAX).text);
     if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
         return et_fail(error, ET_ECONFIG, "character_coverage is %g: give 0.98 to 1",
                        options->character_coverage);

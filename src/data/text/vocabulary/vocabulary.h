@@ -24,6 +24,8 @@
 
 /* Largest model file accepted, in bytes. */
 #define ET_VOCABULARY_BYTES_MAX ((size_t)256 << 20)
+/* Most tokens of a model. SentencePiece takes 8 s to load so many. */
+#define ET_VOCABULARY_TOKENS_MAX (1 << 20)
 
 typedef struct et_vocabulary et_vocabulary;
 
