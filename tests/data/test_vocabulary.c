@@ -366,7 +366,7 @@ static bool refused(const char *bytes, size_t length)
     return false;
 }
 
-/* SentencePiece would load it for minutes. */
+/* SentencePiece loads such a model slowly, so Etude refuses it first. */
 static void test_vocabulary__too_many_tokens(void **state)
 {
     static const token tokens[8] = { { "<unk>", UNKNOWN }, { "</s>", CONTROL } };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include <zip.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -52,12 +51,14 @@ static int damaged(const et_zip *zip, const char *what, et_error *error)
     return et_fail(error, ET_EFORMAT, "%s: %s; download it again", zip->path, what);
 }
 
+enum { ZLIB_MEMORY = -4 }; /* Z_MEM_ERROR of zlib.h */
+
 /* Besides its own code, libzip passes on those of zlib and of the system. */
 static bool is_no_memory(const zip_error_t *reason)
 {
     const int type = libzip.error_system_type(reason);
     return reason->zip_err == ZIP_ER_MEMORY ||
-           (type == ZIP_ET_ZLIB && reason->sys_err == Z_MEM_ERROR) ||
+           (type == ZIP_ET_ZLIB && reason->sys_err == ZLIB_MEMORY) ||
            (type == ZIP_ET_SYS && reason->sys_err == ENOMEM);
 }
 
