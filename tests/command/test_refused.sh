@@ -62,7 +62,7 @@ set_to 'gradient_accumulation: 0 is out of range' trainer.gradient_accumulation=
 set_to 'recovery_max_trials: -2 is out of range; allowed: -1 to' trainer.recovery_max_trials=-2
 set_to 'metric_comp: no choice is called best (allowed: higher, lower, auto)' \
     trainer.best_checkpoint_metric_comp=best
-set_to 'validation has no value acuracy (it has: validation_loss' \
+set_to 'validation has no value acuracy. Nearest: accuracy (it has: validation_loss' \
     trainer.best_checkpoint_eval_metric=acuracy
 set_to 'validation has no value many|accuracy' "trainer.best_checkpoint_eval_metric='many|accuracy'"
 set_to 'validation has no value validation_rmse (it has: .*validation_accuracy' \

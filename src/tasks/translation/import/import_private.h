@@ -32,6 +32,8 @@ struct et_import {
     et_value *tokens[ET_SIDES];  /* IDs of tokens by text; both may be the same list */
     const char *lists[ET_SIDES]; /* the files of these numbers */
     int32_t added[ET_SIDES];     /* how many of them were added to the vocabulary */
+    const char *kept_name[3];    /* the files that say more of tokens, each read once */
+    et_value *kept[3];
 };
 
 /* import_files.c. Opens the archive, if folder is one. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/values/value.h"
 #include "data/text/sentences.h"
 #include "data/text/vocabulary/renumber.h"
@@ -41,6 +42,22 @@ static void set_punctuation(const et_value *config, const char *key, et_value *v
                             et_language_is_code(v->string) ? v->string : "mul");
 }
 
+/* A file that several parts look at, each for its own keys. */
+static int read_once(et_import *from, const char *name, et_value **json, et_error *error)
+{
+    enum { FILES = sizeof from->kept / sizeof *from->kept };
+    int i = 0;
+    while (i < FILES && from->kept_name[i] && strcmp(from->kept_name[i], name) != 0)
+        i++;
+    et_assert(i < FILES);
+    int status =
+        from->kept_name[i] ? ET_OK : et_import_read_json(from, name, &from->kept[i], error);
+    if (!status)
+        from->kept_name[i] = name;
+    *json = from->kept[i];
+    return status;
+}
+
 /* *separate: the target has a list of its own. */
 static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, bool *separate,
                           et_error *error)
@@ -52,7 +69,7 @@ static int read_tokenizer(et_import *from, et_value *vocabulary, symbols *s, boo
         return et_import_read_release(from, vocabulary, error);
     if (!et_import_has(from, ET_TRANSFORMERS_TOKENIZER))
         return ET_OK;
-    int status = et_import_read_json(from, ET_TRANSFORMERS_TOKENIZER, &config, error);
+    int status = read_once(from, ET_TRANSFORMERS_TOKENIZER, &config, error);
     const et_value *own = et_value_get(config, "separate_vocabs");
     if (own && own->kind == ET_VALUE_BOOL)
         *separate = own->boolean;
@@ -154,7 +171,7 @@ static int read_added(et_import *from, int side, et_error *error)
         et_value *json = NULL;
         if (!et_import_has(from, file) || (full && side == ET_SIDE_TARGET))
             continue;
-        status = et_import_read_json(from, file, &json, error);
+        status = read_once(from, file, &json, error);
         if (!status)
             status = add_tokens(from, side, file, key ? key : "the file",
                                 key ? et_value_get(json, key) : json, error);
