@@ -90,14 +90,12 @@ typedef struct pointers {
     size_t count, capacity;
 } pointers;
 
-/* Never in a container or in the memo. */
-static value a_mark = { .kind = KIND_MARK };
-
 typedef struct machine {
     et_pickle *pickle;
     et_arena *arena;
     pointers stack, memo;
     size_t left; /* values that may still be made */
+    value mark;  /* on the stack alone, never in a container or in the memo */
     bool over;
 } machine;
 
@@ -556,7 +554,7 @@ static int step(machine *m, unsigned char code, et_error *error)
     case 0x80:
         return check_protocol(m, error);
     case '(':
-        return push_on(&m->stack, &a_mark, error);
+        return push_on(&m->stack, &m->mark, error);
     case ')':
         return push_new(m, &v, KIND_TUPLE, error);
     case ']':
@@ -627,7 +625,10 @@ static int step(machine *m, unsigned char code, et_error *error)
 /* The value that is left. */
 static int run(et_pickle *pickle, const value **result, et_arena *arena, et_error *error)
 {
-    machine m = { .pickle = pickle, .arena = arena, .left = pickle->length / 2 + 64 };
+    machine m = { .pickle = pickle,
+                  .arena = arena,
+                  .left = pickle->length / 2 + 64,
+                  .mark = { .kind = KIND_MARK } };
     const unsigned char *code;
     int status = ET_OK;
     while (!status && !m.over)
