@@ -137,8 +137,9 @@ static const char *const md[] = {
 };
 
 static const char *const html[] = {
-    "<!doctype html><html><head><title>One &amp; two</title><meta name=description content=three>"
-    "</head><body><p class=a>four <b>five</b> six<p>seven<ul><li>eight<li>nine</ul></body></html>",
+    ("<!doctype html><html><head><title>One &amp; two</title><meta name=description content=three>"
+     "</head><body><p class=a>four <b>five</b> "
+     "six<p>seven<ul><li>eight<li>nine</ul></body></html>"),
     "<table>one<tr><td>two<td>three</table><p>four</b> <i>five <b>six</i> seven</b>",
     "<p>a < b & c &copy; d<!-- e --> <code>f < g</code> <img alt='h' src=i> <br> j</p>",
     "<script>if (a < b) c = '<p>d</p>';</script><style>a > b {}</style><p>e</p>",

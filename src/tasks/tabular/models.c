@@ -145,13 +145,13 @@ static const struct {
                       const et_tabular_inputs *inputs, int64_t outputs);
     float drawn;
 } models[ET_TABULAR_PACK] = {
-    [ET_TABULAR_LINEAR] = { linear },
+    [ET_TABULAR_LINEAR] = { linear, 0 },
     [ET_TABULAR_FEED_FORWARD] = { feed_forward, 1 },
     [ET_TABULAR_MLP] = { mlp, 0.1f },
     [ET_TABULAR_RESNET] = { resnet, 0.1f },
-    [ET_TABULAR_FT_TRANSFORMER] = { ft_transformer },
-    [ET_TABULAR_REALMLP] = { realmlp },
-    [ET_TABULAR_TABM] = { tabm },
+    [ET_TABULAR_FT_TRANSFORMER] = { ft_transformer, 0 },
+    [ET_TABULAR_REALMLP] = { realmlp, 0 },
+    [ET_TABULAR_TABM] = { tabm, 0 },
 };
 
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,
