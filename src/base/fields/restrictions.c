@@ -147,7 +147,7 @@ static bool is_equal(const et_value *a, const et_value *b)
     for (const et_value *item = a->first; item && equal; item = item->next) {
         const et_value *same = a->kind == ET_VALUE_DICT ? et_value_get(b, item->key) : other;
         equal = same && is_equal(item, same);
-        other = other->next;
+        other = other ? other->next : NULL;
     }
     return equal;
 }

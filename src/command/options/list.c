@@ -27,8 +27,8 @@ const et_option et_option_general[] = {
                    .settings = { "trainer.optimizer_config.learning_rate.peak" }),
     ET_OPTION_SETS("weight-decay", "RATE", "weight decay of the optimizer",
                    .settings = { "trainer.optimizer_config.optimizer.adamw.weight_decay_rate",
-                                 "trainer.optimizer_config.optimizer.adamw_experimental."
-                                 "weight_decay",
+                                 ("trainer.optimizer_config.optimizer.adamw_experimental."
+                                  "weight_decay"),
                                  "trainer.optimizer_config.optimizer.lamb.weight_decay_rate",
                                  "trainer.optimizer_config.optimizer.lars.weight_decay_rate",
                                  "trainer.optimizer_config.optimizer.muon.weight_decay_rate" }),

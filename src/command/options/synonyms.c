@@ -6,19 +6,19 @@
 
 #define SAME(commands_, option_, words_)                                                           \
     {                                                                                              \
-        .of = ET_SYNONYM_OPTION, .commands = (commands_), .same = (option_), .words = words_       \
+        .of = ET_SYNONYM_OPTION, .commands = (commands_), .same = (option_), .words = (words_)     \
     }
 #define CURE(commands_, words_, text_)                                                             \
     {                                                                                              \
-        .of = ET_SYNONYM_OPTION, .commands = (commands_), .words = words_, .text = text_           \
+        .of = ET_SYNONYM_OPTION, .commands = (commands_), .words = (words_), .text = (text_)       \
     }
 #define COMMAND(words_, text_)                                                                     \
     {                                                                                              \
-        .of = ET_SYNONYM_COMMAND, .words = words_, .text = text_                                   \
+        .of = ET_SYNONYM_COMMAND, .words = (words_), .text = (text_)                               \
     }
 #define EXPERIMENT(words_, text_)                                                                  \
     {                                                                                              \
-        .of = ET_SYNONYM_EXPERIMENT, .words = words_, .text = text_                                \
+        .of = ET_SYNONYM_EXPERIMENT, .words = (words_), .text = (text_)                            \
     }
 
 #define TRAIN  "train tune"

@@ -413,7 +413,9 @@ static int take_own_rows(et_explain_options *how, const et_evaluation *evaluatio
         return et_fail(error, ET_ECONFIG,
                        "explain: the run is trained on a mix of tables; name a file of rows");
     const char **names = et_arena_array(arena, paths->count, sizeof *names);
-    for (size_t i = 0; names && i < paths->count; i++)
+    if (!names)
+        return et_alloc_failed(error, paths->count * sizeof *names, "names");
+    for (size_t i = 0; i < paths->count; i++)
         names[i] = et_arena_strdup(arena, paths->items[i]);
     how->paths = (et_strings){ names, paths->count };
     how->only_count = (size_t)task->validation[0]->count;

@@ -155,9 +155,9 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 /* targets/target_scores.c */
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
+/* That of the target of a task. */
 int et_tabular_asked_for(const et_tabular_task *task);
 /* Scored rows of classes; arrays are seen's. */
-int et_tabular_asked_for(const et_tabular_task *task);
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
                                                const et_tabular_seen *seen);
 

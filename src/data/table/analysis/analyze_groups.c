@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
@@ -212,6 +213,7 @@ static nearness examine(const grouping *g, int field)
             ? deviation_of(target, g->rows)
             : 0;
     nearness n = { 0 };
+    et_assert(rows && rows->value);
     for (int64_t i = 0; i < PROBES; i++) {
         const int64_t row = i * g->rows / PROBES, any = (row + g->rows / 2 + 7 * i) % g->rows;
         if (rows->value[row] == ET_FIRST_MISSING)
@@ -232,7 +234,7 @@ static bool belongs_together(const grouping *g, int field, double *share)
     sizes s;
     if (!may_group(g, field) || !measure(g, field, &s))
         return false;
-    if (s.groups < GROUPS_LEAST / 2 || s.shared < 0.6 || s.largest > LARGEST)
+    if (s.groups < 0.5 * GROUPS_LEAST || s.shared < 0.6 || s.largest > LARGEST)
         return false;
     const nearness n = examine(g, field);
     *share = n.probes > 0 ? n.same / n.probes : 0;

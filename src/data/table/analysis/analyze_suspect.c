@@ -525,7 +525,7 @@ static void suspect_outliers(et_value *list, const et_table_column *c)
     const bool multiple = c->stats->min >= 0 && median > 0 && worst >= OUTLIER_TIMES * median;
     if (!(range > 0) || !(multiple || fmax(high, low) >= OUTLIER_RANGES * range))
         return;
-    const double limit = multiple ? OUTLIER_TIMES / 4 * median : OUTLIER_RANGES / 4 * range;
+    const double limit = multiple ? 0.25 * OUTLIER_TIMES * median : 0.25 * OUTLIER_RANGES * range;
     const double inside = multiple ? et_sketch_fraction(view, -INFINITY, limit, true)
                                    : et_sketch_fraction(view, median - limit, median + limit, true);
     const int64_t far = (int64_t)fmax(1, round((1 - inside) * (double)c->numbers));

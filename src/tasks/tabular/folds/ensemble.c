@@ -614,7 +614,8 @@ static int share_with_equals(selection *s, et_error *error)
 {
     const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
     double *zeros = et_alloc_zero(2 * cells, sizeof *zeros);
-    double loss[ET_CANDIDATES_MAX], range[ET_CANDIDATES_MAX], limit = INFINITY, least = INFINITY;
+    double loss[ET_CANDIDATES_MAX], range[ET_CANDIDATES_MAX] = { 0 }, limit = INFINITY,
+                                    least = INFINITY;
     int equals = 0;
     if (!zeros)
         return et_alloc_failed(error, 2 * cells * sizeof *zeros, "weights of candidates");

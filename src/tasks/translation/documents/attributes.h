@@ -21,7 +21,7 @@ typedef struct et_attributes {
 } et_attributes;
 
 /* Adds what an attribute with a value says. */
-void et_attributes_add(et_attributes *attributes, const et_attribute *attribute);
+void et_attributes_add(et_attributes *found, const et_attribute *a);
 
 /* Whether people read the value in HTML. element: the tag's name, [element_length]. */
 bool et_attribute_is_read(const et_attribute *attribute, const char *element, size_t element_length,

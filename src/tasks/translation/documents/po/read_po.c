@@ -111,6 +111,7 @@ static po_file_t read_named(const char *path, const char *name, et_error *error)
         gettext.po_file_free(file);
         file = NULL;
     }
+    report.fatal = NULL;
     pthread_mutex_unlock(&one_at_a_time);
     return file;
 }
@@ -148,6 +149,7 @@ static bool is_refused(po_message_t message)
     if (!setjmp(fatal))
         gettext.po_message_check_format(message, &handler);
     const bool refused = report.errors > 0;
+    report.fatal = NULL;
     pthread_mutex_unlock(&one_at_a_time);
     return refused;
 }
