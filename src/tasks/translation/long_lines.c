@@ -166,7 +166,6 @@ static int cut_line(cutter *c, const char *line, size_t number, et_error *error)
     size_t left = strlen(line), length = 0;
     int status = ET_OK;
     bool first = true, blank = false;
-    find_tag(c, line);
     while (!status && left) {
         status = find_piece(c, line, left, first, &length, error);
         if (status)
