@@ -39,8 +39,10 @@ typedef struct et_service_options {
     const char *precision;  /* "float32", "bfloat16", "int8"; NULL: the run's */
     bool live_weights;      /* use the trained weights even if there are averaged weights */
     int64_t items_max;      /* most items of a request, and of requests answered together */
-    const char *languages;  /* "en,de": codes of the model's source and target language; NULL: the
-                               languages in its settings. Only for classes with `languages` */
+    const char *const *languages; /* [language_count] of 0, 1 or one for each model: "en,de", codes
+                                     of the source and target language; none: the languages in the
+                                     settings. Only for classes with `languages` */
+    size_t language_count;
     const char *const *tags; /* [tag_count] of target languages of a multilingual model, each as
                                 ">>fra<<" or "fr=TAG"; none: all of the model. As languages */
     size_t tag_count;
@@ -52,7 +54,8 @@ typedef struct et_service_options {
     double threshold;         /* of the positive one of two classes; 0: none */
     const char *const *costs; /* [cost_count] "CLASS:PREDICTION=COST" */
     size_t cost_count;
-    /* Runs or exports of more models, for one answer of all; only for classes with `ensembles`. */
+    /* Runs or exports of more models; only for classes with `ensembles`. Models of the same
+     * languages give one answer together. */
     const char *const *others; /* [other_count] */
     int other_count;
     const double *weights; /* [1 + other_count] of the model and the others; NULL: equal ones */

@@ -98,7 +98,7 @@ static void test_libre__wrong_targets(void **state)
 }
 
 /* The lines that a request gives, "a|b", or the words of its error. */
-static void check_request(const et_libre_languages *l, const char *json, const char *expected)
+static void check_request(const et_libre_models *models, const char *json, const char *expected)
 {
     et_job job = { .class = NULL };
     et_libre *r;
@@ -109,7 +109,7 @@ static void check_request(const et_libre_languages *l, const char *json, const c
     assert_int_equal(et_json_parse(&value, &job.arena, json, strlen(json), "a", NULL), ET_OK);
     job.request.json = value;
     assert_true(et_libre_is(&job.request));
-    int status = et_libre_open(&r, l, &job.request, &error);
+    int status = et_libre_open(&r, models, &job.request, &error);
     if (status) {
         assert_int_equal(status, ET_EDATA);
         if (!strstr(error.text, expected))
@@ -151,6 +151,14 @@ static void test_libre__requests(void **state)
           ">>fra<< a +2" },
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"alternatives\": 2.9}",
           ">>fra<< a +2" },
+        { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"format\": \"lines\"}",
+          "lines format is not supported" },
+        { "{\"q\": \"# a\", \"source\": \"en\", \"target\": \"fr\", \"name\": \"b.MD\"}",
+          ">>fra<< a +0" },
+        { "{\"q\": \"# a\", \"source\": \"en\", \"target\": \"fr\", \"name\": \"b.txt\"}",
+          ">>fra<< # a +0" },
+        { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"name\": \"b.docx\"}",
+          "pandoc" },
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"alternatives\": -3}",
           ">>fra<< a +0" },
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"alternatives\": null}",
@@ -162,9 +170,9 @@ static void test_libre__requests(void **state)
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"fr\", \"alternatives\": 1e300}",
           "alternatives parameter must be <= " },
         { "{\"q\": \"a\", \"source\": \"de\", \"target\": \"fr\"}",
-          "de is not supported; the model translates from en" },
+          "de is not supported; the server translates from en" },
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": \"it\"}",
-          "it is not supported; the model translates to fr, es, pt-BR, zh-Hans, cmn" },
+          "it is not supported; from en, the server translates to fr, es, pt-BR, zh-Hans, cmn" },
         { "{\"q\": \"a\", \"source\": \"en\", \"target\": "
           "\"frfrfrfrfrfrfrfrfrfrfrfrfrfrfrfrfrfrfr\"}",
           "is not supported" },
@@ -172,40 +180,99 @@ static void test_libre__requests(void **state)
     };
     (void)state;
     et_libre_languages l = open_languages("en", NULL, true);
+    const et_libre_models models = { .items = &l, .count = 1 };
     for (size_t i = 0; i < COUNT(rows); i++)
-        check_request(&l, rows[i][0], rows[i][1]);
+        check_request(&models, rows[i][0], rows[i][1]);
     et_libre_languages_close(&l);
+}
+
+/* The listing of models of these pairs. */
+static et_libre_models open_models(const char *const *pairs, size_t count, bool tagged)
+{
+    et_libre_models all = { .items = et_alloc(count, sizeof *all.items), .count = count };
+    et_error error = ET_ERROR_INIT;
+    assert_non_null(all.items);
+    for (size_t i = 0; i < count; i++)
+        all.items[i] = open_languages(pairs[i], NULL, tagged);
+    assert_int_equal(et_libre_models_list(&all, &error), ET_OK);
+    return all;
 }
 
 static void test_libre__languages(void **state)
 {
-    et_strbuf out = ET_STRBUF_INIT;
     (void)state;
-    et_libre_languages l = open_languages("zh-Hans,pt-br", NULL, false);
-    et_libre_languages_print(&l, &out);
+    et_libre_models all = open_models((const char *const[]){ "zh-Hans,pt-br" }, 1, false);
     assert_string_equal(
-        et_strbuf_text(&out),
+        et_strbuf_text(&all.listing),
         "[{\"code\": \"zh-Hans\", \"name\": \"Chinese\", \"targets\": [\"pt-BR\"]}, "
-        "{\"code\": \"pt-BR\", \"name\": \"Portuguese (Brazil)\", \"targets\": []}]");
-    et_libre_languages_close(&l);
-    et_strbuf_reset(&out);
-    l = open_languages("en", NULL, true);
-    et_libre_languages_print(&l, &out);
-    assert_non_null(strstr(et_strbuf_text(&out),
+        "{\"code\": \"pt-BR\", \"name\": \"Portuguese (Brazil)\", \"targets\": []}]\n");
+    et_libre_models_close(&all);
+    all = open_models((const char *const[]){ "en" }, 1, true);
+    assert_non_null(strstr(et_strbuf_text(&all.listing),
                            "\"targets\": [\"fr\", \"es\", \"pt-BR\", \"zh-Hans\", \"cmn\", "
                            "\"zh-Hant\", \"oc\", \"sr-latn\"]}"));
-    assert_non_null(strstr(et_strbuf_text(&out), "{\"code\": \"oc\", \"name\": \"Occitan\""));
-    et_libre_languages_close(&l);
+    assert_non_null(
+        strstr(et_strbuf_text(&all.listing), "{\"code\": \"oc\", \"name\": \"Occitan\""));
+    et_libre_models_close(&all);
+}
+
+/* "de > en > fr" or the words of the error. */
+static void check_route(const et_libre_models *all, const char *source, const char *target,
+                        const char *expected)
+{
+    et_libre_route route;
+    bool automatic;
+    et_error error = ET_ERROR_INIT;
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = et_libre_models_find(all, source, target, &route, &automatic, &error);
+    for (int leg = 0; leg < route.count && !status; leg++)
+        et_strbuf_printf(&out, "%s%s > %s", leg ? "; " : "", all->items[route.models[leg]].source,
+                         route.targets[leg]->code);
+    if (status && strstr(error.text, expected))
+        et_strbuf_append(&out, expected);
+    if (strcmp(et_strbuf_text(&out), expected) != 0)
+        fail_msg("%s to %s: %s %s, wanted %s", source, target, et_strbuf_text(&out), error.text,
+                 expected);
     et_strbuf_release(&out);
+}
+
+static void test_libre__routes(void **state)
+{
+    static const char *const pairs[] = { "de,en", "en,fr", "en,es", "pt,es", "ja,zh" };
+    static const char *const rows[][3] = {
+        { "de", "en", "de > en" },
+        { "de", "fr", "de > en; en > fr" },
+        { "de", "es", "de > en; en > es" },
+        { "pt", "es", "pt > es" },
+        { "EN", "FR", "en > fr" },
+        { "pt", "fr", "fr is not supported; from pt, the server translates to es" },
+        { "de", "de", "de is not supported" },
+        { "en", "en", "en is not supported" },
+        { "ja", "fr", "fr is not supported; from ja, the server translates to zh-Hans" },
+        { "fr", "en", "fr is not supported; the server translates from de, en, pt, ja" },
+        { "auto", "fr", "name the source" },
+    };
+    (void)state;
+    et_libre_models all = open_models(pairs, COUNT(pairs), false);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        check_route(&all, rows[i][0], rows[i][1], rows[i][2]);
+    assert_non_null(
+        strstr(et_strbuf_text(&all.listing),
+               "[{\"code\": \"de\", \"name\": \"German\", \"targets\": [\"en\", \"fr\", "
+               "\"es\"]}, {\"code\": \"en\", "));
+    et_libre_models_close(&all);
+    /* Sources are the same. */
+    all = open_models((const char *const[]){ "en,fr", "en,es" }, 2, false);
+    check_route(&all, "auto", "es", "en > es");
+    et_libre_models_close(&all);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_libre__targets),
-        cmocka_unit_test(test_libre__wrong_targets),
-        cmocka_unit_test(test_libre__requests),
-        cmocka_unit_test(test_libre__languages),
+        cmocka_unit_test(test_libre__targets),  cmocka_unit_test(test_libre__wrong_targets),
+        cmocka_unit_test(test_libre__requests), cmocka_unit_test(test_libre__languages),
+        cmocka_unit_test(test_libre__routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

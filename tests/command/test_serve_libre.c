@@ -187,7 +187,7 @@ static void test_serve_libre__refused(void **state)
         { FORM, "q=a&source=en", "Invalid request: missing target parameter" },
         { FORM, "q=a&source=en&target=zz", "zz is not supported" },
         { FORM, "q=a&source=de&target=de", "de is not supported" },
-        { FORM, "q=a&source=en&target=de&format=xml", "xml format is not supported" },
+        { FORM, "q=a&source=en&target=de&format=docx", "docx format is not supported" },
         { FORM, "q=a&source=en&target=de&alternatives=x",
           "alternatives parameter is not a number" },
         { FORM, "q=a&source=en&target=de&alternatives=99", "alternatives" },
@@ -275,6 +275,86 @@ static void test_serve_libre__languages(void **state)
         snprintf(line, sizeof line, "serve m --languages '%s'", bad[i]);
         bad_end end = bad_start(line, NULL, NULL);
         assert_int_equal(end.code, 2);
+        bad_release(&end);
+    }
+}
+
+/* Two models with English between them: the translation is translated. A request of `lines` names
+ * the languages. */
+static void test_serve_libre__through_english(void **state)
+{
+    et_arena arena = ET_ARENA_INIT;
+    char body[1024];
+    int line = 0;
+    (void)state;
+    while (!*served_target(line))
+        line++;
+    /* Both models are m, so a translation of a line is translated as m translates it. */
+    web_server s = web_start("serve m m --languages de,en --languages en,fr", 0);
+    snprintf(body, sizeof body, "{\"lines\": [\"%s\"], \"source\": \"en\", \"target\": \"fr\"}",
+             served_source(line));
+    const char *once = ask(&arena, s.port, body, "translations")->first->string;
+    assert_string_equal(once, served_target(line));
+    snprintf(body, sizeof body, "{\"lines\": [\"%s\"], \"source\": \"en\", \"target\": \"fr\"}",
+             once);
+    const char *twice = ask(&arena, s.port, body, "translations")->first->string;
+    snprintf(body, sizeof body, "{\"lines\": [\"%s\"], \"source\": \"de\", \"target\": \"fr\"}",
+             served_source(line));
+    assert_string_equal(ask(&arena, s.port, body, "translations")->first->string, twice);
+    snprintf(body, sizeof body,
+             "{\"lines\": [\"%s\"], \"source\": \"de\", \"target\": \"fr\", \"beam_size\": 4, "
+             "\"n_best\": 2}",
+             served_source(line));
+    assert_int_equal(ask(&arena, s.port, body, "hypotheses")->first->count, 2);
+    /* Texts; the answer says what is between. A second translation that is empty leaves the line.
+     */
+    snprintf(body, sizeof body, "{\"q\": [\"%s\", \"12\"], \"source\": \"de\", \"target\": \"fr\"}",
+             served_source(line));
+    const et_value *list = ask(&arena, s.port, body, "translatedText");
+    assert_string_equal(list->first->string, *twice ? twice : once);
+    assert_string_equal(list->last->string, "12");
+    assert_string_equal(ask(&arena, s.port, body, "through")->string, "en");
+    snprintf(body, sizeof body,
+             "{\"q\": \"<p>%s</p>\", \"source\": \"de\", \"target\": \"fr\", \"format\": \"html\"}",
+             served_source(line));
+    const char *html = ask(&arena, s.port, body, "translatedText")->string;
+    assert_int_equal(strncmp(html, "<p>", 3), 0);
+    assert_non_null(strstr(html, *twice ? twice : once));
+    snprintf(body, sizeof body,
+             "{\"q\": \"%s\", \"source\": \"de\", \"target\": \"fr\", \"alternatives\": 2}",
+             served_source(line));
+    (void)ask(&arena, s.port, body, "alternatives");
+    static const char *const bad[][2] = {
+        { "{\"lines\": [\"a\"]}", "GET /languages lists them" },
+        { "{\"lines\": [\"a\"], \"source\": \"fr\", \"target\": \"de\"}", "fr is not supported" },
+        { "{\"lines\": [\"a\"], \"source\": \"de\"}", "GET /languages lists them" },
+        { "{\"q\": \"a\", \"source\": \"auto\", \"target\": \"fr\"}", "name the source" },
+        { "{\"q\": \"a\", \"source\": \"de\", \"target\": \"fr\", \"format\": \"po\"}",
+          "translate to English first" },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char *answer = web_ask(s.port, "/translate", JSON, bad[i][0]);
+        assert_refused(bad[i][0], answer, 400, bad[i][1]);
+        free(answer);
+    }
+    char *answer = web_ask(s.port, "/languages", "", NULL);
+    assert_non_null(strstr(answer, "\"targets\": [\"en\", \"fr\"]"));
+    free(answer);
+    assert_int_equal(web_stop(&s, SIGTERM), 0);
+    et_arena_release(&arena);
+    static const char *const lines[][2] = {
+        { "serve m m --languages de,en --languages en,fr --terms terms", "--terms: the runs" },
+        { "serve m m --languages de,en --languages en,fr --ensemble-weights 1,2",
+          "--ensemble-weights: the runs" },
+        { "serve m m m --languages de,en --languages en,fr", "2 times for 3 runs" },
+        { "serve m --languages de,en --languages en,fr", "2 times for 1 run;" },
+    };
+    bad_write_text("terms", "a\tb\n");
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        bad_end end = bad_start(lines[i][0], NULL, NULL);
+        assert_int_equal(end.code, 2);
+        if (!strstr(end.err, lines[i][1]))
+            fail_msg("%s: %s", lines[i][0], end.err);
         bad_release(&end);
     }
 }
@@ -373,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_serve_libre__forms),
         cmocka_unit_test(test_serve_libre__refused),
         cmocka_unit_test(test_serve_libre__languages),
+        cmocka_unit_test(test_serve_libre__through_english),
         cmocka_unit_test(test_serve_libre__key),
         cmocka_unit_test(test_serve_libre__other_sites),
     };

@@ -258,38 +258,73 @@ void et_libre_languages_close(et_libre_languages *l)
     l->targets = NULL;
 }
 
-/* ---- requests and answers ---- */
+/* ---- routes ---- */
 
-int et_libre_languages_check(const et_libre_languages *l, et_error *error)
+/* The model between two others. */
+#define BETWEEN "en"
+
+static bool find_leg(const et_libre_models *all, const char *from, const char *to,
+                     et_libre_route *route)
 {
-    return *l->source ? ET_OK
-                      : et_fail(error, ET_ECONFIG,
-                                "the server does not know the languages of its model; start it "
-                                "with --languages en,de");
+    for (size_t i = 0; i < all->count; i++) {
+        const et_libre_languages *l = &all->items[i];
+        const et_libre_target *target = strcmp(l->source, from) ? NULL : find_target(l, to);
+        if (!target)
+            continue;
+        route->models[route->count] = i;
+        route->targets[route->count++] = target;
+        return true;
+    }
+    return false;
 }
 
-int et_libre_languages_find(const et_libre_languages *l, const char *source, const char *target,
-                            const et_libre_target **found, bool *automatic, et_error *error)
+static bool find_route(const et_libre_models *all, const char *from, const char *to,
+                       et_libre_route *route)
 {
-    char from[ET_LANGUAGE_MAX], to[ET_LANGUAGE_MAX];
-    int status = et_libre_languages_check(l, error);
-    if (status)
-        return status;
-    make_code(source, strlen(source), from);
-    make_code(target, strlen(target), to);
-    *automatic = !strcmp(from, "auto");
-    *found = find_target(l, to);
-    if (!*automatic && strcmp(from, l->source) != 0)
-        return et_fail(error, ET_EDATA, "%.40s is not supported; the model translates from %s",
-                       source, et_libre_code_shown(l->source));
-    if (*found)
-        return ET_OK;
-    et_strbuf all = ET_STRBUF_INIT;
-    list_targets(l, &all);
-    et_fail(error, ET_EDATA, "%.40s is not supported; the model translates to %s", target,
-            et_strbuf_text(&all));
-    et_strbuf_release(&all);
-    return ET_EDATA;
+    *route = (et_libre_route){ .count = 0 };
+    return find_leg(all, from, to, route) ||
+           (strcmp(from, to) != 0 && find_leg(all, from, BETWEEN, route) &&
+            find_leg(all, BETWEEN, to, route));
+}
+
+int et_libre_models_source(const et_libre_models *all, const char **code, et_error *error)
+{
+    *code = all->items[0].source;
+    if (!**code)
+        return et_fail(error, ET_ECONFIG,
+                       "the server does not know the languages of its model; start it with "
+                       "--languages en,de");
+    for (size_t i = 1; i < all->count; i++)
+        if (strcmp(all->items[i].source, *code) != 0)
+            return et_fail(error, ET_EDATA,
+                           "the language of the text is not detected; the models translate from "
+                           "%s, %s and more: name the source",
+                           et_libre_code_shown(*code), et_libre_code_shown(all->items[i].source));
+    return ET_OK;
+}
+
+/* A code that the listing has before this one is left out. */
+static bool is_listed(const char *code, const char *const *before, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(before[i], code))
+            return true;
+    return false;
+}
+
+/* All languages, sources and targets, in the order of the models. Returns how many. */
+static size_t list_codes(const et_libre_models *all, const char **codes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const et_libre_languages *l = &all->items[i];
+        if (!is_listed(l->source, codes, count))
+            codes[count++] = l->source;
+        for (size_t t = 0; t < l->count; t++)
+            if (!is_listed(l->targets[t].code, codes, count))
+                codes[count++] = l->targets[t].code;
+    }
+    return count;
 }
 
 static void print_code(const char *code, et_strbuf *out)
@@ -311,20 +346,94 @@ void et_libre_language_print(const char *code, et_strbuf *out)
     et_strbuf_append_char(out, '}');
 }
 
-void et_libre_languages_print(const et_libre_languages *l, et_strbuf *out)
+int et_libre_models_list(et_libre_models *all, et_error *error)
 {
-    et_strbuf_append_char(out, '[');
-    print_named(l->source, out);
-    et_strbuf_append(out, ", \"targets\": [");
-    for (size_t i = 0; i < l->count; i++) {
-        et_strbuf_append(out, i ? ", " : "");
-        print_code(l->targets[i].code, out);
+    size_t total = 0;
+    for (size_t i = 0; i < all->count; i++)
+        total += 1 + all->items[i].count;
+    if (!*all->items[0].source)
+        return ET_OK;
+    const char **codes = et_alloc(total, sizeof *codes);
+    et_strbuf *out = &all->listing;
+    if (!codes)
+        return et_alloc_failed(error, total * sizeof *codes, "languages");
+    const size_t count = list_codes(all, codes);
+    for (size_t from = 0; from < count; from++) {
+        const char *comma = "";
+        et_strbuf_append(out, from ? ", " : "[");
+        print_named(codes[from], out);
+        et_strbuf_append(out, ", \"targets\": [");
+        for (size_t to = 0; to < count; to++) {
+            et_libre_route route;
+            if (!find_route(all, codes[from], codes[to], &route))
+                continue;
+            et_strbuf_append(out, comma);
+            print_code(codes[to], out);
+            comma = ", ";
+            if (route.count > 1)
+                et_log(ET_LOG_INFO, "%s to %s goes through English",
+                       et_libre_code_shown(codes[from]), et_libre_code_shown(codes[to]));
+        }
+        et_strbuf_append(out, "]}");
     }
-    et_strbuf_append(out, "]}");
-    for (size_t i = 0; i < l->count; i++) {
-        et_strbuf_append(out, ", ");
-        print_named(l->targets[i].code, out);
-        et_strbuf_append(out, ", \"targets\": []}");
+    et_strbuf_append(out, "]\n");
+    et_free(codes);
+    return out->failed ? et_alloc_failed(error, out->length, "languages") : ET_OK;
+}
+
+void et_libre_models_close(et_libre_models *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        et_libre_languages_close(&all->items[i]);
+    et_free(all->items);
+    et_strbuf_release(&all->listing);
+    *all = (et_libre_models){ .count = 0 };
+}
+
+/* Says what the models can do instead. */
+static int refuse_pair(const et_libre_models *all, const char *source, const char *target,
+                       const char *from, et_error *error)
+{
+    et_strbuf list = ET_STRBUF_INIT;
+    size_t known = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcmp(all->items[i].source, from) != 0)
+            continue;
+        et_strbuf_append(&list, known++ ? ", " : "");
+        list_targets(&all->items[i], &list);
     }
-    et_strbuf_append_char(out, ']');
+    for (size_t i = 0; i < all->count && !known; i++) {
+        bool before = false;
+        for (size_t k = 0; k < i; k++)
+            before = before || !strcmp(all->items[k].source, all->items[i].source);
+        if (!before)
+            et_strbuf_printf(&list, "%s%s", i ? ", " : "",
+                             et_libre_code_shown(all->items[i].source));
+    }
+    if (known)
+        et_fail(error, ET_EDATA, "%.40s is not supported; from %s, the server translates to %s",
+                target, et_libre_code_shown(from), et_strbuf_text(&list));
+    else
+        et_fail(error, ET_EDATA, "%.40s is not supported; the server translates from %s", source,
+                et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return ET_EDATA;
+}
+
+int et_libre_models_find(const et_libre_models *all, const char *source, const char *target,
+                         et_libre_route *route, bool *automatic, et_error *error)
+{
+    char from[ET_LANGUAGE_MAX], to[ET_LANGUAGE_MAX];
+    const char *only = all->items[0].source;
+    int status = ET_OK;
+    make_code(source, strlen(source), from);
+    make_code(target, strlen(target), to);
+    *automatic = !strcmp(from, "auto");
+    if (*automatic || !*only)
+        status = et_libre_models_source(all, &only, error);
+    if (!status && *automatic)
+        snprintf(from, sizeof from, "%s", only);
+    if (!status && !find_route(all, from, to, route))
+        status = refuse_pair(all, source, target, from, error);
+    return status;
 }

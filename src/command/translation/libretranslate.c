@@ -9,17 +9,21 @@
 #include "base/values/json.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
+#include "tasks/translation/documents/endings.h"
 
 /* A text of a request, and its printed alternatives to the document's translation. */
 typedef struct text {
     et_document *document;
+    et_strbuf between;  /* of a second model: the text that the document has */
     et_strbuf *results; /* [alternatives], owned; [count] are there */
     int count;
 } text;
 
 struct et_libre {
-    const et_libre_languages *languages;
-    const et_libre_target *target;
+    const et_libre_models *models;
+    et_libre_route route;
+    int leg; /* of the route */
+    int format;
     bool list, detected;
     bool asked;       /* for alternatives */
     int alternatives; /* that are searched */
@@ -38,41 +42,39 @@ static int answer(et_service_request *request, et_strbuf *out, et_error *error)
     return status;
 }
 
-int et_libre_print_languages(const et_libre_languages *l, et_service_request *request,
+int et_libre_print_languages(const et_libre_models *models, et_service_request *request,
                              et_error *error)
 {
-    et_strbuf out = ET_STRBUF_INIT;
-    int status = et_libre_languages_check(l, error);
-    if (status)
-        return status;
-    et_libre_languages_print(l, &out);
-    et_strbuf_append_char(&out, '\n');
-    return answer(request, &out, error);
+    const et_strbuf *listing = &models->listing;
+    if (!*models->items[0].source)
+        return et_libre_models_source(models, &(const char *){ NULL }, error);
+    et_service_answer(request, listing->data, listing->length);
+    return ET_OK;
 }
 
 /* As LibreTranslate's server without keys, files, suggestions and limits; 500: its default. */
-int et_libre_print_settings(const et_libre_languages *l, bool keyed, et_service_request *request,
+int et_libre_print_settings(const et_libre_models *models, bool keyed, et_service_request *request,
                             et_error *error)
 {
+    const et_libre_languages *first = &models->items[0];
     et_strbuf out = ET_STRBUF_INIT;
-    int status = et_libre_languages_check(l, error);
-    if (status)
-        return status;
+    if (!*first->source)
+        return et_libre_models_source(models, &(const char *){ NULL }, error);
     et_strbuf_printf(&out,
                      "{\"apiKeys\": %s, \"charLimit\": -1, \"filesTranslation\": false, "
                      "\"frontendTimeout\": 500, \"keyRequired\": %s, \"language\": {\"source\": ",
                      keyed ? "true" : "false", keyed ? "true" : "false");
-    et_libre_language_print(l->source, &out);
+    et_libre_language_print(first->source, &out);
     et_strbuf_append(&out, ", \"target\": ");
-    et_libre_language_print(l->targets[0].code, &out);
+    et_libre_language_print(first->targets[0].code, &out);
     et_strbuf_append(&out, "}, \"suggestions\": false, \"supportedFilesFormat\": []}\n");
     return answer(request, &out, error);
 }
 
-static void print_detected(const et_libre_languages *l, et_strbuf *out)
+static void print_detected(const char *source, et_strbuf *out)
 {
     et_strbuf_append(out, "{\"confidence\": 0.0, \"language\": ");
-    et_json_print_string(out, et_libre_code_shown(l->source));
+    et_json_print_string(out, et_libre_code_shown(source));
     et_strbuf_append_char(out, '}');
 }
 
@@ -108,8 +110,7 @@ static int read_languages(et_libre *r, const et_value *body, et_error *error)
     if (!status)
         status = read_text(body, "target", &target, error);
     return status ? status
-                  : et_libre_languages_find(r->languages, source, target, &r->target, &r->detected,
-                                            error);
+                  : et_libre_models_find(r->models, source, target, &r->route, &r->detected, error);
 }
 
 /* A form has digits for a number. As LibreTranslate: less than 0 is 0, and a fraction is cut. */
@@ -136,27 +137,63 @@ static int read_alternatives(et_libre *r, const et_value *body, et_error *error)
     return ET_OK;
 }
 
-static int read_format(et_libre *r, const et_value *body, int *format, et_error *error)
+static int read_named_format(et_libre *r, const et_value *body, et_error *error)
 {
-    const char *given = "text";
-    int status = member(body, "format") ? read_text(body, "format", &given, error) : ET_OK;
+    const char *name;
+    int status = read_text(body, "name", &name, error);
+    if (!status)
+        status = et_document_format_of(name, &r->format, error);
+    if (r->format == ET_DOCUMENT_LINES)
+        r->format = ET_DOCUMENT_TEXT;
+    return status ? ET_EDATA : ET_OK;
+}
+
+static int read_given_format(et_libre *r, const et_value *body, et_error *error)
+{
+    const char *given;
+    int status = read_text(body, "format", &given, error);
+    r->format = ET_DOCUMENT_TEXT;
+    while (!status && et_document_formats[r->format] &&
+           strcmp(et_document_formats[r->format], given) != 0)
+        r->format++;
+    if (!status && !et_document_formats[r->format])
+        status = et_fail(error, ET_EDATA, "%.40s format is not supported", given);
+    return status;
+}
+
+static int read_format(et_libre *r, const et_value *body, et_error *error)
+{
+    int status = ET_OK;
+    r->format = ET_DOCUMENT_TEXT;
+    if (member(body, "format"))
+        status = read_given_format(r, body, error);
+    else if (member(body, "name"))
+        status = read_named_format(r, body, error);
     if (status)
         return status;
-    *format = !strcmp(given, "html") ? ET_DOCUMENT_HTML : ET_DOCUMENT_TEXT;
-    if (*format == ET_DOCUMENT_TEXT && strcmp(given, "text") != 0)
-        return et_fail(error, ET_EDATA, "%s format is not supported", given);
-    if (*format == ET_DOCUMENT_HTML)
+    if (r->format == ET_DOCUMENT_PO && r->route.count > 1)
+        return et_fail(error, ET_EDATA,
+                       "po format: two models, through English, would both fill in the "
+                       "translations; send the texts, or translate to English first");
+    if (r->format != ET_DOCUMENT_TEXT)
         r->alternatives = 0; /* LibreTranslate's answer has none either */
     return ET_OK;
 }
 
-static int open_text(et_libre *r, const et_value *value, int format, et_error *error)
+static int open_document(const et_libre *r, text *t, const char *bytes, size_t length,
+                         et_error *error)
 {
-    const et_document_options options = { .format = format,
-                                          .sentences = r->languages->sentences,
-                                          .tags = r->languages->known,
-                                          .tag = r->target->tag,
+    const et_libre_languages *l = &r->models->items[r->route.models[r->leg]];
+    const et_document_options options = { .format = r->format,
+                                          .sentences = l->sentences,
+                                          .tags = l->known,
+                                          .tag = r->route.targets[r->leg]->tag,
                                           .name = "q" };
+    return et_document_open(&t->document, bytes, length, &options, error);
+}
+
+static int open_text(et_libre *r, const et_value *value, et_error *error)
+{
     text *t = &r->texts[r->count];
     if (value->kind != ET_VALUE_STRING)
         return et_fail(error, ET_EDATA, "q: text %zu is %s; expected a text", r->count + 1,
@@ -165,10 +202,10 @@ static int open_text(et_libre *r, const et_value *value, int format, et_error *e
     r->count++;
     if (!t->results)
         return et_alloc_failed(error, sizeof *t->results, "a text");
-    return et_document_open(&t->document, value->string, strlen(value->string), &options, error);
+    return open_document(r, t, value->string, strlen(value->string), error);
 }
 
-static int open_texts(et_libre *r, const et_value *q, int format, et_error *error)
+static int open_texts(et_libre *r, const et_value *q, et_error *error)
 {
     int status = ET_OK;
     r->list = q->kind == ET_VALUE_LIST;
@@ -176,9 +213,9 @@ static int open_texts(et_libre *r, const et_value *q, int format, et_error *erro
     if (!r->texts)
         return et_alloc_failed(error, q->count * sizeof *r->texts, "texts");
     if (!r->list)
-        return open_text(r, q, format, error);
+        return open_text(r, q, error);
     for (const et_value *v = q->first; v && !status; v = v->next)
-        status = open_text(r, v, format, error);
+        status = open_text(r, v, error);
     return status;
 }
 
@@ -193,24 +230,23 @@ bool et_libre_is(const et_service_request *request)
     return strcmp(request->type, "application/json") != 0;
 }
 
-int et_libre_open(et_libre **out, const et_libre_languages *languages,
-                  const et_service_request *request, et_error *error)
+int et_libre_open(et_libre **out, const et_libre_models *models, const et_service_request *request,
+                  et_error *error)
 {
     const et_value *q = member(request->json, "q");
-    int format = 0;
     *out = NULL;
     int status = q ? ET_OK : et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
     et_libre *r = status ? NULL : et_alloc_zero(1, sizeof *r);
     if (status || !r)
         return status ? status : et_alloc_failed(error, sizeof *r, "a request");
-    r->languages = languages;
+    r->models = models;
     status = read_languages(r, request->json, error);
     if (!status)
         status = read_alternatives(r, request->json, error);
     if (!status)
-        status = read_format(r, request->json, &format, error);
+        status = read_format(r, request->json, error);
     if (!status)
-        status = open_texts(r, q, format, error);
+        status = open_texts(r, q, error);
     if (status)
         et_libre_close(r);
     else
@@ -227,22 +263,24 @@ void et_libre_close(et_libre *r)
             et_strbuf_release(&r->texts[i].results[n]);
         et_free(r->texts[i].results);
         et_document_close(r->texts[i].document);
+        et_strbuf_release(&r->texts[i].between);
     }
     et_free(r->texts);
     et_free(r);
 }
 
-/* The texts do not matter: the model has one source. */
-int et_libre_detect(const et_libre_languages *l, et_service_request *request, et_error *error)
+/* The texts do not matter: the models have one source, or the request is refused. */
+int et_libre_detect(const et_libre_models *models, et_service_request *request, et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
+    const char *source;
     if (!member(request->json, "q"))
         return et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
-    int status = et_libre_languages_check(l, error);
+    int status = et_libre_models_source(models, &source, error);
     if (status)
         return status;
     et_strbuf_append_char(&out, '[');
-    print_detected(l, &out);
+    print_detected(source, &out);
     et_strbuf_append(&out, "]\n");
     return answer(request, &out, error);
 }
@@ -252,6 +290,11 @@ int et_libre_detect(const et_libre_languages *l, et_service_request *request, et
 int et_libre_alternatives(const et_libre *r)
 {
     return r->alternatives;
+}
+
+const et_libre_route *et_libre_route_of(const et_libre *r)
+{
+    return &r->route;
 }
 
 size_t et_libre_count(et_libre *r)
@@ -328,6 +371,21 @@ int et_libre_take(et_libre *r, char *const *results, const et_hypotheses *found,
     return status;
 }
 
+int et_libre_advance(et_libre *r, et_error *error)
+{
+    int status = ET_OK;
+    r->leg++;
+    for (text *t = r->texts; t < r->texts + r->count && !status; t++) {
+        et_document_print(t->document, &t->between);
+        et_document_close(t->document);
+        t->document = NULL;
+        status = t->between.failed
+                     ? et_alloc_failed(error, t->between.length, "a text")
+                     : open_document(r, t, et_strbuf_text(&t->between), t->between.length, error);
+    }
+    return status;
+}
+
 /* ---- answers ---- */
 
 typedef void print_fn(const et_libre *r, const text *t, et_strbuf *out);
@@ -366,7 +424,7 @@ static void print_others(const et_libre *r, const text *t, et_strbuf *out)
 static void print_language(const et_libre *r, const text *t, et_strbuf *out)
 {
     (void)t;
-    print_detected(r->languages, out);
+    print_detected(r->models->items[r->route.models[0]].source, out);
 }
 
 /* A value for each text, as a list if the request has a list. */
@@ -388,6 +446,10 @@ int et_libre_print(const et_libre *r, et_service_request *request, et_error *err
         print_each(r, "alternatives", print_others, &out);
     if (r->detected)
         print_each(r, "detectedLanguage", print_language, &out);
+    if (r->route.count > 1) {
+        et_strbuf_append(&out, out.length > 1 ? ", \"through\": " : "\"through\": ");
+        et_json_print_string(&out, r->models->items[r->route.models[1]].source);
+    }
     print_each(r, "translatedText", print_best, &out);
     et_strbuf_append(&out, "}\n");
     return answer(request, &out, error);

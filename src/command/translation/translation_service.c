@@ -1,22 +1,16 @@
 #include "command/translation/translation_service.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "command/translation/ensemble_models.h"
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
+#include "command/translation/served_models.h"
 #include "data/text/sides.h"
-#include "tasks/translation/decoding/glossary.h"
-#include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
-
-/* Decoders in addition to the usual one. */
-#define OTHERS_MAX 3
 
 /* Normalization turns the 3 bytes of U+FDFA into 15 letters of 2 bytes and 3 spaces of 3, and each
  * of these bytes may be a token. A shorter text cannot have too many tokens. */
@@ -26,36 +20,26 @@
  * megabytes. */
 #define BYTES_MAX (32 * ET_TRANSLATION_SOURCE_MAX)
 
-/* A translator for a beam size and a number of results. */
-typedef struct variant {
-    et_translator *translator;
-    uint64_t group;
-    uint64_t used; /* when: the batch's number */
-    et_decoding_options decoding;
-} variant;
-
 typedef struct translations {
     et_service service; /* the first member */
-    et_translator *usual;
-    et_ensemble_models others; /* of an ensemble */
-    int beam;                  /* of the run */
-    int beam_max;
-    et_libre_languages languages;
+    et_served_models models;
     bool keyed; /* clients need a token */
-    variant other[OTHERS_MAX];
-    uint64_t batches;
 } translations;
 
 typedef struct asked {
-    const char **lines; /* [items] */
-    int beam, results;  /* results 0: only the best translation, as text */
-    et_libre *libre;    /* a request of LibreTranslate's API, owned; NULL: of ours */
+    const char **lines;   /* [items] for the next model of the route; of a request of ours */
+    et_libre_route route; /* of one model, number 0, if a request of ours names no languages */
+    int beam, results;    /* of the last model; results 0: only the best translation, as text */
+    et_libre *libre;      /* a request of LibreTranslate's API, owned; NULL: of ours */
 } asked;
 
-/* Both are at most ET_BEAM_SIZE_MAX. */
-static uint64_t group_of(int beam, int results)
+/* Requests are answered together if they have the same route, beam size and number of results. Beam
+ * and results are at most ET_BEAM_SIZE_MAX, and models are at most 32. */
+static uint64_t group_of(const asked *to)
 {
-    return (uint64_t)beam << 32 | (uint64_t)results;
+    const size_t first = to->route.models[0], second = to->route.models[to->route.count - 1];
+    return (uint64_t)first << 48 | (uint64_t)second << 40 | (uint64_t)to->beam << 20 |
+           (uint64_t)to->results;
 }
 
 /* ---- opening ---- */
@@ -65,99 +49,30 @@ static void close_service(et_service *self)
     translations *all = (translations *)(void *)self;
     if (!all)
         return;
-    for (int i = 0; i < OTHERS_MAX; i++)
-        et_translator_close(all->other[i].translator);
-    et_translator_close(all->usual);
-    et_ensemble_models_close(&all->others);
-    et_libre_languages_close(&all->languages);
+    et_served_models_close(&all->models);
     et_free(all);
-}
-
-/* Without --languages: the two languages whose punctuation the model normalizes, if both are known.
- * The target of a multilingual model is mul. */
-static int open_languages(translations *all, const et_service_options *o, et_error *error)
-{
-    const et_translation_options *settings = all->usual->experiment.task;
-    const char *source = settings->vocabulary.source_punctuation;
-    const char *target = settings->vocabulary.target_punctuation;
-    const et_strings tags = { o->tags, o->tag_count };
-    const bool tagged = tags.count || all->usual->language_tags.count;
-    char pair[2 * ET_LANGUAGE_MAX];
-    const char *given = o->languages;
-    int status = ET_OK;
-    if (!given && source && target && *source && *target && strcmp(source, "mul") != 0 &&
-        (tagged || strcmp(target, "mul") != 0)) {
-        snprintf(pair, sizeof pair, "%s,%s", source, target);
-        given = pair;
-    }
-    for (size_t i = 0; i < tags.count && !status; i++) {
-        const char *equals = strchr(tags.items[i], '=');
-        int32_t id;
-        status = et_vocabularies_find_token(all->usual->sides.source, "--tag",
-                                            equals ? equals + 1 : tags.items[i], &id, error);
-    }
-    if (!status)
-        status = et_libre_languages_open(&all->languages, given, &tags, &all->usual->language_tags,
-                                         error);
-    all->usual->options.tag = all->languages.tag;
-    return status;
 }
 
 static int open_service(et_service **out, const char *model_dir, const et_service_options *options,
                         et_error *error)
 {
-    const et_decoding_options decoding = { .terms = options->terms };
-    et_translator_options o = { .checkpoint = options->checkpoint,
-                                .precision = options->precision,
-                                .live_weights = options->live_weights,
-                                .weights = options->weights };
     *out = NULL;
     translations *all = et_alloc_zero(1, sizeof *all);
     if (!all)
         return et_alloc_failed(error, sizeof *all, "a service");
     all->service.ET_CLASS = &et_translation_service;
     all->keyed = options->keyed;
-    int status =
-        et_ensemble_models_open(&all->others, options->others, options->other_count, &o, error);
-    o.decoding = &decoding;
-    if (!status)
-        status = et_translator_open(&all->usual, model_dir, &o, error);
-    if (!status)
-        status = open_languages(all, options, error);
-    if (status) {
+    int status = et_served_models_open(&all->models, model_dir, options, error);
+    if (status)
         close_service(&all->service);
-        return status;
-    }
-    const int half = (int)(et_vocabulary_size(all->usual->sides.target) / 2);
-    all->beam = et_translator_decoder_options(all->usual).beam.size;
-    all->beam_max = half < ET_BEAM_SIZE_MAX ? half : ET_BEAM_SIZE_MAX;
-    *out = &all->service;
-    return ET_OK;
+    else
+        *out = &all->service;
+    return status;
 }
 
 static void describe(const et_service *self, et_value *facts)
 {
-    const translations *all = (const translations *)(const void *)self;
-    et_value_set_string(facts, "checkpoint", et_translator_checkpoint(all->usual));
-    et_value_set_int(facts, "step", et_translator_step(all->usual));
-    if (all->others.count) {
-        et_value *list = et_value_set_list(facts, "others");
-        for (int i = 0; list && i < all->others.count; i++)
-            et_value_add_string(list, et_translator_checkpoint(all->others.items[i]));
-    }
-    et_value_set_int(facts, "beam_size", all->beam);
-    et_value_set_int(facts, "beam_size_max", all->beam_max);
-    if (*all->languages.source) {
-        et_value_set_string(facts, "source", et_libre_code_shown(all->languages.source));
-        et_value *targets = et_value_set_list(facts, "targets");
-        for (size_t i = 0; i < all->languages.count; i++) {
-            const et_libre_target *t = &all->languages.targets[i];
-            et_value *target = et_value_add_dict(targets);
-            et_value_set_string(target, "code", et_libre_code_shown(t->code));
-            if (t->tag)
-                et_value_set_string(target, "tag", t->tag);
-        }
-    }
+    et_served_models_describe(&((const translations *)(const void *)self)->models, facts);
 }
 
 /* ---- reading ---- */
@@ -172,7 +87,8 @@ static int check_length(const translations *all, const asked *to, const char *li
                        (long long)number, length, BYTES_MAX);
     if (!to->results || length < BYTES_SAFE)
         return ET_OK;
-    int status = et_sides_encode(&all->usual->sides, false, line, length, tokens, error);
+    const et_translator *t = et_served_model_translator(&all->models, to->route.models[0]);
+    int status = et_sides_encode(&t->sides, false, line, length, tokens, error);
     if (!status && tokens->count > ET_TRANSLATION_SOURCE_MAX - 1)
         return et_fail(error, ET_EDATA, "line %lld has %zu tokens, more than %d: split the line",
                        (long long)number, tokens->count, ET_TRANSLATION_SOURCE_MAX - 1);
@@ -217,37 +133,65 @@ static int read_texts(const translations *all, et_service_request *request, aske
                       et_error *error)
 {
     et_tokens tokens = ET_TOKENS_INIT;
-    int status = et_libre_open(&to->libre, &all->languages, request, error);
+    int status = et_libre_open(&to->libre, &all->models.languages, request, error);
     if (status)
         return status;
+    to->route = *et_libre_route_of(to->libre);
+    const size_t last = to->route.models[to->route.count - 1];
+    const int beam = et_served_model_beam(&all->models, last);
+    const int beam_max = et_served_model_beam_max(&all->models, last);
     const size_t count = et_libre_count(to->libre);
     const int results = et_libre_alternatives(to->libre) + 1;
-    if (results > all->beam_max)
+    if (results > beam_max)
         return et_fail(error, ET_EDATA, "alternatives %d: this model has at most %d", results - 1,
-                       all->beam_max - 1);
-    to->beam = results > all->beam ? results : all->beam;
+                       beam_max - 1);
+    to->beam = results > beam ? results : beam;
     to->results = results > 1 ? results : 0;
-    to->lines = et_arena_array(request->arena, count + 1, sizeof *to->lines);
-    if (!to->lines)
-        return et_alloc_failed(error, count * sizeof *to->lines, "lines");
-    et_libre_lines(to->libre, to->lines);
+    const char **lines = et_arena_array(request->arena, count + 1, sizeof *lines);
+    if (!lines)
+        return et_alloc_failed(error, count * sizeof *lines, "lines");
+    et_libre_lines(to->libre, lines);
     request->items = (int64_t)count;
     for (size_t i = 0; i < count && !status && !et_service_ended(request); i++)
-        status = check_length(all, to, to->lines[i], (int64_t)i + 1, &tokens, error);
+        status = check_length(all, to, lines[i], (int64_t)i + 1, &tokens, error);
     et_tokens_release(&tokens);
     if (!status && !count)
         status = et_libre_print(to->libre, request, error);
     return status;
 }
 
+/* A request of ours needs no languages if there is one model. */
+static int find_route(const translations *all, const et_service_request *request, asked *to,
+                      et_error *error)
+{
+    const et_value *source = et_value_get(request->json, "source");
+    const et_value *target = et_value_get(request->json, "target");
+    bool automatic;
+    to->route = (et_libre_route){ .count = 1 };
+    if (!source && !target && all->models.languages.count == 1)
+        return ET_OK;
+    if (!source || !target || source->kind != ET_VALUE_STRING || target->kind != ET_VALUE_STRING)
+        return et_fail(
+            error, ET_EDATA,
+            "source and target: expected the codes of two languages, such as \"source\": "
+            "\"en\", \"target\": \"de\"; GET /languages lists them");
+    return et_libre_models_find(&all->models.languages, source->string, target->string, &to->route,
+                                &automatic, error);
+}
+
 static int read_own(const translations *all, et_service_request *request, asked *to,
                     et_error *error)
 {
-    static const char *const keys[] = { "lines", "beam_size", "n_best", NULL };
+    static const char *const keys[] = { "lines", "beam_size", "n_best", "source", "target", NULL };
     int64_t beam = 0, results = 0;
     int status = et_service_keys(request, keys, error);
     if (!status)
-        status = et_service_number(request, "beam_size", 1, all->beam_max, all->beam, &beam, error);
+        status = find_route(all, request, to, error);
+    const size_t last = status ? 0 : to->route.models[to->route.count - 1];
+    if (!status)
+        status =
+            et_service_number(request, "beam_size", 1, et_served_model_beam_max(&all->models, last),
+                              et_served_model_beam(&all->models, last), &beam, error);
     if (!status)
         status = et_service_number(request, "n_best", 1, ET_BEAM_SIZE_MAX, 0, &results, error);
     if (!status && results > beam)
@@ -275,7 +219,7 @@ static int read_request(et_service *self, et_service_request *request, et_error 
         return et_alloc_failed(error, sizeof *to, "a request");
     int status = et_libre_is(request) ? read_texts(all, request, to, error)
                                       : read_own(all, request, to, error);
-    request->group = group_of(to->beam, to->results);
+    request->group = status ? 0 : group_of(to);
     return status;
 }
 
@@ -286,101 +230,105 @@ static void release_request(et_service_request *request)
 
 static int answer_languages(et_service *self, et_service_request *request, et_error *error)
 {
-    return et_libre_print_languages(&((const translations *)(const void *)self)->languages, request,
-                                    error);
+    return et_libre_print_languages(&((const translations *)(const void *)self)->models.languages,
+                                    request, error);
 }
 
 static int answer_settings(et_service *self, et_service_request *request, et_error *error)
 {
     const translations *all = (const translations *)(const void *)self;
-    return et_libre_print_settings(&all->languages, all->keyed, request, error);
+    return et_libre_print_settings(&all->models.languages, all->keyed, request, error);
 }
 
 static int answer_detect(et_service *self, et_service_request *request, et_error *error)
 {
-    return et_libre_detect(&((const translations *)(const void *)self)->languages, request, error);
-}
-
-/* ---- decoders ---- */
-
-/* Replaces the variant that was used longest ago. */
-static int open_variant(translations *all, variant *v, const asked *what, et_error *error)
-{
-    et_translator_close(v->translator);
-    const et_glossary *glossary = all->usual->glossary;
-    *v = (variant){ .decoding = { .results = what->results,
-                                  .terms = glossary ? et_glossary_path(glossary) : NULL },
-                    .group = group_of(what->beam, what->results ? what->results : 1) };
-    const et_translator_options options = { .tag = all->languages.tag,
-                                            .beam_size = what->beam,
-                                            .precision = all->usual->options.precision,
-                                            .shares = all->usual,
-                                            .decoding = &v->decoding };
-    return et_translator_open_beside(&v->translator, &options, error);
-}
-
-static int find_translator(translations *all, const asked *what, et_translator **out,
-                           et_error *error)
-{
-    const int results = what->results ? what->results : 1;
-    variant *oldest = &all->other[0];
-    *out = all->usual;
-    all->batches++;
-    if (what->beam == all->beam && results == 1)
-        return ET_OK;
-    for (variant *v = all->other; v < all->other + OTHERS_MAX; v++) {
-        if (v->translator && v->group == group_of(what->beam, results)) {
-            v->used = all->batches;
-            *out = v->translator;
-            return ET_OK;
-        }
-        if (v->used < oldest->used)
-            oldest = v;
-    }
-    int status = open_variant(all, oldest, what, error);
-    oldest->used = status ? 0 : all->batches;
-    *out = oldest->translator;
-    return status;
+    return et_libre_detect(&((const translations *)(const void *)self)->models.languages, request,
+                           error);
 }
 
 /* ---- answers ---- */
 
-/* The requests being answered, and which of them have ended. */
+/* Requests of one group being answered. Each round translates the lines that requests have then. */
 typedef struct batch {
     et_service_request *const *requests; /* [count] */
     size_t count;
-    atomic_bool *ended;             /* [count], owned */
-    const atomic_bool **line_ended; /* [lines] into ended, owned */
-    const char **lines;             /* [total], owned */
-    char **results;                 /* the same */
+    const asked *what;       /* of the first request: route, beam and results are those of all */
+    atomic_bool *ended;      /* [count], owned */
+    size_t *firsts, *counts; /* [count] the lines of a request in this round, owned */
+    const atomic_bool **lines_ended; /* [total] into ended, owned */
+    const char **lines;              /* [total], owned */
+    char **results;                  /* the same; of a search: none */
+    et_hypotheses *found;            /* of a search, owned */
     size_t total;
 } batch;
 
-static void release_batch(batch *b)
+static void release_round(batch *b)
 {
-    et_translator_free_results(b->results, b->total);
+    et_translator_free_results(b->results, b->results ? b->total : 0);
     et_free(b->results);
     et_free(b->lines);
-    et_free(b->line_ended);
+    et_free(b->lines_ended);
+    et_hypotheses_free(b->found);
+    b->results = NULL;
+    b->lines = NULL;
+    b->lines_ended = NULL;
+    b->found = NULL;
+}
+
+static void release_batch(batch *b)
+{
+    release_round(b);
+    et_free(b->firsts);
+    et_free(b->counts);
     et_free(b->ended);
 }
 
 static int init_batch(batch *b, et_service_request *const *requests, size_t count, et_error *error)
 {
-    *b = (batch){ .requests = requests, .count = count };
-    for (size_t i = 0; i < count; i++)
-        b->total += (size_t)requests[i]->items;
+    *b = (batch){ .requests = requests, .count = count, .what = requests[0]->payload };
     b->ended = et_alloc_zero(count, sizeof *b->ended);
-    b->line_ended = et_alloc(b->total, sizeof *b->line_ended);
+    b->firsts = et_alloc_zero(count, sizeof *b->firsts);
+    b->counts = et_alloc_zero(count, sizeof *b->counts);
+    return b->ended && b->firsts && b->counts
+               ? ET_OK
+               : et_alloc_failed(error, count * sizeof *b->firsts, "a batch");
+}
+
+static asked *asked_of(const batch *b, size_t request)
+{
+    return b->requests[request]->payload;
+}
+
+/* The lines of all requests that wait for an answer. again: only of documents whose translations
+ * have lost markup. */
+static int begin_round(batch *b, bool again, et_error *error)
+{
+    release_round(b);
+    b->total = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const asked *what = asked_of(b, i);
+        const bool waits = !b->ended[i] && !b->requests[i]->status;
+        b->firsts[i] = b->total;
+        b->counts[i] = !waits || (again && !what->libre) ? 0
+                       : what->libre                     ? et_libre_count(what->libre)
+                                                         : (size_t)b->requests[i]->items;
+        b->total += b->counts[i];
+    }
+    if (!b->total)
+        return ET_OK;
+    b->lines_ended = et_alloc(b->total, sizeof *b->lines_ended);
     b->lines = et_alloc(b->total, sizeof *b->lines);
     b->results = et_alloc_zero(b->total, sizeof *b->results);
-    if (!b->ended || !b->line_ended || !b->lines || !b->results)
-        return et_alloc_failed(error, b->total * sizeof *b->lines, "a batch");
-    for (size_t i = 0, at = 0; i < count; i++) {
-        const asked *what = requests[i]->payload;
-        for (int64_t line = 0; line < requests[i]->items; line++, at++) {
-            b->lines[at] = what->lines[line];
-            b->line_ended[at] = &b->ended[i];
+    if (!b->lines_ended || !b->lines || !b->results)
+        return et_alloc_failed(error, b->total * sizeof *b->lines, "lines");
+    for (size_t i = 0; i < b->count; i++) {
+        const asked *what = asked_of(b, i);
+        if (b->counts[i] && what->libre)
+            et_libre_lines(what->libre, b->lines + b->firsts[i]);
+        for (size_t line = 0; line < b->counts[i]; line++) {
+            b->lines_ended[b->firsts[i] + line] = &b->ended[i];
+            if (!what->libre)
+                b->lines[b->firsts[i] + line] = what->lines[line];
         }
     }
     return ET_OK;
@@ -402,18 +350,67 @@ static bool look_for_ended(void *payload, size_t done, size_t lines)
     return all;
 }
 
-/* results or found: of all lines of the batch, a request's from the first one on. */
-static void print_answer(et_service_request *request, char **results, const et_hypotheses *found,
-                         size_t first)
+/* results 0: the best translations alone. */
+static int run_round(translations *all, batch *b, size_t model, int beam, int results,
+                     et_error *error)
 {
+    et_translator *t;
+    int status = et_served_model_find(&all->models, model, beam, results, &t, error);
+    if (status)
+        return status;
+    t->ended = b->lines_ended;
+    et_translator_set_progress(t, look_for_ended, b);
+    status = results ? et_translator_search(t, b->lines, b->total, &b->found, error)
+                     : et_translator_translate(t, b->lines, b->total, b->results, error);
+    et_translator_set_progress(t, NULL, NULL);
+    t->ended = NULL;
+    return status;
+}
+
+static void fail_request(et_service_request *request, int status, const et_error *error)
+{
+    request->status = status;
+    request->error = *error;
+}
+
+/* Gives documents their translations, and requests of ours the lines for the next model. Returns
+ * the number of lines that documents need translated once more. */
+static size_t take_round(batch *b, bool last)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        et_service_request *request = b->requests[i];
+        asked *what = request->payload;
+        et_error error = ET_ERROR_INIT;
+        int status = ET_OK;
+        if (!b->counts[i] || b->ended[i])
+            continue;
+        if (what->libre)
+            status = et_libre_take(what->libre, b->results + b->firsts[i], b->found, b->firsts[i],
+                                   &error);
+        for (size_t line = 0; line < b->counts[i] && !what->libre && !last && !status; line++) {
+            what->lines[line] = et_arena_strdup(request->arena, b->results[b->firsts[i] + line]);
+            status = what->lines[line] ? ET_OK : et_alloc_failed(&error, 0, "a line");
+        }
+        if (status)
+            fail_request(request, status, &error);
+        else if (what->libre)
+            left += et_libre_count(what->libre);
+    }
+    return left;
+}
+
+static void print_own(batch *b, size_t i)
+{
+    et_service_request *request = b->requests[i];
     et_strbuf out = ET_STRBUF_INIT;
-    et_strbuf_append(&out, found ? "{\"hypotheses\": [" : "{\"translations\": [");
-    for (int64_t i = 0; i < request->items; i++) {
-        et_strbuf_append(&out, i ? ", " : "");
-        if (found)
-            et_result_lines_print_json(&out, found, first + (size_t)i, false);
+    et_strbuf_append(&out, b->found ? "{\"hypotheses\": [" : "{\"translations\": [");
+    for (size_t line = b->firsts[i]; line < b->firsts[i] + b->counts[i]; line++) {
+        et_strbuf_append(&out, line > b->firsts[i] ? ", " : "");
+        if (b->found)
+            et_result_lines_print_json(&out, b->found, line, false);
         else
-            et_json_print_string(&out, results[first + (size_t)i]);
+            et_json_print_string(&out, b->results[line]);
     }
     et_strbuf_append(&out, "]}\n");
     if (out.failed)
@@ -423,93 +420,53 @@ static void print_answer(et_service_request *request, char **results, const et_h
     et_strbuf_release(&out);
 }
 
-static void fail_request(et_service_request *request, int status, const et_error *error)
+/* Requests of ours; documents may need one more round. */
+static void print_lines(batch *b)
 {
-    request->status = status;
-    request->error = *error;
+    for (size_t i = 0; i < b->count; i++)
+        if (!asked_of(b, i)->libre && !b->ended[i] && !b->requests[i]->status)
+            print_own(b, i);
 }
 
-/* Takes the results of requests of LibreTranslate's API. Returns the number of lines that they need
- * translated once more. */
-static size_t take_texts(batch *b, const et_hypotheses *found)
+/* The next model of the route, or the answer. */
+static void finish_texts(batch *b, bool last)
 {
-    size_t left = 0, first = 0;
     for (size_t i = 0; i < b->count; i++) {
+        et_libre *libre = asked_of(b, i)->libre;
         et_error error = ET_ERROR_INIT;
-        et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
-        int status = ET_OK;
-        if (libre && !b->ended[i])
-            status = et_libre_take(libre, b->results + first, found, first, &error);
+        if (!libre || b->ended[i] || b->requests[i]->status)
+            continue;
+        int status =
+            last ? et_libre_print(libre, b->requests[i], &error) : et_libre_advance(libre, &error);
         if (status)
             fail_request(b->requests[i], status, &error);
-        else if (libre && !b->ended[i])
-            left += et_libre_count(libre);
-        first += (size_t)b->requests[i]->items;
     }
-    return left;
 }
 
-/* The second round of documents whose translations have lost markup. */
-static int translate_again(translations *all, batch *b, size_t left, et_error *error)
+static int translate_leg(translations *all, batch *b, int leg, et_error *error)
 {
-    const char **lines = et_alloc(left, sizeof *lines);
-    char **results = et_alloc_zero(left, sizeof *results);
-    int status = lines && results ? ET_OK : et_alloc_failed(error, left * sizeof *lines, "texts");
-    for (int round = 0; round < 2 && !status; round++) {
-        size_t first = 0;
-        for (size_t i = 0; i < b->count && !status; i++) {
-            et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
-            const size_t count =
-                libre && !b->ended[i] && !b->requests[i]->status ? et_libre_count(libre) : 0;
-            if (count && !round)
-                et_libre_lines(libre, lines + first);
-            else if (count)
-                status = et_libre_take(libre, results + first, NULL, 0, error);
-            first += count;
-        }
-        if (!round && !status)
-            status = et_translator_translate(all->usual, lines, left, results, error);
-    }
-    et_translator_free_results(results, results ? left : 0);
-    et_free(results);
-    et_free(lines);
-    return status;
-}
-
-static void print_text(et_service_request *request, const et_libre *libre)
-{
-    et_error error = ET_ERROR_INIT;
-    int status = request->status ? ET_OK : et_libre_print(libre, request, &error);
-    if (status)
-        fail_request(request, status, &error);
-}
-
-static int translate(translations *all, batch *b, et_error *error)
-{
-    const asked *what = b->requests[0]->payload;
-    et_translator *t;
-    et_hypotheses *found = NULL;
-    int status = find_translator(all, what, &t, error);
+    const et_libre_route *route = &b->what->route;
+    const size_t model = route->models[leg];
+    const bool last = leg == route->count - 1;
+    const int usual = et_served_model_beam(&all->models, model);
+    int status = begin_round(b, false, error);
+    if (!status && b->total)
+        status = run_round(all, b, model, last ? b->what->beam : usual, last ? b->what->results : 0,
+                           error);
     if (status)
         return status;
-    t->ended = b->line_ended;
-    et_translator_set_progress(t, look_for_ended, b);
-    status = what->results ? et_translator_search(t, b->lines, b->total, &found, error)
-                           : et_translator_translate(t, b->lines, b->total, b->results, error);
-    et_translator_set_progress(t, NULL, NULL);
-    t->ended = NULL;
-    const size_t left = status ? 0 : take_texts(b, found);
+    const size_t left = take_round(b, last);
+    if (last)
+        print_lines(b);
     if (left)
-        status = translate_again(all, b, left, error);
-    for (size_t i = 0, first = 0; i < b->count && !status; i++) {
-        const et_libre *libre = ((asked *)b->requests[i]->payload)->libre;
-        if (!b->ended[i] && libre)
-            print_text(b->requests[i], libre);
-        else if (!b->ended[i])
-            print_answer(b->requests[i], b->results, found, first);
-        first += (size_t)b->requests[i]->items;
+        status = begin_round(b, true, error);
+    if (!status && left && b->total) {
+        status = run_round(all, b, model, usual, 0, error);
+        if (!status)
+            (void)take_round(b, last);
     }
-    et_hypotheses_free(found);
+    if (!status)
+        finish_texts(b, last);
     return status;
 }
 
@@ -519,8 +476,8 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
     et_error error = ET_ERROR_INIT;
     batch b;
     int status = init_batch(&b, requests, count, &error);
-    if (!status)
-        status = translate(all, &b, &error);
+    for (int leg = 0; !status && leg < b.what->route.count; leg++)
+        status = translate_leg(all, &b, leg, &error);
     for (size_t i = 0; i < count && status; i++)
         fail_request(requests[i], status, &error);
     release_batch(&b);

@@ -33,7 +33,7 @@ typedef struct serve_options {
     int64_t batch, queue;
     et_service_options service;
     et_decision_args decision;
-    et_strings tags;
+    et_strings languages, tags;
     et_strings origins; /* whose pages may ask */
     et_ensemble_args ensemble;
     et_ensemble_words others;
@@ -56,9 +56,9 @@ static const et_option options[] = {
     ET_OPTION_TIME(serve_options, deadline, "deadline", "TIME",
                    "a request that takes longer gets 504 (default: 10s)",
                    .field.default_number = DEADLINE),
-    ET_OPTION_TEXT(serve_options, service.languages, "languages", "SOURCE,TARGET",
+    ET_OPTION_LIST(serve_options, languages, "languages", "SOURCE,TARGET",
                    "codes of the languages of the model's input and output: en,de; en alone if the "
-                   "model has tags"),
+                   "model has tags; of several runs, once for all or once for each"),
     ET_OPTION_LIST(serve_options, tags, "tag", "TAG",
                    "tag of a target language of a multilingual model: >>fra<<, or fr=TAG; may be "
                    "given again (default: all tags of the model)"),
@@ -97,6 +97,8 @@ static int check(serve_options *args, et_error *error)
     args->service.threshold = args->decision.threshold;
     args->service.costs = args->decision.costs.items;
     args->service.cost_count = args->decision.costs.count;
+    args->service.languages = args->languages.items;
+    args->service.language_count = args->languages.count;
     args->service.tags = args->tags.items;
     args->service.tag_count = args->tags.count;
     for (size_t i = 0; i < args->origins.count; i++)
@@ -132,10 +134,10 @@ static int find_service(const serve_options *args, const et_call *call,
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
                          args->model_dir, experiment.kind->name);
-    if (!status && (args->service.languages || args->tags.count) && !(*class)->languages)
+    if (!status && (args->languages.count || args->tags.count) && !(*class)->languages)
         status = et_fail(error, ET_EUSAGE,
                          "--%s: the model in %s has no languages; leave the option out",
-                         args->service.languages ? "languages" : "tag", args->model_dir);
+                         args->languages.count ? "languages" : "tag", args->model_dir);
     if (!status && args->service.terms && !(*class)->terms)
         status =
             et_fail(error, ET_EUSAGE, "--terms: the model in %s has no terms; leave the option out",

@@ -1,8 +1,11 @@
-/* A form for the model's input: its columns, lines of text, or JSON. Everything that comes from the
- * server is inserted as text, never as HTML. */
+/* A form for the model's input: its columns, a text to translate, or JSON. A text is translated while
+ * it is typed, and a file that is dropped on the page is translated whole. Everything that comes from
+ * the server is inserted as text, never as HTML. */
 
 const $ = id => document.getElementById(id);
-let about = null, path = "", mode = "json";
+/* Milliseconds without a key before a text is translated. */
+const PAUSE = 300;
+let about = null, path = "", mode = "json", languages = [], timer = 0, running = null, file = null;
 
 function element(tag, attributes, ...children) {
     const e = document.createElement(tag);
@@ -21,13 +24,13 @@ function readToken() {
     }
 }
 
-async function ask(to, body) {
+async function ask(to, body, signal) {
     const headers = { Accept: "application/json" }, token = sessionStorage.getItem("token");
     if (token)
         headers.Authorization = "Bearer " + token;
     if (body !== undefined)
         headers["Content-Type"] = "application/json";
-    const answer = await fetch(to, { headers, method: body === undefined ? "GET" : "POST", body });
+    const answer = await fetch(to, { headers, method: body === undefined ? "GET" : "POST", body, signal });
     const value = await answer.json().catch(() => ({}));
     if (!answer.ok)
         throw new Error(answer.status === 401 ? "A token is needed: open the address with #token=TOKEN."
@@ -69,33 +72,135 @@ function control({ name, kind, example = "", values = [] }, at) {
 
 function makeForm() {
     const example = JSON.parse(about.example);
-    mode = about.columns ? "rows" : Array.isArray(example.lines) ? "lines" : "json";
+    mode = about.columns ? "rows" : Array.isArray(example.lines) ? "text" : "json";
     $("empty").hidden = mode !== "rows";
+    $("send").hidden = mode === "text";
     if (mode === "rows")
         $("fields").replaceChildren(...about.fields.map((f, at) => field(f.name, false, control(f, at))));
-    else if (mode === "lines")
-        $("fields").replaceChildren(...targets(), field("one sentence a line", true,
-            element("textarea", { id: "text", rows: 4, autofocus: "" })));
+    else if (mode === "text")
+        makePanes();
     else
         $("fields").replaceChildren(field("a request as JSON", true,
             element("textarea", { id: "text", rows: 4 }, about.example)));
-    $("send").textContent = { rows: "Predict", lines: "Translate", json: "Send" }[mode];
+    $("send").textContent = mode === "rows" ? "Predict" : "Send";
 }
 
-/* Of a model of several languages: the target, whose tag is in front of each sentence. */
-function targets() {
-    const tagged = (about.targets || []).filter(t => t.tag);
-    return tagged.length < 2 ? [] : [field("to", false, element("select", { id: "target" },
-        ...tagged.map(t => element("option", { value: t.tag }, t.code))))];
+/* ---- a text and its translation ---- */
+
+function makePanes() {
+    const from = element("select", { id: "source", "aria-label": "from" },
+                         ...languages.filter(l => l.targets.length).map(l => element("option", { value: l.code }, l.name)));
+    const to = element("select", { id: "target", "aria-label": "to" });
+    const swap = element("button", { type: "button", id: "swap", title: "other direction" }, "⇄");
+    const pair = element("div", { class: "wide pair" }, from, swap, to);
+    pair.hidden = !languages.length;
+    $("fields").replaceChildren(pair,
+        element("textarea", { id: "text", rows: 8, autofocus: "", "aria-label": "text",
+                              placeholder: "Type a text, or drop a file here." }),
+        element("div", { id: "result", class: "pane", "aria-live": "polite" }));
+    from.addEventListener("change", () => (listTargets(), later(0)));
+    to.addEventListener("change", () => (markSwap(), later(0)));
+    swap.addEventListener("click", turnRound);
+    $("text").addEventListener("input", () => (file = null, later(PAUSE)));
+    listTargets();
 }
+
+const language = code => languages.find(l => l.code === code);
+
+function listTargets(wanted) {
+    const codes = (language($("source").value) || { targets: [] }).targets;
+    $("target").replaceChildren(...codes.map(c => element("option", { value: c }, language(c).name)));
+    if (codes.includes(wanted))
+        $("target").value = wanted;
+    markSwap();
+}
+
+function markSwap() {
+    const back = language($("target").value);
+    $("swap").disabled = !back || !back.targets.includes($("source").value);
+}
+
+/* The translation becomes the text. */
+function turnRound() {
+    const to = $("source").value;
+    $("source").value = $("target").value;
+    listTargets(to);
+    if (!file)
+        $("text").value = $("result").textContent;
+    later(0);
+}
+
+function later(pause) {
+    clearTimeout(timer);
+    timer = setTimeout(translate, pause);
+}
+
+/* One request at a time: a newer text ends the request of the older one, and the server its work. */
+async function translate() {
+    const text = $("text").value, began = performance.now();
+    if (running)
+        running.abort();
+    running = null;
+    if (!text.trim()) {
+        $("result").replaceChildren();
+        say("");
+        return;
+    }
+    const own = running = new AbortController();
+    const body = readForm();
+    showCurl(body);
+    say("…");
+    try {
+        const value = await ask(path, body, own.signal);
+        showText(value);
+        say(`${value.through ? "through " + language(value.through).name + ", " : ""}${Math.round(performance.now() - began)} ms`);
+    } catch (error) {
+        if (error.name !== "AbortError")
+            say(error.message, true);
+    }
+}
+
+function showText(value) {
+    const text = value.translatedText ?? value.translations.join("\n");
+    $("result").replaceChildren(text);
+    if (!file)
+        return;
+    const link = element("a", { href: URL.createObjectURL(new Blob([text])), download: translated(file.name) },
+                         translated(file.name));
+    $("result").prepend(element("p", {}, link));
+}
+
+/* "a.html" in German is "a.de.html". */
+function translated(name) {
+    const dot = name.lastIndexOf("."), code = $("target").value || "translated";
+    return dot > 0 ? name.slice(0, dot) + "." + code + name.slice(dot) : name + "." + code;
+}
+
+async function drop(event) {
+    if (mode !== "text" || !event.dataTransfer.files.length)
+        return;
+    event.preventDefault();
+    try {
+        const given = event.dataTransfer.files[0];
+        $("text").value = new TextDecoder("utf-8", { fatal: true }).decode(await given.arrayBuffer());
+        file = { name: given.name };
+        later(0);
+    } catch (error) {
+        say("The file is not a text in UTF-8.", true);
+    }
+}
+
+/* ---- reading the form ---- */
 
 /* Cells of a table are texts, as in CSV; an empty one is left out. */
 function readForm() {
     if (mode === "json")
         return $("text").value;
-    if (mode === "lines")
-        return JSON.stringify({ lines: $("text").value.split("\n").filter(l => l.trim())
-            .map(l => $("target") ? $("target").value + " " + l : l) });
+    if (mode === "text" && !languages.length)
+        return JSON.stringify({ lines: $("text").value.split("\n") });
+    if (mode === "text")
+        return JSON.stringify({ q: $("text").value, source: $("source").value, target: $("target").value,
+                                ...(file ? { name: file.name } : {}) });
     const row = {};
     for (const input of $("fields").querySelectorAll("input, select"))
         if (input.value.trim())
@@ -123,9 +228,7 @@ function line(value) {
 
 function show(value) {
     const first = (value.predictions || [])[0], box = $("answer");
-    if (value.translations)
-        box.replaceChildren(...value.translations.map(line => element("p", {}, line)));
-    else if (first && first.scores)
+    if (first && first.scores)
         box.replaceChildren(element("p", { class: "label" }, line(first.label)), ...showScores(first));
     else if (first && first.values)
         box.replaceChildren(element("p", { class: "label" }, line(first.values)));
@@ -143,6 +246,8 @@ function showCurl(body) {
 
 async function send(event) {
     event.preventDefault();
+    if (mode === "text")
+        return later(0);
     const body = readForm(), began = performance.now();
     $("send").disabled = true;
     say("…");
@@ -165,8 +270,10 @@ async function begin() {
         $("send").disabled = true;
         return;
     }
-    $("run").textContent = about.run;
-    $("step").textContent = about.step === undefined ? "" : "step " + about.step.toLocaleString("en");
+    /* Without known languages the server refuses, and the model translates lines. */
+    languages = about.source ? await ask("/languages") : [];
+    $("run").textContent = about.models ? about.models.length + " models" : about.run;
+    $("step").textContent = about.step === undefined || about.models ? "" : "step " + about.step.toLocaleString("en");
     path = about.paths.find(p => p.startsWith("POST ")).slice(5);
     makeForm();
     showCurl(mode === "rows" ? readForm() : about.example);
@@ -180,4 +287,6 @@ $("empty").addEventListener("click", () => {
 });
 /* Ctrl-Enter sends from a text of several lines. */
 $("ask").addEventListener("keydown", e => e.key === "Enter" && e.ctrlKey && $("ask").requestSubmit());
+document.addEventListener("dragover", event => mode === "text" && event.preventDefault());
+document.addEventListener("drop", drop);
 begin();
