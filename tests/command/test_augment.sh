@@ -27,6 +27,12 @@ grep -q '^augmented    1,199 of 1,200 pairs kept; 1 filtered (0.1 %): 1 empty$' 
 sed 7d whole.en | cmp -s - once.en || fail "another translation than translate's"
 sed 7d mono.de | cmp -s - once.de || fail "other originals"
 
+# A teacher's translations: the data are the source.
+says 0 '^written      f.de, f.en' augment back --forward --data mono.de --output f.de f.en --max-ratio 0
+cmp -s f.en once.en && cmp -s f.de once.de || fail "--forward: other pairs"
+says 0 '^written      g.de, g.en' augment back --forward --data mono.de --output g.en --max-ratio 0
+cmp -s g.en once.en && cmp -s g.de once.de || fail "--forward with one name"
+
 # Samples, filtered by score and length, in compressed files of other names.
 says 0 'kept; .* filtered .*unlikely' augment back --data mono.de --output s.en.gz k.de --sampling \
     --seed 3 --temperature 1.3 --min-score -2.2 --max-ratio 1.5

@@ -2,7 +2,8 @@
  * Translation Models with Monolingual Data"). A model from target to source translates text of the
  * target language, and the pairs are data for a model from source to target. Samples teach more
  * than the best translations if the model is good (Edunov et al. 2018, "Understanding
- * Back-Translation at Scale").
+ * Back-Translation at Scale"). With --forward, a teacher translates text of the source language,
+ * and the pairs are data for a student (Kim, Rush 2016, "Sequence-Level Knowledge Distillation").
  *
  *   data -> batches -> translator -> OUTPUT.part -- all lines, and data again --> filter -> outputs
  *
@@ -48,6 +49,7 @@ typedef struct augment_options {
     et_translating work;
     et_strings data;
     et_option_words output;
+    bool forward;
     double min_score; /* NaN: any */
     double max_ratio;
 } augment_options;
@@ -64,6 +66,9 @@ static const et_option options[] = {
                   "files to write, plain or .gz: the translations, and the lines of --data that "
                   "are kept (default: SOURCE with the ending of --data)",
                   .missing = "the file for the translations"),
+    ET_OPTION_FLAG(augment_options, forward, "forward",
+                   "RUN translates from source to target: the lines of --data are SOURCE, and the "
+                   "translations are TARGET, to train a smaller model on"),
     ET_OPTION_REAL(augment_options, min_score, "min-score", "X", -DBL_MAX, 0,
                    "leave out translations with a lower log-probability per token (default: none)",
                    .field.default_number = -INFINITY),
@@ -87,6 +92,7 @@ const et_usage et_usage_augment = {
     options, sizeof(augment_options),
     "Makes training data by back-translation: RUN translates text of the target language into the\n"
     "source language, and the translations and their originals are written as parallel files.\n"
+    "With --forward, RUN translates text of the source language, for a smaller model.\n"
     "The same command resumes after a stop.",
     "runs/de-en --data mono.de --output synthetic.en"
 };
@@ -150,8 +156,9 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
 {
     const et_option_words *output = &a->args->output;
     const et_option_given *last = &output->given[output->times - 1];
-    a->synthetic = last->items[0];
-    a->kept = last->count > 1 ? last->items[1] : NULL;
+    const bool both = last->count > 1;
+    a->synthetic = last->items[both && a->args->forward];
+    a->kept = both ? last->items[!a->args->forward] : NULL;
     const et_strings *data = &a->args->data;
     a->name = data->count == 1 ? data->items[0]
                                : et_arena_printf(arena, "%zu files from %s to %s", data->count,
@@ -516,7 +523,8 @@ static void tell(const filter *f)
     et_strbuf counts = ET_STRBUF_INIT;
     print_counts(f, &counts);
     et_print_lines(stderr, "augmented    %s\nwritten      %s, %s\n", et_strbuf_text(&counts),
-                   a->synthetic, a->kept);
+                   a->args->forward ? a->kept : a->synthetic,
+                   a->args->forward ? a->synthetic : a->kept);
     et_strbuf_release(&counts);
 }
 
