@@ -53,6 +53,7 @@
 #include <etude/ops_loss.h>
 #include <etude/ops_random.h>
 #include <etude/optimizer.h>
+#include <etude/optimizer_rule.h>
 #include <etude/optimizer_settings.h>
 #include <etude/options.h>
 #include <etude/orbit.h>

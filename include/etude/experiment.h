@@ -186,7 +186,10 @@ typedef struct et_task_kind {
      * others keep their ratio to the first. If like is not NULL, all become equal to those of
      * like. */
     int (*set_batch)(void *options, const void *like, int64_t batch, et_error *error);
-    et_run_file_fn *file;           /* instead of files, for a long list of files */
+    et_run_file_fn *file; /* instead of files, for a long list of files */
+    /* The program's own update rules for trainer.optimizer_config.optimizer.type, ended by NULL
+     * (optimizer_rule.h); NULL: none */
+    const struct et_optimizer_rule *const *rules;
     const struct et_recipe *recipe; /* internal: settings chosen from the size of the data and the
                                        length of the run; NULL: none */
     const struct et_recipe *finetuning; /* internal: the same for a run that begins with a trained

@@ -15,7 +15,8 @@
  *
  *     et_optimizer_shard(optimizer, comm, &error);                 each rank keeps a part
  *
- * Borrows device and store. Use from one thread. */
+ * For update rules of the program see optimizer_rule.h. Borrows device and store. Use from one
+ * thread. */
 #ifndef ETUDE_OPTIMIZER_H
 #define ETUDE_OPTIMIZER_H
 
@@ -32,7 +33,12 @@ typedef struct et_optimizer_setup {
     /* "sgd", "rmsprop", "adagrad", "adam", "adamw", "lamb", "lars", "adafactor_keras", "muon", and
      * Keras's "sgd_experimental", "adam_experimental", "adamw_experimental"; NULL: adam */
     const char *rule;
-    double learning_rate; /* constant; 0: 0.001 */
+    /* The program's own rules, ended by NULL, which rule and settings may name
+     * (optimizer_rule.h); static. NULL: none. */
+    const struct et_optimizer_rule *const *rules;
+    const void *rule_options; /* settings of `rule`, which is one of these: its struct, all members
+                                 set. NULL: the defaults of its table */
+    double learning_rate;     /* constant; 0: 0.001 */
     /* Settings of a rule (optimizer_settings.h), which choose the rule as well; at most one. */
     const et_sgd *sgd;
     const et_rmsprop *rmsprop;

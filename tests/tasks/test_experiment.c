@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "command/training/train_args.h"
 #include "engine/optim/schedule.h"
 #include "formats/files.h"
 #include "tasks/translation/translation_kind.h"
@@ -522,6 +523,25 @@ static void test_experiment__branches(void **state)
                  "optimizer.type: adam, but now it is sgd");
 }
 
+/* A run that another program has trained by a rule of its own is read, but does not train. */
+static void test_experiment__rule_of_another_program(void **state)
+{
+    (void)state;
+    static const char text[] = "experiment: translation/tiny\ntask: {train_data: {source_path: a, "
+                               "target_path: b}}\ntrainer: {train_steps: 5, optimizer_config: "
+                               "{optimizer: {type: lion, lion: {beta: 1}}, learning_rate: {type: "
+                               "constant}}}\nruntime: {}\n";
+    et_experiment e;
+    assert_ok(
+        et_experiment_open_text(&e, &et_translation_program, text, "params.yaml", &arena, error));
+    assert_string_equal(e.unknown_rule, "lion");
+    assert_ok(et_experiment_check(&e, error));
+    assert_fails(et_train_settle(&e, error), ET_ECONFIG,
+                 "optimizer.type: lion is an update rule of the program that began the run");
+    assert_ok(et_experiment_set(&e, "trainer.optimizer_config.optimizer.type=sgd", &arena, error));
+    assert_ok(et_train_settle(&e, error));
+}
+
 /* Files, trees and words on a command line; in any of them the experiment may be named. */
 static void test_experiment__forms(void **state)
 {
@@ -590,6 +610,7 @@ int main(void)
         cmocka_unit_test(test_experiment__groups),
         cmocka_unit_test(test_experiment__decay_of_the_run),
         cmocka_unit_test(test_experiment__branches),
+        cmocka_unit_test(test_experiment__rule_of_another_program),
         cmocka_unit_test(test_experiment__forms),
         cmocka_unit_test(test_experiment__tables),
     };

@@ -174,7 +174,7 @@ static int same_updates(et_comm *comm, int type, const char *text)
 static int rank_updates(et_comm *comm, const char *word)
 {
     (void)word;
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++)
         for (int s = 0; s < SETTINGS; s++)
             if (same_updates(comm, type, settings[s])) {
                 fprintf(stderr, "rule %d, settings %d, rank %d\n", type, s, et_comm_rank(comm));

@@ -15,6 +15,24 @@ const et_field *et_fields_find(const et_fields *table, const char *name, size_t 
     return NULL;
 }
 
+const et_fields *et_fields_with(const et_fields *table, const char *name, const et_fields *nested,
+                                et_arena *arena)
+{
+    size_t count = 1;
+    while (table->fields[count - 1].kind != ET_FIELD_KIND_END)
+        count++;
+    et_fields *made = et_arena_alloc(arena, sizeof *made);
+    et_field *rows = et_arena_array(arena, count, sizeof *rows);
+    if (!made || !rows)
+        return NULL;
+    memcpy(rows, table->fields, count * sizeof *rows);
+    for (size_t i = 0; i + 1 < count; i++)
+        if (!strcmp(rows[i].name, name))
+            rows[i].nested = nested;
+    *made = (et_fields){ table->name, rows };
+    return made;
+}
+
 /* No table has so many rows; a dict with more keys has an unknown one, which is reported. */
 #define KEYS_MAX 4096
 

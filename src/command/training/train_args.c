@@ -339,6 +339,12 @@ int et_train_settle(et_experiment *experiment, et_error *error)
     int status = et_experiment_complete(experiment, error);
     if (!status)
         status = et_experiment_check(experiment, error);
+    if (!status && experiment->unknown_rule &&
+        experiment->trainer.optimizer_config.optimizer.type == ET_OPTIMIZER_NONE)
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.optimizer.type: %s is an update rule of the "
+                       "program that began the run; train with that program, or set another rule",
+                       experiment->unknown_rule);
     if (!status)
         et_experiment_lock(experiment);
     return status;

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <etude/log.h>
 
@@ -51,13 +52,13 @@ static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *
 static int find_decaying(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *include, *exclude = NULL;
-    et_strings included = { 0 }, excluded = { 0 };
-    if (!optimizer->rule->decay)
+    et_strings included, excluded;
+    double decay;
+    if (!et_rule_decay(optimizer->rule, optimizer->settings, &decay, &included, &excluded))
         return ET_OK;
-    const double decay = optimizer->rule->decay(&optimizer->options, &included, &excluded);
     int status = new_patterns(&include, included, optimizer, "include_in_weight_decay", error);
     if (!status)
-        status = new_patterns(&exclude, excluded, optimizer, "exclude_from_weight_decay", error);
+        status = new_patterns(&exclude, excluded, optimizer, ET_NO_DECAY, error);
     for (size_t i = 0; !status && i < optimizer->layout.tensor_count; i++) {
         et_optim_tensor *tensor = &optimizer->layout.tensors[i];
         const char *name = et_params_name(optimizer->params, tensor->param);
@@ -73,10 +74,10 @@ static int find_decaying(et_optimizer *optimizer, et_error *error)
 static int find_adapting(et_optimizer *optimizer, et_error *error)
 {
     et_patterns *exclude;
-    et_strings excluded = { 0 };
-    if (!optimizer->rule->adapt)
+    et_strings excluded;
+    if (!optimizer->rule->adapts)
         return ET_OK;
-    const char *list = optimizer->rule->adapt(&optimizer->options, &excluded);
+    const char *list = et_rule_adapts(optimizer->rule, optimizer->settings, &excluded);
     int status = new_patterns(&exclude, excluded, optimizer, list, error);
     if (status)
         return status;
@@ -161,11 +162,11 @@ static int find_groups(et_optimizer *o, const et_structs *groups, et_error *erro
 /* What the rule does with a tensor at a time. */
 static void find_whole(et_optimizer *optimizer)
 {
-    const et_rule_class *rule = optimizer->rule;
+    const et_optimizer_rule *rule = optimizer->rule;
     for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
         et_optim_tensor *tensor = &optimizer->layout.tensors[i];
         if (rule->scratch)
-            tensor->scratch = rule->scratch(&optimizer->options, tensor->shape, tensor->adapts);
+            tensor->scratch = rule->scratch(optimizer->settings, tensor->shape, tensor->adapts);
         tensor->whole = rule->cut == ET_RULE_WHOLE && (!rule->scratch || tensor->scratch);
         et_assert(!tensor->scratch || tensor->whole);
     }
@@ -184,8 +185,7 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
         status = find_groups(o, groups, error);
     if (!status)
         find_whole(o);
-    o->clip_count = o->rule->clips ? o->rule->clips(&o->options, o->clips)
-                                   : et_rule_usual_clips(&o->options, o->clips, 0);
+    o->clip_count = et_rule_clips(o->rule, o->settings, o->clips);
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
     if (!status)
@@ -262,13 +262,18 @@ static int build(et_optimizer *optimizer, const et_group *group,
     return status;
 }
 
-int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group *group,
-                          const et_kernels *kernels, const et_rule_class *rule,
-                          const et_optimization_options *options, et_error *error)
+/* Options are checked as a whole before anything is made. */
+int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
+                     const et_kernels *kernels, const et_optimization_options *options,
+                     et_error *error)
 {
+    const void *settings;
     et_assert(et_params_ready(params));
     et_assert(!group || et_group_params(group) == params);
     *out = NULL;
+    int status = et_optimization_check(options, error);
+    if (status)
+        return status;
     if (et_optimization_counts_epochs(options))
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.learning_rate: the decay is given in epochs, but "
@@ -276,14 +281,19 @@ int et_optimizer_new_rule(et_optimizer **out, et_params *params, const et_group 
     et_optimizer *optimizer = et_alloc_zero(1, sizeof *optimizer);
     if (!optimizer)
         return et_alloc_failed(error, sizeof *optimizer, "an optimizer");
-    optimizer->rule = rule;
-    optimizer->options = options->optimizer;
+    optimizer->rule = et_rule_chosen(&options->optimizer, &settings);
     optimizer->regularization = options->regularization;
     optimizer->kernels = kernels;
     optimizer->params = params;
     optimizer->weights = et_params_values(params);
     optimizer->rate_override = NAN;
-    int status = build(optimizer, group, options, error);
+    optimizer->settings = et_alloc(1, optimizer->rule->size + 1);
+    if (!optimizer->settings)
+        status = et_alloc_failed(error, optimizer->rule->size, "an optimizer");
+    else if (optimizer->rule->size)
+        memcpy(optimizer->settings, settings, optimizer->rule->size);
+    if (!status)
+        status = build(optimizer, group, options, error);
     if (status) {
         et_optimizer_free(optimizer);
         return status;
@@ -297,19 +307,6 @@ et_params *et_optimizer_params(const et_optimizer *optimizer)
     return optimizer->params;
 }
 
-/* Options are checked as a whole before anything is made. */
-int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
-                     const et_kernels *kernels, const et_optimization_options *options,
-                     et_error *error)
-{
-    *out = NULL;
-    int status = et_optimization_check(options, error);
-    if (status)
-        return status;
-    return et_optimizer_new_rule(out, params, group, kernels, et_rule_of(options->optimizer.type),
-                                 options, error);
-}
-
 void et_optimizer_free(et_optimizer *optimizer)
 {
     if (!optimizer)
@@ -318,6 +315,7 @@ void et_optimizer_free(et_optimizer *optimizer)
     et_optim_layout_release(&optimizer->layout);
     et_optim_owners_release(&optimizer->owners);
     et_optim_average_release(&optimizer->average);
+    et_free(optimizer->settings);
     et_free(optimizer->partial);
     et_free(optimizer->tensor_sums);
     et_free(optimizer->squares);

@@ -18,8 +18,8 @@ typedef struct et_slot_offsets {
 } et_slot_offsets;
 
 struct et_optimizer {
-    const et_rule_class *rule;    /* a row of `rules`, or a program's own rule */
-    et_optimizer_options options; /* its lists are not used after new */
+    const et_optimizer_rule *rule;
+    void *settings; /* [rule->size] of the rule, owned; their lists and texts only during new */
     et_schedule schedule;
     et_regularization_options regularization;
     double rate_override;      /* replaces the rate; NaN: none */

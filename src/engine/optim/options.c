@@ -348,6 +348,18 @@ static const et_field optimization_fields[] = {
 };
 const et_fields et_optimization_fields = { "optimizer_config", optimization_fields };
 
+int et_optimization_register(const et_fields **table, et_optimization_options *options,
+                             const et_optimizer_rule *const *own, et_arena *arena, et_error *error)
+{
+    const et_fields *rules;
+    int status = et_optimizer_register(&rules, &options->optimizer, own, arena, error);
+    *table = &et_optimization_fields;
+    if (status || rules == &et_optimizer_fields)
+        return status;
+    *table = et_fields_with(*table, "optimizer", rules, arena);
+    return *table ? ET_OK : et_alloc_failed(error, sizeof optimization_fields, "update rules");
+}
+
 double et_regularization_factor(const et_regularization_options *options, int64_t step)
 {
     if (options->type == ET_REGULARIZATION_CONSTANT || options->decay_steps <= 0)
@@ -357,11 +369,15 @@ double et_regularization_factor(const et_regularization_options *options, int64_
 }
 
 /* at: "trainer.optimizer_config.parameter_groups[0]" */
-static int check_group(const et_parameter_group_options *g, int type, const char *at,
-                       et_error *error)
+static int check_group(const et_parameter_group_options *g, const et_optimizer_options *optimizer,
+                       const char *at, et_error *error)
 {
     char setting[96];
     et_patterns *pattern;
+    const void *settings;
+    double decay;
+    et_strings list;
+    const et_optimizer_rule *rule = et_rule_chosen(optimizer, &settings);
     if (!g->pattern || !*g->pattern)
         return et_fail(error, ET_ECONFIG,
                        "%s.pattern is not set; give a regular expression that matches the names of "
@@ -371,11 +387,12 @@ static int check_group(const et_parameter_group_options *g, int type, const char
         return et_fail(error, ET_ECONFIG,
                        "%s.weight_decay_rate: %g; give at least 0, or null for the update rule's",
                        at, g->weight_decay_rate);
-    if (g->weight_decay_rate != ET_DECAY_OF_RULE && !et_rule_of(type)->decay)
+    if (g->weight_decay_rate != ET_DECAY_OF_RULE &&
+        !et_rule_decay(rule, settings, &decay, &list, &list))
         return et_fail(error, ET_ECONFIG,
                        "%s.weight_decay_rate: the update rule %s has no weight decay; choose "
                        "another rule, such as adamw",
-                       at, et_rule_of(type)->name);
+                       at, rule->name);
     snprintf(setting, sizeof setting, "%s.pattern", at);
     int status = et_patterns_new(&pattern, (et_strings){ &g->pattern, 1 }, setting, error);
     if (!status)
@@ -390,7 +407,7 @@ static int check_groups(const et_optimization_options *options, et_error *error)
     for (size_t i = 0; !status && i < options->parameter_groups.count; i++) {
         char at[80];
         snprintf(at, sizeof at, "trainer.optimizer_config.parameter_groups[%zu]", i);
-        status = check_group(&groups[i], options->optimizer.type, at, error);
+        status = check_group(&groups[i], &options->optimizer, at, error);
     }
     return status;
 }

@@ -215,6 +215,10 @@ typedef struct et_optimization_options {
 /* For nesting into the trainer's own table. */
 extern const et_fields et_optimization_fields;
 
+/* The table with the program's rules (et_optimizer_register); in arena. */
+int et_optimization_register(const et_fields **table, et_optimization_options *options,
+                             const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
+
 /* The settings that a program's setup means; lists and texts live in arena. group is not looked at.
  * setup.c */
 struct et_optimizer_setup;

@@ -10,6 +10,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "engine/optim/options.h"
+#include "engine/optim/rules/rule.h"
 
 /* ---- members of public structs ---- */
 
@@ -256,17 +257,31 @@ static int put_rest(et_value *tree, const et_optimizer_setup *setup, et_error *e
 
 /* ---- the whole ---- */
 
-static int choose_rule(et_optimization_options *options, const char *name, et_error *error)
+static int choose_rule(et_optimization_options *options, const et_optimizer_setup *setup,
+                       et_error *error)
 {
-    options->optimizer.type = et_optimizer_type(name);
-    if (options->optimizer.type != ET_OPTIMIZER_NONE)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
-                   et_optimizer_names);
+    const char *name = setup->rule ? setup->rule : "adam";
+    const et_optimizer_rule *rule;
+    const void *settings;
+    options->optimizer.type = et_optimizer_type(name, setup->rules);
+    if (options->optimizer.type == ET_OPTIMIZER_NONE)
+        return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
+                       et_optimizer_names);
+    const int own = options->optimizer.type - ET_OPTIMIZER_COUNT;
+    if (setup->rule_options && (own < 0 || !setup->rules[own]->fields))
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup.rule_options is the struct of a rule of the program, "
+                       "but %s is %s",
+                       name, own < 0 ? "Etude's" : "a rule without settings");
+    if (setup->rule_options) {
+        rule = et_rule_chosen(&options->optimizer, &settings);
+        memcpy(options->optimizer.own_settings[own], setup->rule_options, rule->size);
+    }
+    return ET_OK;
 }
 
-static int read_structs(et_optimization_options *options, const et_optimizer_setup *setup,
-                        et_arena *arena, et_error *error)
+static int read_structs(const et_fields *table, et_optimization_options *options,
+                        const et_optimizer_setup *setup, et_arena *arena, et_error *error)
 {
     et_value *tree = et_value_dict(arena);
     int status = put_rule(tree, setup, error);
@@ -279,8 +294,7 @@ static int read_structs(et_optimization_options *options, const et_optimizer_set
     if (!status && et_value_failed(tree))
         status = et_alloc_failed(error, 0, "settings of an optimizer");
     return status ? status
-                  : et_fields_read(&et_optimization_fields, options, tree, arena,
-                                   "et_optimizer_setup", "", error);
+                  : et_fields_read(table, options, tree, arena, "et_optimizer_setup", "", error);
 }
 
 int et_optimizer_settle(et_optimization_options *options, const et_optimizer_setup *setup,
@@ -290,18 +304,19 @@ int et_optimizer_settle(et_optimization_options *options, const et_optimizer_set
     if (!(rate > 0 && isfinite(rate)))
         return et_fail(error, ET_ECONFIG,
                        "learning_rate %g: give a positive number, or 0 for 0.001", rate);
+    const et_fields *table;
     et_fields_defaults(&et_optimization_fields, options);
     options->learning_rate.type = ET_RATE_CONSTANT;
     options->learning_rate.constant.learning_rate = rate;
-    int status = choose_rule(options, setup->rule ? setup->rule : "adam", error);
+    int status = et_optimization_register(&table, options, setup->rules, arena, error);
     if (!status)
-        status = read_structs(options, setup, arena, error);
+        status = choose_rule(options, setup, error);
+    if (!status)
+        status = read_structs(table, options, setup, arena, error);
     if (status || !setup->settings)
         return status;
     et_value *tree;
     status =
         et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
-    return status ? status
-                  : et_fields_read(&et_optimization_fields, options, tree, arena, "settings", "",
-                                   error);
+    return status ? status : et_fields_read(table, options, tree, arena, "settings", "", error);
 }

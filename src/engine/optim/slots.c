@@ -147,7 +147,9 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
 {
     /* Names are static strings of the rule; checkpoints identify slots by them. */
     et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { .name = NULL } };
-    int status = ET_OK, count = optimizer->rule->slots(&optimizer->options, slots);
+    int status = ET_OK, count = 0;
+    if (optimizer->rule->slots)
+        count = optimizer->rule->slots(optimizer->settings, slots);
     et_assert(count >= 0 && count <= ET_RULE_SLOTS_MAX);
     size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
                   (size_t)optimizer->average.variable_count + 1;

@@ -186,6 +186,13 @@ static void split(const update *u, et_optim_section section, double *sums, secti
         stay(u, &section, sums);
 }
 
+/* A program's rule gets the mean gradient, clipped; the first method that sees it. */
+static void scale_gradient(const et_rule_chunk *chunk)
+{
+    for (int64_t i = 0; i < chunk->count; i++)
+        chunk->gradient[i] *= chunk->gradient_scale;
+}
+
 /* Sums of a rule that asks for them are of tensors, and so are its chunks: one changes or stays as
  * a whole. */
 static void sum_section(const update *u, const et_optim_section *section, double *sums)
@@ -193,7 +200,9 @@ static void sum_section(const update *u, const et_optim_section *section, double
     const et_optimizer *o = u->optimizer;
     et_rule_chunk chunk;
     fill_chunk(u, section, &chunk);
-    o->rule->before(o->kernels, &o->options, &u->step, &chunk, sums);
+    if (!o->rule->fused)
+        scale_gradient(&chunk);
+    o->rule->before(o->settings, &u->step, &chunk, sums);
 }
 
 /* Chunks begin .. end - 1. */
@@ -268,10 +277,14 @@ static void update_section(const update *u, const et_optim_section *section, dou
     et_rule_chunk chunk;
     (void)sums;
     fill_chunk(u, section, &chunk);
-    o->rule->update(o->kernels, &o->options, &u->step, &chunk);
-    if (o->rule->writes)
+    if (!o->rule->fused && !o->rule->before)
+        scale_gradient(&chunk);
+    o->rule->update(o->settings, &u->step, &chunk);
+    if (o->rule->writes || !o->rule->fused)
         memset(chunk.gradient, 0, (size_t)chunk.count * sizeof(float));
-    if (o->average.data && !chunk.average)
+    if (!o->rule->fused)
+        follow_section(u, section);
+    else if (o->average.data && !chunk.average)
         memcpy(o->average.data + section->begin, chunk.weight, (size_t)chunk.count * sizeof(float));
 }
 
@@ -386,7 +399,8 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
                   .average_decay =
                       optimizer->average.data
                           ? et_optim_average_decay(&optimizer->average, optimizer->iterations + 1)
-                          : 0 },
+                          : 0,
+                  .kernels = optimizer->kernels },
         .shadow = et_params_shadow(optimizer->params),
         .own = et_optim_own(&optimizer->owners),
     };

@@ -67,10 +67,14 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
         .table = table,
         .said = { .arena = arena },
     };
+    int status =
+        et_trainer_register(&rows[1].nested, &experiment->trainer, kind->rules, arena, error);
+    if (status)
+        return et_fail_while(error, status, "kind %s", kind->name);
     et_fields_defaults(table, experiment);
     if (kind->begin)
         kind->begin(kind, task);
-    int status = settings ? et_experiment_set(experiment, settings, arena, error) : ET_OK;
+    status = settings ? et_experiment_set(experiment, settings, arena, error) : ET_OK;
     experiment->said = (et_fields_said){ .arena = arena };
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
@@ -482,8 +486,11 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
         status = check_alone(experiment, error);
     if (!status && kind->check)
         status = kind->check(experiment->task, error);
+    et_trainer_options checked = *trainer;
+    if (experiment->unknown_rule && checked.optimizer_config.optimizer.type == ET_OPTIMIZER_NONE)
+        checked.optimizer_config.optimizer.type = ET_OPTIMIZER_ADAMW; /* only training needs it */
     if (!status)
-        status = et_trainer_check(trainer, error);
+        status = et_trainer_check(&checked, error);
     if (!status)
         status = et_runtime_check(&experiment->runtime, error);
     if (!status && metric && kind->check_metric)
@@ -594,6 +601,18 @@ static bool is_whole(const et_value *dict)
     return group->kind == ET_FIELD_KIND_END;
 }
 
+/* A run that another program has trained by its own rule can be used here, but not trained. */
+static void leave_unknown_rule(et_experiment *experiment, et_value *dict)
+{
+    et_value *config = et_value_path(dict, "trainer.optimizer_config");
+    const et_value *type = et_value_path(config, "optimizer.type");
+    if (!type || type->kind != ET_VALUE_STRING || !strcmp(type->string, "none") ||
+        et_optimizer_type(type->string, experiment->kind->rules) != ET_OPTIMIZER_NONE)
+        return;
+    experiment->unknown_rule = type->string;
+    et_value_set_string(et_value_set_dict(config, "optimizer"), "type", "none");
+}
+
 /* The name first, since the rest is put on top of the experiment's defaults. dict: of the file at
  * path. */
 static int open_tree(et_experiment *experiment, const et_program *program, et_value *dict,
@@ -612,6 +631,7 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
     status = begin_named(experiment, program, name, !is_whole(dict), arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%d", path, line);
+    leave_unknown_rule(experiment, dict);
     status = read_settings(experiment, dict, path, arena, error);
     experiment->said = (et_fields_said){ .arena = arena }; /* nobody says it now */
     return status;

@@ -34,6 +34,7 @@ typedef struct et_experiment {
     const et_fields *table;     /* of all of it: task, trainer, runtime */
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
     bool locked;                /* nothing can be put on top any more */
+    const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
     et_fields_said said;        /* the settings that people have put on top */
 } et_experiment;
 

@@ -139,8 +139,23 @@ static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE
     return (et_run_file){ buffer, below->what };
 }
 
+/* The update rules of all kinds, each once. One too many is refused when an experiment begins. */
+static void add_rules(et_multitask_kind *kind)
+{
+    int count = 0;
+    for (int i = 0; i < kind->count; i++)
+        for (const et_optimizer_rule *const *rule = kind->kinds[i]->rules; rule && *rule; rule++) {
+            int k = 0;
+            while (k < count && kind->rules[k] != *rule)
+                k++;
+            if (k == count && count <= ET_OWN_RULES_MAX)
+                kind->rules[count++] = *rule;
+        }
+}
+
 static int make(et_multitask_kind *kind, et_error *error)
 {
+    add_rules(kind);
     kind->row = (et_task_kind){ .name = "multitask",
                                 .fields = et_multitask_make_fields(kind),
                                 .size = sizeof(et_multitask_settings),
@@ -159,7 +174,8 @@ static int make(et_multitask_kind *kind, et_error *error)
                                 .next_help = "evaluates all tasks (add --task NAME for one)",
                                 .inherit = inherit,
                                 .set_batch = et_multitask_set_batch,
-                                .file = file };
+                                .file = file,
+                                .rules = kind->rules };
     return kind->arena.failed ? et_alloc_failed(error, kind->arena.used, "a kind of task") : ET_OK;
 }
 

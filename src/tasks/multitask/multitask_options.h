@@ -5,6 +5,7 @@
 #define ETUDE_TASKS_MULTITASK_MULTITASK_OPTIONS_H
 
 #include <etude/multitask_kind.h>
+#include <etude/optimizer_rule.h>
 
 #include "base/arena.h"
 
@@ -50,6 +51,7 @@ struct et_multitask_kind {
     const et_task_kind *kinds[ET_MULTITASK_KINDS_MAX];
     size_t offset[ET_MULTITASK_KINDS_MAX]; /* of a kind's struct in a routine */
     int count;
+    const et_optimizer_rule *rules[ET_OWN_RULES_MAX + 2]; /* of all kinds, ended by NULL */
 };
 
 /* The table of settings, in kind->arena; NULL: no memory. */

@@ -13,6 +13,7 @@
 
 #include <etude/task_trainer.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/numbers/decimal.h"
 #include "formats/events/log_names.h"
@@ -145,6 +146,18 @@ static const et_field trainer_fields[] = {
     ET_FIELD_END
 };
 const et_fields et_trainer_fields = { "trainer", trainer_fields };
+
+int et_trainer_register(const et_fields **table, et_trainer_options *options,
+                        const et_optimizer_rule *const *own, et_arena *arena, et_error *error)
+{
+    const et_fields *rules;
+    int status = et_optimization_register(&rules, &options->optimizer_config, own, arena, error);
+    *table = &et_trainer_fields;
+    if (status || rules == &et_optimization_fields)
+        return status;
+    *table = et_fields_with(*table, "optimizer_config", rules, arena);
+    return *table ? ET_OK : et_alloc_failed(error, sizeof trainer_fields, "update rules");
+}
 
 /* runtime: what changes speed and memory, and the seed. The largest seed is 2^52, which a
  * double, as JSON and YAML readers of other programs have it, holds exactly. */

@@ -107,6 +107,10 @@ enum { ET_PRECISION_AUTO, ET_PRECISION_FLOAT32, ET_PRECISION_BFLOAT16 };
 extern const et_fields et_trainer_fields;
 extern const et_fields et_runtime_fields;
 
+/* The table of the trainer with a program's update rules (et_optimization_register); in arena. */
+int et_trainer_register(const et_fields **table, et_trainer_options *options,
+                        const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
+
 /* What the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
 /* trainer.early_stopping.target as a number; *given: there is one. */

@@ -8,11 +8,17 @@
 #include "base/values/yaml.h"
 #include "calls.h"
 #include "engine/optim/options.h"
+#include "engine/optim/own_rule.h"
+
+/* Of et_optimizer_options.type: the rule of own_rule.h; tests of all rules end with it. */
+enum { OWN_RULE = ET_OPTIMIZER_COUNT };
 
 static inline et_optimization_options default_options(void)
 {
-    et_optimization_options options = { 0 };
+    static const lion_options own = { .beta_1 = 0.9, .beta_2 = 0.99 };
+    et_optimization_options options = { .optimizer.own = own_rules };
     et_fields_defaults(&et_optimization_fields, &options);
+    options.optimizer.own_settings[0] = (void *)&own;
     return options;
 }
 

@@ -313,40 +313,37 @@ static void test_groups__clips_of_adamw(void **state)
 }
 
 /* A rule that asks for norms of tensors: w -= rate |w| / |g| g, as LARS without the rest. */
-static int no_slots(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
-{
-    (void)options, (void)slots;
-    return 0;
-}
-
-static void add_norms(const et_kernels *kernels, const et_optimizer_options *options,
-                      const et_rule_step *step, const et_rule_chunk *chunk,
+static void add_norms(const void *options, const et_rule_step *step, const et_rule_chunk *chunk,
                       double sums[ET_RULE_SUMS_MAX])
 {
     (void)options, (void)step;
-    sums[0] += kernels->sum_of_squares(chunk->weight, chunk->count);
-    sums[1] += kernels->sum_of_squares(chunk->gradient, chunk->count);
+    for (int64_t i = 0; i < chunk->count; i++) {
+        sums[0] += (double)chunk->weight[i] * chunk->weight[i];
+        sums[1] += (double)chunk->gradient[i] * chunk->gradient[i];
+    }
 }
 
-static void trust(const et_kernels *kernels, const et_optimizer_options *options,
-                  const et_rule_step *step, const et_rule_chunk *chunk)
+static void trust(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    (void)kernels, (void)options, (void)step;
+    (void)options, (void)step;
     double ratio = sqrt(chunk->sums[0] / chunk->sums[1]);
     assert_true(chunk->first + chunk->count <= et_shape_count(*chunk->shape));
     for (int64_t i = 0; i < chunk->count; i++)
         chunk->weight[i] -= (float)(chunk->rate * ratio * chunk->gradient[i]);
 }
 
-static const et_rule_class trust_rule = {
-    .name = "trust", .cut = ET_RULE_TENSORS, .slots = no_slots, .before = add_norms, .update = trust
-};
+static const et_optimizer_rule trust_rule = { .name = "trust",
+                                              .before = add_norms,
+                                              .update = trust };
 
-static et_optimizer *make_rule(et_params *params, const et_rule_class *rule)
+static et_optimizer *make_rule(et_params *params, const et_optimizer_rule *rule)
 {
     et_optimizer *optimizer;
-    et_optimization_options o = options_of(ET_OPTIMIZER_SGD, 0.5);
-    assert_ok(et_optimizer_new_rule(&optimizer, params, NULL, et_kernels_best(), rule, &o, error));
+    const et_optimizer_rule *const rules[] = { rule, NULL };
+    et_optimization_options o = options_of(ET_OPTIMIZER_COUNT, 0.5);
+    o.optimizer.own = rules;
+    o.optimizer.own_settings[0] = NULL;
+    assert_ok(et_optimizer_new(&optimizer, params, NULL, et_kernels_best(), &o, error));
     return optimizer;
 }
 
@@ -356,6 +353,7 @@ static void test_groups__sums_of_tensors(void **state)
     et_params *params = make_params(), *start = make_params();
     et_optimizer *optimizer = make_rule(params, &trust_rule);
     step_once(optimizer, params, 0);
+    make_gradients(params, 0);
     for (int p = 0; p < COUNT; p++) {
         int64_t count = et_shape_count(parameters[p].shape), at = et_params_offset(params, p);
         const float *w = et_params_values(start) + at, *g = et_params_gradients(params) + at;
@@ -376,7 +374,7 @@ static bool rows_of(et_shape parameter, bool adapts, et_shape *slot)
     return parameter.rank == 2;
 }
 
-static int row_slots(const et_optimizer_options *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
+static int row_slots(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
 {
     (void)options;
     slots[0] = (et_rule_slot){ .name = "moment" };
@@ -384,10 +382,9 @@ static int row_slots(const et_optimizer_options *options, et_rule_slot slots[ET_
     return 2;
 }
 
-static void add_rows(const et_kernels *kernels, const et_optimizer_options *options,
-                     const et_rule_step *step, const et_rule_chunk *chunk)
+static void add_rows(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    (void)kernels, (void)options, (void)step;
+    (void)options, (void)step;
     assert_int_equal(chunk->count, et_shape_count(*chunk->shape));
     assert_int_equal(chunk->slot[1] != NULL, chunk->shape->rank == 2);
     int64_t width = chunk->shape->rank == 2 ? chunk->shape->size[1] : 1;
@@ -398,7 +395,7 @@ static void add_rows(const et_kernels *kernels, const et_optimizer_options *opti
     }
 }
 
-static const et_rule_class row_rule = {
+static const et_optimizer_rule row_rule = {
     .name = "rows", .cut = ET_RULE_WHOLE, .slots = row_slots, .update = add_rows
 };
 
@@ -409,6 +406,9 @@ static void test_groups__slots_of_other_shapes(void **state)
     et_optimizer *optimizer = make_rule(params, &row_rule);
     const et_slot_part *parts;
     step_once(optimizer, params, 0);
+    make_gradients(params, 0);
+    for (int64_t i = 0; i < et_params_trained_size(params); i++)
+        et_params_gradients(params)[i] *= 0.5f;
     assert_int_equal(et_optimizer_parts(optimizer, &parts), COUNT + 2);
     for (int i = 0; i < COUNT + 2; i++) {
         const float *g = et_params_gradients(params) + et_params_offset(params, parts[i].param);

@@ -212,11 +212,11 @@ static void test_options__names(void **state)
         snprintf(text, sizeof text, "optimizer: {type: %s}", names[type]);
         assert_ok(read_options(&o, text, &arena, error));
         assert_int_equal(o.optimizer.type, type);
-        assert_int_equal(et_optimizer_type(names[type]), type);
+        assert_int_equal(et_optimizer_type(names[type], NULL), type);
         assert_non_null(strstr(et_optimizer_names, names[type]));
         et_arena_release(&arena);
     }
-    assert_int_equal(et_optimizer_type("adafactor"), ET_OPTIMIZER_NONE);
+    assert_int_equal(et_optimizer_type("adafactor", NULL), ET_OPTIMIZER_NONE);
     assert_int_equal(strncmp(et_optimizer_names, "sgd, ", 5), 0);
 }
 

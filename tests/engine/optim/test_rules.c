@@ -111,7 +111,7 @@ static void test_rules__same_bits_for_any_threads(void **state)
 {
     (void)state;
     int threads = omp_get_max_threads();
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++)
         for (int s = 0; s < SETTINGS; s++) {
             et_params *one = make_params(), *many = make_params(), *start = make_params();
             omp_set_num_threads(1);
@@ -156,7 +156,7 @@ static void hand_over(et_params *from, et_optimizer *old, et_params *to, et_opti
 static void test_rules__resume(void **state)
 {
     (void)state;
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++)
         for (int s = 0; s < SETTINGS; s++) {
             et_params *one = make_params(), *two = make_params(), *again = make_params();
             et_optimizer *x = make(one, type, settings[s]), *y = make(two, type, settings[s]);
@@ -180,7 +180,7 @@ static void test_rules__unreached(void **state)
 {
     (void)state;
     enum { FIRST = 3 }; /* reached by the loss: a matrix and vectors come first */
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++) {
         et_params *one = make_params(), *two = make_params();
         et_optimizer *x = make(one, type, settings[2]), *y = make(two, type, settings[2]);
         for (int step = 0; step < STEPS; step++) {
@@ -209,7 +209,7 @@ static void test_rules__edges(void **state)
                                        { 4, { 1, 1, 2, 2 } } };
     static const float gradients[] = { 0, 1, -1e18f, 1e-38f, 0, 3e-20f, 1e18f, 0, NAN, INFINITY };
     enum { SHAPES = sizeof shapes / sizeof *shapes, CASES = sizeof gradients / sizeof *gradients };
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++)
         for (int s = 0; s < SETTINGS * 2 * (SHAPES + 1); s++) {
             const char *setting = settings[s % SETTINGS];
             double rate = s / SETTINGS % 2 ? 0 : 0.05;
@@ -255,7 +255,7 @@ static void test_rules__edges(void **state)
 static void test_rules__restart(void **state)
 {
     (void)state;
-    for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++) {
+    for (int type = ET_OPTIMIZER_NONE + 1; type <= OWN_RULE; type++) {
         et_params *params = make_params(), *other = make_params();
         et_optimizer *x = make(params, type, settings[2]), *fresh = make(other, type, settings[2]);
         const et_slot_part *parts, *begin;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "engine/optim/own_rule.h"
 #include "formats/files.h"
 
 /* ---- a kind: y = 2 x, by one weight ---- */
@@ -95,7 +96,8 @@ static const et_task_kind line_kind = { .name = "line",
                                         .size = sizeof(line_options),
                                         .experiments = experiments,
                                         .open = open_line,
-                                        .close = close_line };
+                                        .close = close_line,
+                                        .rules = own_rules };
 
 /* ---- all of it ---- */
 
@@ -187,6 +189,61 @@ static void test_task_open__resumes(void **state)
     assert_int_equal(opened, 0);
 }
 
+/* A rule of the program has settings like Etude's, and resumes bit by bit. */
+static void test_task_open__own_rule(void **state)
+{
+#define LION                                                                                       \
+    "trainer.optimizer_config={optimizer: {type: lion, lion: {beta_1: 0.8, weight_decay_rate: "    \
+    "0.1}}, ema: {enabled: true}}"
+    static const char checkpoint[] = "checkpoints/ckpt-30.safetensors";
+    const char *whole = in(state, "whole"), *parts_of = in(state, "parts");
+    size_t size[2], length;
+    char *bytes[2];
+    train(whole, LION ",trainer.train_steps=30,trainer.checkpoint_interval=7", 30);
+    train(parts_of, LION ",trainer.train_steps=17,trainer.checkpoint_interval=7", 17);
+    train(parts_of, LION ",trainer.train_steps=30,trainer.checkpoint_interval=7", 30);
+    for (int i = 0; i < 2; i++)
+        bytes[i] = get_file(below(i ? parts_of : whole, checkpoint), &size[i]);
+    assert_int_equal(size[0], size[1]);
+    /* The header has times; weights, slots and average follow it. */
+    const uint64_t begin = 8 + *(const uint64_t *)(const void *)bytes[0];
+    assert_true(begin < size[0] && *(const uint64_t *)(const void *)bytes[1] == begin - 8);
+    assert_non_null(strstr(bytes[0] + 8, "lion_m"));
+    assert_memory_equal(bytes[0] + begin, bytes[1] + begin, size[0] - begin);
+    char *settings = get_file(below(whole, "params.yaml"), &length);
+    assert_non_null(strstr(settings, "type: lion"));
+    assert_non_null(strstr(settings, "beta_1: 0.8"));
+    assert_non_null(strstr(settings, "beta_2: 0.99"));
+    free(settings), free(bytes[0]), free(bytes[1]);
+    parts p = { .context = { .model_dir = in(state, "bad") } };
+    assert_ok(et_device_open(&p.context.device, error));
+    assert_ok(et_params_new(&p.context.params, error));
+    static const char *const cases[][2] = {
+        { "type=lyon", "Nearest: lion" },
+        { "lion.beta_3=1", "Nearest: beta_" },
+        { "lion.beta_1=1.5", "beta_1" },
+        { "type=lion,trainer.optimizer_config.optimizer.lion.exclude_from_weight_decay='('",
+          "lion.exclude_from_weight_decay" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "trainer.optimizer_config.optimizer.%s", cases[i][0]);
+        assert_fails(et_task_open(&p.task, &line_kind, NULL, text, &p.context, error), ET_ECONFIG,
+                     cases[i][1]);
+    }
+    et_task_kind twice = line_kind;
+    twice.rules = (const et_optimizer_rule *const[]){ &lion, &lion, NULL };
+    assert_fails(et_task_open(&p.task, &twice, NULL, NULL, &p.context, error), ET_EUSAGE,
+                 "kind line: the update rule lion is already registered");
+    /* A program without the rule reads the run, but does not train with it. */
+    et_task_kind other = line_kind;
+    other.rules = NULL;
+    p.context.model_dir = whole;
+    assert_fails(et_task_open(&p.task, &other, NULL, NULL, &p.context, error), ET_ECONFIG,
+                 "optimizer.type: lion, but now it is sgd");
+    close_parts(&p);
+}
+
 static void test_task_open__refused(void **state)
 {
     const char *run = in(state, "d");
@@ -260,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_task_open__settings),
         cmocka_unit_test(test_task_open__steps_in_epochs),
         cmocka_unit_test(test_task_open__resumes),
+        cmocka_unit_test(test_task_open__own_rule),
         cmocka_unit_test(test_task_open__refused),
         cmocka_unit_test(test_task_open__other_trainer),
     };

@@ -56,7 +56,7 @@ static bool element_shape(et_shape parameter, bool adapts, et_shape *slot)
     return parameter.rank < 2;
 }
 
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     (void)options;
     slot[ROWS] = (et_rule_slot){ .name = "r", .shape = row_shape };
@@ -75,7 +75,7 @@ static factored cut(et_shape shape)
 }
 
 /* Of vectors too the mean square is of the whole. */
-static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
+static size_t scratch(const void *options, et_shape parameter, bool adapts)
 {
     (void)options, (void)adapts;
     if (parameter.rank < 2)
@@ -194,12 +194,11 @@ static double rms(const et_kernels *kernels, const float *x, int64_t count)
     return sqrt(kernels->sum_of_squares(x, count) / (double)count);
 }
 
-static void update(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk)
+static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_adafactor_keras_options *o = &options->adafactor_keras;
+    const et_adafactor_keras_options *o = options;
     double keep = 1 - pow((double)step->slot_updates + 1, o->beta_2_decay);
-    double rate = chunk->rate, size = rms(kernels, chunk->weight, chunk->count);
+    double rate = chunk->rate, size = rms(step->kernels, chunk->weight, chunk->count);
     if (o->relative_step)
         rate = fmin(rate, 1 / sqrt((double)step->iterations + 1));
     if (chunk->shape->rank < 2) {
@@ -211,14 +210,11 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
         f.keep = (float)keep;
         divide_matrices(&f, chunk);
     }
-    double length = rms(kernels, chunk->gradient, chunk->count);
-    et_rule_move(kernels, step, chunk,
-                 rate * fmax(o->epsilon_2, size) / fmax(1, length / o->clip_threshold), 0);
+    double length = rms(step->kernels, chunk->gradient, chunk->count);
+    et_rule_move(step, chunk, rate * fmax(o->epsilon_2, size) / fmax(1, length / o->clip_threshold),
+                 0);
 }
 
-const et_rule_class et_rule_adafactor_keras = { .name = "adafactor_keras",
-                                                .cut = ET_RULE_WHOLE,
-                                                .writes = true,
-                                                .slots = slots,
-                                                .scratch = scratch,
-                                                .update = update };
+const et_optimizer_rule et_rule_adafactor_keras = { ET_RULE(adafactor_keras), .cut = ET_RULE_WHOLE,
+                                                    .writes = true,           .slots = slots,
+                                                    .scratch = scratch,       .update = update };

@@ -12,8 +12,7 @@ typedef struct et_adam_numbers {
 } et_adam_numbers;
 
 /* m and v are of the chunk; largest: of v so far; NULL: not amsgrad. */
-void et_adam_update(const et_kernels *kernels, const et_adam_numbers *numbers,
-                    const et_rule_step *step, const et_rule_chunk *chunk, float *m, float *v,
-                    float *largest);
+void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
+                    const et_rule_chunk *chunk, float *m, float *v, float *largest);
 
 #endif

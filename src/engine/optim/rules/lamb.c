@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "engine/optim/rules/rule.h"
 
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     (void)options;
     slot[0].name = "m";
@@ -16,25 +16,10 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return 2;
 }
 
-static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
-{
-    *include = (et_strings){ 0 };
-    *exclude = options->lamb.exclude_from_weight_decay;
-    return options->lamb.weight_decay_rate;
-}
-
-static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
-{
-    const et_lamb_options *o = &options->lamb;
-    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
-                              &o->exclude_from_weight_decay);
-}
-
-static void before(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk,
+static void before(const void *options, const et_rule_step *step, const et_rule_chunk *chunk,
                    double sums[ET_RULE_SUMS_MAX])
 {
-    const et_lamb_options *o = &options->lamb;
+    const et_lamb_options *o = options;
     double t = (double)step->slot_updates + 1;
     et_assert(chunk->slot[0] && chunk->slot[1]);
     const et_adam_direction direction = {
@@ -51,24 +36,20 @@ static void before(const et_kernels *kernels, const et_optimizer_options *option
         .decay = (float)chunk->decay,
         .count = chunk->count,
     };
-    kernels->adam_direction(&direction);
-    et_rule_add_squares(kernels, chunk, sums);
+    step->kernels->adam_direction(&direction);
+    et_rule_add_squares(step, chunk, sums);
 }
 
-static void update(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk)
+static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
     (void)options;
     double weight = sqrt(chunk->sums[0]), direction = sqrt(chunk->sums[1]);
     double ratio = weight > 0 && direction > 0 ? weight / direction : 1;
-    et_rule_move(kernels, step, chunk, chunk->rate * ratio, 0);
+    et_rule_move(step, chunk, chunk->rate * ratio, 0);
 }
 
-const et_rule_class et_rule_lamb = { .name = "lamb",
-                                     .cut = ET_RULE_TENSORS,
-                                     .writes = true,
-                                     .slots = slots,
-                                     .decay = decay,
-                                     .adapt = adapt,
-                                     .before = before,
-                                     .update = update };
+const et_optimizer_rule et_rule_lamb = {
+    ET_RULE(lamb),   .cut = ET_RULE_TENSORS, .adapts = ET_NO_ADAPTATION,
+    .writes = true,  .slots = slots,         .before = before,
+    .update = update
+};

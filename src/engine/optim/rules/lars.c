@@ -13,66 +13,46 @@
 #include "engine/optim/rules/rule.h"
 
 /* Kept without momentum too: LARS has it as a rule. */
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    slot[0].name = options->lars.classic_momentum ? "momentum" : "velocity";
+    slot[0].name = ((const et_lars_options *)options)->classic_momentum ? "momentum" : "velocity";
     return 1;
 }
 
-static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
-{
-    *include = (et_strings){ 0 };
-    *exclude = options->lars.exclude_from_weight_decay;
-    return options->lars.weight_decay_rate;
-}
-
-static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
-{
-    const et_lars_options *o = &options->lars;
-    return et_rule_adaptation(exclude, &o->exclude_from_layer_adaptation,
-                              &o->exclude_from_weight_decay);
-}
-
-static void before(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk,
+static void before(const void *options, const et_rule_step *step, const et_rule_chunk *chunk,
                    double sums[ET_RULE_SUMS_MAX])
 {
-    const et_lars_options *o = &options->lars;
+    const et_lars_options *o = options;
     float *g = chunk->gradient, *v = chunk->slot[0], momentum = (float)o->momentum;
     float weight = (float)chunk->decay;
-    (void)step;
     et_assert(v);
-    kernels->blend(g, chunk->weight, chunk->gradient_scale, weight, chunk->count);
+    step->kernels->blend(g, chunk->weight, chunk->gradient_scale, weight, chunk->count);
     if (!o->classic_momentum) {
-        kernels->blend(v, g, momentum, 1, chunk->count);
-        kernels->blend(g, v, o->nesterov ? 1 : 0, o->nesterov ? momentum : 1, chunk->count);
+        step->kernels->blend(v, g, momentum, 1, chunk->count);
+        step->kernels->blend(g, v, o->nesterov ? 1 : 0, o->nesterov ? momentum : 1, chunk->count);
     }
-    et_rule_add_squares(kernels, chunk, sums);
+    et_rule_add_squares(step, chunk, sums);
 }
 
 /* The kernel's accumulator is -v: both begin at 0, and the slot has v with the sign changed. */
-static void update(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk)
+static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_lars_options *o = &options->lars;
+    const et_lars_options *o = options;
     double weight = sqrt(chunk->sums[0]), gradient = sqrt(chunk->sums[1]);
     double trust = weight > 0 && gradient > 0 ? o->eeta * weight / gradient : 1;
     double rate = chunk->rate * trust;
     if (!o->classic_momentum) {
-        et_rule_move(kernels, step, chunk, rate, 0);
+        et_rule_move(step, chunk, rate, 0);
         return;
     }
     et_slice_update update = et_rule_update(step, chunk, 0);
     update.gradient_scale = 1;
-    kernels->sgd(&update,
-                 &(et_momentum){ chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov });
+    step->kernels->sgd(
+        &update, &(et_momentum){ chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov });
 }
 
-const et_rule_class et_rule_lars = { .name = "lars",
-                                     .cut = ET_RULE_TENSORS,
-                                     .writes = true,
-                                     .slots = slots,
-                                     .decay = decay,
-                                     .adapt = adapt,
-                                     .before = before,
-                                     .update = update };
+const et_optimizer_rule et_rule_lars = {
+    ET_RULE(lars),   .cut = ET_RULE_TENSORS, .adapts = ET_NO_ADAPTATION,
+    .writes = true,  .slots = slots,         .before = before,
+    .update = update
+};

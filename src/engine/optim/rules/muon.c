@@ -50,25 +50,12 @@ static bool second_shape(et_shape parameter, bool adapts, et_shape *slot)
     return !is_matrix(parameter, adapts);
 }
 
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
     (void)options;
     slot[0] = (et_rule_slot){ .name = "m" };
     slot[1] = (et_rule_slot){ .name = "v", .shape = second_shape };
     return 2;
-}
-
-static double decay(const et_optimizer_options *options, et_strings *include, et_strings *exclude)
-{
-    *include = (et_strings){ 0 };
-    *exclude = options->muon.exclude_from_weight_decay;
-    return options->muon.weight_decay_rate;
-}
-
-static const char *adapt(const et_optimizer_options *options, et_strings *exclude)
-{
-    *exclude = options->muon.exclude_from_orthogonalization;
-    return "exclude_from_orthogonalization";
 }
 
 static et_dtype dtype_of(const et_muon_options *o)
@@ -136,13 +123,13 @@ static offsets offsets_of(et_dtype dtype, int64_t side, int64_t length)
     return at;
 }
 
-static size_t scratch(const et_optimizer_options *options, et_shape parameter, bool adapts)
+static size_t scratch(const void *options, et_shape parameter, bool adapts)
 {
     if (!is_matrix(parameter, adapts))
         return 0;
     const int64_t side = smaller(parameter.size[0], parameter.size[1]);
     const int64_t length = et_shape_count(parameter) / side;
-    const et_dtype dtype = dtype_of(&options->muon);
+    const et_dtype dtype = dtype_of(options);
     const size_t usual = offsets_of(dtype, side, length).end;
     const size_t tiles =
         dtype == ET_BF16 && et_tile_product_works() ? et_muon_tiles_scratch(side, length) : 0;
@@ -370,39 +357,35 @@ static double length_of(const et_muon_options *o, int64_t rows, int64_t columns)
     return o->scale == ET_MUON_RMS ? 0.2 * sqrt(fmax(a, b)) : sqrt(fmax(1, b / a));
 }
 
-static void update_matrix(const et_kernels *kernels, const et_muon_options *o,
-                          const et_rule_step *step, const et_rule_chunk *chunk)
+static void update_matrix(const et_muon_options *o, const et_rule_step *step,
+                          const et_rule_chunk *chunk)
 {
     const int64_t rows = chunk->shape->size[0], columns = chunk->shape->size[1];
     float *g = chunk->gradient, *m = chunk->slot[0], momentum = (float)o->momentum;
     float fresh = (1 - momentum) * chunk->gradient_scale;
     et_assert(m && chunk->scratch && chunk->count == rows * columns);
-    kernels->blend(m, g, momentum, fresh, chunk->count);
-    kernels->blend(g, m, o->nesterov ? fresh : 0, o->nesterov ? momentum : 1, chunk->count);
+    step->kernels->blend(m, g, momentum, fresh, chunk->count);
+    step->kernels->blend(g, m, o->nesterov ? fresh : 0, o->nesterov ? momentum : 1, chunk->count);
     et_rule_chunk moved = *chunk;
-    moved.gradient = orthogonalize(kernels, g, chunk->scratch, rows, columns, o);
-    et_rule_move(kernels, step, &moved, chunk->rate * length_of(o, rows, columns),
+    moved.gradient = orthogonalize(step->kernels, g, chunk->scratch, rows, columns, o);
+    et_rule_move(step, &moved, chunk->rate * length_of(o, rows, columns),
                  chunk->rate * chunk->decay);
 }
 
-static void update(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk)
+static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_muon_options *o = &options->muon;
+    const et_muon_options *o = options;
     if (is_matrix(*chunk->shape, chunk->adapts)) {
-        update_matrix(kernels, o, step, chunk);
+        update_matrix(o, step, chunk);
         return;
     }
     double rate = chunk->rate * o->adam_rate;
     const et_adam_numbers numbers = { o->beta_1, o->beta_2, o->epsilon, rate, rate * chunk->decay };
-    et_adam_update(kernels, &numbers, step, chunk, chunk->slot[0], chunk->slot[1], NULL);
+    et_adam_update(&numbers, step, chunk, chunk->slot[0], chunk->slot[1], NULL);
 }
 
-const et_rule_class et_rule_muon = { .name = "muon",
-                                     .cut = ET_RULE_WHOLE,
-                                     .writes = true,
-                                     .slots = slots,
-                                     .decay = decay,
-                                     .adapt = adapt,
-                                     .scratch = scratch,
-                                     .update = update };
+const et_optimizer_rule et_rule_muon = {
+    ET_RULE(muon),   .cut = ET_RULE_WHOLE, .adapts = "exclude_from_orthogonalization",
+    .writes = true,  .slots = slots,       .scratch = scratch,
+    .update = update
+};

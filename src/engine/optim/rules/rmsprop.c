@@ -21,9 +21,9 @@ static offsets offsets_of(const et_rmsprop_options *o)
     return p;
 }
 
-static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
+static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
 {
-    const offsets p = offsets_of(&options->rmsprop);
+    const offsets p = offsets_of(options);
     slot[0].name = "rms";
     if (p.mean >= 0)
         slot[p.mean].name = "mg";
@@ -32,10 +32,9 @@ static int slots(const et_optimizer_options *options, et_rule_slot slot[ET_RULE_
     return p.count;
 }
 
-static void update(const et_kernels *kernels, const et_optimizer_options *options,
-                   const et_rule_step *step, const et_rule_chunk *chunk)
+static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_rmsprop_options *o = &options->rmsprop;
+    const et_rmsprop_options *o = options;
     const offsets p = offsets_of(o);
     et_assert(chunk->slot[0]);
     const et_slice_update update = et_rule_update(step, chunk, 0);
@@ -48,7 +47,8 @@ static void update(const et_kernels *kernels, const et_optimizer_options *option
         .momentum = (float)o->momentum,
         .epsilon = (float)o->epsilon,
     };
-    kernels->rmsprop(&update, &squares);
+    step->kernels->rmsprop(&update, &squares);
 }
 
-const et_rule_class et_rule_rmsprop = { .name = "rmsprop", .slots = slots, .update = update };
+const et_optimizer_rule et_rule_rmsprop = { ET_RULE(rmsprop), .cut = ET_RULE_ELEMENTS,
+                                            .slots = slots, .update = update };

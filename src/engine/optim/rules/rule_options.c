@@ -3,9 +3,13 @@
 #include "engine/optim/rules/rule_options.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/arena.h"
 #include "base/text/pattern.h"
+#include "engine/optim/rules/rule.h"
 #include "engine/optim/rules/shared_rows.h"
 
 /* Far above any decay that trains. */
@@ -14,17 +18,6 @@
 /* The same members in several structs, so that keys and limits cannot drift apart. Each expands to
  * one row or several of a table; type is the struct whose members they are. Decays of moments end
  * below 1: at 1 the bias correction would divide by 0. */
-#define GLOBAL_CLIP(type, member, value)                                                           \
-    ET_FIELD_FLOAT(type, member, value, 0, HUGE_VAL,                                               \
-                   "maximal global L2 norm of the gradient; 0: no limit", .nullable = true)
-#define CLIPS_WITH(type, global)                                                                   \
-    ET_FIELD_FLOAT(type, clipvalue, 0, 0, HUGE_VAL,                                                \
-                   "maximal absolute value of a gradient element; 0: no limit", .nullable = true), \
-        ET_FIELD_FLOAT(type, clipnorm, 0, 0, HUGE_VAL,                                             \
-                       "maximal L2 norm of a parameter's gradient; 0: no limit",                   \
-                       .nullable = true),                                                          \
-        GLOBAL_CLIP(type, global_clipnorm, global)
-#define CLIPS(type)                        CLIPS_WITH(type, 0)
 #define EPSILON(type, member, value, text) ET_FIELD_FLOAT(type, member, value, 1e-30, 1, text)
 #define BETAS(type, second)                                                                        \
     ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
@@ -37,17 +30,10 @@
     ET_FIELD_FLOAT(type, momentum, value, 0, 1,                                                    \
                    "momentum: fraction of the last update that is kept; 0: none")
 #define NESTEROV(type, value) ET_FIELD_BOOL(type, nesterov, value, "Nesterov momentum")
-#define DECAY(type, member)                                                                        \
-    ET_FIELD_FLOAT(                                                                                \
-        type, member, 0, 0, DECAY_MAX,                                                             \
-        "decoupled weight decay: each step subtracts learning rate * this * weight; 0: none")
-#define NO_DECAY(type)                                                                             \
-    ET_FIELD_STRINGS(type, exclude_from_weight_decay,                                              \
-                     "regular expressions of parameters without weight decay")
 #define NO_ADAPTATION(type)                                                                        \
-    ET_FIELD_STRINGS(type, exclude_from_layer_adaptation,                                          \
-                     "regular expressions of parameters without layer adaptation; none: "          \
-                     "exclude_from_weight_decay")
+    ET_FIELD_STRINGS(                                                                              \
+        type, exclude_from_layer_adaptation,                                                       \
+        "regular expressions of parameters without layer adaptation; none: " ET_NO_DECAY)
 #define JIT_COMPILE(type)                                                                          \
     ET_FIELD_BOOL(type, jit_compile, false, "no effect: updates are always compiled")
 
@@ -56,19 +42,19 @@ static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
                                        NESTEROV(et_sgd_options, false),
                                        ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1,
                                                       "the rate is divided by 1 + decay * step"),
-                                       CLIPS(et_sgd_options),
+                                       ET_RULE_CLIPS(et_sgd_options, 0),
                                        TENSORFLOW_NAME,
                                        ET_FIELD_END };
 /* Each table has the name of its setting, for messages that list its members. */
-static const et_fields sgd_table = { "sgd", sgd_fields };
+const et_fields et_rule_sgd_fields = { "sgd", sgd_fields };
 
 static const et_field sgd_experimental_fields[] = { MOMENTUM(et_sgd_experimental_options, 0),
                                                     NESTEROV(et_sgd_experimental_options, false),
                                                     JIT_COMPILE(et_sgd_experimental_options),
-                                                    CLIPS(et_sgd_experimental_options),
+                                                    ET_RULE_CLIPS(et_sgd_experimental_options, 0),
                                                     TENSORFLOW_NAME,
                                                     ET_FIELD_END };
-static const et_fields sgd_experimental_table = { "sgd_experimental", sgd_experimental_fields };
+const et_fields et_rule_sgd_experimental_fields = { "sgd_experimental", sgd_experimental_fields };
 
 static const et_field rmsprop_fields[] = {
     ET_FIELD_FLOAT(et_rmsprop_options, rho, 0.9, 0, 1, "fraction of the mean squares that is kept"),
@@ -77,68 +63,71 @@ static const et_field rmsprop_fields[] = {
             "added to the root of the mean squares; with momentum, to the mean squares"),
     ET_FIELD_BOOL(et_rmsprop_options, centered, false,
                   "subtract the square of the mean from the mean squares (centered)"),
-    CLIPS(et_rmsprop_options),
+    ET_RULE_CLIPS(et_rmsprop_options, 0),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields rmsprop_table = { "rmsprop", rmsprop_fields };
+const et_fields et_rule_rmsprop_fields = { "rmsprop", rmsprop_fields };
 
 static const et_field adagrad_fields[] = {
     ET_FIELD_FLOAT(et_adagrad_options, initial_accumulator_value, 0.1, 0, HUGE_VAL,
                    "initial value of the sums of squares"),
     EPSILON(et_adagrad_options, epsilon, 1e-7, "added to the root of the sum"),
-    CLIPS(et_adagrad_options), TENSORFLOW_NAME, ET_FIELD_END
+    ET_RULE_CLIPS(et_adagrad_options, 0), TENSORFLOW_NAME, ET_FIELD_END
 };
-static const et_fields adagrad_table = { "adagrad", adagrad_fields };
+const et_fields et_rule_adagrad_fields = { "adagrad", adagrad_fields };
 
 static const et_field adam_fields[] = { ADAM_MEMBERS(et_adam_options, 1e-7),
-                                        AMSGRAD(et_adam_options), CLIPS(et_adam_options),
+                                        AMSGRAD(et_adam_options), ET_RULE_CLIPS(et_adam_options, 0),
                                         TENSORFLOW_NAME, ET_FIELD_END };
-static const et_fields adam_table = { "adam", adam_fields };
+const et_fields et_rule_adam_fields = { "adam", adam_fields };
 
 static const et_field adam_experimental_fields[] = { ADAM_MEMBERS(et_adam_experimental_options,
                                                                   1e-7),
                                                      AMSGRAD(et_adam_experimental_options),
                                                      JIT_COMPILE(et_adam_experimental_options),
-                                                     CLIPS(et_adam_experimental_options),
+                                                     ET_RULE_CLIPS(et_adam_experimental_options, 0),
                                                      TENSORFLOW_NAME,
                                                      ET_FIELD_END };
-static const et_fields adam_experimental_table = { "adam_experimental", adam_experimental_fields };
+const et_fields et_rule_adam_experimental_fields = { "adam_experimental",
+                                                     adam_experimental_fields };
 
 static const et_field adamw_fields[] = {
-    ADAM_MEMBERS(et_adamw_options, 1e-7), AMSGRAD(et_adamw_options), CLIPS(et_adamw_options),
-    DECAY(et_adamw_options, weight_decay_rate),
+    ADAM_MEMBERS(et_adamw_options, 1e-7), AMSGRAD(et_adamw_options),
+    ET_RULE_CLIPS(et_adamw_options, 0), ET_RULE_DECAY(et_adamw_options, weight_decay_rate),
     /* Empty lists: everything decays. */
     ET_FIELD_STRINGS(et_adamw_options, include_in_weight_decay,
                      "regular expressions of parameters with weight decay even if excluded"),
-    NO_DECAY(et_adamw_options), GLOBAL_CLIP(et_adamw_options, gradient_clip_norm, 1),
+    ET_RULE_NO_DECAY(et_adamw_options),
+    ET_FIELD_FLOAT(et_adamw_options, gradient_clip_norm, 1, 0, HUGE_VAL,
+                   "maximal global L2 norm of the gradient; 0: no limit", .nullable = true),
     TENSORFLOW_NAME, ET_FIELD_END
 };
-static const et_fields adamw_table = { "adamw", adamw_fields };
+const et_fields et_rule_adamw_fields = { "adamw", adamw_fields };
 
 static const et_field adamw_experimental_fields[] = {
     ADAM_MEMBERS(et_adamw_experimental_options, 1e-7),
     AMSGRAD(et_adamw_experimental_options),
     JIT_COMPILE(et_adamw_experimental_options),
-    CLIPS_WITH(et_adamw_experimental_options, 1),
-    DECAY(et_adamw_experimental_options, weight_decay),
+    ET_RULE_CLIPS(et_adamw_experimental_options, 1),
+    ET_RULE_DECAY(et_adamw_experimental_options, weight_decay),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields adamw_experimental_table = { "adamw_experimental",
-                                                    adamw_experimental_fields };
+const et_fields et_rule_adamw_experimental_fields = { "adamw_experimental",
+                                                      adamw_experimental_fields };
 
 static const et_field lamb_fields[] = {
     ADAM_MEMBERS(et_lamb_options, 1e-6),
-    CLIPS(et_lamb_options),
+    ET_RULE_CLIPS(et_lamb_options, 0),
     ET_FIELD_FLOAT(et_lamb_options, weight_decay_rate, 0, 0, DECAY_MAX,
                    "weight decay, added to the direction before scaling; 0: none"),
-    NO_DECAY(et_lamb_options),
+    ET_RULE_NO_DECAY(et_lamb_options),
     NO_ADAPTATION(et_lamb_options),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields lamb_table = { "lamb", lamb_fields };
+const et_fields et_rule_lamb_fields = { "lamb", lamb_fields };
 
 static const et_field lars_fields[] = {
     MOMENTUM(et_lars_options, 0.9),
@@ -149,13 +138,13 @@ static const et_field lars_fields[] = {
     NESTEROV(et_lars_options, false),
     ET_FIELD_BOOL(et_lars_options, classic_momentum, true,
                   "apply the rate before momentum, not after it"),
-    CLIPS(et_lars_options),
-    NO_DECAY(et_lars_options),
+    ET_RULE_CLIPS(et_lars_options, 0),
+    ET_RULE_NO_DECAY(et_lars_options),
     NO_ADAPTATION(et_lars_options),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields lars_table = { "lars", lars_fields };
+const et_fields et_rule_lars_fields = { "lars", lars_fields };
 
 /* A setting that Keras has and the schedule replaces. */
 #define ONLY_BY_SCHEDULE(setting, value)                                                           \
@@ -174,11 +163,11 @@ static const et_field adafactor_keras_fields[] = {
                    "maximal RMS of a tensor's step, before the rate is applied"),
     ET_FIELD_BOOL(et_adafactor_keras_options, relative_step, true,
                   "limit the rate to 1 / sqrt(step)"),
-    CLIPS(et_adafactor_keras_options),
+    ET_RULE_CLIPS(et_adafactor_keras_options, 0),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
-static const et_fields adafactor_keras_table = { "adafactor_keras", adafactor_keras_fields };
+const et_fields et_rule_adafactor_keras_fields = { "adafactor_keras", adafactor_keras_fields };
 
 /* ORDER of the enum. */
 static const char *const muon_scales[] = { "rms", "shape", NULL };
@@ -201,14 +190,14 @@ static const et_field muon_fields[] = {
     EPSILON(et_muon_options, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
     ET_FIELD_FLOAT(et_muon_options, adam_rate, 1, 0, DECAY_MAX,
                    "factor on the learning rate of the parameters that Adam updates"),
-    CLIPS(et_muon_options),
-    DECAY(et_muon_options, weight_decay_rate),
-    NO_DECAY(et_muon_options),
+    ET_RULE_CLIPS(et_muon_options, 0),
+    ET_RULE_DECAY(et_muon_options, weight_decay_rate),
+    ET_RULE_NO_DECAY(et_muon_options),
     ET_FIELD_STRINGS(et_muon_options, exclude_from_orthogonalization,
                      "regular expressions of matrices that Adam updates (embeddings, output)"),
     ET_FIELD_END
 };
-static const et_fields muon_table = { "muon", muon_fields };
+const et_fields et_rule_muon_fields = { "muon", muon_fields };
 
 static const char *const optimizer_types[] = {
     [ET_OPTIMIZER_NONE] = "none",
@@ -227,7 +216,8 @@ static const et_field optimizer_fields[] = {
     ET_FIELD_CHOICE(et_optimizer_options, type, ET_OPTIMIZER_NONE, optimizer_types,
                     "update rule; must be set", .nullable = true, .selects = true,
                     .refused = unimplemented),
-#define RULE(ID, name, help) ET_FIELD_STRUCT(et_optimizer_options, name, &name##_table, help),
+#define RULE(ID, name, help)                                                                       \
+    ET_FIELD_STRUCT(et_optimizer_options, name, &et_rule_##name##_fields, help),
 #include "engine/optim/rules/rules.def"
 #undef RULE
     ET_FIELD_END
@@ -241,84 +231,138 @@ const char *const et_optimizer_names = &(
 #undef RULE
     )[2];
 
-int et_optimizer_type(const char *name)
+int et_optimizer_type(const char *name, const et_optimizer_rule *const *own)
 {
     for (int type = ET_OPTIMIZER_NONE + 1; type < ET_OPTIMIZER_COUNT; type++)
         if (!strcmp(name, optimizer_types[type]))
             return type;
+    for (int i = 0; own && own[i]; i++)
+        if (!strcmp(name, own[i]->name))
+            return ET_OPTIMIZER_COUNT + i;
     return ET_OPTIMIZER_NONE;
+}
+
+/* ---- rules of the program ---- */
+
+static const struct {
+    const char *name;
+    et_field_kind kind;
+} meanings[] = {
+    { "clipvalue", ET_FIELD_KIND_FLOAT },
+    { "clipnorm", ET_FIELD_KIND_FLOAT },
+    { "global_clipnorm", ET_FIELD_KIND_FLOAT },
+    { "gradient_clip_norm", ET_FIELD_KIND_FLOAT },
+    { "weight_decay", ET_FIELD_KIND_FLOAT },
+    { "weight_decay_rate", ET_FIELD_KIND_FLOAT },
+    { ET_NO_DECAY, ET_FIELD_KIND_STRINGS },
+    { "include_in_weight_decay", ET_FIELD_KIND_STRINGS },
+};
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+static int check_own(const et_optimizer_rule *const *own, int i, et_error *error)
+{
+    const et_optimizer_rule *rule = own[i];
+    if (i == ET_OWN_RULES_MAX)
+        return et_fail(error, ET_EUSAGE, "a program has at most %d update rules of its own",
+                       ET_OWN_RULES_MAX);
+    if (!rule->name || !*rule->name || !rule->update || !rule->fields != !rule->size)
+        return et_fail(error, ET_EUSAGE,
+                       "update rule %s: set name and update, and both or none of fields and size",
+                       rule->name ? rule->name : "without a name");
+    const size_t length = strlen(rule->name);
+    if (strspn(rule->name, LETTERS) != length)
+        return et_fail(error, ET_EUSAGE,
+                       "update rule %s: give a name of letters, digits and underscores",
+                       rule->name);
+    if (et_fields_find(&et_optimizer_fields, rule->name, length) ||
+        !strcmp(rule->name, optimizer_types[ET_OPTIMIZER_NONE]) ||
+        et_optimizer_type(rule->name, own) != ET_OPTIMIZER_COUNT + i)
+        return et_fail(error, ET_EUSAGE,
+                       "the update rule %s is already registered; give the new rule another name",
+                       rule->name);
+    for (size_t k = 0; rule->fields && k < sizeof meanings / sizeof meanings[0]; k++) {
+        const et_field *row =
+            et_fields_find(rule->fields, meanings[k].name, strlen(meanings[k].name));
+        if (row && row->kind != meanings[k].kind)
+            return et_fail(error, ET_EUSAGE,
+                           "update rule %s: the row %s must be a %s (optimizer_rule.h)", rule->name,
+                           row->name,
+                           meanings[k].kind == ET_FIELD_KIND_FLOAT ? "FLOAT" : "STRINGS");
+    }
+    return ET_OK;
+}
+
+int et_optimizer_register(const et_fields **table, et_optimizer_options *options,
+                          const et_optimizer_rule *const *own, et_arena *arena, et_error *error)
+{
+    const size_t rows = sizeof optimizer_fields / sizeof *optimizer_fields;
+    int count = 0, status = ET_OK;
+    *table = &et_optimizer_fields;
+    for (; !status && own && own[count]; count++)
+        status = check_own(own, count, error);
+    if (status || !count)
+        return status;
+    const char **types =
+        et_arena_array(arena, (size_t)(ET_OPTIMIZER_COUNT + count) + 1, sizeof *types);
+    et_field *fields = et_arena_array(arena, rows + (size_t)count, sizeof *fields);
+    et_fields *made = et_arena_alloc(arena, sizeof *made);
+    if (!types || !fields || !made)
+        return et_alloc_failed(error, rows * sizeof *fields, "update rules");
+    memcpy(types, optimizer_types, sizeof optimizer_types);
+    memcpy(fields, optimizer_fields, sizeof optimizer_fields);
+    fields[0].choices = types;
+    size_t row = rows - 1;
+    for (int i = 0; i < count; i++) {
+        types[ET_OPTIMIZER_COUNT + i] = own[i]->name;
+        options->own_settings[i] = own[i]->fields ? et_arena_alloc(arena, own[i]->size) : NULL;
+        if (!own[i]->fields)
+            continue;
+        if (!options->own_settings[i])
+            return et_alloc_failed(error, own[i]->size, "settings of an update rule");
+        memset(options->own_settings[i], 0, own[i]->size);
+        et_fields_defaults(own[i]->fields, options->own_settings[i]);
+        fields[row++] = (et_field){ .name = own[i]->name,
+                                    .kind = ET_FIELD_KIND_STRUCT,
+                                    .offset = offsetof(et_optimizer_options, own_settings) +
+                                              (size_t)i * sizeof *options->own_settings,
+                                    .nested = own[i]->fields,
+                                    .indirect = true,
+                                    .help = "update rule of the program" };
+    }
+    types[ET_OPTIMIZER_COUNT + count] = NULL;
+    fields[row] = (et_field)ET_FIELD_END;
+    options->own = own;
+    *made = (et_fields){ et_optimizer_fields.name, fields };
+    *table = made;
+    return ET_OK;
 }
 
 /* ---- checks ---- */
 
-/* Each rule's limits, by type, except NONE. */
-static const struct {
-    const char *rule;
-    size_t value, norm, global_norm;
-} clips[] = {
-#define AT(name, member)                                                                           \
-    offsetof(et_optimizer_options, name) + offsetof(et_##name##_options, member)
-#define RULE(ID, name, help)                                                                       \
-    { #name, AT(name, clipvalue), AT(name, clipnorm), AT(name, global_clipnorm) },
-#include "engine/optim/rules/rules.def"
-#undef RULE
-};
-
-#define LIST(name, list)                                                                           \
-    {                                                                                              \
-        "trainer.optimizer_config.optimizer." #name "." #list, AT(name, list)                      \
-    }
-static const struct {
-    const char *setting;
-    size_t list;
-} expressions[] = {
-    LIST(adamw, include_in_weight_decay),  LIST(adamw, exclude_from_weight_decay),
-    LIST(lamb, exclude_from_weight_decay), LIST(lamb, exclude_from_layer_adaptation),
-    LIST(lars, exclude_from_weight_decay), LIST(lars, exclude_from_layer_adaptation),
-    LIST(muon, exclude_from_weight_decay), LIST(muon, exclude_from_orthogonalization),
-};
-#undef LIST
-#undef AT
-
-/* Of the options' member there. */
-static double number_at(const et_optimizer_options *options, size_t offset)
+/* Keras refuses both, and so does Model Garden with it. Expressions are compiled and forgotten: a
+ * bad one is found when settings are read, not after the data. */
+static int check_rule(const et_optimizer_rule *rule, const void *settings, et_error *error)
 {
-    double value;
-    memcpy(&value, (const char *)options + offset, sizeof value);
-    return value;
-}
-
-int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count)
-{
-    const int i = options->type - ET_OPTIMIZER_NONE - 1;
-    if (i < 0)
-        return count;
-    count = et_clip_add(list, count, &et_clip_value, number_at(options, clips[i].value));
-    count = et_clip_add(list, count, &et_clip_norm, number_at(options, clips[i].norm));
-    return et_clip_add(list, count, &et_clip_global_norm, number_at(options, clips[i].global_norm));
-}
-
-/* Keras refuses both, and so does Model Garden with it. */
-static int check_clips(const et_optimizer_options *options, et_error *error)
-{
-    for (size_t i = 0; i < sizeof clips / sizeof clips[0]; i++)
-        if (number_at(options, clips[i].norm) > 0 && number_at(options, clips[i].global_norm) > 0)
-            return et_fail(error, ET_ECONFIG,
-                           "trainer.optimizer_config.optimizer.%s: clipnorm and global_clipnorm "
-                           "are both set; set one of them to 0",
-                           clips[i].rule);
-    return ET_OK;
-}
-
-/* Compiles and forgets: a bad expression is found when settings are read, not after the data. */
-static int check_expressions(const et_optimizer_options *options, et_error *error)
-{
+    static const char path[] = "trainer.optimizer_config.optimizer";
+    const double *norm = et_rule_member(rule, settings, "clipnorm", ET_FIELD_KIND_FLOAT);
+    const double *all = et_rule_member(rule, settings, "global_clipnorm", ET_FIELD_KIND_FLOAT);
+    if (norm && *norm > 0 && all && *all > 0)
+        return et_fail(error, ET_ECONFIG,
+                       "%s.%s: clipnorm and global_clipnorm are both set; set one of them to 0",
+                       path, rule->name);
     int status = ET_OK;
-    for (size_t i = 0; !status && i < sizeof expressions / sizeof expressions[0]; i++) {
+    for (const et_field *row = rule->fields ? rule->fields->fields : NULL;
+         !status && row && row->kind != ET_FIELD_KIND_END; row++) {
+        char name[160];
         et_patterns *patterns;
-        et_strings list;
-        memcpy(&list, (const char *)options + expressions[i].list, sizeof list);
-        status = et_patterns_new(&patterns, list, expressions[i].setting, error);
+        if (row->kind != ET_FIELD_KIND_STRINGS ||
+            (strncmp(row->name, "exclude_from_", 13) && strncmp(row->name, "include_in_", 11)))
+            continue;
+        snprintf(name, sizeof name, "%s.%s.%s", path, rule->name, row->name);
+        status = et_patterns_new(
+            &patterns, *(const et_strings *)et_rule_member(rule, settings, row->name, row->kind),
+            name, error);
         if (!status)
             et_patterns_free(patterns);
     }
@@ -327,10 +371,18 @@ static int check_expressions(const et_optimizer_options *options, et_error *erro
 
 int et_optimizer_options_check(const et_optimizer_options *options, et_error *error)
 {
+    const et_optimizer_rule *rule;
+    const void *settings;
+    int status = ET_OK;
     if (options->type == ET_OPTIMIZER_NONE)
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.optimizer.type is not set; set it to one of %s",
                        et_optimizer_names);
-    int status = check_clips(options, error);
-    return status ? status : check_expressions(options, error);
+    for (int i = 0; !status && (rule = et_rule_number(options, i, &settings)); i++)
+        status = check_rule(rule, settings, error);
+    if (!status && options->type >= ET_OPTIMIZER_COUNT) {
+        rule = et_rule_chosen(options, &settings);
+        status = check_rule(rule, settings, error);
+    }
+    return status;
 }

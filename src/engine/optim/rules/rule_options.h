@@ -14,9 +14,9 @@
 
 #include <etude/dtype.h>
 #include <etude/error.h>
+#include <etude/optimizer_rule.h>
 
 #include "base/fields/fields.h"
-#include "engine/optim/clip.h"
 
 /* optimizer.type. NONE is Model Garden's null: a choice must be made. */
 enum {
@@ -27,17 +27,13 @@ enum {
     ET_OPTIMIZER_COUNT
 };
 
-/* decay divides the rate by 1 + decay * step, in addition to the schedule. momentum 0: no slot is
- * kept. */
+/* decay divides the rate by 1 + decay * step, in addition to the schedule; the experimental class
+ * has none. momentum 0: no slot is kept. */
 typedef struct et_sgd_options {
     double momentum, decay, clipvalue, clipnorm, global_clipnorm;
-    bool nesterov;
-} et_sgd_options;
-
-typedef struct et_sgd_experimental_options {
-    double momentum, clipvalue, clipnorm, global_clipnorm;
     bool nesterov, jit_compile;
-} et_sgd_experimental_options;
+} et_sgd_options;
+typedef et_sgd_options et_sgd_experimental_options;
 
 /* rho: share of the mean squares that a step keeps; centered: less the square of the mean. */
 typedef struct et_rmsprop_options {
@@ -50,33 +46,22 @@ typedef struct et_adagrad_options {
 } et_adagrad_options;
 
 /* Decays of the two moments, and the number that is added to the root of the second (outside the
- * bias correction, as in Keras). amsgrad: divides by the largest second moment so far. */
+ * bias correction, as in Keras). amsgrad: divides by the largest second moment so far.
+ *
+ * adamw: Adam after w -= rate * weight_decay_rate * w. Which names decay: those found by an include
+ * expression, and of the others those not found by an exclude expression. adamw_experimental has
+ * weight_decay and no lists. Each table has only some of the members. */
 typedef struct et_adam_options {
     double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
-    bool amsgrad;
-} et_adam_options;
-
-typedef struct et_adam_experimental_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
-    bool amsgrad, jit_compile;
-} et_adam_experimental_options;
-
-/* Adam after w -= rate * weight_decay_rate * w. Which names decay: those found by an include
- * expression, and of the others those not found by an exclude expression. */
-typedef struct et_adamw_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm;
-    double weight_decay_rate;
+    double weight_decay_rate, weight_decay;
     et_strings include_in_weight_decay;   /* regular expressions searched in names: decays */
     et_strings exclude_from_weight_decay; /* does not decay, unless included */
     double gradient_clip_norm;            /* as global_clipnorm, before all other clips */
-    bool amsgrad;
-} et_adamw_options;
-
-/* The same, without lists: all weights decay. */
-typedef struct et_adamw_experimental_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm, weight_decay;
     bool amsgrad, jit_compile;
-} et_adamw_experimental_options;
+} et_adam_options;
+typedef et_adam_options et_adam_experimental_options;
+typedef et_adam_options et_adamw_options;
+typedef et_adam_options et_adamw_experimental_options;
 
 /* Tensors excluded from layer adaptation keep the schedule's rate. An empty list means that of
  * exclude_from_weight_decay. */
@@ -121,22 +106,29 @@ typedef struct et_muon_options {
 } et_muon_options;
 
 typedef struct et_optimizer_options {
-    int type;
+    int type; /* ET_OPTIMIZER_*; from ET_OPTIMIZER_COUNT on: of `own`, which is then set */
 #define RULE(ID, name, help) et_##name##_options name;
 #include "engine/optim/rules/rules.def"
 #undef RULE
+    const et_optimizer_rule *const *own;  /* of the program, ended by NULL */
+    void *own_settings[ET_OWN_RULES_MAX]; /* [size] of each */
 } et_optimizer_options;
 
-/* For nesting into optimizer_config. */
+/* For nesting into optimizer_config, and the table of each rule's settings. */
 extern const et_fields et_optimizer_fields;
+#define RULE(ID, name, help) extern const et_fields et_rule_##name##_fields;
+#include "engine/optim/rules/rules.def"
+#undef RULE
 
-/* The type of that name; ET_OPTIMIZER_NONE: no such type. Names of all, with commas. */
-int et_optimizer_type(const char *name);
+/* Adds the program's rules (NULL: none): their settings, with their defaults, to options, and their
+ * rows to *table, all in arena. ET_EUSAGE: rules that are incomplete or have a name twice. */
+int et_optimizer_register(const et_fields **table, et_optimizer_options *options,
+                          const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
+
+/* The type of that name; ET_OPTIMIZER_NONE: no such type. own NULL: of Etude's rules only. Names of
+ * these, with commas. */
+int et_optimizer_type(const char *name, const et_optimizer_rule *const *own);
 extern const char *const et_optimizer_names;
-
-/* Appends the chosen type's three clip settings to a list of count clips, in the order above;
- * returns the new count. */
-int et_rule_usual_clips(const et_optimizer_options *options, et_clip list[ET_CLIPS_MAX], int count);
 
 /* Checks that a type is chosen, clips do not exclude each other, and expressions compile.
  * Expressions of all rules are checked, chosen or not, since a wrong one makes the file wrong.
