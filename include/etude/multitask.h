@@ -17,8 +17,9 @@
  * with the gradient of total_loss, the sum of weight times a task's mean loss. Interleaved: each
  * step trains one task, drawn by (seed, step); parameters that this task does not use do not
  * change. Logs have a dict for each task by its name, so a best metric is "digits|validation_loss".
- * The number of steps of each task is saved and resumes. Borrows tasks, device and params, which
- * must be empty. Use from one thread. */
+ * Logs of training also have the learning_rate of the last update. The number of steps of each task
+ * is saved and resumes. Borrows tasks, device and params, which must be empty. Use from one
+ * thread. */
 #ifndef ETUDE_MULTITASK_H
 #define ETUDE_MULTITASK_H
 
@@ -35,8 +36,9 @@ enum {
     ET_MULTITASK_JOINT,
     ET_MULTITASK_UNIFORM,
     ET_MULTITASK_PROPORTIONAL, /* with probability proportional to size^alpha */
-    ET_MULTITASK_ANNEALING,    /* the same, with alpha = 1 - 0.8 (e - 1) / (E - 1) in epoch e of E,
-                                  from 1 */
+    ET_MULTITASK_ANNEALING,    /* the same, with alpha = 1 - 0.8 (e - 1) / (E - 1) in epoch e, from
+                                  0, and E = total_steps / steps_per_epoch; at least 0.2, and 1 if
+                                  E is at most 1 */
     ET_MULTITASK_OWN,          /* with probability proportional to share */
 };
 
@@ -44,10 +46,10 @@ typedef struct et_multitask_options {
     /* Optimizer, seed, types, batches, bound and use. `given` must be NULL; joint training allows
      * neither loss_scale nor dp_config. NULL: the defaults. */
     const et_task_trainer_options *trainer;
-    int order;              /* ET_MULTITASK_* */
-    double alpha;           /* proportional; 0: 1 */
-    int64_t steps_in_epoch; /* annealing: both > 0 */
-    int64_t epochs;
+    int order;               /* ET_MULTITASK_* */
+    double alpha;            /* proportional; 0: 1 */
+    int64_t steps_per_epoch; /* annealing: both > 0 */
+    int64_t total_steps;
     /* ET_MULTITASK_OWN: a task's share at a step, from 0 to 1e100. If all shares of a step are 0,
      * the step fails with ET_ECONFIG. The result must depend only on the arguments, because a
      * resumed run asks again. */

@@ -40,7 +40,6 @@ static et_multitask *evaluator_of(et_evaluator *evaluator)
 
 /* ---- which task ---- */
 
-/* Epochs are counted from 1, and the last one stays. */
 /* The invariants at the beginning of a trainer's or an evaluator's method. */
 static void sane(const et_multitask *m)
 {
@@ -59,13 +58,16 @@ static void sane(const et_multitask *m)
     }
 }
 
+/* Model Garden counts epochs from 0 in the formula of Stickland and Murray 2019, section 3.3, whose
+ * epochs are 1 to E; without an end its alpha would fall below 0, and one epoch would divide by 0.
+ */
 static double alpha_at(const et_multitask *m, int64_t step)
 {
     if (m->order != ET_MULTITASK_ANNEALING)
         return m->order == ET_MULTITASK_UNIFORM ? 0 : m->alpha;
-    int64_t epoch = 1 + step / m->steps_in_epoch;
-    epoch = epoch < m->epochs ? epoch : m->epochs;
-    return m->epochs > 1 ? 1 - 0.8 * (double)(epoch - 1) / (double)(m->epochs - 1) : 1;
+    const double epochs = (double)m->total_steps / (double)m->steps_per_epoch;
+    const int64_t epoch = step / m->steps_per_epoch;
+    return epochs > 1 ? fmax(0.2, 1 - 0.8 * (double)(epoch - 1) / (epochs - 1)) : 1;
 }
 
 /* Sizes over the largest, so that no power overflows. */
@@ -316,7 +318,7 @@ static int step(et_trainer *trainer, et_error *error)
     return m->order == ET_MULTITASK_JOINT ? joint_step(m, error) : interleaved_step(m, error);
 }
 
-/* {"digits": {"training_loss": ...}, "letters": {...}, "total_loss": ...} */
+/* {"digits": {"training_loss": ...}, "letters": {...}, "total_loss": ..., "learning_rate": ...} */
 static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
     et_multitask *m = of(trainer);
@@ -327,7 +329,13 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
         status = dict ? one->class->loop_end(one, dict, error)
                       : et_alloc_failed(error, sizeof *dict, "a log");
     }
-    return status ? status : et_metrics_results(m->metrics, logs, error);
+    if (!status)
+        status = et_metrics_results(m->metrics, logs, error);
+    const et_multitask_member *last = &m->parts[m->order == ET_MULTITASK_JOINT ? 0 : m->last];
+    if (!status && !et_value_set_float(logs, ET_LOGGED_LEARNING_RATE,
+                                       et_task_trainer_learning_rate(last->trainer)))
+        status = et_alloc_failed(error, 0, "a log");
+    return status;
 }
 
 /* That of the task which is least far: all others have been through their data as often. 0: of no
@@ -516,10 +524,10 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
         return et_fail(error, ET_ECONFIG, "order own of a multitask needs share");
     if (!(o->alpha >= 0) || isinf(o->alpha))
         return et_fail(error, ET_ECONFIG, "alpha %g: give at least 0", o->alpha);
-    if (o->order == ET_MULTITASK_ANNEALING && (o->steps_in_epoch < 1 || o->epochs < 1))
+    if (o->order == ET_MULTITASK_ANNEALING && (o->steps_per_epoch < 1 || o->total_steps < 1))
         return et_fail(error, ET_ECONFIG,
-                       "annealing: %lld steps in each of %lld epochs: both must be at least 1",
-                       (long long)o->steps_in_epoch, (long long)o->epochs);
+                       "annealing: steps_per_epoch %lld, total_steps %lld: both must be at least 1",
+                       (long long)o->steps_per_epoch, (long long)o->total_steps);
     if (t && t->given)
         return et_fail(error, ET_ECONFIG, "a multitask does not support et_task_trainer_given");
     if (t && o->order == ET_MULTITASK_JOINT && (t->loss_scale != 0 || t->dp_config))
@@ -604,7 +612,7 @@ int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
     double most = 0;
     *count = 0;
     if (m->order == ET_MULTITASK_ANNEALING)
-        most = (double)m->steps_in_epoch * (m->options.batches > 1 ? m->options.batches : 1);
+        most = (double)m->steps_per_epoch * (m->options.batches > 1 ? m->options.batches : 1);
     for (int i = 0; i < m->count && m->order != ET_MULTITASK_ANNEALING; i++) {
         int64_t own;
         int status = et_task_trainer_batches(m->parts[i].trainer, &own, error);
@@ -681,8 +689,8 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
                          .alpha = o->alpha > 0 ? o->alpha : 1,
                          .share = o->share,
                          .payload = o->payload,
-                         .steps_in_epoch = o->steps_in_epoch,
-                         .epochs = o->epochs,
+                         .steps_per_epoch = o->steps_per_epoch,
+                         .total_steps = o->total_steps,
                          .params = params,
                          .whole = inside ? inside->whole : NULL,
                          .parts = made };

@@ -23,7 +23,7 @@ struct et_multitask {
     et_task_trainer_options options;
     int order;
     double alpha;
-    int64_t steps_in_epoch, epochs;
+    int64_t steps_per_epoch, total_steps;
     double (*share)(void *payload, int part, int64_t step);
     void *payload;              /* of share */
     et_params *params;          /* borrowed */

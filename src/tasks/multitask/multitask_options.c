@@ -27,7 +27,7 @@ static const et_fields proportional_table = { "proportional", proportional_field
 static const et_field annealing_fields[] = {
     ET_FIELD_INT(et_multitask_sampler, steps_per_epoch, 5, 1, 1e12, "steps per epoch"),
     ET_FIELD_INT(et_multitask_sampler, total_steps, 20, 1, 1e12,
-                 "epochs in which alpha falls from 1 to 0.2"),
+                 "steps in which alpha falls, epoch by epoch, from above 1 to 0.2"),
     ET_FIELD_END
 };
 static const et_fields annealing_table = { "annealing", annealing_fields };

@@ -74,8 +74,8 @@ static et_multitask_options options_of(const et_multitask_settings *settings,
         .trainer = trainer,
         .order = order_of(settings),
         .alpha = s->alpha,
-        .steps_in_epoch = s->steps_per_epoch,
-        .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
+        .steps_per_epoch = s->steps_per_epoch,
+        .total_steps = s->total_steps,
     };
     if (options.order == ET_MULTITASK_PROPORTIONAL && s->alpha == 0)
         options.order = ET_MULTITASK_UNIFORM;
