@@ -1,5 +1,5 @@
-/* A program's own update rule over public headers: each step equals the formula, with clipping,
- * decay by name, groups and an average; which rules are refused. */
+/* A program's own update rule: each step equals the formula, with clipping, decay by name, groups
+ * and an average; which rules are refused. */
 #include <etude/etude.h>
 
 #include <math.h>
@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 #include "calls.h"
+#include "engine/optim/optimizer.h"
 #include "engine/optim/own_rule.h"
+#include "engine/tensor/params.h"
 
 enum { ROWS = 4, SIZE = 20000 }; /* more than a chunk */
 
@@ -128,7 +130,88 @@ static void test_optimizer_rule__formula(void **state)
     close_vars(&v);
 }
 
-/* The store's bfloat16 copy follows: the next pass sees the new weights. */
+/* w -= rate g; uses up the gradient. */
+typedef struct plain_options {
+    double clipvalue, clipnorm, global_clipnorm;
+} plain_options;
+
+static const et_field plain_rows[] = { ET_RULE_CLIPS(plain_options, 0.5), ET_FIELD_END };
+static const et_fields plain_fields = { "plain", plain_rows };
+
+static void plain_update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    (void)options, (void)step;
+    for (int64_t i = 0; i < chunk->count; i++) {
+        chunk->weight[i] -= (float)chunk->rate * chunk->gradient[i];
+        chunk->gradient[i] = 7;
+    }
+}
+
+/* A rule sees the mean gradient after clips, here its default clip; what it leaves in the gradient
+ * goes. */
+static void test_optimizer_rule__gradient(void **state)
+{
+    (void)state;
+    static const et_optimizer_rule plain = { .name = "plain",
+                                             .fields = &plain_fields,
+                                             .size = sizeof(plain_options),
+                                             .update = plain_update };
+    const et_optimizer_rule *const rules[] = { &plain, NULL };
+    const et_optimizer_setup setup = { .rules = rules, .rule = "plain", .learning_rate = 1 };
+    static float before[SIZE];
+    vars v;
+    et_optimizer *optimizer;
+    et_update update;
+    open_vars(&v, false);
+    assert_ok(et_optimizer_open(&optimizer, v.device, v.params, NULL, &setup, error));
+    const int64_t at = et_params_offset(v.params, et_params_find(v.params, "layer/weight"));
+    float *gradients = et_params_gradients(v.params);
+    assert_ok(et_source_next(v.source, v.batch, error));
+    assert_ok(et_pass_run(v.pass, v.batch, 1, 0, error));
+    memcpy(before, gradients + at, sizeof before);
+    assert_ok(et_optimizer_update(optimizer, v.pass, &update, error));
+    assert_true(update.gradient_norm > 1);
+    for (int i = 0; i < SIZE; i++) {
+        const double moved = 1 - (double)et_params_values(v.params)[at + i];
+        assert_float_equal(moved, before[i] / ROWS * 0.5 / update.gradient_norm, 1e-7);
+        assert_true(gradients[at + i] == 0);
+    }
+    et_optimizer_free(optimizer);
+    close_vars(&v);
+}
+
+/* Average and bfloat16 copy of the store follow what the rule has written. */
+static void test_optimizer_rule__average_and_shadow(void **state)
+{
+    (void)state;
+    static double average[SIZE];
+    const et_optimizer_setup setup = { .rules = own_rules,
+                                       .rule = "lion",
+                                       .learning_rate = 0.01,
+                                       .settings =
+                                           "ema: {average_decay: 0.75, dynamic_decay: false, "
+                                           "enabled: true, start_step: 2}" };
+    vars v;
+    et_optimizer *optimizer;
+    open_vars(&v, true);
+    assert_ok(et_optimizer_open(&optimizer, v.device, v.params, NULL, &setup, error));
+    const int64_t at = et_params_offset(v.params, et_params_find(v.params, "layer/weight"));
+    const float *w = et_params_values(v.params) + at;
+    for (int step = 1; step <= 4; step++) {
+        one_step(&v, optimizer, NULL);
+        for (int i = 0; i < SIZE; i++) {
+            uint32_t bits, rounded = (uint32_t)(et_params_shadow(v.params) + at)[i] << 16;
+            memcpy(&bits, &w[i], sizeof bits);
+            assert_true(bits - rounded + 0x8000 <= 0x10000);
+            average[i] = step < 2 ? w[i] : average[i] + 0.25 * (w[i] - average[i]);
+            assert_float_equal(et_optimizer_average(optimizer)[at + i], average[i], 1e-6);
+        }
+    }
+    et_optimizer_free(optimizer);
+    close_vars(&v);
+}
+
+/* The next pass sees the new weights. */
 static void test_optimizer_rule__bfloat16(void **state)
 {
     (void)state;
@@ -229,6 +312,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_optimizer_rule__formula),
+        cmocka_unit_test(test_optimizer_rule__gradient),
+        cmocka_unit_test(test_optimizer_rule__average_and_shadow),
         cmocka_unit_test(test_optimizer_rule__bfloat16),
         cmocka_unit_test(test_optimizer_rule__refused),
     };
