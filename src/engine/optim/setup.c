@@ -10,7 +10,6 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "engine/optim/options.h"
-#include "engine/optim/rules/rule.h"
 
 /* ---- members of public structs ---- */
 
@@ -261,8 +260,6 @@ static int choose_rule(et_optimization_options *options, const et_optimizer_setu
                        et_error *error)
 {
     const char *name = setup->rule ? setup->rule : "adam";
-    const et_optimizer_rule *rule;
-    const void *settings;
     options->optimizer.type = et_optimizer_type(name, setup->rules);
     if (options->optimizer.type == ET_OPTIMIZER_NONE)
         return et_fail(error, ET_ECONFIG, "no update rule is called %s; there are: %s", name,
@@ -273,11 +270,20 @@ static int choose_rule(et_optimization_options *options, const et_optimizer_setu
                        "et_optimizer_setup.rule_options is the struct of a rule of the program, "
                        "but %s is %s",
                        name, own < 0 ? "Etude's" : "a rule without settings");
-    if (setup->rule_options) {
-        rule = et_rule_chosen(&options->optimizer, &settings);
-        memcpy(options->optimizer.own_settings[own], setup->rule_options, rule->size);
-    }
     return ET_OK;
+}
+
+/* The struct of the program's rule, which choose_rule has found. */
+static void put_own(et_value *tree, const et_optimization_options *options,
+                    const et_optimizer_setup *setup, et_arena *arena)
+{
+    const et_optimizer_rule *rule = setup->rules[options->optimizer.type - ET_OPTIMIZER_COUNT];
+    et_value *own = et_fields_echo(rule->fields, setup->rule_options, arena);
+    et_value *group = own ? et_value_set_dict(tree, "optimizer") : NULL;
+    if (own)
+        et_value_append_copy(group, rule->name, own);
+    else
+        arena->failed = true;
 }
 
 static int read_structs(const et_fields *table, et_optimization_options *options,
@@ -285,6 +291,8 @@ static int read_structs(const et_fields *table, et_optimization_options *options
 {
     et_value *tree = et_value_dict(arena);
     int status = put_rule(tree, setup, error);
+    if (!status && setup->rule_options)
+        put_own(tree, options, setup, arena);
     if (!status)
         status = put_schedule(tree, setup, error);
     if (!status)

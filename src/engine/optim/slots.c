@@ -2,6 +2,8 @@
  * tensor, and a rank keeps the slots that it updates. Slots are packed arrays over the group. The
  * average is an array over the whole store, which can then point to it. */
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/optim/optimizer_private.h"
@@ -142,6 +144,25 @@ static int make_parts(et_optimizer *optimizer, size_t most, et_error *error)
                : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
 }
 
+/* A checkpoint tells slots apart by their names, "average" among them. */
+static int check_slots(const et_optimizer_rule *rule, const et_rule_slot *slots, int count,
+                       et_error *error)
+{
+    if (count < 0 || count > ET_RULE_SLOTS_MAX)
+        return et_fail(error, ET_EUSAGE, "update rule %s: %d slots; give 0 to %d", rule->name,
+                       count, ET_RULE_SLOTS_MAX);
+    for (int i = 0; i < count; i++) {
+        bool bad = !slots[i].name || !*slots[i].name || !strcmp(slots[i].name, "average");
+        for (int k = 0; !bad && k < i; k++)
+            bad = !strcmp(slots[k].name, slots[i].name);
+        if (bad || (slots[i].shape && rule->cut != ET_RULE_WHOLE))
+            return et_fail(error, ET_EUSAGE, "update rule %s: slot %d: %s", rule->name, i,
+                           bad ? "give a name that no other slot has, not \"average\""
+                               : "its shape may differ only with ET_RULE_WHOLE");
+    }
+    return ET_OK;
+}
+
 /* The rule says which slots its options need. */
 static int make_slots(et_optimizer *optimizer, et_error *error)
 {
@@ -150,7 +171,9 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     int status = ET_OK, count = 0;
     if (optimizer->rule->slots)
         count = optimizer->rule->slots(optimizer->settings, slots);
-    et_assert(count >= 0 && count <= ET_RULE_SLOTS_MAX);
+    status = check_slots(optimizer->rule, slots, count, error);
+    if (status)
+        return status;
     size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
                   (size_t)optimizer->average.variable_count + 1;
     optimizer->rule_slots = count;

@@ -237,6 +237,46 @@ static void test_optimizer_rule__bfloat16(void **state)
         fail_msg("%g in bfloat16, %g in float32, %g before", loss[1], loss[0], first);
 }
 
+static int five_slots(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
+{
+    (void)options, (void)slots;
+    return 5;
+}
+
+static int equal_slots(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
+{
+    (void)options;
+    slots[0].name = slots[1].name = "m";
+    return 2;
+}
+
+static bool own_shape(et_shape parameter, bool adapts, et_shape *slot)
+{
+    (void)adapts;
+    *slot = parameter;
+    return true;
+}
+
+static int shaped_slots(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
+{
+    (void)options;
+    slots[0] = (et_rule_slot){ .name = "m", .shape = own_shape };
+    return 1;
+}
+
+static int average_slot(const void *options, et_rule_slot slots[ET_RULE_SLOTS_MAX])
+{
+    (void)options;
+    slots[0].name = "average";
+    return 1;
+}
+
+static size_t some_scratch(const void *options, et_shape parameter, bool adapts)
+{
+    (void)options, (void)parameter, (void)adapts;
+    return 1;
+}
+
 static const et_field bad_rows[] = { ET_FIELD_INT(lion_options, clipnorm, 0, 0, 9, "a number"),
                                      ET_FIELD_END };
 static const et_fields bad_fields = { "bad", bad_rows };
@@ -257,6 +297,15 @@ static void test_optimizer_rule__refused(void **state)
                                            .fields = &bad_fields,
                                            .size = sizeof(lion_options),
                                            .update = lion_update };
+    static const et_optimizer_rule
+        five = { .name = "five", .slots = five_slots, .update = lion_update },
+        equal = { .name = "equal", .slots = equal_slots, .update = lion_update },
+        shaped = { .name = "shaped", .slots = shaped_slots, .update = lion_update },
+        average = { .name = "mean", .slots = average_slot, .update = lion_update },
+        scratch = { .name = "scratch", .scratch = some_scratch, .update = lion_update },
+        adapting = { .name = "adapting", .adapts = "nothing", .update = lion_update },
+        fused = { .name = "fused", .fused = true, .update = lion_update };
+    static const lion_options outside = { .beta_1 = 5 };
     static et_optimizer_rule many[9];
     static char names[9][3];
     const et_optimizer_rule *all[10] = { NULL };
@@ -284,6 +333,14 @@ static void test_optimizer_rule__refused(void **state)
         { RULES(&sizeless), NULL, NULL, NULL, ET_EUSAGE, "fields and size" },
         { RULES(&bad), NULL, NULL, NULL, ET_EUSAGE, "the row clipnorm must be a FLOAT" },
         { all, NULL, NULL, NULL, ET_EUSAGE, "at most 8 update rules" },
+        { RULES(&five), "five", NULL, NULL, ET_EUSAGE, "5 slots; give 0 to 4" },
+        { RULES(&equal), "equal", NULL, NULL, ET_EUSAGE, "slot 1: give a name that no other" },
+        { RULES(&shaped), "shaped", NULL, NULL, ET_EUSAGE, "slot 0: its shape may differ only" },
+        { RULES(&average), "mean", NULL, NULL, ET_EUSAGE, "not \"average\"" },
+        { RULES(&scratch), NULL, NULL, NULL, ET_EUSAGE, "scratch is for ET_RULE_WHOLE" },
+        { RULES(&adapting), NULL, NULL, NULL, ET_EUSAGE, "adapts: no row nothing" },
+        { RULES(&fused), NULL, NULL, NULL, ET_EUSAGE, "internal members must be 0" },
+        { own_rules, "lion", NULL, &outside, ET_ECONFIG, "beta_1" },
         { own_rules, "adam", NULL, &cases, ET_ECONFIG, "but adam is Etude's" },
         { RULES(&plain), "plain", NULL, &cases, ET_ECONFIG, "a rule without settings" },
         { RULES(&plain), "plain", "optimizer: {plain: {}}", NULL, ET_ECONFIG, "plain" },

@@ -281,6 +281,16 @@ static int check_own(const et_optimizer_rule *const *own, int i, et_error *error
         return et_fail(error, ET_EUSAGE,
                        "the update rule %s is already registered; give the new rule another name",
                        rule->name);
+    if (rule->writes || rule->fused || (unsigned)rule->cut > ET_RULE_ELEMENTS ||
+        (rule->scratch && rule->cut != ET_RULE_WHOLE) ||
+        (rule->before && rule->cut == ET_RULE_ELEMENTS))
+        return et_fail(error, ET_EUSAGE,
+                       "update rule %s: scratch is for ET_RULE_WHOLE, before for whole tensors or "
+                       "their parts, and internal members must be 0",
+                       rule->name);
+    if (rule->adapts && !et_rule_member(rule, rule, rule->adapts, ET_FIELD_KIND_STRINGS))
+        return et_fail(error, ET_EUSAGE, "update rule %s: adapts: no row %s of STRINGS", rule->name,
+                       rule->adapts);
     for (size_t k = 0; rule->fields && k < sizeof meanings / sizeof meanings[0]; k++) {
         const et_field *row =
             et_fields_find(rule->fields, meanings[k].name, strlen(meanings[k].name));
