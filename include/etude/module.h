@@ -45,7 +45,7 @@ ET_API const char *et_module_name(const et_module *module);
 ET_API const char *et_module_scope_name(const et_module *module);
 
 /* The module's name scope in the graph of scope. The result does not depend on which scope of the
- * graph you pass: entering again, also from inside, gives the same names. Parameters and layers
+ * graph you pass: another call, also from inside, returns the same scope. Parameters and layers
  * take this scope as argument; et_scope_enter makes ops name their nodes in it. */
 ET_API et_scope *et_module_name_scope(const et_module *module, et_scope *scope);
 

@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -118,7 +119,7 @@ int et_graph_new(et_graph **out, et_params *params, const et_graph_options *opti
         *out = NULL;
         return et_alloc_failed(error, sizeof *graph->root, "a graph");
     }
-    *graph->root = (et_scope){ graph, "", "", false };
+    *graph->root = (et_scope){ graph, "", "", false, NULL, NULL };
     graph->entered = graph->root;
     graph->last_mark = &graph->marks;
     return ET_OK;
@@ -192,17 +193,22 @@ et_dtype et_graph_act(const et_graph *graph)
     return graph->options.act;
 }
 
-/* A scope with that prefix and draw (NULL: no memory for it). Without memory it returns the parent
- * scope, so that building continues to its end, where the error is reported. */
-static et_scope *scope_new(et_scope *parent, const char *prefix, const char *draw)
+/* The scope with that prefix and draw (NULL: no memory for it) in parent; the same one each time.
+ * Without memory it returns the parent scope, so that building continues to its end, where the
+ * error is reported. */
+static et_scope *scope_in(et_scope *parent, const char *prefix, const char *draw, bool fixed)
 {
     et_graph *graph = parent->graph;
+    for (et_scope *s = prefix && draw ? parent->inner : NULL; s; s = s->next)
+        if (!strcmp(s->prefix, prefix) && !strcmp(s->draw, draw) && s->fixed == fixed)
+            return s;
     et_scope *scope = prefix && draw ? et_arena_alloc(&graph->arena, sizeof *scope) : NULL;
     if (!scope) {
         et_graph_out_of_memory(graph);
         return parent;
     }
-    *scope = (et_scope){ graph, prefix, draw, parent->fixed };
+    *scope = (et_scope){ graph, prefix, draw, fixed, NULL, parent->inner };
+    parent->inner = scope;
     return scope;
 }
 
@@ -213,38 +219,41 @@ bool et_has_name(et_scope *scope, const char *name)
     return name && *name;
 }
 
-/* Prefixes are whole paths, built once here: naming a node is then one concatenation. */
-et_scope *et_in(et_scope *scope, const char *name)
+static et_scope *in(et_scope *scope, const char *name, bool fixed)
 {
     if (!et_has_name(scope, name))
         return scope;
-    return scope_new(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name),
-                     scope->draw);
+    return scope_in(scope, et_arena_printf(&scope->graph->arena, "%s%s/", scope->prefix, name),
+                    scope->draw, fixed);
+}
+
+/* Prefixes are whole paths, built once here: naming a node is then one concatenation. */
+et_scope *et_in(et_scope *scope, const char *name)
+{
+    return in(scope, name, scope->fixed);
 }
 
 et_scope *et_at(et_scope *scope, const char *name, int index)
 {
     if (!et_has_name(scope, name))
         return scope;
-    return scope_new(scope,
-                     et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index),
-                     scope->draw);
+    return scope_in(scope,
+                    et_arena_printf(&scope->graph->arena, "%s%s_%d/", scope->prefix, name, index),
+                    scope->draw, scope->fixed);
 }
 
 et_scope *et_in_draw(et_scope *scope, const char *name)
 {
     if (!et_has_name(scope, name))
         return scope;
-    return scope_new(scope, scope->prefix,
-                     et_arena_printf(&scope->graph->arena, "%s%s/", scope->draw, name));
+    return scope_in(scope, scope->prefix,
+                    et_arena_printf(&scope->graph->arena, "%s%s/", scope->draw, name),
+                    scope->fixed);
 }
 
 et_scope *et_in_fixed(et_scope *scope, const char *name)
 {
-    et_scope *fixed = et_in(scope, name);
-    if (fixed != scope)
-        fixed->fixed = true;
-    return fixed;
+    return in(scope, name, true);
 }
 
 et_scope *et_scope_enter(et_scope *scope)

@@ -177,6 +177,8 @@ struct et_scope {
     const char *prefix; /* "" or "a/b/" */
     const char *draw;   /* "" or "second/": before the prefix in names of random numbers */
     bool fixed;         /* parameters are variables that begin with zeros */
+    et_scope *inner;    /* the last one made in it */
+    et_scope *next;     /* the one made before, in the same scope */
 };
 
 /* Adds the nodes of d(loss)/d(parameter), the loss being the sum of all ET_MARK_LOSS, for every
