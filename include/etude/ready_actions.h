@@ -1,5 +1,5 @@
-/* Ready-made actions: conditional actions, a new best metric, and exports (only rank 0 writes
- * them). Condition and action are separate objects, as in Orbit:
+/* Ready-made actions: conditional actions, values in files, a new best metric, and exports (only
+ * rank 0 writes them). Condition and action are separate objects, as in Orbit:
  *
  *     et_new_best_options best = { .metric = "accuracy", .filename = "runs/a/best_accuracy.json" };
  *     if (et_new_best_open(&new_best, &best, &error) ||
@@ -9,6 +9,10 @@
  *                         (et_action *[]){ &save_it.action }, 1);
  *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
  *
+ *     if (et_persisted_value_open(&kept, logs, "runs/a/logs.json", false, &error) ||
+ *         et_persisted_value_write(kept, logs, &error)) ...
+ *     seen = et_persisted_value_read(kept);
+ *     et_persisted_value_close(kept);
  *     if (et_new_best_commit(new_best, logs, &is_new, &error) ||
  *         et_exports_next_name(exports, &name, &error) || et_exports_clean_up(exports, &error)) ...
  *
@@ -41,6 +45,26 @@ typedef struct et_conditional {
  * due. Only the first of them may return ET_EINTERRUPTED. */
 ET_API void et_conditional_init(et_conditional *self, const char *name, et_condition_fn *condition,
                                 void *payload, et_action *const *actions, int count);
+
+/* ---- a value in a file ---- */
+
+/* A value that later processes find again (Orbit's JSONPersistedValue): a scalar, a list or a
+ * dict. */
+typedef struct et_persisted_value et_persisted_value;
+
+/* Reads the value from a JSON file. If there is no file, or it is empty or null, the value is
+ * initial_value, which is written, with the file's directories. filename NULL: in memory only.
+ * read_only: the file is never written. ET_EFORMAT: the file is not JSON. */
+ET_API int et_persisted_value_open(et_persisted_value **out, const et_value *initial_value,
+                                   const char *filename, bool read_only, et_error *error);
+ET_API void et_persisted_value_close(et_persisted_value *self); /* NULL allowed */
+
+/* The value; borrowed until the next write. */
+ET_API const et_value *et_persisted_value_read(const et_persisted_value *self);
+/* Replaces the file atomically. On failure the old value stays. ET_EDATA: the value has NaN or
+ * infinity. */
+ET_API int et_persisted_value_write(et_persisted_value *self, const et_value *value,
+                                    et_error *error);
 
 /* ---- a new best ---- */
 
@@ -81,8 +105,8 @@ ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, 
 
 /* ---- exports ---- */
 
-/* Numbered exports BASE-1, BASE-2, ... (Orbit begins with BASE-0.) Any entry with such a name is an
- * export: its number is not used again, and it is removed when there are too many. The actions
+/* Numbered exports BASE-0, BASE-1, ... Any entry with such a name is an export: its number is not
+ * used again, and it is removed when there are too many. The actions
  * below make directories, and never change entries that they did not make. An export of another
  * process with the same number and other weights is moved to a folder "earlier-N" in the same
  * directory. */
@@ -97,7 +121,8 @@ typedef struct et_exports_options {
                                  path outside BASE-N */
 } et_exports_options;
 
-/* max_to_keep: keep the exports with the largest numbers; negative: all. Texts are copied; options
+/* base_name: paths have it without "//", "." and ".." (which stays after a symbolic link).
+ * max_to_keep: keep the exports with the largest numbers; negative: all. Texts are copied; options
  * may be NULL. ET_ECONFIG: max_to_keep is 0. */
 ET_API int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep,
                            const et_exports_options *options, et_error *error);

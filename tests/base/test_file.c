@@ -460,6 +460,52 @@ static void test_path__parts(void **state)
     }
 }
 
+/* As os.path.normpath, but "link/.." is not ".". */
+static void test_path__normal(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *expected;
+    } rows[] = {
+        { "a//b", "a/b" },
+        { "./a", "a" },
+        { "a/.", "a" },
+        { "a/./b//", "a/b" },
+        { "a", "a" },
+        { "a/", "a" },
+        { "", "." },
+        { ".", "." },
+        { "./.", "." },
+        { "/", "/" },
+        { "//", "//" },
+        { "///", "/" },
+        { "//a//b", "//a/b" },
+        { "///a", "/a" },
+        { "/a//b/./", "/a/b" },
+        { "a/../b", "b" },
+        { "a/b/../../c", "c" },
+        { "..", ".." },
+        { "../a", "../a" },
+        { "a/../..", ".." },
+        { "/..", "/" },
+        { "/../a", "/a" },
+        { "../../a", "../../a" },
+        { "a/..b", "a/..b" },
+        { "a/...", "a/..." },
+        { ".a/b", ".a/b" },
+        { "link/../a", "link/../a" },
+        { "./link/..//..", "link/../.." },
+        { "link/a/../b", "link/b" },
+    };
+    assert_int_equal(symlink("elsewhere", "link"), 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *path = et_path_normal(rows[i].path);
+        assert_string_equal(path, rows[i].expected);
+        et_free(path);
+    }
+    assert_int_equal(unlink("link"), 0);
+}
+
 static void test_path__length(void **state)
 {
     (void)state;
@@ -538,6 +584,7 @@ int main(void)
         CASE(test_lock__hostile_content),
         CASE(test_mapping__reads),
         CASE(test_path__parts),
+        CASE(test_path__normal),
         CASE(test_path__length),
         CASE(test_file__no_path),
     };

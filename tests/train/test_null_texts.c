@@ -176,6 +176,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     et_table_columns *data;
     et_example_builder *builder;
     et_exports *exported;
+    et_persisted_value *kept;
     et_feature_set *features;
     et_group *group;
     et_job_config *job;
@@ -263,6 +264,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS(et_predictor_open(&predictor, NULL, NULL, error))
     FAILS(et_translator_open(&translator, NULL, NULL, error))
     FAILS(et_exports_open(&exported, NULL, 3, NULL, error))
+    FAILS(et_persisted_value_open(&kept, NULL, NULL, false, error))
     FAILS(et_record_writer_open(&writer, NULL, NULL, error))
     FAILS(et_records_write(NULL, NULL, NULL, 0, error))
     FAILS(et_record_reader_open(&reader, NULL, error))

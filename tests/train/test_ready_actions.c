@@ -13,6 +13,7 @@
 #include <etude/epochs.h>
 
 #include "base/arena.h"
+#include "base/values/json.h"
 #include "base/values/value.h"
 #include "formats/files.h"
 #include "train/checkpoint/state.h"
@@ -230,6 +231,108 @@ static void test_ready_actions__new_best_refused(void **state)
     et_arena_release(&arena);
 }
 
+/* ---- values in files ---- */
+
+static et_persisted_value *open_kept(const char *path, const et_value *initial)
+{
+    et_persisted_value *kept;
+    assert_ok(et_persisted_value_open(&kept, initial, path, false, error));
+    return kept;
+}
+
+static const char *json_of(const et_value *value)
+{
+    static char text[600];
+    et_strbuf json = ET_STRBUF_INIT;
+    et_json_print(&json, value, 0);
+    snprintf(text, sizeof text, "%s", et_strbuf_text(&json));
+    et_strbuf_release(&json);
+    return text;
+}
+
+/* Each kind of value comes back, from memory and from the file. */
+static void test_ready_actions__persisted(void **state)
+{
+    static const char *const texts[] = { "{}",
+                                         "[]",
+                                         "0",
+                                         "-7",
+                                         "9223372036854775807",
+                                         "0.1",
+                                         "1e308",
+                                         "true",
+                                         "false",
+                                         "\"\"",
+                                         "\"\u00e4\\n\\u0001\"",
+                                         "[1,[2,[3]],{\"a\":null}]",
+                                         "{\"a\":{\"b\":[0.5,\"c\"]}}" };
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = in(state, "persisted/deep/value.json");
+    et_persisted_value *kept, *own;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        et_value *value;
+        assert_ok(et_json_parse(&value, &arena, texts[i], strlen(texts[i]), "text", error));
+        char expected[600];
+        snprintf(expected, sizeof expected, "%s", json_of(value));
+        kept = open_kept(path, value);
+        assert_ok(et_persisted_value_write(kept, value, error));
+        assert_string_equal(json_of(et_persisted_value_read(kept)), expected);
+        et_persisted_value_close(kept);
+        kept = open_kept(path, et_value_dict(&arena));
+        assert_string_equal(json_of(et_persisted_value_read(kept)), expected);
+        /* What was read may be written. */
+        assert_ok(et_persisted_value_write(kept, et_persisted_value_read(kept), error));
+        assert_string_equal(json_of(et_persisted_value_read(kept)), expected);
+        et_persisted_value_close(kept);
+        own = open_kept(NULL, value);
+        assert_string_equal(json_of(et_persisted_value_read(own)), expected);
+        et_persisted_value_close(own);
+    }
+    et_persisted_value_close(NULL);
+    et_arena_release(&arena);
+}
+
+/* A failure keeps the old value, in memory and in the file. */
+static void test_ready_actions__persisted_refused(void **state)
+{
+    static const char *const damaged[] = { "{\"a\": tr", "nan", "{} {}", "\xff", "[1,]" };
+    et_arena arena = ET_ARENA_INIT;
+    const char *path = in(state, "refused.json");
+    et_value *dict = et_value_dict(&arena), *number = et_value_set_int(dict, "number", 7);
+    et_value *deep = et_value_set_list(dict, "deep"), *inner = deep;
+    et_persisted_value *kept = open_kept(path, number), *other;
+    et_value_add_float(et_value_set_list(dict, "list"), NAN);
+    for (int i = 0; i < 5000; i++)
+        inner = et_value_add_list(inner);
+    assert_fails(et_persisted_value_write(kept, dict, error), ET_EDATA, "NaN and infinity");
+    assert_fails(et_persisted_value_write(kept, deep, error), ET_EFORMAT, "refused.json");
+    assert_fails(et_persisted_value_write(kept, NULL, error), ET_EUSAGE, "is NULL");
+    et_value_set_float(dict, "list", -INFINITY);
+    assert_fails(et_persisted_value_write(kept, et_value_get(dict, "list"), error), ET_EDATA,
+                 "NaN and infinity");
+    assert_int_equal(et_persisted_value_read(kept)->integer, 7);
+    limit_files(0);
+    int status = et_persisted_value_write(kept, et_value_set_int(dict, "number", 8), NULL);
+    unlimit_files();
+    assert_int_equal(status, ET_ENOSPACE);
+    assert_int_equal(et_persisted_value_read(kept)->integer, 7);
+    et_persisted_value_close(kept);
+    kept = open_kept(path, dict);
+    assert_int_equal(et_persisted_value_read(kept)->integer, 7);
+    et_persisted_value_close(kept);
+    put_file(path, "null", 4); /* no value */
+    kept = open_kept(path, number);
+    assert_int_equal(et_persisted_value_read(kept)->integer, 8);
+    et_persisted_value_close(kept);
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        put_file(path, damaged[i], strlen(damaged[i]));
+        assert_fails(et_persisted_value_open(&other, number, path, false, error), ET_EFORMAT,
+                     "refused.json");
+        assert_null(other);
+    }
+    et_arena_release(&arena);
+}
+
 /* ---- exports ---- */
 
 static const char *managed(const et_exports *e)
@@ -247,65 +350,87 @@ static const char *managed(const et_exports *e)
     return text;
 }
 
-static int64_t by_tens(void *payload)
+static int64_t given_id(void *payload)
 {
-    return *(int64_t *)payload += 10;
+    return *(int64_t *)payload;
 }
 
-/* Exports are kept by number, however old; files with similar names are not touched. */
+/* Only whole numbers make an export; a number that was given is not given again. The cases of
+ * Orbit's own tests are in tests/references/orbit. */
 static void test_ready_actions__export_names(void **state)
 {
+    static const char *const made[] = { "out-9", "out-x", "out-", "output-3", "out-11b", "out" };
     et_exports *e;
     const char *name;
-    char base[700], path[800];
-    snprintf(base, sizeof base, "%s/out", in(state, "names"));
-    assert_ok(et_exports_open(&e, base, 2, NULL, error));
+    char base[700];
+    snprintf(base, sizeof base, "%s/names/out", (const char *)*state);
+    assert_ok(et_exports_open(&e, base, 1, NULL, error));
     assert_string_equal(managed(e), "");
-    assert_ok(et_exports_next_name(e, &name, error));
-    assert_int_equal(strlen(name), strlen(base) + 2);
-    assert_string_equal(strstr(name, "out-"), "out-1");
-    static const char *const made[] = { "out-9", "out-10",   "out-7",   "out-x",
-                                        "out-",  "output-3", "out-11b", "out" };
     assert_int_equal(mkdir(in(state, "names"), 0777), 0);
-    for (int i = 0; i < 8; i++) {
-        snprintf(path, sizeof path, "%s/%s", in(state, "names"), made[i]);
-        assert_int_equal(mkdir(path, 0777), 0);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(mkdir(below(in(state, "names"), made[i]), 0777), 0);
+    for (int i = 10; i < 12; i++) {
+        assert_ok(et_exports_next_name(e, &name, error));
+        assert_int_equal(atoi(strstr(name, "out-") + 4), i);
     }
-    snprintf(path, sizeof path, "%s/out-20", in(state, "names"));
-    put_file(path, "x", 1); /* a program's own may be a file */
-    assert_string_equal(managed(e), "7 9 10 20 ");
-    assert_int_equal(unlink(path), 0);
-    assert_ok(et_exports_next_name(e, &name, error));
-    assert_string_equal(strstr(name, "out-"), "out-11");
-    assert_ok(et_exports_next_name(e, &name, error));
-    assert_string_equal(strstr(name, "out-"), "out-12");
+    put_file(name, "x", 1); /* a program's own may be a file */
+    assert_string_equal(managed(e), "9 11 ");
     assert_ok(et_exports_clean_up(e, error));
-    assert_string_equal(managed(e), "9 10 ");
+    assert_string_equal(managed(e), "11 ");
+    for (int i = 1; i < 6; i++)
+        assert_true(file_is_there(below(in(state, "names"), made[i])));
     et_exports_close(e);
-    for (int i = 3; i < 8; i++) {
-        snprintf(path, sizeof path, "%s/%s", in(state, "names"), made[i]);
-        assert_true(file_is_there(path));
-    }
 
-    int64_t last = 20;
-    et_exports_options options = { .next_id = by_tens, .payload = &last };
+    int64_t id = -90;
+    const et_exports_options options = { .next_id = given_id, .payload = &id };
     assert_ok(et_exports_open(&e, base, -1, &options, error));
-    assert_ok(et_exports_next_name(e, &name, error));
-    assert_string_equal(strstr(name, "out-"), "out-30");
-    assert_ok(et_exports_clean_up(e, error));
-    assert_string_equal(managed(e), "9 10 ");
-    last = -100;
     assert_fails(et_exports_next_name(e, &name, error), ET_ECONFIG, "-90; give at least 0");
     et_exports_close(e);
     et_exports_close(NULL);
-    snprintf(path, sizeof path, "%s/out-9223372036854775807", in(state, "names"));
-    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(mkdir(in(state, "names/out-9223372036854775807"), 0777), 0);
     assert_ok(et_exports_open(&e, base, 2, NULL, error));
     assert_fails(et_exports_next_name(e, &name, error), ET_EUSAGE,
                  "exists: no higher number is possible");
     et_exports_close(e);
     assert_fails(et_exports_open(&e, base, 0, NULL, error), ET_ECONFIG, "would keep no export");
-    assert_fails(et_exports_open(&e, "", 1, NULL, error), ET_EUSAGE, "a base name");
+}
+
+/* A base name and a subdirectory in paths. */
+static void test_ready_actions__export_paths(void **state)
+{
+    static const struct {
+        const char *base, *subdirectory, *expected; /* NULL: refused */
+    } cases[] = {
+        { "a//b", NULL, "a/b-0" },
+        { "./a/./b", NULL, "a/b-0" },
+        { "a/b/", NULL, "a/b-0" },
+        { "no/../a/b", NULL, "a/b-0" },
+        { "a///b//", "c//d/", "a/b-0/c/d" },
+        { "b", "./c", "b-0/c" },
+        { "../b", NULL, "../b-0" },
+        { "", NULL, NULL },
+        { ".", NULL, NULL },
+        { "./", NULL, NULL },
+        { "a/..", NULL, NULL },
+        { "..", NULL, NULL },
+        { "/", NULL, NULL },
+        { "//", NULL, NULL },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const et_exports_options options = { .subdirectory = cases[i].subdirectory };
+        et_exports *e;
+        const char *name;
+        if (!cases[i].expected) {
+            assert_fails(et_exports_open(&e, cases[i].base, 1, &options, error), ET_EUSAGE,
+                         "a base name");
+            continue;
+        }
+        assert_ok(et_exports_open(&e, cases[i].base, 1, &options, error));
+        assert_ok(et_exports_next_name(e, &name, error));
+        assert_string_equal(name, cases[i].expected);
+        et_exports_close(e);
+    }
 }
 
 /* Only the export's own files are removed. */
@@ -331,7 +456,7 @@ static void test_ready_actions__export_stays_inside(void **state)
 /* The exported files are read as weights; a subdirectory is removed by itself. */
 static void test_ready_actions__export(void **state)
 {
-    for (int below = 0; below < 2; below++) {
+    for (int nested = 0; nested < 2; nested++) {
         et_arena arena = ET_ARENA_INIT;
         et_exports *e;
         et_params *params[2];
@@ -339,14 +464,14 @@ static void test_ready_actions__export(void **state)
         char base[700], path[900];
         et_init init = { ET_INIT_ZEROS, 0 };
         et_value_set_int(settings, "width", 3);
-        snprintf(base, sizeof base, "%s-%d/deep/out", in(state, "export"), below);
+        snprintf(base, sizeof base, "%s-%d/deep/out", in(state, "export"), nested);
         for (int i = 0; i < 2; i++) {
             int index;
             assert_ok(et_params_new(&params[i], error));
             assert_ok(et_params_declare(params[i], "w", et_shape_1(3), init, &index, error));
             assert_ok(et_params_materialize(params[i], false, error));
         }
-        et_exports_options options = { .subdirectory = below ? "sub" : NULL };
+        et_exports_options options = { .subdirectory = nested ? "sub" : NULL };
         et_export_action action;
         assert_ok(et_exports_open(&e, base, 2, &options, error));
         et_export_action_init(&action, "export", e, params[0], settings);
@@ -356,15 +481,15 @@ static void test_ready_actions__export(void **state)
             et_params_values(params[0])[0] = (float)i;
             assert_ok(action.action.class->act(&action.action, &now, error));
         }
-        assert_string_equal(managed(e), below ? "3/sub 4/sub " : "3 4 ");
-        snprintf(path, sizeof path, "%s-1", base);
-        assert_int_equal(file_is_there(path), below); /* the folder around it stays */
+        assert_string_equal(managed(e), nested ? "2/sub 3/sub " : "2 3 ");
+        snprintf(path, sizeof path, "%s-0", base);
+        assert_int_equal(file_is_there(path), nested); /* the folder around it stays */
         et_checkpoint_facts facts = { 0 };
-        snprintf(path, sizeof path, "%s-4%s/weights.safetensors", base, below ? "/sub" : "");
+        snprintf(path, sizeof path, "%s-3%s/weights.safetensors", base, nested ? "/sub" : "");
         assert_ok(et_checkpoint_load_weights(params[1], path, true, &facts, error));
         assert_int_equal(facts.step, 4);
         assert_true(et_params_values(params[1])[0] == 4);
-        snprintf(path, sizeof path, "%s-4%s/settings.json", base, below ? "/sub" : "");
+        snprintf(path, sizeof path, "%s-3%s/settings.json", base, nested ? "/sub" : "");
         size_t length;
         char *text = get_file(path, &length);
         assert_non_null(strstr(text, "\"width\": 3"));
@@ -586,7 +711,10 @@ int main(void)
         cmocka_unit_test(test_ready_actions__new_best_named),
         cmocka_unit_test(test_ready_actions__new_best_files),
         cmocka_unit_test(test_ready_actions__new_best_refused),
+        cmocka_unit_test(test_ready_actions__persisted),
+        cmocka_unit_test(test_ready_actions__persisted_refused),
         cmocka_unit_test(test_ready_actions__export_names),
+        cmocka_unit_test(test_ready_actions__export_paths),
         cmocka_unit_test(test_ready_actions__export_stays_inside),
         cmocka_unit_test(test_ready_actions__export),
         cmocka_unit_test(test_ready_actions__export_of_an_average),

@@ -729,6 +729,55 @@ char *et_path_parent(const char *path)
     return length ? et_strndup(path, length) : et_strdup(".");
 }
 
+static bool is_up(const char *part, size_t length)
+{
+    return length == 2 && part[0] == '.' && part[1] == '.';
+}
+
+/* The length of out without its last part, where ".." leads; SIZE_MAX: ".." has to stay. root: the
+ * slashes at the beginning. */
+static size_t length_above(const char *out, size_t length, size_t root)
+{
+    struct stat info;
+    if (length == root)
+        return root ? root : SIZE_MAX;
+    size_t last = length;
+    while (last > root && out[last - 1] != '/')
+        last--;
+    if (is_up(out + last, length - last) || (!lstat(out, &info) && S_ISLNK(info.st_mode)))
+        return SIZE_MAX;
+    return last > root ? last - 1 : root;
+}
+
+/* Two slashes at the beginning, and no other number, may have a meaning of their own (POSIX). */
+char *et_path_normal(const char *path)
+{
+    const size_t slashes = strspn(path, "/"), root = slashes == 2 ? 2 : slashes > 0;
+    char *out = et_alloc(strlen(path) + 2, 1);
+    size_t length = root, size, above;
+    if (!out)
+        return NULL;
+    memcpy(out, "//", root);
+    out[length] = '\0';
+    for (const char *part = path + slashes; *part; part += size + strspn(part + size, "/")) {
+        size = strcspn(part, "/");
+        if (size == 1 && *part == '.')
+            continue;
+        if (is_up(part, size) && (above = length_above(out, length, root)) != SIZE_MAX) {
+            length = above;
+        } else {
+            if (length > root)
+                out[length++] = '/';
+            memcpy(out + length, part, size);
+            length += size;
+        }
+        out[length] = '\0';
+    }
+    if (!length)
+        memcpy(out, ".", 2);
+    return out;
+}
+
 size_t et_path_length(const char *path)
 {
     size_t length = strlen(path);
@@ -755,7 +804,7 @@ bool et_path_leads_out(const char *path)
     bool up = *path == '/';
     for (const char *part = path; *part && !up; part += strspn(part, "/")) {
         const size_t length = strcspn(part, "/");
-        up = length == 2 && part[0] == '.' && part[1] == '.';
+        up = is_up(part, length);
         part += length;
     }
     return up;

@@ -119,6 +119,11 @@ char *et_path_join(const char *directory, const char *name);
  * et_free); NULL if none left. */
 char *et_path_parent(const char *path);
 
+/* The same path without parts that add nothing: "a/b" for "./a//x/../b/". A part ".." that follows
+ * a symbolic link stays. "." for an empty path. Newly allocated (free with et_free); NULL if none
+ * left. */
+char *et_path_normal(const char *path);
+
 /* Its bytes without the slashes at its end; a root keeps one. */
 size_t et_path_length(const char *path);
 

@@ -2,77 +2,50 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include <etude/state.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/files/file.h"
-#include "base/values/json.h"
 #include "train/task/metric_name.h"
 
-#define BEST_FILE_MAX 4096
-
 struct et_new_best {
-    et_new_best_options options; /* metric and filename owned */
+    et_new_best_options options; /* metric owned */
+    et_persisted_value *kept;    /* {"best": 0.912}; infinity as text, as in the state. Owned */
     double best;
 };
 
-/* ---- the file ---- */
-
-/* {"best": 0.912}; infinity as text, as in the state. */
-static int write_best(const et_new_best *self, et_error *error)
+static int make_dict(et_value **dict, et_arena *arena, double best, et_error *error)
 {
-    const char *path = self->options.filename;
-    if (!path || self->options.read_only)
-        return ET_OK;
+    *dict = et_value_dict(arena);
+    et_part_set_real(*dict, "best", best);
+    return et_value_failed(*dict) ? et_alloc_failed(error, 0, "the best value") : ET_OK;
+}
+
+static int write_best(et_new_best *self, et_error *error)
+{
     et_arena arena = ET_ARENA_INIT;
-    et_value *dict = et_value_dict(&arena);
-    et_part_set_real(dict, "best", self->best);
-    int status = et_value_failed(dict) ? et_alloc_failed(error, 0, "the best value")
-                                       : et_parent_make(path, error);
+    et_value *dict;
+    int status = make_dict(&dict, &arena, self->best, error);
     if (!status)
-        status = et_json_write(path, dict, 0, "", error);
+        status = et_persisted_value_write(self->kept, dict, error);
     et_arena_release(&arena);
     return status;
 }
 
-/* An empty one counts as none: nothing was known when it was made. */
-static int read_best(et_new_best *self, et_error *error)
+static int open_kept(et_new_best *self, const et_new_best_options *options, et_error *error)
 {
-    const char *path = self->options.filename;
-    char *text;
-    size_t length;
-    et_value *dict;
     et_arena arena = ET_ARENA_INIT;
-    int status = et_file_read(&text, &length, path, BEST_FILE_MAX, error);
+    et_value *dict;
+    int status = make_dict(&dict, &arena, options->lower_is_better ? DBL_MAX : -DBL_MAX, error);
+    if (!status)
+        status = et_persisted_value_open(&self->kept, dict, options->filename, options->read_only,
+                                         error);
+    et_arena_release(&arena);
     if (status)
         return status;
-    if (length) {
-        status = et_json_parse(&dict, &arena, text, length, path, error);
-        if (!status) {
-            status = et_part_read_real(dict, "best", &self->best, error);
-            if (status)
-                et_fail_while(error, status, "%s", path);
-        }
-    } else {
-        status = write_best(self, error);
-    }
-    et_free(text);
-    et_arena_release(&arena);
-    return status;
-}
-
-/* ---- the best ---- */
-
-static int copy_texts(et_new_best *self, const et_new_best_options *options, et_error *error)
-{
-    self->options.metric = options->metric ? et_strdup(options->metric) : NULL;
-    self->options.filename = options->filename ? et_strdup(options->filename) : NULL;
-    bool whole =
-        !options->metric == !self->options.metric && !options->filename == !self->options.filename;
-    return whole ? ET_OK : et_alloc_failed(error, 0, "a best value");
+    status = et_part_read_real(et_persisted_value_read(self->kept), "best", &self->best, error);
+    return status ? et_fail_while(error, status, "%s", options->filename) : ET_OK;
 }
 
 int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_error *error)
@@ -84,11 +57,11 @@ int et_new_best_open(et_new_best **out, const et_new_best_options *options, et_e
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a best value");
     self->options = *options;
-    self->best = options->lower_is_better ? DBL_MAX : -DBL_MAX;
-    int status = copy_texts(self, options, error);
-    if (!status && options->filename)
-        status =
-            et_file_exists(options->filename) ? read_best(self, error) : write_best(self, error);
+    self->options.filename = NULL;
+    self->options.metric = options->metric ? et_strdup(options->metric) : NULL;
+    int status = !options->metric == !self->options.metric
+                     ? open_kept(self, options, error)
+                     : et_alloc_failed(error, 0, "a best value");
     if (status)
         et_new_best_close(self);
     else
@@ -101,7 +74,7 @@ void et_new_best_close(et_new_best *self)
     if (!self)
         return;
     et_free((char *)self->options.metric);
-    et_free((char *)self->options.filename);
+    et_persisted_value_close(self->kept);
     et_free(self);
 }
 

@@ -35,7 +35,7 @@ typedef struct id_list {
 
 struct et_exports {
     et_exports_options options; /* subdirectory owned */
-    char *path, *directory;     /* owned: BASE as it was given, "runs/a/export"; "runs/a/" */
+    char *path, *directory;     /* owned: BASE, "runs/a/export"; "runs/a/" */
     const char *base;           /* "export", in path */
     int64_t max_to_keep, last;  /* last: number that was given, -1: none */
     char *name;                 /* owned: the last given name */
@@ -106,27 +106,20 @@ static char *path_of(const et_exports *self, int64_t id, bool whole)
 
 /* ---- names ---- */
 
-/* Whether it names anything but the directory itself. */
-static bool leads_below(const char *path)
+/* subdirectory: as it was given. */
+static int check_options(et_exports *self, const char *subdirectory, et_error *error)
 {
-    while (*path == '/' || (*path == '.' && (path[1] == '/' || !path[1])))
-        path++;
-    return *path;
-}
-
-static int check_options(const char *base_name, int64_t max_to_keep,
-                         const et_exports_options *options, et_error *error)
-{
-    if (!base_name || !*et_path_base(base_name))
+    self->base = et_path_base(self->path);
+    if (!*self->base || !strcmp(self->base, ".") || !strcmp(self->base, ".."))
         return et_fail(error, ET_EUSAGE, "exports need a base name");
-    if (!max_to_keep)
+    if (!self->max_to_keep)
         return et_fail(error, ET_ECONFIG,
                        "max_to_keep 0 would keep no export; a negative number keeps all");
-    const char *within = options ? options->subdirectory : NULL;
-    if (within && (et_path_leads_out(within) || !leads_below(within)))
+    if (subdirectory &&
+        (et_path_leads_out(subdirectory) || !strcmp(self->options.subdirectory, ".")))
         return et_fail(error, ET_ECONFIG,
                        "subdirectory \"%s\" of exports: name a path below %s-N, without \"..\"",
-                       within, et_path_base(base_name));
+                       subdirectory, self->base);
     return ET_OK;
 }
 
@@ -134,25 +127,27 @@ int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep
                     const et_exports_options *options, et_error *error)
 {
     *out = NULL;
-    int status = check_options(base_name, max_to_keep, options, error);
-    et_exports *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    et_exports *self = et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "exports");
+        return et_alloc_failed(error, sizeof *self, "exports");
     if (options)
         self->options = *options;
     const char *subdirectory = self->options.subdirectory;
     self->max_to_keep = max_to_keep;
     self->last = -1;
-    self->options.subdirectory = subdirectory ? et_strdup(subdirectory) : NULL;
-    self->path = et_strdup(base_name);
-    self->directory = et_path_parent(base_name);
-    if (!self->path || !self->directory || !subdirectory != !self->options.subdirectory) {
+    self->options.subdirectory = subdirectory ? et_path_normal(subdirectory) : NULL;
+    self->path = et_path_normal(base_name ? base_name : "");
+    self->directory = self->path ? et_path_parent(self->path) : NULL;
+    int status = ET_OK;
+    if (!self->directory || !subdirectory != !self->options.subdirectory)
+        status = et_alloc_failed(error, 0, "exports");
+    else
+        status = check_options(self, subdirectory, error);
+    if (status)
         et_exports_close(self);
-        return et_alloc_failed(error, strlen(base_name), "exports");
-    }
-    self->base = et_path_base(self->path);
-    *out = self;
-    return ET_OK;
+    else
+        *out = self;
+    return status;
 }
 
 void et_exports_close(et_exports *self)
@@ -178,7 +173,7 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
                              (long long)*id);
     }
     int status = find_ids(self, &all, error);
-    int64_t largest = all.count ? all.ids[all.count - 1] : 0;
+    int64_t largest = all.count ? all.ids[all.count - 1] : -1;
     et_free(all.ids);
     largest = largest > self->last ? largest : self->last;
     if (!status && largest == INT64_MAX)
