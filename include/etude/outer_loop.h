@@ -53,8 +53,8 @@ ET_API int et_controller_train_to(et_controller *controller, int64_t steps, bool
                                   et_error *error);
 
 /* Evaluates the current weights on eval_steps steps, -1: all data, 0: error. Adds the values to
- * logs, the rate under "time". Without a trainer, the first call restores the newest checkpoint;
- * ET_ENOTFOUND: no checkpoint. */
+ * logs, and "steps_per_second" unless eval_steps is -1. Without a trainer, the first call restores
+ * the newest checkpoint; ET_ENOTFOUND: no checkpoint. */
 ET_API int et_controller_evaluate(et_controller *controller, int64_t eval_steps, et_value *logs,
                                   et_error *error);
 

@@ -1,5 +1,5 @@
 /* A tensorflow.Summary: scalars, histograms and images by tag, serialised for event files
- * (et_sink_write_summary, et_loop_add_summary_bytes).
+ * (et_trainer_write_summary, et_loop_add_summary_bytes, et_sink_write_summary).
  *
  *     et_summary *summary;
  *     et_summary_new(&summary, &error);

@@ -9,6 +9,8 @@
  *     static const et_trainer_class gan_class = { .name = "gan", .step = gan_step };
  *     gan g = { .trainer = { &gan_class } };
  *
+ *     if (et_trainer_records(self) &&
+ *         et_trainer_write_summary(self, histogram, &error)) ...                 in a step
  *     if (et_trainer_train(&g.trainer, 100, logs, &error)) ...               without a driver
  *     if (et_evaluate(evaluator, g.trainer.step, -1, NULL, NULL, logs, &error)) ...
  *
@@ -24,6 +26,7 @@
 #include <etude/comm.h>
 #include <etude/error.h>
 #include <etude/state.h>
+#include <etude/summary_message.h>
 #include <etude/value.h>
 
 typedef struct et_module et_module;
@@ -69,10 +72,12 @@ typedef struct et_trainer_class {
 
 struct et_trainer {
     const et_trainer_class *ET_CLASS;
-    int64_t step;             /* the global step: number of steps done */
-    int64_t summary_interval; /* of the driver; 0: none. See et_trainer_records */
-    et_module *module;        /* has its name and variables, <etude/module.h>; borrowed. NULL:
-                                 none */
+    int64_t step; /* the global step: number of steps done. A program may set it before it opens a
+                     controller, whose new run then begins there, and between two calls */
+    int64_t summary_interval;     /* of the driver; 0: none. See et_trainer_records */
+    struct et_inner_loop *driver; /* internal */
+    et_module *module;            /* has its name and variables, <etude/module.h>; borrowed. NULL:
+                                     none */
 };
 
 /* The inner loop, for programs without a driver: loop_begin, num_steps steps, loop_end, or the
@@ -85,6 +90,13 @@ ET_API int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *lo
  * multiple of summary_interval: I, 2 I, ... (Orbit asks before counting, so it writes at the first
  * step, I + 1, ...) Results of train or loop_end are always written. */
 ET_API bool et_trainer_records(const et_trainer *trainer);
+
+/* Inside a step: writes summaries at the end of this step, into the event files of the driver's
+ * training logs (outer_loop.summaries, or DIR/train), as tf.summary.histogram in a train function
+ * does. Without a driver or event files nothing is written. ET_EUSAGE: outer_loop.summaries writes
+ * no event files. */
+ET_API int et_trainer_write_summary(const et_trainer *trainer, const et_summary *summary,
+                                    et_error *error);
 
 typedef struct et_evaluator et_evaluator;
 

@@ -7,9 +7,9 @@
 
 #include <etude/summary.h>
 
-/* Messages for event files only, in the directory of the sink: a serialised summary, or nodes of a
- * graph (event.h). */
+/* Messages for event files only: a serialised summary, or nodes of a graph (event.h). */
 typedef struct et_sink_message {
+    const char *directory; /* below the sink's: "train"; NULL: the sink's own */
     int64_t step;
     const void *bytes; /* [length] of a tensorflow.Summary; NULL: a graph */
     size_t length;

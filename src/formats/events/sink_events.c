@@ -259,7 +259,8 @@ static int write_tree(struct log *log, const char *name, const et_value *dict, e
 int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, et_error *error)
 {
     et_events *events;
-    int status = find_branch(&events, (events_sink *)sink, "", error);
+    const char *directory = message->directory ? message->directory : "";
+    int status = find_branch(&events, (events_sink *)sink, directory, error);
     if (status)
         return status;
     return message->bytes

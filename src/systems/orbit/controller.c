@@ -372,6 +372,9 @@ static void begin_loop(et_controller *c)
     et_inner_loop *loop = &c->loop;
     c->nobody.class = &nobody;
     loop->trainer = o->trainer ? o->trainer : &c->nobody;
+    loop->first = loop->trainer->step;
+    loop->summaries = c->outer.summaries;
+    loop->trainer->driver = loop;
     loop->trainer->summary_interval = o->summary_interval;
     c->evaluated = -1;
     loop->track = inside && inside->track ? inside->track : et_track_off();

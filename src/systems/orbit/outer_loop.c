@@ -45,15 +45,15 @@ static int check_eval_steps(int64_t steps, et_error *error)
                    (long long)steps);
 }
 
-/* The values of an evaluation, with its rate. */
+/* The values of an evaluation, with its rate. The rate is not under "time", as in a log: the
+ * program alone gets it. */
 static int give_values(const et_controller *c, et_value *logs, et_error *error)
 {
     if (!logs || !c->loop.last)
         return ET_OK;
     int status = et_value_merge(logs, c->loop.last, error);
     if (!status && !isnan(c->evaluation_rate))
-        et_value_set_float(et_value_set_dict(logs, ET_SINK_TIME), "steps_per_second",
-                           c->evaluation_rate);
+        et_value_set_float(logs, "steps_per_second", c->evaluation_rate);
     return status || !et_value_failed(logs) ? status : et_alloc_failed(error, 0, "a log");
 }
 

@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/together.h"
+#include "formats/events/log_names.h"
+#include "formats/events/sink.h"
 #include "train/run/trainer.h"
 
 /* ---- making ---- */
@@ -29,6 +32,8 @@ void et_inner_loop_release(et_inner_loop *loop)
     et_free(loop->actions);
     et_arena_release(&loop->evaluation.arena);
     et_arena_release(&loop->steps.arena);
+    if (loop->trainer && loop->trainer->driver == loop)
+        loop->trainer->driver = NULL;
     *loop = (et_inner_loop){ .trainer = NULL };
 }
 
@@ -51,10 +56,34 @@ void et_inner_loop_sane(const et_inner_loop *loop)
     et_assert(position->next >= 0 && position->next <= loop->count);
     et_assert(position->stopper >= 0 && position->stopper <= loop->count);
     et_assert(position->next == loop->count || position->at_boundary);
-    et_assert(loop->trainer->step >= 0 && position->began >= 0);
+    et_assert(loop->step >= 0 && position->began >= 0);
     et_assert(loop->meter.window_steps >= 0);
     for (int i = 0; i < loop->count; i++)
         et_assert(loop->actions[i].action && loop->actions[i].sees);
+}
+
+/* A step that the program has set. */
+static int check_step(const et_inner_loop *loop, et_error *error)
+{
+    const et_trainer *trainer = loop->trainer;
+    et_comm *comm = et_run_comm(loop->run);
+    void *all = NULL;
+    int status = trainer->step >= 0
+                     ? ET_OK
+                     : et_fail(error, ET_ECONFIG, "the trainer %s is at step %lld; set at least 0",
+                               trainer->class->name, (long long)trainer->step);
+    if (et_comm_size(comm) > 1)
+        status = et_together_table(comm, status, &trainer->step, sizeof trainer->step, &all, error);
+    const int64_t *steps = all;
+    for (int rank = 1; !status && rank < et_comm_size(comm); rank++)
+        if (steps[rank] != steps[0])
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "the trainer %s is at step %lld on rank 0, but at step %lld on rank "
+                        "%d; set the same step on all ranks",
+                        trainer->class->name, (long long)steps[0], (long long)steps[rank], rank);
+    et_free(all);
+    return status;
 }
 
 int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
@@ -63,16 +92,45 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     int status = et_run_restore(loop->run, step, error);
     if (status || *step >= 0)
         return status;
-    trainer->step = 0;
+    trainer->step = loop->first;
+    status = check_step(loop, error);
+    if (status)
+        return status;
     loop->planned = loop->target = 0;
     loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);
-    loop->position.began =
-        trainer->step; /* of one that keeps its weights, the step that they are of */
+    /* A trainer that keeps its weights sets the step that they are of. */
+    loop->position.began = loop->step = trainer->step;
+    if (loop->first)
+        et_run_touch(loop->run);
     if (!status && trainer->class->loop_begin)
         status = trainer->class->loop_begin(trainer, error);
     return status;
+}
+
+/* ---- summaries ---- */
+
+int et_trainer_write_summary(const et_trainer *trainer, const et_summary *summary, et_error *error)
+{
+    const et_inner_loop *loop = trainer->driver;
+    et_sink *own = loop ? loop->summaries : NULL;
+    et_sink *sink = own || !loop ? own : et_run_sink(loop->run);
+    size_t length;
+    if (!summary)
+        return et_fail(error, ET_EUSAGE, "the summary of a step is NULL");
+    const void *bytes = et_summary_bytes(summary, &length);
+    const et_sink_message message = { .directory = own ? NULL : ET_LOGGED_TRAIN,
+                                      .step = trainer->step + 1,
+                                      .bytes = bytes,
+                                      .length = length };
+    bool any = false;
+    if (!sink)
+        return ET_OK;
+    int status = et_sink_write_message(sink, &message, &any, error);
+    return status || any
+               ? status
+               : et_fail(error, ET_EUSAGE, "%s: writes no event files", sink->class->name);
 }
 
 /* ---- rates ---- */
@@ -187,6 +245,7 @@ static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
         if (status)
             return status;
         et_run_touch(loop->run);
+        loop->step = trainer->step;
         show(loop, trainer->step - before);
     }
     loop->position.at_boundary = true;
@@ -381,21 +440,34 @@ static void begin_call(et_inner_loop *loop)
         position->stopper = loop->count;
 }
 
+/* The program has set another step since the last call: a loop begins there, and nothing of the
+ * step before is left to do. */
+static int take_step(et_inner_loop *loop, et_error *error)
+{
+    const int64_t step = loop->trainer->step;
+    int status = check_step(loop, error);
+    if (status || step == loop->step)
+        return status;
+    loop->step = step;
+    loop->position =
+        (et_loop_position){ .began = step, .next = loop->count, .stopper = loop->count };
+    et_run_touch(loop->run);
+    return ET_OK;
+}
+
 /* Up to the end, or where an action has ended the run. */
 static int run_loops(et_inner_loop *loop, et_error *error)
 {
     const bool stopped = is_stopped(loop);
     int status = act(loop, error); /* what the last interruption cut short */
-    bool reported = !loop->goal.call;
     if (!status && stopped)
         begin_call(loop);
+    if (!status && loop->goal.call && !is_stopped(loop))
+        et_run_tell(loop->run, "train | step: %6lld | training until step %lld...",
+                    (long long)loop->trainer->step, (long long)loop->goal.target);
     while (!status && !is_stopped(loop) && !has_ended(loop)) {
         int64_t until;
         status = next_boundary(loop, &until, error);
-        if (!status && !reported)
-            et_run_tell(loop->run, "train | step: %6lld | training until step %lld...",
-                        (long long)loop->trainer->step, (long long)loop->goal.target);
-        reported = true;
         if (!status)
             status = run_steps(loop, until, error);
         if (status == ET_EDIVERGED)
@@ -420,11 +492,15 @@ int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
 {
     et_inner_loop_sane(loop);
     et_assert(goal->target >= 0);
+    int status = take_step(loop, error);
+    if (status)
+        return status;
     loop->goal = *goal;
     loop->last = loop->position.next < loop->count ? loop->evaluation.values : NULL;
     et_meter_start_window(&loop->meter);
     bool past = loop->trainer->step > goal->target;
-    int status = past ? ET_OK : et_run_agree(loop->run, run_loops(loop, error), error);
+    if (!past)
+        status = et_run_agree(loop->run, run_loops(loop, error), error);
     if (!status && goal->saves)
         status = et_run_save_unsaved(loop->run, loop->trainer->step, false, error);
     if (status == ET_EINTERRUPTED)

@@ -95,10 +95,13 @@ typedef struct et_inner_loop {
     et_trainer *trainer; /* borrowed, as run and track */
     et_run *run;
     et_track *track;
+    et_sink *summaries; /* borrowed: takes the logs of training in place of the run's; NULL: none */
     et_loop_length length;
     et_listed_action *actions; /* [count]: in the order in which they act; owned */
     int count;
     et_goal goal;
+    int64_t first; /* the trainer's step when a new run begins; the driver sets it once */
+    int64_t step;  /* the trainer's step as the loop left it: the program may set another */
     int64_t planned, target; /* the driver replaced a target of `planned` steps by `target`, which
                                 the state keeps; 0: it did not */
     et_loop_position position;
@@ -111,8 +114,8 @@ typedef struct et_inner_loop {
                             until a restore. Status 0: it did not */
 } et_inner_loop;
 
-/* Allocates rows for a number of actions. Before: all members are zero except trainer, track and
- * length. After: the driver sets run when the run is open. */
+/* Allocates rows for a number of actions. Before: all members are zero except trainer, first, track
+ * and length. After: the driver sets run when the run is open. */
 int et_inner_loop_init(et_inner_loop *loop, size_t actions, et_error *error);
 void et_inner_loop_release(et_inner_loop *loop);
 
@@ -122,7 +125,8 @@ void et_inner_loop_list(et_inner_loop *loop, et_listed_action one);
 /* Asserts what holds at the begin of a call. */
 void et_inner_loop_sane(const et_inner_loop *loop);
 
-/* Restores the newest checkpoint, or sets initial values; *step -1: there was no checkpoint. */
+/* Restores the newest checkpoint, or sets initial values at step `first`, which is the same on all
+ * ranks (ET_ECONFIG); *step -1: there was no checkpoint. */
 int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error);
 
 /* Trains up to the goal. After an error the run resumes from the newest checkpoint.

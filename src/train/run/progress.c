@@ -173,7 +173,7 @@ static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *er
     if (!status && (began < 0 || began > step))
         status = et_fail(error, ET_EFORMAT, "loop: began at step %lld, but the step is %lld",
                          (long long)began, (long long)step);
-    loop->trainer->step = step;
+    loop->trainer->step = loop->step = step;
     loop->position.began = began;
     return status;
 }

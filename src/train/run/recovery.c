@@ -154,7 +154,7 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
 {
     int status = begin(r, run, step, error);
     if (!status && step < 0 && r->max_trials > 0)
-        status = et_run_save(run, 0, false, error);
+        status = et_run_save(run, trainer->step, false, error);
     status = broadcast(r, run, status, error);
     if (!status && (status = retry(r, trainer, step, error)))
         et_fail_while(error, status, "%s/" ET_RUN_RECOVERY,

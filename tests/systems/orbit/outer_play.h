@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "formats/files.h"
+#include "train/kept.h"
 #include "train/logged.h"
 #include "train/said.h"
 
@@ -265,20 +266,6 @@ static inline void begin(play *p, const char *directory)
 {
     prepare(p, directory);
     assert_ok(et_controller_open(&p->controller, &p->options, error));
-}
-
-/* "5 10 ", what there is in a directory of checkpoints. */
-static inline const char *checkpoints(const char *directory)
-{
-    static char text[200];
-    text[0] = 0;
-    for (int step = 0; step <= 60; step++) {
-        char path[800];
-        snprintf(path, sizeof path, "%s/checkpoints/ckpt-%d.safetensors", directory, step);
-        if (file_is_there(path))
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", step);
-    }
-    return text;
 }
 
 /* Runs this program again, with that word: a child that was only forked has no threads of OpenMP.

@@ -1,4 +1,4 @@
-/* The outer loop call by call: the behaviour that Orbit's own tests expect of its Controller. */
+/* The outer loop call by call. The cases of Orbit's own tests are in tests/references/orbit. */
 #include <etude/outer_loop.h>
 
 #include <setjmp.h>
@@ -20,17 +20,14 @@ static int64_t odd_loops(void *payload, int64_t at)
     return at < 4 ? 2 : 3;
 }
 
-/* Orbit's figures among them: {5, 10} and two evaluations; four checkpoints; five train actions and
- * two evaluation actions. Evaluated steps are saved. */
+/* Evaluated steps are saved. */
 static void test_outer_loop__order(void **state)
 {
     static const struct {
         int64_t steps, per_loop, eval, save;
         const char *words, *saved;
     } cases[] = {
-        { 10, 10, 5, 5, "L5 t5 V5 e5 L10 t10 V10 e10 ", "5 10 " },
-        { 20, 5, 0, 5, "L5 t5 L10 t10 L15 t15 L20 t20 V20 e20 ", "5 10 15 20 " },
-        { 10, 2, 6, 0, "L2 t2 L4 t4 L6 t6 V6 e6 L8 t8 L10 t10 V10 e10 ", "6 10 " },
+        { 5, 10, 0, 5, "L5 t5 V5 e5 ", "5 " },
         { 12, 4, 6, 5, "L4 t4 L6 t6 V6 e6 L10 t10 L12 t12 V12 e12 ", "6 10 12 " },
         { 7, 3, 0, 2, "L3 t3 L6 t6 L7 t7 V7 e7 ", "3 6 7 " },
         { 10, 0, 0, 0, "L2 t2 L4 t4 L7 t7 L10 t10 V10 e10 ", "10 " }, /* by the function */
@@ -54,7 +51,7 @@ static void test_outer_loop__order(void **state)
         assert_int_equal(et_controller_step(p.controller), cases[i].steps);
         assert_ok(et_value_read_int(logs, "steps", &steps, error));
         assert_int_equal(steps, VALIDATION);
-        assert_null(et_value_get(logs, "time")); /* of all data there is no rate */
+        assert_null(et_value_get(logs, "steps_per_second")); /* of all data there is no rate */
         et_value *none = et_value_dict(&arena);
         assert_ok(
             et_controller_train_and_evaluate(p.controller, cases[i].steps, -1, 0, none, error));
@@ -103,6 +100,63 @@ static void test_outer_loop__past_its_target(void **state)
     finish(&p);
 }
 
+/* A program that knows its step sets it before it opens the controller, or between two calls. Loops
+ * begin there. A checkpoint replaces it. */
+static void test_outer_loop__step_of_the_program(void **state)
+{
+    static const struct {
+        int64_t first;
+        const char *words, *saved;
+    } cases[] = {
+        { 0, "L4 t4 L8 t8 L10 t10 ", "10 " },
+        { 3, "L7 t7 L10 t10 ", "10 " },
+        { 10, "", "10 " },
+        { 12, "", "12 " },
+    };
+    int64_t step;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char directory[700];
+        snprintf(directory, sizeof directory, "%s-%zu", in(state, "own_step"), i);
+        for (int again = 0; again < 2; again++) {
+            play p = { .options = { .steps_per_loop = 4 } };
+            words[0] = 0;
+            prepare(&p, directory);
+            p.trainer.trainer.step = again ? 5 : cases[i].first;
+            assert_ok(et_controller_open(&p.controller, &p.options, error));
+            assert_ok(et_controller_train_to(p.controller, 10, false, error));
+            assert_string_equal(words, again ? "" : cases[i].words);
+            finish(&p);
+            assert_string_equal(checkpoints(directory), cases[i].saved);
+        }
+    }
+    play p = { .options = { .steps_per_loop = 4 } };
+    int64_t *own = &p.trainer.trainer.step;
+    prepare(&p, in(state, "between"));
+    *own = 2;
+    assert_ok(et_controller_open(&p.controller, &p.options, error));
+    words[0] = 0;
+    assert_ok(et_controller_train_to(p.controller, 7, true, error));
+    *own = 20;
+    assert_ok(et_controller_train_to(p.controller, 10, true, error));
+    assert_ok(et_controller_train_to(p.controller, 25, true, error));
+    *own = 0;
+    assert_ok(et_controller_train_to(p.controller, 5, true, error));
+    assert_string_equal(words, "L6 t6 L7 t7 L24 t24 L25 t25 L4 t4 L5 t5 ");
+    assert_ok(et_controller_restore(p.controller, NULL, &step, error)); /* there is none */
+    assert_int_equal(step, -1);
+    assert_int_equal(*own, 2);
+    *own = -1;
+    assert_fails(et_controller_train_to(p.controller, 5, true, error), ET_ECONFIG,
+                 "is at step -1; set at least 0");
+    finish(&p);
+    play wrong = { .options = { .steps_per_loop = 4 } };
+    prepare(&wrong, NULL);
+    wrong.trainer.trainer.step = -7;
+    assert_fails(et_controller_open(&wrong.controller, &wrong.options, error), ET_ECONFIG,
+                 "is at step -7; set at least 0");
+    finish(&wrong);
+}
+
 /* Lines for people. */
 static void test_outer_loop__lines(void **state)
 {
@@ -142,15 +196,13 @@ static void test_outer_loop__values(void **state)
 {
     const char *directory = in(state, "values");
     et_arena arena = ET_ARENA_INIT;
-    et_value *logs = et_value_dict(&arena), *time;
+    et_value *logs = et_value_dict(&arena);
     double rate;
     play p = { .silent = true, .options = { .steps_per_loop = 2 } };
     begin(&p, directory);
     assert_ok(et_controller_evaluate(p.controller, 5, logs, error));
     assert_int_equal(logs->count, 1);
-    time = et_value_get(logs, "time");
-    assert_int_equal(time->count, 1);
-    assert_ok(et_value_read_float(time, "steps_per_second", &rate, error));
+    assert_ok(et_value_read_float(logs, "steps_per_second", &rate, error));
     assert_true(rate > 0);
     logs = et_value_dict(&arena);
     assert_ok(et_controller_evaluate(p.controller, -1, logs, error));
@@ -254,6 +306,81 @@ static int step_and_record(et_trainer *self, et_error *error)
     if (et_trainer_records(self))
         say("r%d ", (int)self->step + 1);
     return ET_OK;
+}
+
+/* A step that writes a scalar and a histogram, every two steps. */
+static int step_and_summarize(et_trainer *self, et_error *error)
+{
+    const double values[] = { 1, 2, (double)self->step };
+    et_summary *summary = NULL;
+    if (!et_trainer_records(self))
+        return ET_OK;
+    int status = et_summary_new(&summary, error);
+    if (!status)
+        status = et_summary_add_scalar(summary, "number", (double)self->step, error);
+    if (!status)
+        status = et_summary_add_histogram(summary, "values", values, 3, error);
+    if (!status)
+        status = et_trainer_write_summary(self, summary, error);
+    et_summary_free(summary);
+    return status;
+}
+
+/* With the logs of training; also in a run that goes on from an older checkpoint, and up to
+ * train_steps. */
+static void test_outer_loop__summaries_of_steps(void **state)
+{
+    static const et_trainer_class class = { .name = "summarizes", .step = step_and_summarize };
+    const et_outer_loop_options outer = { 0 };
+    memory_sink other = { .sink.class = &memory_class };
+    const et_outer_loop_options to_memory = { .summaries = &other.sink };
+    et_trainer t = { .class = &class, .summary_interval = 1 };
+    et_controller_options options = { .trainer = &t,
+                                      .outer_loop = &outer,
+                                      .steps_per_loop = 2,
+                                      .summary_interval = 2,
+                                      .run.model_dir = in(state, "of_steps") };
+    et_controller *c;
+    char lines[4096];
+    assert_ok(et_trainer_train(&t, 1, NULL, error)); /* without a driver */
+    for (int process = 0; process < 2; process++) {
+        t.step = 0;
+        assert_ok(et_controller_open(&c, &options, error));
+        assert_ok(et_controller_train_to(c, process ? 8 : 4, false, error));
+        assert_ok(et_controller_train_to(c, process ? 8 : 7, true, error));
+        assert_ok(et_controller_close(c, error));
+    }
+    snprintf(lines, sizeof lines, "%s", event_lines(below(options.run.model_dir, "train")));
+    int count = 0;
+    for (const char *at = lines; (at = strstr(at, "number")) != NULL; at++)
+        count++;
+    assert_int_equal(count, 4);
+    for (int step = 2; step <= 8; step += 2) {
+        char line[40];
+        snprintf(line, sizeof line, "%d number %d\n", step, step - 1);
+        assert_non_null(strstr(lines, line));
+    }
+    assert_ok(et_trainer_train(&t, 1, NULL, error)); /* the controller is closed */
+
+    t.step = 0;
+    options.outer_loop = NULL;
+    options.train_steps = 4;
+    options.run.model_dir = in(state, "of_planned");
+    assert_ok(et_controller_open(&c, &options, error));
+    assert_ok(et_controller_train(c, error));
+    assert_ok(et_controller_close(c, error));
+    assert_non_null(strstr(event_lines(below(options.run.model_dir, "train")), "4 number 3\n"));
+
+    t.step = 0;
+    options.outer_loop = &to_memory;
+    assert_ok(et_controller_open(&c, &options, error));
+    assert_ok(et_controller_close(c, error));
+    options.run.model_dir = NULL;
+    t.step = 0;
+    assert_ok(et_controller_open(&c, &options, error));
+    assert_fails(et_controller_train_to(c, 4, false, error), ET_EUSAGE,
+                 "memory: writes no event files");
+    assert_ok(et_controller_close(c, error));
 }
 
 /* A trainer's own inner loop; nothing is kept without a directory. */
@@ -488,6 +615,8 @@ int main(void)
         cmocka_unit_test(test_outer_loop__order),
         cmocka_unit_test(test_outer_loop__calls),
         cmocka_unit_test(test_outer_loop__past_its_target),
+        cmocka_unit_test(test_outer_loop__step_of_the_program),
+        cmocka_unit_test(test_outer_loop__summaries_of_steps),
         cmocka_unit_test(test_outer_loop__lines),
         cmocka_unit_test(test_outer_loop__values),
         cmocka_unit_test(test_outer_loop__directories),

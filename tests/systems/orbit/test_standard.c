@@ -312,15 +312,16 @@ static void test_standard__step_mismatch(void **state)
 
 /* ---- evaluation ---- */
 
-/* range(10), 5 steps twice, and all: Orbit's figures. */
+/* All data, parts of them, and more than there are. */
 static void test_standard__recreate(void **state)
 {
     static const struct {
         bool keep;
         int64_t limit, sums[3];
     } cases[] = {
-        { false, 5, { 10, 10, 10 } }, { true, 5, { 10, 35, 0 } },    { false, 0, { 45, 45, 45 } },
-        { true, 4, { 6, 22, 17 } },   { false, 12, { 45, 45, 45 } },
+        { false, 0, { 45, 45, 45 } },
+        { true, 4, { 6, 22, 17 } },
+        { false, 12, { 45, 45, 45 } },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
