@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <etude/model_export.h>
+#include <etude/ready_actions.h>
 #include <etude/translator.h>
 
 #include "base/alloc.h"
@@ -134,6 +135,29 @@ static void put_records(const char *path, const char *text, size_t length)
         assert_ok(et_record_log_write(&log, at, (size_t)(next - at), error));
     }
     assert_ok(et_record_log_close(&log, error));
+}
+
+/* As the value of a program, and as a new best. */
+static int read_persisted(const fuzz_target *self, const char *text, size_t length,
+                          et_error *failure)
+{
+    const char *path = fuzz_path(self->file);
+    et_persisted_value *kept;
+    et_new_best *best;
+    et_arena arena = ET_ARENA_INIT;
+    put_file(path, text, length);
+    int status = et_persisted_value_open(&kept, et_value_dict(&arena), path, true, failure);
+    if (!status)
+        assert_ok(et_persisted_value_write(kept, et_persisted_value_read(kept), error));
+    et_persisted_value_close(kept);
+    et_arena_release(&arena);
+    if (status)
+        return status;
+    status = et_new_best_open(
+        &best, &(et_new_best_options){ .metric = "a", .filename = path, .read_only = true },
+        failure);
+    et_new_best_close(best);
+    return status;
 }
 
 /* What begins as its first record does is made records, other bytes are the file. */
@@ -279,6 +303,7 @@ void fuzz_open(char *empty)
                              "\n{\"size\": 2.5, \"town\": true, \"pair\": null}\n");
     put_sample("journal.part", "{\"augment\":\"a\"}\n0123456789abcdef01234567one\n"
                                "0123456789abcdef01234567\n");
+    put_sample("best.json", "{\"best\": 0.912}");
     put_models();
 }
 
@@ -295,6 +320,7 @@ const fuzz_target fuzz_files[] = {
       .read = read_journal,
       .file = "journal.part",
       .words = VALUES " augment a" },
+    { .name = "persisted", .read = read_persisted, .file = "best.json", .words = VALUES " best" },
     { .name = "torch", .read = read_torch, .file = "new.bin" },
     { .name = "torch_old", .read = read_torch, .file = "old.bin" },
     { .name = "npz", .read = read_npz, .file = "a.npz" },

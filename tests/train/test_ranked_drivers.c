@@ -527,6 +527,39 @@ static int rank_refuses(et_comm *comm, const char *word)
     return 0;
 }
 
+static int step_alone(et_trainer *self, et_error *error)
+{
+    (void)self, (void)error;
+    return ET_OK;
+}
+
+/* Ranks whose programs set other steps all fail, and go on when they set the same. */
+static int rank_steps(et_comm *comm, const char *word)
+{
+    static const et_trainer_class class = { .name = "alone", .step = step_alone };
+    const int rank = et_comm_rank(comm);
+    const et_outer_loop_options outer = { 0 };
+    et_trainer t = { .class = &class, .step = 3 + rank };
+    const et_controller_options options = {
+        .trainer = &t, .outer_loop = &outer, .steps_per_loop = 2, .run.comm = comm
+    };
+    et_controller *c;
+    et_error error = ET_ERROR_INIT;
+    (void)word;
+    rank_assert(et_controller_open(&c, &options, &error) == ET_ECONFIG);
+    rank_assert(strstr(error.text, "is at step 3 on rank 0, but at step 4 on rank 1"));
+    et_comm_resume(comm);
+    t.step = 3;
+    rank_assert(!et_controller_open(&c, &options, &error));
+    rank_assert(!et_controller_train_to(c, 5, true, &error) && t.step == 5);
+    t.step = rank ? -1 : 0;
+    rank_assert(et_controller_train_to(c, 8, true, &error) == ET_ECONFIG);
+    rank_assert(strstr(error.text, "is at step -1; set at least 0"));
+    t.step = 0;
+    rank_assert(!et_controller_train_to(c, 8, true, &error) && t.step == 8);
+    return et_controller_close(c, &error);
+}
+
 /* One rank's batch is invalid: all fail, with its text. */
 static int rank_fails(et_comm *comm, const char *word)
 {
@@ -554,12 +587,15 @@ static int rank_fails(et_comm *comm, const char *word)
     return 0;
 }
 
-static const rank_case cases[] = {
-    { "drives", rank_drives },         { "fails", rank_fails },
-    { "leaves", rank_leaves },         { "stops", rank_stops },
-    { "refuses", rank_refuses },       { "loses best", rank_loses_best },
-    { "keeps best", rank_keeps_best }, { NULL, NULL }
-};
+static const rank_case cases[] = { { "drives", rank_drives },
+                                   { "fails", rank_fails },
+                                   { "leaves", rank_leaves },
+                                   { "stops", rank_stops },
+                                   { "refuses", rank_refuses },
+                                   { "loses best", rank_loses_best },
+                                   { "keeps best", rank_keeps_best },
+                                   { "steps", rank_steps },
+                                   { NULL, NULL } };
 
 /* ---- their parent ---- */
 
@@ -630,6 +666,7 @@ static void test_ranked_drivers__fails(void **state)
     (void)state;
     assert_int_equal(run_ranks("fails", 2, ""), 0);
     assert_int_equal(run_ranks("fails", 3, ""), 0);
+    assert_int_equal(run_ranks("steps", 3, ""), 0);
     char name[64];
     snprintf(name, sizeof name, "leaves.%d", (int)getpid());
     for (int ranks = 1; ranks <= 3; ranks++)

@@ -149,6 +149,12 @@ static void test_outer_loop__step_of_the_program(void **state)
     assert_fails(et_controller_train_to(p.controller, 5, true, error), ET_ECONFIG,
                  "is at step -1; set at least 0");
     finish(&p);
+    play safe = { .options = { .steps_per_loop = 4, .recovery_max_trials = 1 } };
+    prepare(&safe, in(state, "recovery"));
+    safe.trainer.trainer.step = 3;
+    assert_ok(et_controller_open(&safe.controller, &safe.options, error));
+    finish(&safe);
+    assert_string_equal(checkpoints(in(state, "recovery")), "3 ");
     play wrong = { .options = { .steps_per_loop = 4 } };
     prepare(&wrong, NULL);
     wrong.trainer.trainer.step = -7;
