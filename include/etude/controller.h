@@ -55,7 +55,8 @@ typedef struct et_controller_options {
     int64_t recovery_max_trials;
 } et_controller_options;
 
-/* Attaches the trainer and evaluator, then restores the newest checkpoint or starts a new run. */
+/* Attaches the trainer and evaluator, then restores the newest checkpoint or starts a new run at
+ * trainer->step, which is the same on all ranks (ET_ECONFIG). */
 ET_API int et_controller_open(et_controller **out, const et_controller_options *options,
                               et_error *error);
 

@@ -80,7 +80,8 @@ ET_API int et_controller_evaluate_continuously(et_controller *controller, int64_
 ET_API int et_controller_save(et_controller *controller, et_error *error);
 
 /* Restores the state of a file, or with path NULL of the newest checkpoint; *step becomes its step.
- * If there is none, *step becomes -1 and the trainer starts anew. Logs continue where they are. */
+ * If there is none, *step becomes -1 and the trainer starts anew, at its step when
+ * the controller was opened. Logs continue where they are. */
 ET_API int et_controller_restore(et_controller *controller, const char *path, int64_t *step,
                                  et_error *error);
 

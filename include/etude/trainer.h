@@ -73,7 +73,8 @@ typedef struct et_trainer_class {
 struct et_trainer {
     const et_trainer_class *ET_CLASS;
     int64_t step; /* the global step: number of steps done. A program may set it before it opens a
-                     controller, whose new run then begins there, and between two calls */
+                     controller, whose new run then begins there, and between two calls. A
+                     checkpoint replaces it */
     int64_t summary_interval;     /* of the driver; 0: none. See et_trainer_records */
     struct et_inner_loop *driver; /* internal */
     et_module *module;            /* has its name and variables, <etude/module.h>; borrowed. NULL:

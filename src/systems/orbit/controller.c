@@ -437,7 +437,9 @@ static void warn_unchanged(const et_controller *c)
 
 int et_controller_train(et_controller *c, et_error *error)
 {
-    const et_goal goal = { .target = c->options.train_steps };
+    /* Nothing acts where no step is left, so what the program brought there is saved here. */
+    const int64_t steps = c->options.train_steps;
+    const et_goal goal = { .target = steps, .saves = c->loop.trainer->step >= steps };
     if (et_controller_is_called(c))
         return et_fail(error, ET_EUSAGE, "with outer_loop, use et_controller_train_to");
     et_controller_sane(c);

@@ -67,15 +67,16 @@ static int check_step(const et_inner_loop *loop, et_error *error)
 {
     const et_trainer *trainer = loop->trainer;
     et_comm *comm = et_run_comm(loop->run);
+    const int ranks = et_comm_size(comm);
     void *all = NULL;
     int status = trainer->step >= 0
                      ? ET_OK
                      : et_fail(error, ET_ECONFIG, "the trainer %s is at step %lld; set at least 0",
                                trainer->class->name, (long long)trainer->step);
-    if (et_comm_size(comm) > 1)
+    if (ranks > 1)
         status = et_together_table(comm, status, &trainer->step, sizeof trainer->step, &all, error);
     const int64_t *steps = all;
-    for (int rank = 1; !status && rank < et_comm_size(comm); rank++)
+    for (int rank = 1; !status && rank < ranks; rank++)
         if (steps[rank] != steps[0])
             status =
                 et_fail(error, ET_ECONFIG,
@@ -114,23 +115,17 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
 int et_trainer_write_summary(const et_trainer *trainer, const et_summary *summary, et_error *error)
 {
     const et_inner_loop *loop = trainer->driver;
-    et_sink *own = loop ? loop->summaries : NULL;
-    et_sink *sink = own || !loop ? own : et_run_sink(loop->run);
+    const int64_t step = trainer->step + 1;
     size_t length;
+    bool any;
     if (!summary)
         return et_fail(error, ET_EUSAGE, "the summary of a step is NULL");
     const void *bytes = et_summary_bytes(summary, &length);
-    const et_sink_message message = { .directory = own ? NULL : ET_LOGGED_TRAIN,
-                                      .step = trainer->step + 1,
-                                      .bytes = bytes,
-                                      .length = length };
-    bool any = false;
-    if (!sink)
-        return ET_OK;
-    int status = et_sink_write_message(sink, &message, &any, error);
-    return status || any
-               ? status
-               : et_fail(error, ET_EUSAGE, "%s: writes no event files", sink->class->name);
+    if (loop && loop->summaries)
+        return et_sink_write_summary(loop->summaries, step, bytes, length, error);
+    et_sink *sink = loop ? et_run_sink(loop->run) : NULL;
+    const et_sink_message message = { ET_LOGGED_TRAIN, step, bytes, length, NULL, 0 };
+    return sink ? et_sink_write_message(sink, &message, &any, error) : ET_OK;
 }
 
 /* ---- rates ---- */

@@ -149,6 +149,20 @@ static void test_outer_loop__step_of_the_program(void **state)
     assert_fails(et_controller_train_to(p.controller, 5, true, error), ET_ECONFIG,
                  "is at step -1; set at least 0");
     finish(&p);
+    for (int first = 9; first <= 11; first++) { /* up to train_steps */
+        char directory[700];
+        play planned = { .options = { .steps_per_loop = 4, .train_steps = 10 } };
+        snprintf(directory, sizeof directory, "%s-%d", in(state, "planned"), first);
+        prepare(&planned, directory);
+        planned.options.outer_loop = NULL;
+        planned.trainer.trainer.step = first;
+        words[0] = 0;
+        assert_ok(et_controller_open(&planned.controller, &planned.options, error));
+        assert_ok(et_controller_train(planned.controller, error));
+        finish(&planned);
+        assert_string_equal(words, first < 10 ? "L10 " : "");
+        assert_string_equal(checkpoints(directory), first <= 10 ? "10 " : "11 ");
+    }
     play safe = { .options = { .steps_per_loop = 4, .recovery_max_trials = 1 } };
     prepare(&safe, in(state, "recovery"));
     safe.trainer.trainer.step = 3;
@@ -385,7 +399,7 @@ static void test_outer_loop__summaries_of_steps(void **state)
     t.step = 0;
     assert_ok(et_controller_open(&c, &options, error));
     assert_fails(et_controller_train_to(c, 4, false, error), ET_EUSAGE,
-                 "memory: writes no event files");
+                 "memory: a serialized summary can only be written to event files");
     assert_ok(et_controller_close(c, error));
 }
 
