@@ -54,7 +54,8 @@ typedef struct et_job_cluster {
 /* Makes a configuration from dicts in the form of TF_CONFIG, and copies them. task NULL or empty:
  * {"type": "master", "index": 0}. cluster NULL or empty: a single node. job NULL: {"local": true}.
  * env: everything in the environment's value; NULL: an empty dict. ET_ECONFIG: an invalid type,
- * index, address or role, or a task that the cluster does not have. */
+ * index, address or role, or a task that the cluster does not have. Roles with an empty list are
+ * ignored. A cluster of only such roles is distributed, but has no server. */
 ET_API int et_job_config_new(et_job_config **out, const et_value *task, const et_value *cluster,
                              const et_value *job, const et_value *env, et_error *error);
 /* Reads TF_CONFIG. If TF_CONFIG is unset or empty: a single node. ET_EFORMAT: not JSON. ET_ECONFIG

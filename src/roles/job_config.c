@@ -89,8 +89,6 @@ static int read_addresses(et_job_config *config, et_job_role role, const et_valu
     if (list->kind != ET_VALUE_LIST)
         return et_fail(error, ET_ECONFIG, "%s: cluster.%s must be a list of \"host:port\"", name,
                        word);
-    if (!list->count) /* the role has no tasks; a cluster without a master is refused later */
-        return ET_OK;
     if (list->count > ET_JOB_TASKS_MAX - seen->count)
         return et_fail(error, ET_ECONFIG, "%s: a cluster of more than %d tasks", name,
                        ET_JOB_TASKS_MAX);
@@ -124,10 +122,13 @@ static int read_cluster(et_job_config *config, const et_value *cluster, const ch
     et_map seen = ET_MAP_INIT;
     for (const et_value *v = cluster->first; v && !status; v = v->next) {
         et_job_role role = ET_JOB_MASTER;
+        if (v->kind == ET_VALUE_LIST && !v->count) /* no task has this role, whatever its name */
+            continue;
         status = find_role(&role, v->key, "cluster", name, error);
         if (!status)
             status = read_addresses(config, role, v, &seen, name, error);
     }
+    const size_t tasks = seen.count;
     et_map_release(&seen);
     const et_strings *addresses = config->cluster.addresses;
     bool workers_alone = addresses[ET_JOB_WORKER].count && !addresses[ET_JOB_MASTER].count &&
@@ -137,11 +138,11 @@ static int read_cluster(et_job_config *config, const et_value *cluster, const ch
                          "%s: the cluster has only workers (TensorFlow's multi-worker strategy); "
                          "use ranks instead (etude launch)",
                          name);
-    else if (!status && config->cluster.addresses[ET_JOB_MASTER].count != 1)
+    else if (!status && tasks && addresses[ET_JOB_MASTER].count != 1)
         status =
             et_fail(error, ET_ECONFIG,
                     "%s: the cluster has %zu masters; give exactly one, which saves and evaluates",
-                    name, config->cluster.addresses[ET_JOB_MASTER].count);
+                    name, addresses[ET_JOB_MASTER].count);
     config->distributed = !status;
     return status;
 }
@@ -150,7 +151,10 @@ static int read_index(et_job_config *config, const et_value *index, const char *
                       et_error *error)
 {
     et_job_task *task = &config->task;
-    size_t count = config->cluster.addresses[task->role].count;
+    const et_strings *addresses = config->cluster.addresses;
+    size_t count = addresses[task->role].count;
+    /* A cluster without addresses lists no task that could be the wrong one. */
+    const bool listed = config->distributed && addresses[ET_JOB_MASTER].count;
     if (index && (index->kind != ET_VALUE_INT || index->integer < 0))
         return et_fail(
             error, ET_ECONFIG, "%s: task.index must be a whole number of at least 0, not %s", name,
@@ -160,7 +164,7 @@ static int read_index(et_job_config *config, const et_value *index, const char *
                        "%s: task.index is missing; give the number of this task among %zu %s tasks",
                        name, count, task->type);
     task->index = index ? index->integer : 0;
-    if (config->distributed && (uint64_t)task->index >= count)
+    if (listed && (uint64_t)task->index >= count)
         return et_fail(error, ET_ECONFIG, "%s: the cluster has no task %s %lld, only %zu", name,
                        task->type, (long long)task->index, count);
     return ET_OK;
@@ -206,6 +210,9 @@ static int describe(et_job_config *config, et_error *error)
         tasks += config->cluster.addresses[i].count;
     if (!config->distributed)
         et_strbuf_append(&text, "a single node");
+    else if (!tasks)
+        et_strbuf_printf(&text, "a cluster without addresses, of which this is %s %lld",
+                         config->task.type, (long long)config->task.index);
     else
         et_strbuf_printf(&text, "a cluster of %zu, of which this is %s %lld", tasks,
                          config->task.type, (long long)config->task.index);

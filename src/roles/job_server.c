@@ -21,6 +21,11 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
                      const char *how, et_error *error)
 {
     const et_job_role role = et_job_config_task(config)->role;
+    if (!et_job_config_cluster(config)->addresses[ET_JOB_MASTER].count)
+        return et_fail(error, ET_ECONFIG,
+                       "%s: the cluster has no addresses; list \"host:port\" of the master and of "
+                       "the other tasks",
+                       et_job_config_device(config));
     if (!folder)
         folder = named_folder(config);
     if (folder)

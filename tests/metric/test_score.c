@@ -153,7 +153,8 @@ static void test_score__model_garden_golden(void **state)
     score_pairs_free(&pairs);
 }
 
-/* Model Garden's own test vectors, and the formula's values for short and empty text. */
+/* The formula's values for short and empty text. Model Garden's own test vectors are in
+ * references/translation/test_bleu_test.c. */
 static void test_score__model_garden_cases(void **state)
 {
     (void)state;
@@ -161,11 +162,6 @@ static void test_score__model_garden_cases(void **state)
         const char *references[2], *hypotheses[2];
         double uncased, cased;
     } cases[] = {
-        { { "test 1 two 3", "more tests!" },
-          { "test 1 two 3", "More tests!" },
-          100,
-          82.2267233801 },
-        { { "Testing", "more tests!" }, { "Dog", "Cat" }, 26.0130047511, 26.0130047511 },
         { { "a b c d e f" }, { "a b c" }, 36.7879441171, 36.7879441171 },
         { { "a b c d e f" }, { "x y z w v u" }, 4.0583489434, 4.0583489434 },
         { { "a" }, { "a" }, 100, 100 },
@@ -222,7 +218,6 @@ static void test_tokenize__words(void **state)
         { ET_BLEU_TOKENS_13A, ". 5. .5 , ,", ". 5 . . 5 , ," },
         { ET_BLEU_TOKENS_NONE, " a,b\u00a0c\u3000 d. ", "a,b c d." },
         { ET_BLEU_TOKENS_CHAR, "a é日 .", "a é 日 ." },
-        { ET_BLEU_TOKENS_V14, "Test0, 1 two, 3", "Test0 , 1 two , 3" },
         { ET_BLEU_TOKENS_V14, "It costs $3.50, i.e. 1,234.5 € in 2011.",
           "It costs $ 3.50 , i . e . 1,234.5 € in 2011." },
         { ET_BLEU_TOKENS_V14, "C:\\dir\\x [a] (b)--c", "C : \\dir\\x [ a ] ( b ) - - c" },

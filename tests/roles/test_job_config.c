@@ -110,11 +110,27 @@ static void test_job_config__cluster(void **state)
     et_job_config_free(config);
 }
 
-/* A role with an empty list is treated as a role that is not listed. */
+/* A role with an empty list is treated as a role that is not listed; a cluster of such roles has no
+ * server. */
 static void test_job_config__nobody(void **state)
 {
     (void)state;
+    et_job_server *server;
+    et_error error = ET_ERROR_INIT;
     et_job_config *config =
+        parsed("{\"task\": {\"type\": \"worker\", \"index\": 3}, "
+               "\"cluster\": {\"hosts\": [], \"master\": []}}");
+    assert_true(et_job_config_distributed(config) && et_job_config_worker(config));
+    assert_string_equal(et_job_config_describe(config),
+                        "a cluster without addresses, of which this is worker 3");
+    const int status = et_job_config_create_server(&server, config, &error);
+    if (!strstr(error.text, "no ZeroMQ")) {
+        assert_int_equal(status, ET_ECONFIG);
+        assert_contains(error.text, "/job:worker/task:3: the cluster has no addresses");
+    }
+    assert_null(server);
+    et_job_config_free(config);
+    config =
         parsed("{\"cluster\": {\"ps\": [], \"worker\": [], \"master\": [\"m:1\"]}}");
     assert_true(et_job_config_distributed(config) && et_job_config_master(config));
     assert_int_equal(et_job_config_cluster(config)->addresses[ET_JOB_WORKER].count, 0);
@@ -188,7 +204,9 @@ static void test_job_config__refused(void **state)
         { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "etude launch -n N" },
         { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": {}}}", ET_ECONFIG, "cluster.master must be a list" },
-        { "{\"cluster\": {\"master\": []}}", ET_ECONFIG, "cluster has 0 masters" },
+        { "{\"cluster\": {\"hosts\": [\"a:1\"]}}", ET_ECONFIG,
+          "cluster \"hosts\": unknown role" },
+        { "{\"cluster\": {\"hosts\": 3}}", ET_ECONFIG, "cluster \"hosts\": unknown role" },
         { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG,
           "the cluster has only workers (TensorFlow's multi-worker strategy); use ranks instead "
           "(etude launch)" },

@@ -68,11 +68,29 @@ static void test_beam_search_test__sequence_beam_search_multi_eos(void **state)
            expected);
 }
 
+/* A mask of the first token: only token 2 may begin. The others get a logit of about minus
+ * infinity, so the rest follows as without a mask. */
+static void test_beam_search_test__sequence_beam_search_with_prefix_constraint(void **state)
+{
+    (void)state;
+    static const int32_t end = 9, first = 2, constrained[2][3] = { { 2, 0, 1 }, { 2, 1, 2 } };
+    expect(&(et_sequence_options){ .vocabulary = 3,
+                                   .size = 2,
+                                   .alpha = 0.6,
+                                   .max_length = 3,
+                                   .ends = &end,
+                                   .end_count = 1,
+                                   .first = &first,
+                                   .first_count = 1 },
+           constrained);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beam_search_test__sequence_beam_search),
         cmocka_unit_test(test_beam_search_test__sequence_beam_search_multi_eos),
+        cmocka_unit_test(test_beam_search_test__sequence_beam_search_with_prefix_constraint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
