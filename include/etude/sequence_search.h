@@ -32,9 +32,8 @@
 
 #include <etude/error.h>
 
-/* One call of the function of logits. A row is a place in the beam of a sequence, number sequence *
- * size
- * + place. All rows have the same number of tokens. Rows without a hypothesis have valid tokens,
+/* One call of the function of logits. Row sequence * size + place is a place in the beam of a
+ * sequence. All rows have the same number of tokens. Rows without a hypothesis have valid tokens,
  * and their logits are not read: all but the first of a beam in the first call, and those of
  * finished sequences. */
 typedef struct et_sequence_step {
@@ -46,7 +45,9 @@ typedef struct et_sequence_step {
                               in the first call */
 } et_sequence_step;
 
-/* Writes logits [rows, vocabulary]. A failure ends the search with its status. */
+/* Writes logits [rows, vocabulary]. A logit of -INFINITY excludes its token: with such a mask a
+ * program allows only some continuations. A row needs one finite logit. A failure ends the search
+ * with its status. */
 typedef int et_sequence_logits_fn(void *payload, const et_sequence_step *step, float *logits,
                                   et_error *error);
 
@@ -61,8 +62,8 @@ typedef struct et_sequence_options {
     double alpha; /* exponent of the length norm ((5 + tokens) / 6)^alpha; 0: none */
     const int32_t *ends; /* [end_count] tokens that end a sequence; none: all have max_length */
     int end_count;
-    const int32_t *first; /* [first_count] one of these tokens must come first; NULL: any. Their
-                             log-probabilities are those among all tokens */
+    const int32_t *first; /* [first_count] one of these tokens must come first, in each sequence;
+                             NULL: any. Their log-probabilities are those among all tokens */
     int first_count;
     bool sampling;      /* draw each token by its probability */
     int64_t top_k;      /* sample from this many most likely tokens; 0: all */
@@ -85,8 +86,8 @@ typedef struct et_sequence {
 typedef struct et_sequence_search et_sequence_search;
 
 /* Continues each of count sequences from its initial token, until all are finished. *out is yours
- * to free; NULL on failure. ET_ECONFIG: an option is out of range; ET_EDIVERGED: a logit that is
- * read is not finite; ET_ENOMEM. */
+ * to free; NULL on failure. ET_ECONFIG: an option is out of range; ET_EDIVERGED: a row that is
+ * read has NaN, infinity or no finite logit; ET_ENOMEM. */
 ET_API int et_sequence_search_run(et_sequence_search **out, const int32_t *initial, int64_t count,
                                   const et_sequence_options *options, et_sequence_logits_fn *logits,
                                   void *payload, et_error *error);

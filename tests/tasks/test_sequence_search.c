@@ -149,6 +149,58 @@ static void test_sequence_search__first_tokens(void **state)
     et_sequence_search_free(found);
 }
 
+/* Allows the tokens of two paths: 0 1 END and 2 0 1 END. A mask of -INFINITY has each of them as a
+ * result, and no other. */
+static int masked(void *payload, const et_sequence_step *step, float *logits, et_error *error)
+{
+    static const int32_t paths[2][LENGTH] = { { 0, 1, END, END }, { 2, 0, 1, END } };
+    int status = logits_of(payload, step, logits, error);
+    for (int64_t row = 0; row < step->rows; row++) {
+        const int32_t *ids = step->ids + row * step->stride + 1;
+        bool allowed[TOKENS] = { false };
+        for (int k = 0; k < 2; k++)
+            if (!memcmp(ids, paths[k], (size_t)step->position * sizeof *ids))
+                allowed[paths[k][step->position]] = true;
+        for (int i = 0; i < TOKENS; i++)
+            if (!allowed[i])
+                logits[row * TOKENS + i] = -INFINITY;
+    }
+    return status;
+}
+
+static void test_sequence_search__masks(void **state)
+{
+    (void)state;
+    static const int32_t initial = 1, end = END, paths[2][3] = { { 0, 1 }, { 2, 0, 1 } };
+    et_error error = ET_ERROR_INIT;
+    for (int kind = 0; kind < 3; kind++) {
+        const int size = kind == 1 ? 2 : 8;
+        et_sequence_search *found;
+        model m = { .calls = 0 };
+        const et_sequence_options options = { .vocabulary = TOKENS,
+                                              .max_length = LENGTH,
+                                              .size = size,
+                                              .alpha = 0.6,
+                                              .ends = &end,
+                                              .end_count = 1,
+                                              .sampling = kind == 2 };
+        assert_int_equal(
+            et_sequence_search_run(&found, &initial, 1, &options, masked, &m, &error), ET_OK);
+        const int count = et_sequence_search_count(found, 0);
+        assert_int_equal(count, kind == 2 ? 8 : 2);
+        bool seen[2] = { false };
+        for (int k = 0; k < count; k++) {
+            const et_sequence s = et_sequence_search_result(found, 0, k);
+            assert_in_range(s.count, 2, 3);
+            assert_memory_equal(s.ids, paths[s.count - 2], (size_t)s.count * sizeof *s.ids);
+            assert_true(isfinite(s.score));
+            seen[s.count - 2] = true;
+        }
+        assert_true((seen[0] && seen[1]) || kind == 2);
+        et_sequence_search_free(found);
+    }
+}
+
 static int fails(void *payload, const et_sequence_step *step, float *logits, et_error *error)
 {
     for (int64_t i = 0; i < step->rows * TOKENS; i++)
@@ -195,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_sequence_search__wide_beams_find_the_best),
         cmocka_unit_test(test_sequence_search__sequences_are_alone),
         cmocka_unit_test(test_sequence_search__first_tokens),
+        cmocka_unit_test(test_sequence_search__masks),
         cmocka_unit_test(test_sequence_search__failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -414,6 +414,11 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
     beam->over = !count || beam->length >= beam->max_length || is_settled(beam);
 }
 
+bool et_beam_row_fills(const et_beam *beam, int i)
+{
+    return !(beam->alive[i] > NEVER);
+}
+
 void et_beam_abandon(et_beam *beam)
 {
     beam->finished_count = 0;
@@ -427,7 +432,7 @@ int et_beam_results(const et_beam *beam)
 {
     int count = beam->finished_count;
     if (!count)
-        while (count < beam->living && beam->alive[count] > NEVER)
+        while (count < beam->living && !et_beam_row_fills(beam, count))
             count++;
     return count < wanted(beam) ? count : wanted(beam);
 }

@@ -134,6 +134,10 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next);
 void et_beam_extend(et_beam *beam, const float *log_p, const int32_t *token, int *parent,
                     int32_t *next);
 
+/* Whether row i of the living ones only fills the beam, because too few hypotheses live: its next
+ * tokens change no result. */
+bool et_beam_row_fills(const et_beam *beam, int i);
+
 /* Ends the sentence without results, because its next tokens are unknown. */
 void et_beam_abandon(et_beam *beam);
 

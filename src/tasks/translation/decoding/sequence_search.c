@@ -106,7 +106,8 @@ static int open_all(et_sequence_search *s, et_error *error)
 }
 
 /* The next tokens of the living hypotheses of a sequence, into from and next. A vocabulary may have
- * fewer tokens than the beam wants: such places have a log-probability of minus infinity. */
+ * fewer tokens than the beam wants, and a row may only fill the beam: such places have a
+ * log-probability of minus infinity. */
 static int continue_beam(et_sequence_search *s, int64_t sequence, et_error *error)
 {
     et_beam *beam = &s->beams[sequence];
@@ -117,22 +118,24 @@ static int continue_beam(et_sequence_search *s, int64_t sequence, et_error *erro
     et_assert(!beam->over && best <= wide);
     const int rows = o->sampling && begins ? size : beam->living;
     for (int i = 0; i < rows; i++) {
+        float *log_p = s->log_p + i * wide;
+        int32_t *token = s->token + i * wide;
+        const bool fills = !o->sampling && et_beam_row_fills(beam, i);
         const float *row = s->logits + (sequence * size + (begins ? 0 : i)) * o->vocabulary;
         const int hypothesis = o->sampling && !begins ? beam->sample[i] : i;
         const et_choice_position which = { (uint64_t)sequence, beam->length, hypothesis };
-        if (!et_choice_read(&s->choice, &row, which))
+        if (!fills && !et_choice_read(&s->choice, &row, which))
             return et_fail(error, ET_EDIVERGED,
                            "sequence %lld, position %d: the logits are not finite",
                            (long long)sequence, beam->length);
-        float *log_p = s->log_p + i * wide;
-        int32_t *token = s->token + i * wide;
         if (o->sampling) {
             *token = et_choice_draw(&s->choice, which);
             *log_p = s->choice.log_p[*token];
             continue;
         }
-        et_choice_best(&s->choice, best, log_p, token);
-        for (int k = best; k < wide; k++) {
+        if (!fills)
+            et_choice_best(&s->choice, best, log_p, token);
+        for (int k = fills ? 0 : best; k < wide; k++) {
             log_p[k] = -INFINITY;
             token[k] = 0;
         }
