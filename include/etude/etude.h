@@ -79,6 +79,7 @@
 #include <etude/summary.h>
 #include <etude/summary_message.h>
 #include <etude/table.h>
+#include <etude/table_columns.h>
 #include <etude/table_set.h>
 #include <etude/tabular.h>
 #include <etude/task.h>

@@ -509,11 +509,145 @@ static void test_table_set__bare(void **state)
     et_table_set *set = NULL;
     et_samples *samples = NULL;
     const et_bytes instance = { "0.5,1", 5 };
-    assert_ok(et_table_set_bare(&set, &options, error));
+    assert_ok(et_table_set_open(&set, NULL, 0, &options, error));
     assert_int_equal(et_table_set_count(set), 0);
     assert_ok(et_table_set_parse_instances(&samples, set, &instance, 1, true, error));
     assert_string_equal(read_samples(f, samples), "0.5,1:-1;");
     et_table_set_close(set);
+}
+
+/* ---- a class of a program ---- */
+
+typedef struct lines {
+    et_own_columns source;
+    const et_bytes *items; /* [count] */
+    size_t count;
+    int reads, closes;
+} lines;
+
+static int lines_read(et_own_columns *source, et_instances *to, et_error *read_error)
+{
+    lines *self = (lines *)source;
+    int status = ET_OK;
+    self->reads++;
+    for (size_t i = 0; i < self->count && !status; i++)
+        status = et_instances_add(to, self->items[i].data, self->items[i].length, read_error);
+    return status;
+}
+
+static void lines_close(et_own_columns *source)
+{
+    ((lines *)source)->closes++;
+}
+
+static const et_own_columns_class lines_class = { .name = "lines",
+                                                  .read_instances = lines_read,
+                                                  .close = lines_close };
+static const et_own_columns_class unread_class = { .name = "unread" };
+
+#define TEXT(text)                                                                                 \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+
+static void test_table_set__own_class(void **state)
+{
+    fixture *f = *state;
+    static const et_bytes rows[] = { TEXT("setosa,0.5,1"), TEXT("virginica,1.5,2"),
+                                     TEXT("setosa,2.5,3") };
+    static const et_bytes named[] = { TEXT("count,width,species"), TEXT("9,3.5,virginica") };
+    const et_table_set_options options = write_three(f);
+    const et_read_options once = { .epochs = 1 };
+    const et_read_options twice = { .batch = 2, .epochs = 2, .threads = 2 };
+    lines train = { { &lines_class }, rows, 3, 0, 0 }, eval = { { &lines_class }, named, 2, 0, 0 };
+    et_table_columns *sources[3];
+    et_table_set *set = NULL;
+    assert_ok(et_own_columns_open(&sources[0], &train.source, error));
+    assert_ok(et_own_columns_open(&sources[1], &eval.source, error));
+    assert_ok(
+        et_csv_columns_open(&sources[2], write_text(f, "x.csv", "setosa,4,5\n"), NULL, error));
+    const et_table_set_member members[] = { { "train", sources[0] },
+                                            { "eval", sources[1] },
+                                            { "file", sources[2] } };
+    assert_ok(et_table_set_open(&set, members, 3, &options, error));
+    assert_int_equal(train.reads, 0);
+    assert_string_equal(read_source(f, sources[0], &once), "0.5,1:0 1.5,2:1 2.5,3:0;");
+    assert_string_equal(read_source(f, sources[0], &twice),
+                        "0.5,1:0 1.5,2:1; 2.5,3:0; 0.5,1:0 1.5,2:1; 2.5,3:0;");
+    assert_string_equal(read_source(f, sources[1], &once), "3.5,9:1;");
+    assert_string_equal(read_source(f, sources[2], &once), "4,5:0;");
+    assert_int_equal(train.reads, 2);
+    et_samples *samples = NULL;
+    assert_ok(et_table_set_parse_instances(&samples, set, rows, 1, false, error));
+    assert_string_equal(read_samples(f, samples), "0.5,1:0;");
+    et_table_set_close(set);
+    assert_int_equal(train.closes, 1);
+    assert_int_equal(eval.closes, 1);
+}
+
+static void test_table_set__own_class_of_examples(void **state)
+{
+    fixture *f = *state;
+    static const et_own_columns_class class = { .name = "records",
+                                                .examples = true,
+                                                .read_instances = lines_read };
+    static const float width = 1.5f;
+    static const int64_t count = 4;
+    const et_table_set_options options = write_three(f);
+    const et_read_options once = { .epochs = 1 };
+    et_example_builder *b;
+    et_table_columns *source;
+    et_table_set *set = NULL;
+    assert_ok(et_example_builder_new(&b, NULL, error));
+    et_example_add_text(b, "species", "virginica");
+    et_example_add_floats(b, "width", &width, 1);
+    et_example_add_ints(b, "count", &count, 1);
+    et_bytes record;
+    assert_ok(et_example_serialized(b, &record.data, &record.length, error));
+    lines train = { { &class }, &record, 1, 0, 0 };
+    assert_ok(et_own_columns_open(&source, &train.source, error));
+    assert_ok(
+        et_table_set_open(&set, &(et_table_set_member){ "train", source }, 1, &options, error));
+    assert_string_equal(read_source(f, source, &once), "1.5,4:1;");
+    et_table_set_close(set);
+    et_example_builder_free(b);
+}
+
+static void test_table_set__own_class_errors(void **state)
+{
+    static const et_bytes bad[] = { TEXT("setosa,0.5,1"), TEXT("setosa,x,1") }, null = { NULL, 3 };
+    const et_table_set_options options = write_three(*state);
+    const struct {
+        lines lines;
+        int status;
+        const char *error;
+    } cases[] = {
+        { { { &unread_class }, NULL, 0, 0, 0 },
+          ET_EUSAGE,
+          "source train: read_instances must be implemented by the class of the source, unread" },
+        { { { &lines_class }, NULL, 0, 0, 0 },
+          ET_EDATA,
+          "source train: class lines gave no instance" },
+        { { { &lines_class }, bad, 2, 0, 0 },
+          ET_EDATA,
+          "source train: instance:2: column width: \"x\" is not a number" },
+        { { { &lines_class }, &null, 1, 0, 0 }, ET_EDATA, "source train: instance 1 is NULL" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        lines own = cases[i].lines;
+        et_table_columns *source;
+        et_table_set *set = NULL;
+        et_source *read = NULL;
+        assert_ok(et_own_columns_open(&source, &own.source, error));
+        assert_ok(
+            et_table_set_open(&set, &(et_table_set_member){ "train", source }, 1, &options, error));
+        assert_fails(et_table_columns_read(&read, source, NULL, error), cases[i].status,
+                     cases[i].error);
+        et_table_set_close(set);
+    }
+    et_table_columns *none;
+    assert_fails(et_own_columns_open(&none, &(et_own_columns){ NULL }, error), ET_ECONFIG,
+                 "needs a class with a name");
 }
 
 /* ---- errors ---- */
@@ -531,13 +665,17 @@ static void test_table_set__errors(void **state)
     const et_table_set_path nameless[] = { { NULL, path } }, pathless[] = { { "a", NULL } };
     assert_fails(et_csv_table_set_open(&set, NULL, 0, NULL, &good, error), ET_ECONFIG,
                  "At least one DataSource must be specified.");
-    assert_fails(et_table_set_open(&set, NULL, 0, &good, error), ET_ECONFIG,
-                 "At least one DataSource must be specified.");
+    assert_fails(et_table_set_open(&set, NULL, 1, &good, error), ET_ECONFIG, "no array");
+    assert_fails(et_table_set_open(&set, NULL, 0, NULL, error), ET_ECONFIG, "needs a schema");
     assert_fails(et_csv_table_set_open(&set, twice, 2, NULL, &good, error), ET_ECONFIG,
                  "two sources are called train");
-    assert_fails(et_csv_table_set_open(&set, absent, 1, NULL, &good, error), ET_ENOTFOUND,
-                 "source train: cannot open");
-    assert_fails(et_examples_table_set_open(&set, absent, 1, &good, error), ET_ENOTFOUND, "absent");
+    for (int examples = 0; examples < 2; examples++) { /* files are opened when they are read */
+        assert_ok(examples ? et_examples_table_set_open(&set, absent, 1, &good, error)
+                           : et_csv_table_set_open(&set, absent, 1, NULL, &good, error));
+        assert_fails(et_table_columns_read(&read, et_table_set_at(set, 0), NULL, error),
+                     ET_ENOTFOUND, examples ? "absent" : "source train: cannot open");
+        et_table_set_close(set);
+    }
     assert_fails(et_csv_table_set_open(&set, nameless, 1, NULL, &good, error), ET_ECONFIG,
                  "source 1 of a data set needs a name");
     assert_fails(et_csv_table_set_open(&set, pathless, 1, NULL, &good, error), ET_ECONFIG,
@@ -581,6 +719,21 @@ static void test_table_set__errors(void **state)
     et_table_set_close(set);
 }
 
+static int open_own(et_table_set **out, const et_table_set_options *options, et_error *failure)
+{
+    static const et_bytes rows[] = { TEXT("setosa,0.5,1"), TEXT("virginica,1.5,2") };
+    static lines train = { { &lines_class }, rows, 2, 0, 0 };
+    et_table_columns *source = NULL;
+    int status = et_own_columns_open(&source, &train.source, failure);
+    const et_table_set_member member = { "train", source };
+    if (status)
+        return status;
+    status = et_table_set_open(out, &member, 1, options, failure);
+    if (status)
+        et_table_columns_close(source);
+    return status;
+}
+
 static void test_table_set__memory(void **state)
 {
     fixture *f = *state;
@@ -598,7 +751,7 @@ static void test_table_set__memory(void **state)
     const et_table_set_options bare = { .features_path = options.features_path };
     const et_read_options twice = { .epochs = 2 };
     const et_bytes instance = { "0.5,1", 5 };
-    for (int way = 0; way < 2; way++) {
+    for (int way = 0; way < 3; way++) {
         int status = ET_ENOMEM;
         for (long n = 0; status; n++) {
             et_table_set *set = NULL;
@@ -606,8 +759,11 @@ static void test_table_set__memory(void **state)
             et_samples *samples = NULL;
             et_error error = ET_ERROR_INIT;
             scarce_begin(n);
-            status = way ? et_frame_table_set_open(&set, &frame, 1, &bare, &error)
-                         : et_csv_table_set_open(&set, paths, 2, NULL, &options, &error);
+            if (way == 2)
+                status = open_own(&set, &options, &error);
+            else
+                status = way ? et_frame_table_set_open(&set, &frame, 1, &bare, &error)
+                             : et_csv_table_set_open(&set, paths, 2, NULL, &options, &error);
             if (!status)
                 status = et_table_columns_read(&source, et_table_set_at(set, 0), &twice, &error);
             if (!status)
@@ -637,6 +793,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_table_set__instances, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table_set__bad_instances, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table_set__bare, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table_set__own_class, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_table_set__own_class_of_examples, fixture_open,
+                                        fixture_close),
+        cmocka_unit_test_setup_teardown(test_table_set__own_class_errors, fixture_open,
+                                        fixture_close),
         cmocka_unit_test_setup_teardown(test_table_set__errors, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_table_set__memory, fixture_open, fixture_close),
     };

@@ -117,9 +117,8 @@ static void test_job_config__nobody(void **state)
     (void)state;
     et_job_server *server;
     et_error error = ET_ERROR_INIT;
-    et_job_config *config =
-        parsed("{\"task\": {\"type\": \"worker\", \"index\": 3}, "
-               "\"cluster\": {\"hosts\": [], \"master\": []}}");
+    et_job_config *config = parsed("{\"task\": {\"type\": \"worker\", \"index\": 3}, "
+                                   "\"cluster\": {\"hosts\": [], \"master\": []}}");
     assert_true(et_job_config_distributed(config) && et_job_config_worker(config));
     assert_string_equal(et_job_config_describe(config),
                         "a cluster without addresses, of which this is worker 3");
@@ -130,8 +129,7 @@ static void test_job_config__nobody(void **state)
     }
     assert_null(server);
     et_job_config_free(config);
-    config =
-        parsed("{\"cluster\": {\"ps\": [], \"worker\": [], \"master\": [\"m:1\"]}}");
+    config = parsed("{\"cluster\": {\"ps\": [], \"worker\": [], \"master\": [\"m:1\"]}}");
     assert_true(et_job_config_distributed(config) && et_job_config_master(config));
     assert_int_equal(et_job_config_cluster(config)->addresses[ET_JOB_WORKER].count, 0);
     assert_string_equal(et_job_config_describe(config),
@@ -204,8 +202,7 @@ static void test_job_config__refused(void **state)
         { "{\"cluster\": {\"chief\": [\"a:1\"]}}", ET_ECONFIG, "etude launch -n N" },
         { "{\"cluster\": {\"master\": \"a:1\"}}", ET_ECONFIG, "cluster.master must be a list" },
         { "{\"cluster\": {\"master\": {}}}", ET_ECONFIG, "cluster.master must be a list" },
-        { "{\"cluster\": {\"hosts\": [\"a:1\"]}}", ET_ECONFIG,
-          "cluster \"hosts\": unknown role" },
+        { "{\"cluster\": {\"hosts\": [\"a:1\"]}}", ET_ECONFIG, "cluster \"hosts\": unknown role" },
         { "{\"cluster\": {\"hosts\": 3}}", ET_ECONFIG, "cluster \"hosts\": unknown role" },
         { "{\"cluster\": {\"worker\": [\"a:1\"]}}", ET_ECONFIG,
           "the cluster has only workers (TensorFlow's multi-worker strategy); use ranks instead "

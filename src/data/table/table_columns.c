@@ -1,9 +1,12 @@
-/* Sources of a data set, and reading them: the rows of files or of a frame as samples, their
- * batches and passes, read ahead on request. */
+/* Sources of a data set, and reading them: the rows of files, of a frame or of a program's class as
+ * samples, their batches and passes, read ahead on request. */
+#include <etude/table_columns.h>
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/vector.h"
 #include "data/batches/source.h"
 #include "data/table/frame.h"
 #include "data/table/table_set.h"
@@ -24,17 +27,20 @@ void et_table_columns_close(et_table_columns *source)
 {
     if (!source)
         return;
+    if (source->own && source->own->class->close)
+        source->own->class->close(source->own);
     et_arena_release(&source->arena);
     et_free(source->name);
     et_free(source);
 }
 
-static int find_files(et_table_columns *self, const char *paths, et_error *error)
+/* Files are looked for when the source is read. */
+static int keep_paths(et_table_columns *self, const char *paths, et_error *error)
 {
-    const et_strings given = { &paths, 1 };
     if (!paths || !*paths)
         return et_fail(error, ET_ECONFIG, "a data source has no path: name at least one file");
-    return et_paths_match(&self->paths, &given, NULL, &self->arena, error);
+    self->paths = et_arena_strdup(&self->arena, paths);
+    return self->paths ? ET_OK : et_alloc_failed(error, strlen(paths), "a data source");
 }
 
 static int copy_missing(et_table_columns *self, const char *const *missing, et_error *error)
@@ -83,7 +89,7 @@ int et_csv_columns_open(et_table_columns **out, const char *paths, const et_csv_
     if (!status)
         status = copy_format(self, format, error);
     if (!status)
-        status = find_files(self, paths, error);
+        status = keep_paths(self, paths, error);
     return give(out, self, status);
 }
 
@@ -93,7 +99,7 @@ int et_examples_columns_open(et_table_columns **out, const char *paths, et_error
     int status = new_columns(&self, error);
     if (!status) {
         self->examples = true;
-        status = find_files(self, paths, error);
+        status = keep_paths(self, paths, error);
     }
     return give(out, self, status);
 }
@@ -116,6 +122,20 @@ int et_frame_columns_open(et_table_columns **out, const et_frame *frame, et_erro
     } else
         status = et_alloc_failed(error, sizeof *columns, "a data source");
     return give(out, self, status);
+}
+
+int et_own_columns_open(et_table_columns **out, et_own_columns *own, et_error *error)
+{
+    et_table_columns *self;
+    if (!own || !own->class || !own->class->name)
+        return et_fail(error, ET_ECONFIG, "a data source of a program needs a class with a name");
+    int status = new_columns(&self, error);
+    if (status)
+        return status;
+    self->own = own;
+    self->examples = own->class->examples;
+    *out = self;
+    return ET_OK;
 }
 
 const char *et_table_columns_name(const et_table_columns *source)
@@ -217,6 +237,14 @@ static int check_options(const et_table_columns *source, const et_read_options *
     return ET_OK;
 }
 
+static int read_rows(et_samples **out, et_rows *rows, const et_table_samples_options *options,
+                     et_error *error)
+{
+    const int status = et_table_read(out, rows, options, error);
+    et_rows_close(rows);
+    return status;
+}
+
 static int read_frame(et_samples **out, const et_table_columns *source,
                       const et_table_samples_options *options, et_error *error)
 {
@@ -224,9 +252,65 @@ static int read_frame(et_samples **out, const et_table_columns *source,
     et_rows *rows = NULL;
     int status =
         et_rows_open_frame(&rows, source->encoder, &source->frame, source->name, &how, error);
+    return status ? status : read_rows(out, rows, options, error);
+}
+
+struct et_instances {
+    et_bytes *items; /* [count], in arena */
+    size_t count, capacity;
+    et_arena arena;
+};
+
+int et_instances_add(et_instances *to, const void *data, size_t length, et_error *error)
+{
+    if (!data && length)
+        return et_fail(error, ET_EDATA, "instance %zu is NULL", to->count + 1);
+    et_bytes *items = et_vector_grow(to->items, &to->capacity, to->count + 1, sizeof *items, 64);
+    if (items)
+        to->items = items;
+    char *copy = items ? et_arena_alloc(&to->arena, length + 1) : NULL;
+    if (!copy)
+        return et_alloc_failed(error, length, "an instance");
+    if (length)
+        memcpy(copy, data, length);
+    items[to->count++] = (et_bytes){ copy, length };
+    return ET_OK;
+}
+
+static int read_own(et_samples **out, const et_table_columns *source,
+                    const et_table_samples_options *options, et_error *error)
+{
+    const et_own_columns_class *class = source->own->class;
+    const et_rows_options how = { .no_targets = options->keep_unlabelled };
+    et_instances list = { .arena = ET_ARENA_INIT };
+    et_rows *rows = NULL;
+    int status = class->read_instances
+                     ? class->read_instances(source->own, &list, error)
+                     : et_fail(error, ET_EUSAGE,
+                               "read_instances must be implemented by the class of the source, %s",
+                               class->name);
+    if (!status && !list.count)
+        status =
+            et_fail(error, ET_EDATA, "class %s gave no instance: give at least one", class->name);
     if (!status)
-        status = et_table_read(out, rows, options, error);
-    et_rows_close(rows);
+        status = et_rows_open_instances(&rows, source->encoder, list.items, list.count,
+                                        source->examples, &how, error);
+    if (!status)
+        status = read_rows(out, rows, options, error);
+    et_free(list.items);
+    et_arena_release(&list.arena);
+    return status;
+}
+
+static int read_files(et_samples **out, const et_table_columns *source,
+                      et_table_samples_options *options, et_error *error)
+{
+    const et_strings given = { &source->paths, 1 };
+    et_arena arena = ET_ARENA_INIT;
+    int status = et_paths_match(&options->paths, &given, NULL, &arena, error);
+    if (!status)
+        status = et_table_samples_open(out, source->encoder, options, error);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -238,15 +322,18 @@ int et_table_columns_samples(et_samples **out, const et_table_columns *source,
     int status = check_options(source, o, error);
     if (status)
         return status;
-    const et_table_samples_options table = { .paths = source->paths,
-                                             .examples = source->examples,
-                                             .csv = source->csv,
-                                             .header = source->header,
-                                             .keep_unlabelled = o->keep_unlabelled,
-                                             .cache = o->cache,
-                                             .memory = o->memory };
-    status = source->in_memory ? read_frame(out, source, &table, error)
-                               : et_table_samples_open(out, source->encoder, &table, error);
+    et_table_samples_options table = { .examples = source->examples,
+                                       .csv = source->csv,
+                                       .header = source->header,
+                                       .keep_unlabelled = o->keep_unlabelled,
+                                       .cache = o->cache,
+                                       .memory = o->memory };
+    if (source->own)
+        status = read_own(out, source, &table, error);
+    else if (source->in_memory)
+        status = read_frame(out, source, &table, error);
+    else
+        status = read_files(out, source, &table, error);
     return status ? et_fail_while(error, status, "source %.60s", source->name) : ET_OK;
 }
 

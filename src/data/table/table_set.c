@@ -90,10 +90,11 @@ static int find_schema(et_table_set *self, const et_table_set_options *o, const 
         return et_schema_load(&self->schema, o->schema_path, error);
     if (o->schema)
         return ET_OK;
-    return frame ? et_frame_schema(&self->schema, frame, error)
-                 : et_fail(error, ET_ECONFIG,
-                           "a data set of files needs a schema: give one, for example the file "
-                           "that `etude data analyze` writes");
+    return frame
+               ? et_frame_schema(&self->schema, frame, error)
+               : et_fail(error, ET_ECONFIG,
+                         "a data set needs a schema, unless its first source is a frame: give one, "
+                         "for example the file that `etude data analyze` writes");
 }
 
 static int find_metadata(et_table_set *self, const et_table_set_options *o, const et_frame *frame,
@@ -140,8 +141,6 @@ static int find_all(et_table_set *self, const et_table_set_options *options, con
 
 static int check_sources(const et_table_set_member *parts, int count, et_error *error)
 {
-    if (count < 1 || !parts)
-        return et_fail(error, ET_ECONFIG, "At least one DataSource must be specified.");
     for (int i = 0; i < count; i++) {
         if (!parts[i].name || !*parts[i].name || !parts[i].source)
             return et_fail(error, ET_ECONFIG, "source %d of a data set needs a name and a source",
@@ -161,7 +160,7 @@ static int check_sources(const et_table_set_member *parts, int count, et_error *
 static int name_sources(et_table_set *self, const et_table_set_member *parts, int count,
                         et_error *error)
 {
-    self->sources = et_alloc_zero((size_t)count, sizeof *self->sources);
+    self->sources = et_alloc_zero((size_t)count + 1, sizeof *self->sources);
     bool whole = self->sources != NULL;
     for (int i = 0; whole && i < count; i++) {
         parts[i].source->name = et_strdup(parts[i].name);
@@ -178,37 +177,21 @@ static int name_sources(et_table_set *self, const et_table_set_member *parts, in
     return whole ? ET_OK : et_alloc_failed(error, sizeof *self->sources, "a data set");
 }
 
-static int new_set(et_table_set **out, const et_table_set_options *options, const et_frame *frame,
-                   et_error *error)
+int et_table_set_open(et_table_set **out, const et_table_set_member *members, int count,
+                      const et_table_set_options *options, et_error *error)
 {
+    if (count < 0 || (count && !members))
+        return et_fail(error, ET_ECONFIG, "%d sources of a data set, but no array of them", count);
+    int status = check_sources(members, count, error);
+    if (status)
+        return status;
+    const et_table_columns *first = count ? members[0].source : NULL;
     et_table_set *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a data set");
-    int status = find_all(self, options, frame, error);
-    if (status) {
-        et_table_set_close(self);
-        return status;
-    }
-    *out = self;
-    return ET_OK;
-}
-
-int et_table_set_bare(et_table_set **out, const et_table_set_options *options, et_error *error)
-{
-    return new_set(out, options, NULL, error);
-}
-
-int et_table_set_open(et_table_set **out, const et_table_set_member *sources, int count,
-                      const et_table_set_options *options, et_error *error)
-{
-    et_table_set *self = NULL;
-    int status = check_sources(sources, count, error);
-    if (status)
-        return status;
-    const et_table_columns *first = sources[0].source;
-    status = new_set(&self, options, first->in_memory ? &first->frame : NULL, error);
+    status = find_all(self, options, first && first->in_memory ? &first->frame : NULL, error);
     if (!status)
-        status = name_sources(self, sources, count, error);
+        status = name_sources(self, members, count, error);
     if (status) {
         et_table_set_close(self);
         return status;
@@ -269,7 +252,7 @@ static int open_sources(et_table_set **out, const void *from, int count, open_fn
 {
     int status = ET_OK;
     if (count < 1 || !from)
-        return check_sources(NULL, 0, error);
+        return et_fail(error, ET_ECONFIG, "At least one DataSource must be specified.");
     et_table_set_member *parts = et_alloc_zero((size_t)count, sizeof *parts);
     if (!parts)
         return et_alloc_failed(error, sizeof *parts, "a data set");
@@ -320,7 +303,7 @@ int et_table_set_parse_instances(et_samples **out, const et_table_set *dataset,
     for (size_t i = 0; i < count; i++)
         if (!instances[i].data && instances[i].length)
             return et_fail(error, ET_EDATA, "instance %zu is NULL", i + 1);
-    if (like && !like->in_memory) {
+    if (like && !like->in_memory && !like->own) {
         how.csv = like->csv;
         how.header = like->header == ET_HEADER_THERE ? ET_HEADER_FOUND : like->header;
     }

@@ -1,5 +1,5 @@
-/* TensorFX, tests/data/schema_tests.py. A schema copies its fields, so a field of it is equal to the
- * given one, not the same object. */
+/* TensorFX, tests/data/schema_tests.py. A schema copies its fields, so a field of it is equal to
+ * the given one, not the same object. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -47,7 +47,7 @@ static int unknown_source(const et_table_set *dataset, const char *name, et_erro
         et_strbuf_printf(&names, "%s%s", i ? ", " : "",
                          et_table_columns_name(et_table_set_at(dataset, i)));
     et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"; it has %s", name,
-            et_strbuf_text(&names));
+            names.length ? et_strbuf_text(&names) : "none");
     et_strbuf_release(&names);
     return ET_ECONFIG;
 }

@@ -83,7 +83,7 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
                                   options->builder, error);
     if (!status)
-        status = et_table_set_bare(&model->dataset, &parts, error);
+        status = et_table_set_open(&model->dataset, NULL, 0, &parts, error);
     if (!status)
         status = et_model_builder_class_resolve(&whole, model->kind, error);
     model->builder = status ? NULL : et_alloc_zero(1, whole.size);
