@@ -336,7 +336,7 @@ static void test_vocabulary__no_end_symbol(void **state)
         at++;
     bytes[at + 2] = 'z';
     assert_int_equal(et_vocabulary_parse(&vocabulary, bytes, length, "it", &error), ET_EFORMAT);
-    assert_contains(error.text, "no end-of-sentence symbol");
+    assert_contains(error.text, "EOS token not in tokenizer vocab");
     et_free(bytes);
 }
 

@@ -103,6 +103,47 @@ static void test_vocabulary_check__facts(void **state)
     }
 }
 
+/* A model without a symbol is not called damaged. */
+static void test_vocabulary_check__messages(void **state)
+{
+    static const struct {
+        token tokens[6];
+        const char *eos, *message;
+    } cases[] = {
+        { { { "<unk>", UNKNOWN }, { "<pad>", CONTROL }, WORDS },
+          NULL,
+          "it: EOS token not in tokenizer vocab: none of its 4 tokens is \"</s>\"; train the model "
+          "again, with an eos_id of at least 0" },
+        { { { "<unk>", UNKNOWN }, { "</s>", CONTROL }, WORDS },
+          "<eos>",
+          "it: EOS token not in tokenizer vocab: none of its 4 tokens is \"<eos>\"" },
+        { { { "<unk>", UNKNOWN }, { "</s>", USER_DEFINED }, WORDS },
+          NULL,
+          "it: EOS token not in tokenizer vocab: token 1, \"</s>\", is not a control token" },
+        { { { "</s>", CONTROL }, WORDS }, NULL, "it: none of its 3 tokens is for unknown text" },
+        { { { NULL, 0 } },
+          "</s>",
+          "it: not a SentencePiece model, or an incomplete one: it has no" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_vocabulary *vocabulary;
+        et_error error = ET_ERROR_INIT;
+        et_strbuf model = ET_STRBUF_INIT;
+        put_model(&model, cases[i].tokens, NULL, cases[i].eos, NULL);
+        assert_int_equal(
+            et_vocabulary_parse(&vocabulary, et_strbuf_text(&model), model.length, "it", &error),
+            ET_EFORMAT);
+        if (strncmp(error.text, cases[i].message, strlen(cases[i].message)) != 0)
+            fail_msg("%s", error.text);
+        et_strbuf_release(&model);
+    }
+    et_vocabulary_facts facts;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_vocabulary_check(&facts, "", 0, "it", &error), ET_EFORMAT);
+    assert_string_equal(error.text, "it: the file is empty: copy it again");
+}
+
 /* SentencePiece reads the same in each model that it takes. */
 static void test_vocabulary_check__as_the_library(void **state)
 {
@@ -131,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vocabulary_check__facts),
         cmocka_unit_test(test_vocabulary_check__numbered),
+        cmocka_unit_test(test_vocabulary_check__messages),
         cmocka_unit_test(test_vocabulary_check__as_the_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,12 +65,10 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
                        name, et_format_count(facts->pieces).text,
                        et_format_count(ET_VOCABULARY_TOKENS_MAX).text);
     /* The SentencePiece trainer can be told to leave these symbols out. */
-    if (facts->eos < 0 || facts->unk < 0)
-        return et_fail(error, ET_EFORMAT,
-                       "%s has no %s: train the model with eos_id and unk_id of at least 0", name,
-                       facts->eos < 0 ? "end-of-sentence symbol" : "symbol for unknown text");
-    vocabulary->checksum = et_checksum(bytes, length);
-    return ET_OK;
+    status = et_vocabulary_check_symbols(facts, bytes, length, name, error);
+    if (!status)
+        vocabulary->checksum = et_checksum(bytes, length);
+    return status;
 }
 
 /* Copies, since the second stage comes when the caller's bytes may be gone. */

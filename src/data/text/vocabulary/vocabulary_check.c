@@ -311,30 +311,83 @@ static bool read_part(reader *in, const field *part, bool tokens)
     }
 }
 
-/* Defaults are the format's: unigram, "</s>", "<s>", "<pad>". The reported position is where
- * reading stopped; in a nested message this is its end. */
+/* Defaults are the format's: unigram, "</s>", "<s>", "<pad>". */
+static reader reader_of(et_vocabulary_facts *facts)
+{
+    *facts = (et_vocabulary_facts){ 1, 0, 0, false, -1, -1, -1, -1 };
+    return (reader){ facts, text_span("</s>"), text_span("<s>"), text_span("<pad>") };
+}
+
+static bool read_parts(reader *in, span *model, bool tokens)
+{
+    field part;
+    bool sound = true;
+    while (sound && model->left)
+        sound = take_field(model, &part) && read_part(in, &part, tokens);
+    return sound;
+}
+
+/* The reported position is where reading stopped; in a nested message this is its end. */
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error)
 {
-    reader in = { facts, text_span("</s>"), text_span("<s>"), text_span("<pad>") };
+    reader in = reader_of(facts);
     span model = { bytes, length };
-    field part;
-    bool sound = true;
-    *facts = (et_vocabulary_facts){ 1, 0, 0, false, -1, -1, -1, -1 };
-    for (int tokens = 0; tokens < 2 && sound; tokens++) {
+    if (!length)
+        return et_fail(error, ET_EFORMAT, "%s: the file is empty: copy it again", name);
+    bool sound = read_parts(&in, &model, false);
+    if (sound) {
         model = (span){ bytes, length };
-        while (sound && model.left)
-            sound = take_field(&model, &part) && read_part(&in, &part, tokens);
+        sound = read_parts(&in, &model, true);
     }
+    if (!sound)
+        return et_fail(
+            error, ET_EFORMAT,
+            "%s: not a SentencePiece model, or damaged at byte %zu of %zu: copy it again", name,
+            length - model.left, length);
+    if (!facts->pieces)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: not a SentencePiece model, or an incomplete one: it has no tokens",
+                       name);
     if (!facts->tokens)
         facts->tokens = facts->pieces;
-    sound = sound && facts->tokens <= facts->pieces && facts->eos < facts->tokens &&
-            facts->unk < facts->tokens && facts->bos < facts->tokens && facts->pad < facts->tokens;
-    if (sound && facts->tokens > 0)
-        return ET_OK;
-    return et_fail(error, ET_EFORMAT,
-                   "%s: not a SentencePiece model, or damaged at byte %zu of %zu: copy it again",
-                   name, length - model.left, length);
+    if (facts->tokens > facts->pieces || facts->eos >= facts->tokens ||
+        facts->unk >= facts->tokens || facts->bos >= facts->tokens || facts->pad >= facts->tokens)
+        return et_fail(error, ET_EFORMAT,
+                       "%s: damaged: Etude numbered %d of its %d tokens, which must include its "
+                       "symbols: copy it again",
+                       name, (int)facts->tokens, (int)facts->pieces);
+    return ET_OK;
+}
+
+int et_vocabulary_check_symbols(const et_vocabulary_facts *facts, const void *bytes, size_t length,
+                                const char *name, et_error *error)
+{
+    et_vocabulary_facts unused;
+    et_vocabulary_piece piece;
+    reader in = reader_of(&unused);
+    size_t at = 0;
+    if (facts->eos < 0) {
+        span model = { bytes, length };
+        read_parts(&in, &model, false);
+        const int text = in.eos.left < 60 ? (int)in.eos.left : 60;
+        for (int id = 0; et_vocabulary_next_piece(bytes, length, &at, &piece); id++)
+            if (same_text((span){ (const unsigned char *)piece.text, piece.length }, in.eos))
+                return et_fail(error, ET_EFORMAT,
+                               "%s: EOS token not in tokenizer vocab: token %d, \"%.*s\", is not a "
+                               "control token; train the model again, with eos_id=%d",
+                               name, id, text, (const char *)in.eos.at, id);
+        return et_fail(error, ET_EFORMAT,
+                       "%s: EOS token not in tokenizer vocab: none of its %d tokens is \"%.*s\"; "
+                       "train the model again, with an eos_id of at least 0",
+                       name, (int)facts->tokens, text, (const char *)in.eos.at);
+    }
+    return facts->unk >= 0
+               ? ET_OK
+               : et_fail(error, ET_EFORMAT,
+                         "%s: none of its %d tokens is for unknown text; train the model again, "
+                         "with an unk_id of at least 0",
+                         name, (int)facts->tokens);
 }
 
 bool et_vocabulary_next_piece(const void *bytes, size_t length, size_t *at,

@@ -31,6 +31,11 @@ enum { ET_VOCABULARY_FIELD_TOKENS = 1000, ET_VOCABULARY_FIELD_TAGS = 1001 };
 int et_vocabulary_check(et_vocabulary_facts *facts, const void *bytes, size_t length,
                         const char *name, et_error *error);
 
+/* ET_EFORMAT: a model that was checked has no token that ends a sentence, or none for unknown text.
+ */
+int et_vocabulary_check_symbols(const et_vocabulary_facts *facts, const void *bytes, size_t length,
+                                const char *name, et_error *error);
+
 /* A field of the model's message, as it stands in the bytes. */
 typedef struct et_vocabulary_part {
     uint32_t number;
