@@ -13,7 +13,7 @@
 
 #include <etude/checkpoint.h>
 #include <etude/ops.h>
-#include <etude/task.h>
+#include <etude/task_trainer.h>
 
 #include "base/arena.h"
 #include "base/files/file.h"
@@ -485,6 +485,51 @@ static void test_translation_members__metrics(void **state)
     close_run(&f);
 }
 
+/* A class of a program that only adds build_metrics: training and validation feed it the likeliest
+ * tokens, so its accuracy is that of the loss. */
+static int build_own_metrics(et_task *self, bool training, et_metrics *metrics, et_error *failure)
+{
+    (void)self, (void)training;
+    return et_metrics_define(metrics, "right", &et_metric_accuracy, failure);
+}
+
+static void test_translation_members__build_metrics_alone(void **state)
+{
+    (void)state;
+    const et_task_trainer_options options[] = { { .seed = 1, .batches = 2 },
+                                                { .seed = 1, .bfloat16 = true } };
+    for (size_t i = 0; i < COUNT(options); i++) {
+        fixture f = { .arena = ET_ARENA_INIT };
+        et_task_trainer *trainer;
+        et_value *logs = et_value_dict(&f.arena);
+        ok(et_experiment_open_run(&f.experiment, &et_translation_program, "run", &f.arena, &error));
+        ok(et_params_new(&f.params, &error));
+        ok(et_device_open(&f.device, &error));
+        et_task_context context = { .model_dir = "own",
+                                    .params = f.params,
+                                    .device = f.device,
+                                    .bfloat16 = options[i].bfloat16 };
+        ok(et_directory_make("own", &error));
+        ok(et_translation_kind.open(&f.task, f.experiment.task, &context, &error));
+        et_task_class own = *f.task->class;
+        own.build_metrics = build_own_metrics;
+        f.task->class = &own;
+        ok(et_task_trainer_open(&trainer, f.task, f.device, f.params, &options[i], &error));
+        f.task->init_checkpoint = "run/best";
+        ok(et_task_trainer_initialize(trainer, &error));
+        ok(et_task_trainer_train(trainer, 3, logs, &error));
+        assert_true(value(logs, "right") > 0);
+        assert_float_equal(value(logs, "right"), value(logs, "training_accuracy"), 1e-9);
+        ok(et_task_trainer_evaluate(trainer, -1, logs, &error));
+        assert_float_equal(value(logs, "right"), value(logs, "validation_accuracy"), 1e-9);
+        et_task_trainer_close(trainer);
+        et_translation_kind.close(f.task);
+        et_params_free(f.params);
+        et_device_close(f.device);
+        et_arena_release(&f.arena);
+    }
+}
+
 /* ---- training ---- */
 
 static void build_training(et_scope *scope, void *payload)
@@ -537,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_translation_members__parts_of_inputs),
         cmocka_unit_test(test_translation_members__other_inputs),
         cmocka_unit_test(test_translation_members__metrics),
+        cmocka_unit_test(test_translation_members__build_metrics_alone),
         cmocka_unit_test(test_translation_members__train_step),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);

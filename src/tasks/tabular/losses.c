@@ -206,6 +206,20 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
     return z;
 }
 
+static et_node *predicted_by(et_scope *scope, const et_tabular_options *options,
+                             const et_tabular_target *target, et_node *z)
+{
+    const int64_t width = width_of(options, target);
+    et_node *mean = mean_of(predictions(options, target, z), members_of(z, width), width);
+    return output_of(scope, options, target, mean);
+}
+
+void et_tabular_name_output(et_scope *scope, const et_tabular_options *options,
+                            const et_tabular_target *target, et_node *z)
+{
+    put_output(scope, target, predicted_by(scope, options, target, z));
+}
+
 /* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
 static et_node *predict(et_scope *scope, const et_tabular_options *options,
                         const et_tabular_model *model, const et_encoder *encoder,
@@ -213,10 +227,7 @@ static et_node *predict(et_scope *scope, const et_tabular_options *options,
 {
     const int64_t width = width_of(options, target);
     *z = et_tabular_model_build(scope, model, encoder, width);
-    return et_scope_training(scope)
-               ? NULL
-               : output_of(scope, options, target,
-                           mean_of(predictions(options, target, *z), members_of(*z, width), width));
+    return et_scope_training(scope) ? NULL : predicted_by(scope, options, target, *z);
 }
 
 /* The same of a pack that is one of several models: its ensemble was chosen while it was trained.

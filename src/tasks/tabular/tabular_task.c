@@ -13,6 +13,7 @@
 #include "tasks/tabular/pack/members.h"
 #include "tasks/tabular/pack/pack.h"
 #include "tasks/tabular/tabular_task_private.h"
+#include "train/task/task_private.h"
 
 static et_tabular_task *downcast(et_task *self)
 {
@@ -25,9 +26,11 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
     const et_tabular_task *task = downcast(self);
     const bool *which = training ? task->part.which : NULL;
     (void)aux_losses;
-    et_nodes_put(
-        outputs, "outputs",
-        et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, which));
+    et_node *z =
+        et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, which);
+    et_nodes_put(outputs, "outputs", z);
+    if (et_scope_training(scope) && et_task_defines_metrics(self, scope))
+        et_tabular_name_output(scope, &task->options, &task->target, z);
 }
 
 /* A program's own labels: of the target's name, or the only ones. */

@@ -237,10 +237,9 @@ static int compare(et_task *self, const et_task_step *now, et_error *error)
 int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     et_tabular_task *task = (et_tabular_task *)(void *)self;
-    if (!now->inside)
-        return compare(self, now, error);
-    if (now->optimizer)
-        return ET_OK;
+    const int status = compare(self, now, error);
+    if (status || !now->inside || now->optimizer)
+        return status;
     et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
     keep(task, now->inputs, output.data);

@@ -16,6 +16,7 @@
 #include "engine/graph/graph.h"
 #include "engine/tensor/params.h"
 #include "tasks/translation/translation_task_private.h"
+#include "train/task/task_private.h"
 
 /* h for the graph's batches, by the scope's draw of dropout. */
 static et_node *decoded(et_scope *scope, const et_transformer *model)
@@ -39,10 +40,26 @@ int et_translation_start_row(const et_translation_task *task, const et_params *p
     return index;
 }
 
+/* Names what a program's metrics compare with labels: "outputs", the likeliest token after each
+ * token of the targets, and "decoded", h. Only for a task whose build_metrics defines some, because
+ * the product with the table is as large as that of the loss. */
+static void name_outputs(et_scope *scope, const et_nodes *outputs)
+{
+    et_node *h = et_nodes_get(outputs, "decoded"), *table = et_nodes_get(outputs, "table");
+    et_node *bias = et_nodes_get(outputs, "bias"), *token;
+    et_output(scope, "decoded", h);
+    if (bias) {
+        const et_matmul_options logits = { .transpose_b = true, .f32 = true };
+        token = et_matmul(h, table, bias, &logits);
+    } else
+        et_vocabulary_best(h, table, 1, &token);
+    et_output(scope, "outputs", token);
+}
+
 /* For training and validation: the same model, other shapes. max_positions: the longest
  * sentence, in tokens, which is how many rows the table of positions needs. */
-void et_translation_build_model(const et_translation_task *task, et_scope *scope,
-                                int64_t max_positions, et_nodes *outputs)
+void et_translation_build_model(et_translation_task *task, et_scope *scope, int64_t max_positions,
+                                et_nodes *outputs)
 {
     et_transformer model =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
@@ -53,6 +70,8 @@ void et_translation_build_model(const et_translation_task *task, et_scope *scope
     et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
     if (model.output_bias)
         et_nodes_put(outputs, "bias", et_transformer_output_bias(scope, &model));
+    if (et_task_defines_metrics(&task->task, scope))
+        name_outputs(scope, outputs);
     if (task->options.model.zero_start) {
         int64_t row;
         const int table = et_translation_start_row(task, task->context.params, &row);

@@ -70,6 +70,22 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
                                      error);
 }
 
+/* Metrics of a program compare the labels of the batch with the likeliest tokens (model.c). */
+static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
+{
+    const et_batch *batch = now->inputs;
+    const char *name = et_pair_fields[ET_PAIR_TARGET_LABELS].name;
+    const int field = batch && !now->labels ? et_layout_find(batch->layout, name) : -1;
+    et_task_step own = *now;
+    et_tensor labels;
+    if (field >= 0) {
+        labels = (et_tensor){ batch->data[field], batch->layout->field[field].dtype,
+                              et_layout_shape(batch->layout, field) };
+        own.labels = &labels;
+    }
+    return et_task_defaults.process_metrics(self, &own, error);
+}
+
 /* Results of pairs are in logs, which ranks share. */
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
@@ -113,6 +129,7 @@ static const et_task_class translation_class = {
     .build_model = build_model,
     .build_losses = build_losses,
     .initialize = initialize,
+    .process_metrics = process_metrics,
     .inference_step = et_translation_inference_step,
     .validation_outputs = et_translation_validation_outputs,
     .aggregate_logs = et_translation_aggregate,

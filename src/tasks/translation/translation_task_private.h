@@ -111,9 +111,10 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
  * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
-/* model.c: for the graph's batches, "decoded" and "table"; the loss of these, or of "logits".
+/* model.c: for the graph's batches, "decoded" and "table", and, for a program's metrics, the outputs
+ * "outputs" and "decoded"; the loss of these, or of "logits".
  * own: labels; NULL: the batch's. max_positions: the longest sentence. */
-void et_translation_build_model(const et_translation_task *task, et_scope *scope,
+void et_translation_build_model(et_translation_task *task, et_scope *scope,
                                 int64_t max_positions, et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *own, const et_nodes *outputs);

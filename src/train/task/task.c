@@ -241,6 +241,20 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
     return compare(self, now, now->metrics, error);
 }
 
+bool et_task_defines_metrics(et_task *task, et_scope *scope)
+{
+    et_error error = ET_ERROR_INIT;
+    et_metrics *metrics = NULL;
+    int status = et_metrics_new(&metrics, &error);
+    if (!status)
+        status = et_task_build_metrics(task, et_scope_training(scope), metrics, &error);
+    if (status)
+        et_graph_poison(et_scope_graph(scope), "build_metrics: %s", error.text);
+    const bool some = !status && et_metrics_count(metrics) > 0;
+    et_metrics_free(metrics);
+    return some;
+}
+
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error)
 {

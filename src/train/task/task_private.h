@@ -19,6 +19,10 @@ typedef struct et_task_inside {
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,
                           et_error *error);
 
+/* Whether build_metrics defines metrics for passes of the scope's kind, which then need outputs to
+ * compare; poisons the graph if build_metrics fails. */
+bool et_task_defines_metrics(et_task *task, et_scope *scope);
+
 /* Warns of the results that the task's method verdict names. */
 void et_task_tell_verdict(et_task *task, bool best);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <etude/checkpoint.h>
+#include <etude/task_trainer.h>
 
 #include "base/arena.h"
 #include "base/files/file.h"
@@ -280,12 +281,54 @@ static void test_tabular_members__states_and_metrics(void **state)
     close_run(&f);
 }
 
+/* A class of a program that only adds build_metrics: training and validation feed it. */
+static int build_own_metrics(et_task *self, bool training, et_metrics *metrics, et_error *failure)
+{
+    (void)self, (void)training;
+    return et_metrics_define(metrics, "right", &et_metric_accuracy, failure);
+}
+
+static void test_tabular_members__build_metrics_alone(void **state)
+{
+    (void)state;
+    const et_task_trainer_options options = { .seed = 1 };
+    fixture f = { .arena = ET_ARENA_INIT };
+    et_task_trainer *trainer;
+    et_value *logs = et_value_dict(&f.arena);
+    double right, accuracy;
+    ok(et_experiment_open_run(&f.experiment, &et_tabular_program, "class", &f.arena, &error));
+    ok(et_params_new(&f.params, &error));
+    ok(et_device_open(&f.device, &error));
+    et_task_context context = { .model_dir = "own", .params = f.params, .device = f.device };
+    ok(et_directory_make("own", &error));
+    ok(et_tabular_kind.open(&f.task, f.experiment.task, &context, &error));
+    et_task_class own = *f.task->class;
+    own.build_metrics = build_own_metrics;
+    f.task->class = &own;
+    ok(et_task_trainer_open(&trainer, f.task, f.device, f.params, &options, &error));
+    ok(et_task_trainer_initialize(trainer, &error));
+    ok(et_task_trainer_train(trainer, 3, logs, &error));
+    ok(et_value_read_float(logs, "right", &right, &error));
+    ok(et_value_read_float(logs, "training_accuracy", &accuracy, &error));
+    assert_float_equal(right, accuracy, 1e-9);
+    ok(et_task_trainer_evaluate(trainer, -1, logs, &error));
+    ok(et_value_read_float(logs, "right", &right, &error));
+    ok(et_value_read_float(logs, "validation_accuracy", &accuracy, &error));
+    assert_float_equal(right, accuracy, 1e-9);
+    et_task_trainer_close(trainer);
+    et_tabular_kind.close(f.task);
+    et_params_free(f.params);
+    et_device_close(f.device);
+    et_arena_release(&f.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tabular_members__validation_by_hand),
         cmocka_unit_test(test_tabular_members__other_inputs),
         cmocka_unit_test(test_tabular_members__states_and_metrics),
+        cmocka_unit_test(test_tabular_members__build_metrics_alone),
     };
     return cmocka_run_group_tests(tests, set_up, bad_tear_down);
 }
