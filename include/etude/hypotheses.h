@@ -1,6 +1,6 @@
-/* Hypotheses: several results per line with scores, scores of given translations, and more ways to
- * search: sampling, noise, other end tokens, first tokens. For one plain translation per line see
- * translator.h.
+/* Hypotheses: several results per line with scores, scores of given translations, translations of
+ * embedded sources, and more ways to search: sampling, noise, other end tokens, first tokens. For
+ * one plain translation per line see translator.h.
  *
  *     et_decoding_options decoding = { .results = 4 };
  *     et_translator_options options = { .beam_size = 4, .decoding = &decoding };
@@ -14,6 +14,11 @@
  *     if (et_translator_score(t, lines, targets, 2, &found, &error)) ...     given translations
  *     for (size_t i = 0; i < 2; i++)
  *         printf("%d\n", (int)et_hypotheses_count(found, i));
+ *
+ *     et_embedded source;
+ *     if (et_translator_embed(t, "a line", &source, &error) ||                 rows of a program
+ *         et_translator_search_embedded(t, &source, 1, &found, &error)) ...
+ *     et_embedded_release(&source);
  *
  * Beam search, sampling and noise work as in Model Garden's BeamSearch and SamplingModule, with two
  * differences. If you ask for several results, the search continues until as many are finished;
@@ -87,6 +92,27 @@ ET_API int et_translator_search(et_translator *translator, const char *const *li
 ET_API int et_translator_score(et_translator *translator, const char *const *lines,
                                const char *const *targets, size_t count, et_hypotheses **out,
                                et_error *error);
+
+/* A source as rows in place of a line: Model Garden's embedded_inputs and input_masks. */
+typedef struct et_embedded {
+    const float *rows; /* [count, width] as the model embeds tokens: multiplied by its scale,
+                          without positions */
+    int64_t count, width;
+    const bool *mask; /* [count] false: the row is left out, and the others keep their positions.
+                         NULL: all rows */
+} et_embedded;
+
+/* The rows of a line, its end last; none of a line without words. *out is yours to release.
+ * ET_EDATA as for et_translator_score. */
+ET_API int et_translator_embed(et_translator *translator, const char *line, et_embedded *out,
+                               et_error *error);
+ET_API void et_embedded_release(et_embedded *embedded); /* of et_translator_embed; zeros allowed */
+
+/* Translates as et_translator_search from rows that a program gives. A source without rows has one
+ * empty result with score 0. ET_EDATA: rows have another width than the model, are more than 1,024,
+ * or are not finite. ET_ECONFIG: the translator is an ensemble, or has alignments or terms. */
+ET_API int et_translator_search_embedded(et_translator *translator, const et_embedded *sources,
+                                         size_t count, et_hypotheses **out, et_error *error);
 
 /* Number of results of a line (from 0), and one result (rank from 0, best first), borrowed until
  * free. No such line or result: 0 and NULL. */

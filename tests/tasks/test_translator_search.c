@@ -340,9 +340,129 @@ static void test_translator_search__refuses_targets(void **state)
     et_translator_close(t);
 }
 
+/* ---- embedded sources ---- */
+
+/* The rows of a line give the results of the line, bits included; masked rows count for nothing. */
+static void test_translator_search__embedded(void **state)
+{
+    (void)state;
+    static const et_decoding_options ways[] = { { .results = 4 },
+                                                { .results = 2, .sampling = true, .seed = 4 } };
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        et_error error = ET_ERROR_INIT;
+        et_translator *t = open_decoding(&ways[w], 0);
+        et_hypotheses *together = search(t), *found;
+        et_embedded sources[LINES];
+        for (size_t i = 0; i < LINES; i++)
+            assert_int_equal(et_translator_embed(t, lines[i], &sources[i], &error), ET_OK);
+        assert_int_equal(sources[1].count, 0);
+        assert_int_equal(et_translator_search_embedded(t, sources, LINES, &found, &error), ET_OK);
+        for (size_t i = 0; i < LINES; i++)
+            assert_same(together, found, i);
+        et_hypotheses_free(found);
+        for (size_t i = 0; i < LINES; i++) { /* padding behind a line */
+            const int64_t width = sources[i].width, count = sources[i].count;
+            float *rows = calloc((size_t)((count + 3) * width), sizeof *rows);
+            bool *mask = calloc((size_t)count + 3, sizeof *mask);
+            memcpy(rows, sources[i].rows, (size_t)(count * width) * sizeof *rows);
+            for (int64_t k = 0; k < 3 * width; k++)
+                rows[count * width + k] = NAN;
+            for (int64_t k = 0; k < count; k++)
+                mask[k] = true;
+            et_embedded_release(&sources[i]);
+            sources[i] = (et_embedded){ rows, count + 3, width, mask };
+        }
+        assert_int_equal(et_translator_search_embedded(t, sources, LINES, &found, &error), ET_OK);
+        for (size_t i = 0; i < LINES; i++) {
+            assert_same(together, found, i);
+            free((float *)sources[i].rows);
+            free((bool *)sources[i].mask);
+        }
+        et_hypotheses_free(found);
+        et_hypotheses_free(together);
+        et_translator_close(t);
+    }
+}
+
+/* A masked row in the middle keeps the positions of the rows after it. */
+static void test_translator_search__embedded_mask(void **state)
+{
+    (void)state;
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    et_embedded whole, cut;
+    et_hypotheses *masked, *without;
+    assert_int_equal(et_translator_embed(t, lines[0], &whole, &error), ET_OK);
+    assert_true(whole.count > 3);
+    bool mask[1024];
+    float *rows = malloc((size_t)(whole.count * whole.width) * sizeof *rows);
+    memset(mask, true, sizeof mask);
+    mask[1] = false;
+    memcpy(rows, whole.rows, (size_t)whole.width * sizeof *rows);
+    memcpy(rows + whole.width, whole.rows + 2 * whole.width,
+           (size_t)((whole.count - 2) * whole.width) * sizeof *rows);
+    cut = (et_embedded){ rows, whole.count - 1, whole.width, NULL };
+    whole.mask = mask;
+    assert_int_equal(et_translator_search_embedded(t, &whole, 1, &masked, &error), ET_OK);
+    assert_int_equal(et_translator_search_embedded(t, &cut, 1, &without, &error), ET_OK);
+    assert_true(et_hypotheses_at(masked, 0, 0)->log_probability !=
+                et_hypotheses_at(without, 0, 0)->log_probability);
+    et_hypotheses_free(masked);
+    et_hypotheses_free(without);
+    mask[0] = mask[1] = true;
+    memset(mask, false, sizeof mask);
+    assert_int_equal(et_translator_search_embedded(t, &whole, 1, &masked, &error), ET_OK);
+    assert_string_equal(et_hypotheses_at(masked, 0, 0)->text, "");
+    et_hypotheses_free(masked);
+    free(rows);
+    et_embedded_release(&whole);
+    et_translator_close(t);
+}
+
+static void test_translator_search__embedded_refused(void **state)
+{
+    (void)state;
+    static float rows[1025 * 4096];
+    et_error error = ET_ERROR_INIT;
+    et_translator *t = open_with(NULL);
+    et_embedded good;
+    et_hypotheses *found;
+    assert_int_equal(et_translator_embed(t, lines[0], &good, &error), ET_OK);
+    assert_in_range(good.width, 1, 4096);
+    rows[good.width + 1] = INFINITY;
+    const struct {
+        et_embedded source;
+        const char *error;
+    } cases[] = {
+        { { good.rows, good.count, good.width - 2, NULL }, "source 1: rows of " },
+        { { rows, 3, good.width, NULL }, "source 1, row 1: inf is not finite" },
+        { { rows, 1025, good.width, NULL }, "source 1: 1025 rows; give at most 1024" },
+        { { NULL, 2, good.width, NULL }, "source 1: 2 rows, which are NULL" },
+        { { rows, -1, good.width, NULL }, "source 1: -1 rows" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_equal(et_translator_search_embedded(t, &cases[i].source, 1, &found, &error),
+                         ET_EDATA);
+        assert_null(found);
+        assert_non_null(strstr(error.text, cases[i].error));
+    }
+    assert_int_equal(et_translator_search_embedded(t, NULL, 1, &found, &error), ET_EDATA);
+    assert_int_equal(et_translator_embed(t, "\xff", &(et_embedded){ 0 }, &error), ET_EDATA);
+    et_embedded_release(&(et_embedded){ 0 });
+    et_translator_close(t);
+    t = open_decoding(&(et_decoding_options){ .alignments = -1 }, 0);
+    assert_int_equal(et_translator_search_embedded(t, &good, 1, &found, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "alignments"));
+    et_embedded_release(&good);
+    et_translator_close(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translator_search__embedded),
+        cmocka_unit_test(test_translator_search__embedded_mask),
+        cmocka_unit_test(test_translator_search__embedded_refused),
         cmocka_unit_test(test_translator_search__n_best),
         cmocka_unit_test(test_translator_search__samples_know_no_company),
         cmocka_unit_test(test_translator_search__samples_have_numbers),

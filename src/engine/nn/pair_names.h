@@ -4,6 +4,7 @@
 #define ETUDE_ENGINE_NN_PAIR_NAMES_H
 
 #define ET_PAIR_NAME_SOURCE_IDS       "source_ids"
+#define ET_PAIR_NAME_SOURCE_EMBEDDED  "source_embedded" /* float32 rows in place of the ids */
 #define ET_PAIR_NAME_SOURCE_POSITIONS "source_positions"
 #define ET_PAIR_NAME_SOURCE_OFFSETS   "source_offsets"
 #define ET_PAIR_NAME_TARGET_IDS       "target_ids"

@@ -187,6 +187,22 @@ static et_node *int_rows(et_scope *scope, const char *name, int64_t count)
     return et_input(scope, name, ET_I32, et_shape_1(count));
 }
 
+/* The source's embeddings, from its ids or from rows. Rows are a table of which row t is used at t.
+ */
+static et_node *embed_source(et_scope *scope, et_scope *root, const et_transformer *model,
+                             int64_t budget)
+{
+    et_node *positions = int_rows(root, ET_PAIR_NAME_SOURCE_POSITIONS, budget);
+    if (!model->embedded)
+        return embed(scope, root, model, &model->source,
+                     int_rows(root, ET_PAIR_NAME_SOURCE_IDS, budget), positions);
+    et_node *rows =
+        et_input(root, ET_PAIR_NAME_SOURCE_EMBEDDED, ET_F32, et_shape_2(budget, model->width));
+    et_node *x = et_embedding(et_integers(root, 0, budget, 1), rows, 1, positions,
+                              positions_of(root, model));
+    return et_dropout(et_in(scope, "embedding"), x, model->dropout_rate);
+}
+
 /* The two budgets may exceed one sentence's length: no segment is longer than max_positions, so
  * attention need not plan for more. */
 static et_node *encode(et_scope *scope, const et_transformer *model, int64_t budget,
@@ -195,9 +211,7 @@ static et_node *encode(et_scope *scope, const et_transformer *model, int64_t bud
     stack s = { &model->encoder, model->width, row_tile };
     et_scope *encoder = et_in(scope, "encoder");
     int64_t longest = budget < model->max_positions ? budget : model->max_positions;
-    et_node *x = embed(encoder, scope, model, &model->source,
-                       int_rows(scope, ET_PAIR_NAME_SOURCE_IDS, budget),
-                       int_rows(scope, ET_PAIR_NAME_SOURCE_POSITIONS, budget));
+    et_node *x = embed_source(encoder, scope, model, budget);
     for (int i = 0; i < model->encoder.num_layers; i++) {
         et_scope *layer = et_at(encoder, "layer", i);
         x = self_attention_block(et_in(layer, "self_attention"), x, offsets, longest, false, s);

@@ -55,13 +55,15 @@ typedef struct et_transformer {
     int64_t max_positions; /* rows of the sinusoid table; longest sequence */
     bool open_positions;   /* et_sinusoid_open in place of et_sinusoid */
     bool plain_embeddings; /* not multiplied by sqrt(width) */
+    bool embedded;         /* sources are rows float32 [source_budget, width] in place of ids: what
+                              the source's table gives, multiplied; positions are added */
     bool output_bias;      /* added to logits: a variable of the output's scope */
     float dropout_rate;    /* of the embeddings */
 } et_transformer;
 
-/* Inputs of the whole model, all int32, by the names of engine/nn/pair_names.h: ids and positions
- * of the source [source_budget], of the target [target_budget]; offsets of both [segment_count +
- * 1]. Returns the decoder's output [target_budget, width]. */
+/* Inputs of the whole model, int32 but for embedded rows, by the names of engine/nn/pair_names.h:
+ * ids and positions of the source [source_budget], of the target [target_budget]; offsets of both
+ * [segment_count + 1]. Returns the decoder's output [target_budget, width]. */
 et_node *et_transformer_train(et_scope *scope, const et_transformer *model, int64_t source_budget,
                               int64_t target_budget, int64_t segment_count);
 

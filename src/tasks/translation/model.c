@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+#include "engine/nn/pair_names.h"
 #include "engine/tensor/params.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/task/task_private.h"
@@ -64,6 +65,7 @@ void et_translation_build_model(et_translation_task *task, et_scope *scope, int6
     et_transformer model =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
                                    et_vocabulary_size(task->sides.target), max_positions);
+    model.embedded = et_layout_find(et_scope_layout(scope), ET_PAIR_NAME_SOURCE_EMBEDDED) >= 0;
     et_nodes_put(outputs, "decoded", decoded(scope, &model));
     if (et_scope_training(scope) && task->options.model.r_drop > 0)
         et_nodes_put(outputs, "decoded_again", decoded(et_in_draw(scope, "second"), &model));

@@ -33,9 +33,10 @@ typedef struct et_other_inputs {
 typedef struct et_validation {
     et_translation_input input;
     et_scored scored[ET_TRANSLATION_SETS_MAX];
-    int count;           /* of these; 0: no validation */
-    int64_t numbered;    /* pairs that have a number */
-    et_decoder *decoder; /* beam search with the store's weights */
+    int count;            /* of these; 0: no validation */
+    int64_t numbered;     /* pairs that have a number */
+    et_decoder *decoder;  /* beam search with the store's weights */
+    et_decoder *embedded; /* the same of embedded sources */
 } et_validation;
 
 /* The task and everything it owns, in the order of opening. */
@@ -111,11 +112,11 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
  * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
-/* model.c: for the graph's batches, "decoded" and "table", and, for a program's metrics, the outputs
- * "outputs" and "decoded"; the loss of these, or of "logits".
- * own: labels; NULL: the batch's. max_positions: the longest sentence. */
-void et_translation_build_model(et_translation_task *task, et_scope *scope,
-                                int64_t max_positions, et_nodes *outputs);
+/* model.c: for the graph's batches, "decoded" and "table", and, for a program's metrics, the
+ * outputs "outputs" and "decoded"; the loss of these, or of "logits". own: labels; NULL: the
+ * batch's. max_positions: the longest sentence. */
+void et_translation_build_model(et_translation_task *task, et_scope *scope, int64_t max_positions,
+                                et_nodes *outputs);
 void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
                                  const et_nodes *own, const et_nodes *outputs);
 /* Tokens in the softmax of an update: the target's vocabulary if none are drawn. */

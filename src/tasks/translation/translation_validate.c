@@ -33,6 +33,7 @@ void et_translation_close_validation(et_translation_task *task)
     for (int n = 0; n < v->count; n++)
         et_translation_close_scored(&v->scored[n]);
     et_decoder_free(v->decoder);
+    et_decoder_free(v->embedded);
     et_translation_input_close(&v->input);
 }
 

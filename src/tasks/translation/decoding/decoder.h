@@ -60,12 +60,17 @@ typedef et_beam_hypothesis et_decoder_result;
 typedef struct et_decoder_source {
     const int32_t *ids; /* EOS last */
     int64_t length;
+    const float *rows; /* [length, width] in place of ids, for a model with embedded sources */
+    const int32_t *positions; /* [length] of rows; NULL: from 0 */
 } et_decoder_source;
 
 /* The caller sets the members before results, which are borrowed through the run. */
 typedef struct et_decoder_sentence {
     const int32_t *source; /* tokens, EOS last */
     int64_t length;
+    const float *rows;               /* in place of source, as in et_decoder_source; one model */
+    const int32_t *positions;        /* the same */
+    int64_t extent;                  /* all positions are below it; 0: length */
     const et_decoder_source *others; /* [other_count] for the other models of an ensemble */
     int other_count;                 /* 0: all models read the same tokens */
     uint64_t number;                 /* chooses its random numbers */
@@ -79,10 +84,11 @@ typedef struct et_decoder_sentence {
     const et_decoder_result *results; /* best first; in the run's arena, as their ids */
 } et_decoder_sentence;
 
-/* Source tokens of the model that has most: they decide about places and greatest lengths. */
+/* Source tokens of the model that has most, or the extent of rows: they decide about places and
+ * greatest lengths. */
 static inline int64_t et_decoder_sentence_length(const et_decoder_sentence *sentence)
 {
-    int64_t most = sentence->length;
+    int64_t most = sentence->extent > sentence->length ? sentence->extent : sentence->length;
     for (int i = 0; i < sentence->other_count; i++)
         most = sentence->others[i].length > most ? sentence->others[i].length : most;
     return most;

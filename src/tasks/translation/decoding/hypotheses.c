@@ -1,18 +1,22 @@
-/* Several results of a line, and scores of given targets. All results of a call are in one arena:
- * sentences, the decoder's results, texts.
+/* Several results of a line or of an embedded source, and scores of given targets. All results of a
+ * call are in one arena: sentences, the decoder's results, texts.
  *
  * A target is scored by the decoder's own steps, each with the given token instead of a chosen one,
  * with as many targets together as sentences and the same caches. */
 #include <etude/hypotheses.h>
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/threads/thread.h"
 #include "data/text/sides.h"
+#include "engine/tensor/params.h"
 #include "tasks/translation/decoding/align_share.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/translation_options.h"
 
 /* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
 struct et_hypotheses {
@@ -113,20 +117,25 @@ static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *
 }
 
 /* Begins every call: allocates its results and the sentences. */
-static int begin(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
-                 const char *const *lines, size_t count, et_error *error)
+static int begin(et_hypotheses **out, et_decoder_sentence **sentences, size_t lines,
+                 et_error *error)
+{
+    int status = et_thread_check_stack(error);
+    *out = status ? NULL : new_hypotheses(lines, sentences);
+    return status || *out ? status
+                          : et_alloc_failed(error, lines * sizeof **sentences, "sentences");
+}
+
+static int begin_lines(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,
+                       const char *const *lines, size_t count, et_error *error)
 {
     *out = NULL;
     if (count && !lines)
         return et_fail(error, ET_EDATA, "%zu lines to translate, but the array is NULL", count);
-    int status = et_thread_check_stack(error);
-    if (status)
-        return status;
-    *out = new_hypotheses(count, sentences);
-    if (!*out)
-        return et_alloc_failed(error, count * sizeof **sentences, "sentences");
+    int status = begin(out, sentences, count, error);
     t->lines = count;
-    return et_translator_encode(t, lines, count, *sentences, &(*out)->arena, error);
+    return status ? status
+                  : et_translator_encode(t, lines, count, *sentences, &(*out)->arena, error);
 }
 
 static int end(et_hypotheses **out, int status)
@@ -142,7 +151,7 @@ int et_translator_search(et_translator *t, const char *const *lines, size_t coun
                          et_hypotheses **out, et_error *error)
 {
     et_decoder_sentence *sentences = NULL;
-    int status = begin(out, &sentences, t, lines, count, error);
+    int status = begin_lines(out, &sentences, t, lines, count, error);
     if (!status)
         status = et_translator_decode(t, sentences, count, &(*out)->arena, error);
     if (!status)
@@ -239,7 +248,7 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
 {
     et_decoder_sentence *sentences = NULL;
     int longest = 1;
-    int status = begin(out, &sentences, t, lines, count, error);
+    int status = begin_lines(out, &sentences, t, lines, count, error);
     if (!status)
         status = encode_targets(t, targets, count, sentences, &longest, &(*out)->arena, error);
     if (!status)
@@ -255,6 +264,112 @@ int et_translator_score(et_translator *t, const char *const *lines, const char *
             status = et_alloc_failed(error, strlen(targets[i]), "a target");
     }
     return end(out, status);
+}
+
+/* ---- embedded sources ---- */
+
+static int check_rows(const et_embedded *source, size_t number, int64_t width, et_error *error)
+{
+    if (source->count && source->width != width)
+        return et_fail(error, ET_EDATA,
+                       "source %zu: rows of %lld numbers, but the model's embedding has %lld",
+                       number, (long long)source->width, (long long)width);
+    if (source->count < 0 || source->count > ET_TRANSLATION_SOURCE_MAX ||
+        (source->count && !source->rows))
+        return et_fail(error, ET_EDATA, "source %zu: %lld rows%s; give at most %d", number,
+                       (long long)source->count, source->rows ? "" : ", which are NULL",
+                       ET_TRANSLATION_SOURCE_MAX);
+    for (int64_t i = 0; i < source->count * width; i++)
+        if ((!source->mask || source->mask[i / width]) && !isfinite(source->rows[i]))
+            return et_fail(error, ET_EDATA, "source %zu, row %lld: %g is not finite", number,
+                           (long long)(i / width), (double)source->rows[i]);
+    return ET_OK;
+}
+
+/* Rows that the mask leaves, with their positions. Without a mask they are borrowed. */
+static int make_sentence(const et_embedded *source, et_decoder_sentence *sentence, et_arena *arena,
+                         et_error *error)
+{
+    const size_t width = (size_t)source->width;
+    sentence->rows = source->count ? source->rows : NULL;
+    sentence->length = source->count;
+    if (!source->mask || !source->count)
+        return ET_OK;
+    float *rows = et_arena_array(arena, (size_t)source->count * width, sizeof *rows);
+    int32_t *positions = et_arena_array(arena, (size_t)source->count, sizeof *positions);
+    if (!rows || !positions)
+        return et_alloc_failed(error, (size_t)source->count * width * sizeof *rows, "a source");
+    int64_t kept = 0;
+    for (int64_t i = 0; i < source->count; i++)
+        if (source->mask[i]) {
+            memcpy(rows + (size_t)kept * width, source->rows + (size_t)i * width,
+                   width * sizeof *rows);
+            positions[kept++] = (int32_t)i;
+        }
+    sentence->rows = kept ? rows : NULL;
+    sentence->positions = positions;
+    sentence->length = kept;
+    sentence->extent = kept ? positions[kept - 1] + 1 : 0;
+    return ET_OK;
+}
+
+int et_translator_search_embedded(et_translator *t, const et_embedded *sources, size_t count,
+                                  et_hypotheses **out, et_error *error)
+{
+    const int64_t width = et_translator_transformer(t).width;
+    et_decoder_sentence *sentences = NULL;
+    *out = NULL;
+    if (count && !sources)
+        return et_fail(error, ET_EDATA, "%zu sources to translate, but the array is NULL", count);
+    int status = begin(out, &sentences, count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        sentences[i] = (et_decoder_sentence){ .number = t->first_line + i };
+        status = check_rows(&sources[i], et_translator_line_number(t, i), width, error);
+        if (!status)
+            status = make_sentence(&sources[i], &sentences[i], &(*out)->arena, error);
+    }
+    if (!status)
+        status = et_translator_decode_embedded(t, sentences, count, &(*out)->arena, error);
+    if (!status)
+        status = fill_items(*out, sentences, t->sides.target, error);
+    return end(out, status);
+}
+
+static int look_up(const et_translator *t, const et_decoder_sentence *sentence, et_embedded *out,
+                   et_error *error)
+{
+    const et_transformer model = et_translator_transformer(t);
+    char name[80];
+    snprintf(name, sizeof name, "%s/table", model.source.scope);
+    const float *table =
+        et_params_values(t->params) + et_params_offset(t->params, et_params_find(t->params, name));
+    const float scale = model.plain_embeddings ? 1 : sqrtf((float)model.width);
+    const int64_t count = sentence->length > 1 ? sentence->length : 0;
+    float *rows = et_alloc((size_t)(count * model.width), sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, (size_t)(count * model.width) * sizeof *rows, "rows");
+    for (int64_t i = 0; i < count * model.width; i++)
+        rows[i] = table[sentence->source[i / model.width] * model.width + i % model.width] * scale;
+    *out = (et_embedded){ .rows = rows, .count = count, .width = model.width };
+    return ET_OK;
+}
+
+int et_translator_embed(et_translator *t, const char *line, et_embedded *out, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_decoder_sentence sentence;
+    *out = (et_embedded){ 0 };
+    int status = et_translator_encode(t, &line, 1, &sentence, &arena, error);
+    if (!status)
+        status = look_up(t, &sentence, out, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+void et_embedded_release(et_embedded *embedded)
+{
+    et_free((float *)embedded->rows);
+    *embedded = (et_embedded){ 0 };
 }
 
 /* ---- results ---- */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/flag.h"
 #include "base/values/value.h"
+#include "engine/nn/pair_names.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/translation_task_private.h"
@@ -30,7 +31,7 @@ static et_translation_task *downcast(et_task *self)
 
 /* Two positions: the decoder has its own table and does not use the transformer's. The decoder is
  * made at the first search and kept; it reads the store's weights again, because they change. */
-static int make_decoder(et_translation_task *task, et_error *error)
+static int make_decoder(et_translation_task *task, bool embedded, et_error *error)
 {
     /* The same search as a translator's with the run's settings, so validation scores the
      * translations that users get. */
@@ -38,6 +39,7 @@ static int make_decoder(et_translation_task *task, et_error *error)
     et_transformer transformer =
         et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
                                    et_vocabulary_size(task->sides.target), 2);
+    transformer.embedded = embedded;
     et_decoder_options options = {
         .beam = { .size = (int)model->beam_size,
                   .alpha = model->alpha,
@@ -53,9 +55,11 @@ static int make_decoder(et_translation_task *task, et_error *error)
         .act = task->context.bfloat16 ? ET_BF16 : ET_F32,
     };
     int status = et_translation_check_beam(task, error);
-    return status ? status
-                  : et_decoder_new(&task->validation.decoder, task->context.params,
-                                   task->context.device, &transformer, &options, error);
+    return status
+               ? status
+               : et_decoder_new(embedded ? &task->validation.embedded : &task->validation.decoder,
+                                task->context.params, task->context.device, &transformer, &options,
+                                error);
 }
 
 /* Asked between batches and by the decoder as it goes. */
@@ -68,29 +72,36 @@ static bool stops(void *task, int64_t done)
 static int run(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
                bool shared, et_arena *arena, et_error *error)
 {
-    et_decoder *decoder = task->validation.decoder;
+    et_decoder *decoder = sentences->rows ? task->validation.embedded : task->validation.decoder;
     return shared ? et_decoder_run_on_ranks(decoder, task->context.comm, sentences, count, arena,
                                             stops, task, error)
                   : et_decoder_run(decoder, sentences, count, arena, stops, task, error);
 }
 
-/* A source without a word has no result, as in et_translator_translate. The other sentences are
- * moved together for the decoder, and then put back from the end. */
+/* A source without a word has no result, as in et_translator_translate. */
+static bool is_searched(const et_decoder_sentence *sentence)
+{
+    return sentence->length > (sentence->rows ? 0 : 1);
+}
+
+/* The sentences that are searched are moved together for the decoder, and then put back from the
+ * end. All have rows or none has. */
 int et_translation_search(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
                           bool shared, et_arena *arena, et_error *error)
 {
     et_decoder_sentence *some = et_arena_array(arena, (size_t)count + 1, sizeof *some);
     int64_t words = 0;
     int status = some ? ET_OK : et_alloc_failed(error, (size_t)count * sizeof *some, "sentences");
-    if (!status && !task->validation.decoder)
-        status = make_decoder(task, error);
     for (int64_t i = 0; !status && i < count; i++)
-        if (sentences[i].length > 1)
+        if (is_searched(&sentences[i]))
             some[words++] = sentences[i];
+    const bool embedded = words && some->rows;
+    if (!status && !(embedded ? task->validation.embedded : task->validation.decoder))
+        status = make_decoder(task, embedded, error);
     if (!status && words)
         status = run(task, some, words, shared, arena, error);
     for (int64_t i = count; !status && i-- > 0;)
-        if (sentences[i].length > 1)
+        if (is_searched(&sentences[i]))
             sentences[i] = some[--words];
     return status;
 }
@@ -110,10 +121,11 @@ int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_se
 
 /* ---- a batch ---- */
 
-/* Sources of a batch, by its fields. */
+/* Sources of a batch, by its fields: ids, or rows with positions. */
 typedef struct sources {
-    const int32_t *ids, *offsets;
-    int64_t count;
+    const int32_t *ids, *offsets, *positions;
+    const float *rows;
+    int64_t count, width;
 } sources;
 
 static const int32_t *field_of(const et_batch *batch, int field)
@@ -122,23 +134,59 @@ static const int32_t *field_of(const et_batch *batch, int field)
     return at < 0 || batch->layout->field[at].dtype != ET_I32 ? NULL : batch->data[at];
 }
 
-static int find_sources(const et_batch *batch, sources *found, et_error *error)
+static int find_sources(const et_translation_task *task, const et_batch *batch, sources *found,
+                        et_error *error)
 {
-    *found = (sources){ field_of(batch, ET_PAIR_SOURCE_IDS),
-                        field_of(batch, ET_PAIR_SOURCE_OFFSETS), batch->filled[0] };
-    return found->ids && found->offsets
+    const int rows = et_layout_find(batch->layout, ET_PAIR_NAME_SOURCE_EMBEDDED);
+    const int64_t width = task->options.model.embedding_width;
+    *found = (sources){ .ids = field_of(batch, ET_PAIR_SOURCE_IDS),
+                        .offsets = field_of(batch, ET_PAIR_SOURCE_OFFSETS),
+                        .positions = field_of(batch, ET_PAIR_SOURCE_POSITIONS),
+                        .count = batch->filled[0],
+                        .width = width };
+    if (rows >= 0) {
+        const et_layout_field *field = &batch->layout->field[rows];
+        if (field->dtype != ET_F32 || et_shape_count(field->item) != width || !found->positions)
+            return et_fail(error, ET_EUSAGE,
+                           "the field " ET_PAIR_NAME_SOURCE_EMBEDDED
+                           " needs float32 rows of %lld numbers, and the batch the field %s",
+                           (long long)width, et_pair_fields[ET_PAIR_SOURCE_POSITIONS].name);
+        found->rows = batch->data[rows];
+    }
+    return (found->ids || found->rows) && found->offsets
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
-                         "the batch has no sources: it lacks the fields %s and %s",
+                         "the batch has no sources: it needs the fields %s, "
+                         "or " ET_PAIR_NAME_SOURCE_EMBEDDED ", and %s",
                          et_pair_fields[ET_PAIR_SOURCE_IDS].name,
                          et_pair_fields[ET_PAIR_SOURCE_OFFSETS].name);
 }
 
 static et_decoder_sentence source_at(const sources *s, int64_t i)
 {
-    return (et_decoder_sentence){ .source = s->ids + s->offsets[i],
-                                  .length = s->offsets[i + 1] - s->offsets[i],
-                                  .number = (uint64_t)i };
+    const int32_t first = s->offsets[i];
+    et_decoder_sentence one = { .length = s->offsets[i + 1] - first, .number = (uint64_t)i };
+    if (!s->rows) {
+        one.source = s->ids + first;
+        return one;
+    }
+    one.rows = s->rows + first * s->width;
+    one.positions = s->positions + first;
+    for (int64_t k = 0; k < one.length; k++)
+        if (one.positions[k] >= one.extent)
+            one.extent = one.positions[k] + 1;
+    return one;
+}
+
+/* Positions of a program's batch are rows of a table, which must have them. */
+static int check_positions(const sources *s, et_error *error)
+{
+    for (int32_t i = s->offsets[0]; s->rows && i < s->offsets[s->count]; i++)
+        if (s->positions[i] < 0 || s->positions[i] >= ET_TRANSLATION_LENGTH_MAX)
+            return et_fail(error, ET_EDATA, "%s[%d] is %d: give 0 to %d",
+                           et_pair_fields[ET_PAIR_SOURCE_POSITIONS].name, (int)i,
+                           (int)s->positions[i], ET_TRANSLATION_LENGTH_MAX - 1);
+    return ET_OK;
 }
 
 static bool has_targets(const et_batch *batch)
@@ -183,7 +231,9 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
         return et_fail(
             error, ET_EUSAGE,
             "a batch without targets is only translated: give a dict for the translations");
-    int status = find_sources(now->inputs, &s, error);
+    int status = find_sources(downcast(self), now->inputs, &s, error);
+    if (!status)
+        status = check_positions(&s, error);
     et_decoder_sentence *sentences =
         et_arena_array(&arena, (size_t)now->inputs->filled[0] + 1, sizeof *sentences);
     if (!status && !sentences)
@@ -228,7 +278,11 @@ static int log_search(et_translation_task *task, const et_batch *batch, et_value
                       et_arena *arena, et_error *error)
 {
     sources s;
-    int status = find_sources(batch, &s, error);
+    int status = find_sources(task, batch, &s, error);
+    if (!status && s.rows)
+        status = et_fail(error, ET_EUSAGE,
+                         "a validation step logs tokens of sources: the batch needs the field %s",
+                         et_pair_fields[ET_PAIR_SOURCE_IDS].name);
     et_decoder_sentence *sentences =
         et_arena_array(arena, (size_t)batch->filled[0] + 1, sizeof *sentences);
     if (!status && !sentences)

@@ -249,14 +249,15 @@ static et_decoder_source source_of(const et_decoder_sentence *sentence, int i)
 {
     if (i && sentence->other_count)
         return sentence->others[i - 1];
-    return (et_decoder_source){ sentence->source, sentence->length };
+    return (et_decoder_source){ sentence->source, sentence->length, sentence->rows,
+                                sentence->positions };
 }
 
 static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
 {
     for (int i = 0; i < search->count; i++) {
         const et_decoder_source source = source_of(sentence, i);
-        et_search_model_pack(&search->models[i], source.ids, source.length, segment);
+        et_search_model_pack(&search->models[i], &source, segment);
     }
 }
 

@@ -39,6 +39,7 @@ void et_search_model_release(et_search_model *model)
     et_free(model->self_cache);
     et_free(model->cross_cache);
     et_free(model->source_ids);
+    et_free_array(model->source_rows);
     et_free(model->cross_begin);
     *model = (et_search_model){ 0 };
 }
@@ -70,8 +71,12 @@ static int make_inputs(et_search_model *model, et_error *error)
     size_t source = 2 * tokens + (size_t)model->size.seats + 1;
     model->source_ids = et_alloc(source, sizeof(int32_t));
     model->cross_begin = et_alloc_zero(2 * rows, sizeof(int32_t));
-    if (!model->source_ids || !model->cross_begin)
-        return et_alloc_failed(error, source * sizeof(int32_t), "decoding");
+    const size_t rows_bytes = tokens * (size_t)model->transformer.width * sizeof(float);
+    if (model->transformer.embedded)
+        model->source_rows = et_alloc_array(rows_bytes);
+    if (!model->source_ids || !model->cross_begin ||
+        (model->transformer.embedded && !model->source_rows))
+        return et_alloc_failed(error, source * sizeof(int32_t) + rows_bytes, "decoding");
     model->source_positions = model->source_ids + tokens;
     model->source_offsets = model->source_positions + tokens;
     model->cross_length = model->cross_begin + rows;
@@ -100,7 +105,10 @@ static int make_encoder(et_search_model *model, et_params *params, et_device *de
     status = et_plan_new(&model->encode, model->encode_graph, device, outputs, layers, plan, error);
     if (status)
         return status;
-    et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_IDS, model->source_ids);
+    if (transformer->embedded)
+        et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_EMBEDDED, model->source_rows);
+    else
+        et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_IDS, model->source_ids);
     et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_POSITIONS, model->source_positions);
     et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_OFFSETS, model->source_offsets);
     return ET_OK;
@@ -191,14 +199,19 @@ void et_search_model_begin(et_search_model *model)
 
 /* The segments after it are empty: offsets are complete after every source, and the encoder's
  * attention skips empty segments. */
-void et_search_model_pack(et_search_model *model, const int32_t *source, int64_t length,
-                          int segment)
+void et_search_model_pack(et_search_model *model, const et_decoder_source *source, int segment)
 {
+    const int64_t width = model->transformer.width;
     int32_t at = model->source_offsets[segment];
-    et_assert(at + length <= model->size.tokens);
-    for (int64_t i = 0; i < length; i++, at++) {
-        model->source_ids[at] = source[i];
-        model->source_positions[at] = (int32_t)i;
+    et_assert(at + source->length <= model->size.tokens);
+    et_assert(!source->rows == !model->source_rows);
+    if (source->rows)
+        memcpy(model->source_rows + at * width, source->rows,
+               (size_t)(source->length * width) * sizeof(float));
+    for (int64_t i = 0; i < source->length; i++, at++) {
+        if (source->ids)
+            model->source_ids[at] = source->ids[i];
+        model->source_positions[at] = source->positions ? source->positions[i] : (int32_t)i;
     }
     for (int s = segment + 1; s <= model->size.seats; s++)
         model->source_offsets[s] = at;

@@ -7,7 +7,7 @@
  * Their caches have the same places, but the sources of one model may be shorter than another's.
  *
  *     et_search_model_begin(model);
- *     et_search_model_pack(model, ids, length, 0);     each source, as segments 0, 1, ...
+ *     et_search_model_pack(model, &source, 0);         each source, as segments 0, 1, ...
  *     et_search_model_encode(model, count);
  *     et_search_model_keep(model, 0, place);           each, to its row of the caches
  *     model->cross_begin[row] = place;                 each hypothesis, as cross_length
@@ -36,6 +36,7 @@ typedef struct et_search_model {
     /* Inputs of the encoder, [tokens], [tokens] and [places + 1]; one block, which the model owns.
      */
     int32_t *source_ids, *source_positions, *source_offsets;
+    float *source_rows; /* [tokens, width] in place of source_ids; NULL: ids are read. Owned */
     int32_t *cross_begin, *cross_length; /* [rows] inputs of a decoder step; one block, its own */
 } et_search_model;
 
@@ -52,8 +53,7 @@ void et_search_model_release(et_search_model *model); /* one of zeros, too */
 void et_search_model_refresh(et_search_model *model);
 
 void et_search_model_begin(et_search_model *model);
-void et_search_model_pack(et_search_model *model, const int32_t *source, int64_t length,
-                          int segment);
+void et_search_model_pack(et_search_model *model, const et_decoder_source *source, int segment);
 void et_search_model_encode(et_search_model *model, int count);
 
 /* Copies keys and values of a segment to the rows of the cross caches from `begin`. */

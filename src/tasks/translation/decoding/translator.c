@@ -292,6 +292,7 @@ void et_translator_close(et_translator *t)
         return;
     et_aligner_free(t->aligner);
     et_decoder_free(t->decoder);
+    et_decoder_free(t->embedded_decoder);
     et_translator_close_terms(t);
     if (!t->borrows_device)
         et_device_close(t->device);
@@ -383,7 +384,7 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
         memcpy(ids, tokens->ids, count * sizeof *ids);
     /* As in training: sources end in EOS. */
     ids[count] = et_vocabulary_eos(sides->source);
-    *source = (et_decoder_source){ ids, (int64_t)count + 1 };
+    *source = (et_decoder_source){ .ids = ids, .length = (int64_t)count + 1 };
     return ET_OK;
 }
 
@@ -405,7 +406,7 @@ static int encode_line(et_translator *t, const char *line, size_t number,
                        et_error *error)
 {
     const int count = t->own_sources ? t->other_count : 0;
-    et_decoder_source source = { NULL, 0 }, *others = NULL;
+    et_decoder_source source = { .length = 0 }, *others = NULL;
     const char *tag = t->options.tag;
     int status = encode(&t->sides, tag, line, number, &source, tokens, arena, error);
     if (!status)
@@ -485,13 +486,13 @@ static bool tell_progress(void *payload, int64_t done)
 
 static bool is_for(const et_decoder_sentence *sentence, bool terms)
 {
-    return sentence->length > 1 && (sentence->phrases != NULL) == terms;
+    return sentence->rows || (sentence->length > 1 && (sentence->phrases != NULL) == terms);
 }
 
 /* Sentences without a word are not decoded. Those with words, and with or without terms, are moved
  * together for their decoder and put back from the end, each to its position. */
-static int decode_some(et_translator *t, et_decoder_sentence *sentences, size_t count, bool terms,
-                       et_arena *arena, et_error *error)
+static int decode_some(et_translator *t, et_decoder *decoder, et_decoder_sentence *sentences,
+                       size_t count, bool terms, et_arena *arena, et_error *error)
 {
     et_decoder_sentence *some = et_arena_array(arena, count, sizeof *some);
     if (!some)
@@ -501,9 +502,8 @@ static int decode_some(et_translator *t, et_decoder_sentence *sentences, size_t 
         if (is_for(&sentences[i], terms))
             some[words++] = sentences[i];
     const size_t decoded = (size_t)words;
-    int status =
-        et_decoder_run_on_ranks(terms ? t->terms_decoder : t->decoder, t->options.comm, some, words,
-                                arena, t->progress ? tell_progress : NULL, t, error);
+    int status = et_decoder_run_on_ranks(decoder, t->options.comm, some, words, arena,
+                                         t->progress ? tell_progress : NULL, t, error);
     /* From the end: words counts down to the position of each. */
     for (size_t i = count; i-- > 0 && !status;)
         if (is_for(&sentences[i], terms))
@@ -525,12 +525,24 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
     }
     int status = ET_OK;
     if (plain || !terms)
-        status = decode_some(t, sentences, count, false, arena, error);
+        status = decode_some(t, t->decoder, sentences, count, false, arena, error);
     if (!status && terms)
         status = et_translator_make_terms_decoder(t, error);
     if (!status && terms)
-        status = decode_some(t, sentences, count, true, arena, error);
+        status = decode_some(t, t->terms_decoder, sentences, count, true, arena, error);
     return status || !terms ? status : et_translator_check_terms(t, sentences, count, error);
+}
+
+int et_translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                                  et_arena *arena, et_error *error)
+{
+    int status = et_translator_make_embedded_decoder(t, error);
+    t->lines = count;
+    t->done_lines = 0;
+    for (size_t i = 0; i < count; i++)
+        t->done_lines += !sentences[i].rows;
+    return status ? status
+                  : decode_some(t, t->embedded_decoder, sentences, count, false, arena, error);
 }
 
 /* results: each is a separate text, owned by the caller. */

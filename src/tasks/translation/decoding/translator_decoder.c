@@ -53,6 +53,23 @@ int et_translator_make_decoder(et_decoder **out, et_translator *t,
     return et_decoder_new(out, t->params, t->device, &model, options, error);
 }
 
+int et_translator_make_embedded_decoder(et_translator *t, et_error *error)
+{
+    const char *what = t->other_count           ? "an ensemble, whose models embed differently"
+                       : t->decoding.alignments ? "alignments, which need words"
+                       : t->decoding.terms      ? "terms, which need words"
+                                                : NULL;
+    if (what)
+        return et_fail(error, ET_ECONFIG,
+                       "embedded sources: the translator has %s; open one without", what);
+    if (t->embedded_decoder)
+        return ET_OK;
+    const et_decoder_options options = et_translator_decoder_options(t);
+    et_transformer model = et_translator_transformer(t);
+    model.embedded = true;
+    return et_decoder_new(&t->embedded_decoder, t->params, t->device, &model, &options, error);
+}
+
 int et_translator_make_aligner(et_translator *t, et_error *error)
 {
     et_transformer model = et_translator_transformer(t);

@@ -1,6 +1,6 @@
 /* The translator, for its own files: translator_model.c (reading), translator.c (opening, best
  * results), decoding.c (checks of options), translator_others.c (several models), hypotheses.c
- * (several results, given targets), export.c. */
+ * (several results, given targets, embedded sources), export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 
@@ -46,6 +46,7 @@ struct et_translator {
     bool borrows_device; /* belongs to the translator whose weights it shares */
     et_decoder *decoder;
     et_decoder *terms_decoder;           /* for lines with terms; NULL: there was none yet */
+    et_decoder *embedded_decoder;        /* for embedded sources; NULL: there was none yet */
     struct et_glossary *glossary;        /* NULL: none */
     bool borrows_glossary;               /* belongs to the translator whose weights it shares */
     const bool *continues;               /* of phrases.h; in arena */
@@ -98,6 +99,10 @@ et_decoder_options et_translator_decoder_options(const et_translator *t);
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error);
 
+/* translator_decoder.c: makes the decoder for embedded sources, once. ET_ECONFIG: an ensemble, or
+ * options that need text. */
+int et_translator_make_embedded_decoder(et_translator *t, et_error *error);
+
 /* translator_decoder.c: as et_aligner_new. */
 int et_translator_make_aligner(et_translator *t, et_error *error);
 
@@ -115,6 +120,9 @@ static inline size_t et_translator_line_number(const et_translator *t, size_t li
 /* translator.c: fills in the results of sentences with a word; others have none. */
 int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_t count,
                          et_arena *arena, et_error *error);
+/* The same of sentences with a row; others have none. */
+int et_translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences, size_t count,
+                                  et_arena *arena, et_error *error);
 
 /* The number of the next call's first line in messages and for random numbers, for a text that is
  * translated in parts; 1 until it is set. */
