@@ -184,8 +184,8 @@ static void test_sequence_search__masks(void **state)
                                               .ends = &end,
                                               .end_count = 1,
                                               .sampling = kind == 2 };
-        assert_int_equal(
-            et_sequence_search_run(&found, &initial, 1, &options, masked, &m, &error), ET_OK);
+        assert_int_equal(et_sequence_search_run(&found, &initial, 1, &options, masked, &m, &error),
+                         ET_OK);
         const int count = et_sequence_search_count(found, 0);
         assert_int_equal(count, kind == 2 ? 8 : 2);
         bool seen[2] = { false };
