@@ -93,7 +93,7 @@ static et_decoder_source source_of(fixture *f, int s, bool longer)
     for (int i = 0; i < length + more; i++)
         ids[i] = 2 + (s * 31 + i * (longer ? 13 : 17)) % (TOKENS - 2);
     ids[length + more] = EOS;
-    return (et_decoder_source){ ids, length + more + 1 };
+    return (et_decoder_source){ .ids = ids, .length = length + more + 1 };
 }
 
 /* How to decode: models, all but the first with longer sources if `longer`. */
