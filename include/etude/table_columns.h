@@ -109,9 +109,10 @@ typedef struct et_read_options {
     uint64_t seed;          /* seed of the shuffle */
     bool keep_unlabelled;   /* keep rows without a target, with target -1 or NaN; otherwise they are
                                skipped */
-    const char *cache;      /* folder for rows that do not fit into memory; NULL: all rows must
-                               fit */
-    uint64_t memory;        /* most bytes of rows in memory; 0: half of the machine's memory */
+    const char *cache;      /* of files: folder for rows that do not fit into memory; NULL: all rows
+                               must fit, as those of other sources */
+    uint64_t memory;        /* of files: most bytes of rows in memory; 0: half of the machine's
+                               memory */
 } et_read_options;
 
 /* Opens batches of a source of a data set, and its files. options may be NULL. ET_ENOTFOUND: there

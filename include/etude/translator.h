@@ -117,7 +117,11 @@ ET_API const char *et_translator_checkpoint(const et_translator *translator);
 ET_API int64_t et_translator_step(const et_translator *translator);
 
 /* The kind of task that trains such models, for et_task_open (task_open.h) and et_command_main
- * (command.h). */
+ * (command.h). Its batches count sentence pairs, source tokens and target tokens, with the int32
+ * fields source_ids, source_positions, source_offsets [pairs + 1], and of the target also the
+ * inputs target_ids and target_labels. A program's batch may have the field source_embedded in
+ * place of source_ids: float32 rows as in et_embedded (hypotheses.h). inference_step translates a
+ * batch without targets. */
 struct et_task_kind;
 ET_DATA const struct et_task_kind et_translation_kind;
 
