@@ -16,8 +16,8 @@
  *         printf("%d\n", (int)et_hypotheses_count(found, i));
  *
  *     et_embedded source;
- *     if (et_translator_embed(t, "a line", &source, &error) ||                 rows of a program
- *         et_translator_search_embedded(t, &source, 1, &found, &error)) ...
+ *     if (et_translator_embed(t, "a line", &source, &error) ||
+ *         et_translator_search_embedded(t, &source, 1, &found, &error)) ...    rows of a program
  *     et_embedded_release(&source);
  *
  * Beam search, sampling and noise work as in Model Garden's BeamSearch and SamplingModule, with two
