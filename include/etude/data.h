@@ -49,8 +49,7 @@ typedef struct et_layout {
     const char *kind[ET_LAYOUT_KINDS]; /* "sentence pair", "source token"; singular */
     int64_t capacity[ET_LAYOUT_KINDS]; /* most of each kind in a batch; 0 in a layout of samples */
     int unit;                          /* the kind that rates count */
-    const char *unit_name;             /* the unit's name in rates: "token"; NULL: the kind's
-                                          name */
+    const char *unit_name;             /* of the unit, in rates: "token"; NULL: the kind's */
     const et_layout_field *field;      /* [fields]; borrowed from the samples */
 } et_layout;
 
@@ -65,8 +64,7 @@ typedef struct et_batch {
     int64_t epoch;                   /* pass over the data, from 0 */
 } et_batch;
 
-/* An empty batch, one block of memory. layout outlives it. ET_ECONFIG: layout cannot hold a
- * batch. */
+/* An empty batch. layout outlives it. ET_ECONFIG: layout cannot hold a batch. */
 ET_API int et_batch_new(et_batch **out, const et_layout *layout, et_error *error);
 ET_API void et_batch_free(et_batch *batch); /* NULL allowed */
 ET_API void et_batch_clear(et_batch *batch);
@@ -119,9 +117,8 @@ ET_API int et_shard_open(et_samples **out, et_samples *inner, int64_t first, int
                          et_error *error);
 ET_API int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, int64_t count,
                           et_error *error);
-/* Mixes samples of equal layouts. A pass has as many samples as all parts together. Each part gives
- * a fraction by its weight (> 0), evenly spread. A part continues in the next pass, reshuffled when
- * it starts over. */
+/* Mixes samples of equal layouts. A pass has as many samples as all parts together. A part gives a
+ * fraction by its weight (> 0), evenly spread, and continues in the next pass, then reshuffled. */
 ET_API int et_mix_open(et_samples **out, et_samples *const *parts, const double *weights, int count,
                        uint64_t seed, et_error *error);
 ET_API void et_samples_close(et_samples *samples); /* NULL allowed */
@@ -130,8 +127,7 @@ ET_API void et_samples_close(et_samples *samples); /* NULL allowed */
 
 #define ET_POSITION_MAX 16
 
-/* The position of a source before its next batch. */
-typedef struct et_position {
+typedef struct et_position { /* of a source before its next batch */
     int count;
     const char *name[ET_POSITION_MAX]; /* static, or borrowed from the dict that was read */
     int64_t value[ET_POSITION_MAX];
@@ -147,13 +143,16 @@ typedef struct et_source_class {
     void (*describe)(const et_source *self, const et_batch *batch, char *text, size_t size);
     void (*close)(et_source *self);
     int (*batches)(et_source *self, int64_t *count, et_error *error); /* NULL: unknown */
-    /* Fingerprint of the samples, however they are batched. NULL or 0: unknown */
-    uint64_t (*content)(const et_source *self);
+    uint64_t (*content)(const et_source *self); /* fingerprint of its samples; NULL, 0: unknown */
+    /* To the beginning of the data; next: of a new pass, if they repeat. NULL: seeks begin. */
+    int (*rewind)(et_source *self, bool next, et_error *error);
 } et_source_class;
 
 struct et_source {
     const et_source_class *ET_CLASS;
-    et_layout layout; /* of its batches */
+    et_layout layout;   /* of its batches */
+    et_position begin;  /* internal: before the first batch; count 0: not known */
+    const char *reader; /* internal: whose pass is open; NULL: none */
 };
 
 typedef struct et_batches_options {
@@ -183,8 +182,10 @@ ET_API int et_source_next(et_source *source, et_batch *batch, et_error *error);
 ET_API void et_source_position(const et_source *source, et_position *position);
 /* ET_EDATA: the position is of other data, another layout or other options. */
 ET_API int et_source_seek(et_source *source, const et_position *position, et_error *error);
-/* Number of batches of the first pass; 0: unknown. Later passes may have a few more or less if
- * sizes limit batches. The position does not change. */
+/* Goes to the beginning of the data: then next gives the first batch. */
+ET_API int et_source_rewind(et_source *source, et_error *error);
+/* Number of batches of the first pass; 0: unknown. Later passes may differ a little if sizes limit
+ * batches. The position does not change. */
 ET_API int et_source_batches(et_source *source, int64_t *count, et_error *error);
 ET_API void et_source_close(et_source *source); /* NULL allowed */
 

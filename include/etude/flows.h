@@ -57,14 +57,24 @@ ET_API int et_split_open(et_samples **first, et_samples **second, const et_array
                          int fields, int64_t count, const et_split_options *options,
                          et_error *error);
 
-/* Reads the rest of a pass of source into memory, as samples, so expensive samples are made only
- * once. The source is borrowed and is at the end of its pass afterwards. ET_EDATA: no samples.
- * ET_ECONFIG: batches have kinds other than samples. */
+/* Reads the first pass of source into memory, as samples, so expensive samples are made only once.
+ * The source is borrowed and is at the end of this pass afterwards. ET_EDATA: no samples.
+ * ET_ECONFIG: batches have kinds other than samples. ET_EUSAGE: another reader's pass is open. */
 ET_API int et_cache_open(et_samples **out, et_source *source, et_error *error);
 
 /* A whole array, [count, item...], of et_arrays_open or et_cache_open. Borrowed; do not write to
  * it. data NULL: no such field. */
 ET_API et_tensor et_samples_array(const et_samples *samples, const char *field);
+/* ---- passes ---- */
+
+/* Opens a pass of a source at its beginning: the next pass of a source that repeats, unless it is
+ * at the beginning of one. Loops, evaluators and fits do so for their passes. reader: the name for
+ * messages; borrowed until the end. ET_EUSAGE: another reader's pass is open; the error names
+ * both. */
+ET_API int et_source_begin(et_source *source, const char *reader, et_error *error);
+/* Closes the pass that is open, if any, where it is. */
+ET_API void et_source_end(et_source *source);
+
 
 /* ---- sources ---- */
 

@@ -23,7 +23,7 @@
  * next_step return false; other calls, and et_loop_end, only return this failure.
  *
  * You may leave a loop early with break. The open step or epoch then ends without its AFTER event,
- * its time and a due checkpoint; the next epoch continues with the next batch. The loop cannot see
+ * its time and a due checkpoint; the next epoch begins a new pass of the data. The loop cannot see
  * a break. After a break out of steps call et_loop_leave_steps; otherwise the rest of the epoch
  * counts as part of the step. After a break out of epochs call et_loop_leave; otherwise the next
  * et_loop_next_epoch counts the epoch as done.
@@ -31,7 +31,7 @@
  * A killed loop resumes from its checkpoint with the same bits. If it was saved in a step, it
  * resumes in the same epoch after this step: BEFORE_EPOCH is not fired again, but the program's
  * code before the steps of the epoch runs again. If an epoch has several loops of steps and
- * et_loop_leave_steps left one of them, the loop takes more steps of this one first.
+ * et_loop_leave_steps left one of them, the loop takes a pass of this one first.
  *
  * Differences from TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints include metrics and
  * the position in the data, and may lack an object; a named checkpoint needs no directory and works
@@ -153,11 +153,11 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
 
 /* Ends the open step (AFTER_STEP in reverse, step_time), then begins the next one (BEFORE_STEP).
  * false: the source's pass is over, max_step is reached, or the loop has failed. source NULL: steps
- * without data, up to max_step. The pass of a source that repeats is over when its epoch changes. A
- * source that ends is set back to the position where the loop first read it, so each pass has the
- * same order; for another order, let the source repeat. If you read a source before the loop, seek
- * its beginning. The loop fails with ET_EUSAGE outside of an epoch, in a handler or a trainer's
- * hook, and without both source and max_step, because it would never end. */
+ * without data, up to max_step. A pass of a source that repeats is over when its epoch changes. A
+ * pass begins at its beginning, whoever has read the source before: of the next pass of a source
+ * that repeats, else of the data, in the same order. During a pass no other loop, evaluator or fit
+ * may read the source. The loop fails with ET_EUSAGE if one does, outside of an epoch, in a handler
+ * or a trainer's hook, and without source and max_step, because it would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* leave_steps: leaves the open step; the epoch continues. leave: leaves step and epoch. ET_EUSAGE:
  * in a handler of an event. */

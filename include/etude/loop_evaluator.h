@@ -17,8 +17,9 @@
  *     et_outputs_free(outputs);
  *     et_outputs_average(&mean, NULL, pass, held_out, names, 1, 1, &error);    of a single number
  *
- * Every run reads the source from its position when the evaluator was opened to the end of that
- * pass. So each run sees the same batches, and nothing has to be saved. Ranks of the loop
+ * Every run reads the source from the beginning of its data to the end of the first pass. So each
+ * run sees the same batches, and nothing has to be saved. Evaluators may share a source. While a
+ * loop's pass of the source is open, a run fails with ET_EUSAGE. Ranks of the loop
  * (et_loop_options.comm) divide the batches among them, and all get the values of one process. Use
  * from one thread. */
 #ifndef ETUDE_LOOP_EVALUATOR_H
@@ -45,7 +46,7 @@ typedef struct et_loop_measure {
 typedef struct et_loop_evaluator et_loop_evaluator;
 
 typedef struct et_loop_evaluator_options {
-    et_source *source; /* borrowed, like pass and payload; only the evaluator may read it */
+    et_source *source; /* borrowed, like pass and payload */
     et_pass *pass;
     const et_loop_measure *metrics; /* [metric_count]; none: the loss of the pass, as valid
                                        metric */
@@ -94,11 +95,11 @@ ET_API et_event_hub *et_loop_evaluator_events(et_loop_evaluator *evaluator);
 
 typedef struct et_outputs et_outputs;
 
-/* Runs a pass on the rest of a source's pass and joins outputs (et_output) along dimension axis,
- * which must count the rows of a batch; empty rows are left out. comm: ranks that all make the same
+/* Runs a pass on all batches of a source, of its first pass if it repeats, and joins outputs
+ * (et_output) along dimension axis, which must count the rows of a batch; empty rows are left out. comm: ranks that all make the same
  * call; each runs the pass on some of the batches, and all get the outputs of one process. NULL:
  * this process alone. ET_ECONFIG: no such output, or one without this dimension. ET_EDATA: no
- * batch. */
+ * batch. ET_EUSAGE: another reader's pass is open. */
 ET_API int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
                               const char *const *names, int count, int axis, uint64_t seed,
                               et_error *error);

@@ -127,8 +127,9 @@ ET_API void et_model_close(et_model *model); /* NULL allowed */
 ET_API int et_model_fit_arrays(et_model *model, const void *x, const void *y, int64_t count,
                                const et_fit *fit, et_error *error);
 
-/* The same on batches of a source that repeats (et_batches_options.repeat); borrowed. Its batches
- * have the model's fields. A source that ends early: ET_EDATA. */
+/* The same on batches of a source with the model's fields; borrowed. Without run_dir's checkpoint a
+ * pass begins at the source's beginning. A source that repeats (et_batches_options.repeat) has a
+ * new order in each pass; another begins again at its end. */
 ET_API int et_model_fit(et_model *model, et_source *source, const et_fit *fit, et_error *error);
 
 /* Adds "validation_loss" and the other values to logs, a dict. y as in et_model_fit_arrays.

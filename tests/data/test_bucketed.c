@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include <etude/flows.h>
+
 #include "data/batches/bucketed.h"
 #include "data/pairs_fixture.h"
 
@@ -204,6 +206,16 @@ static void test_bucketed__resumes(void **state)
             assert_int_equal(batch->sample[0], samples[k]);
             assert_int_equal(batch->filled[0], filled[k]);
         }
+    }
+    int64_t pass;
+    assert_int_equal(et_source_batches(source, &pass, &error), ET_OK);
+    assert_true(pass > 2 && pass < BATCHES);
+    for (int i = 0; i < 2; i++) { /* from batch 3 the next pass, and back */
+        assert_int_equal(
+            i ? et_source_rewind(source, &error) : et_source_begin(source, "test", &error), ET_OK);
+        next(source, batch);
+        assert_int_equal(batch->epoch, !i);
+        assert_int_equal(batch->sample[0], samples[i ? 0 : pass]);
     }
     et_batch_free(batch);
     et_source_close(source);

@@ -46,7 +46,7 @@ static void test_cursor__epochs(void **state)
     assert_ok(et_batch_cursor_restore(&again, saved, error));
     assert_pass(&again, firsts, 3);
     assert_pass(&cursor, firsts, 3);
-    assert_ok(et_batch_cursor_rewind(&cursor, error));
+    assert_ok(et_batch_cursor_rewind(&cursor, false, error));
     assert_pass(&cursor, firsts, 3);
     assert_int_equal(cursor.pass, 1);
     et_batch_cursor_release(&cursor);
@@ -76,21 +76,21 @@ static void test_cursor__gives_back(void **state)
     et_source_close(source);
 }
 
-/* A source that ends is set back to its position when the cursor was opened. */
+/* A source that ends is set back to the beginning of its data. */
 static void test_cursor__ends(void **state)
 {
     (void)state;
-    static const int firsts[] = { 2, 4 };
+    static const int firsts[] = { 0, 2, 4 };
     et_source *source = five(false);
     et_batch *batch = batch_of(source);
     et_batch_cursor cursor;
     next(source, batch);
     assert_ok(et_batch_cursor_open(&cursor, source, error));
     for (int i = 0; i < 2; i++) {
-        assert_pass(&cursor, firsts, 2);
+        assert_pass(&cursor, firsts + !i, 2 + i);
         assert_false(cursor.waits || cursor.begun);
         assert_pass(&cursor, NULL, 0);
-        assert_ok(et_batch_cursor_rewind(&cursor, error));
+        assert_ok(et_batch_cursor_rewind(&cursor, i, error));
     }
     et_batch_cursor_release(&cursor);
     et_batch_free(batch);

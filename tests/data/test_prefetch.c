@@ -175,7 +175,9 @@ static void test_prefetch__error_comes_through(void **state)
     et_batch *batch;
     open_batch(&batch, &shape);
     for (int fails_at = 0; fails_at < 9; fails_at += 4) {
-        failing inner = { { &failing_class, pair_layout(&shape) }, 0, fails_at, 0, &closed };
+        failing inner = {
+            { .class = &failing_class, .layout = pair_layout(&shape) }, 0, fails_at, 0, &closed
+        };
         et_source *source = open_prefetch(&inner.source, 3);
         for (int i = 0; i < fails_at; i++) {
             next_batch(source, batch);
@@ -202,9 +204,11 @@ static void test_prefetch__close_at_any_time(void **state)
     open_batch(&batch, &shape);
     for (int i = 0; i < 60; i++) {
         bool closed = false;
-        failing inner = {
-            { &failing_class, pair_layout(&shape) }, 0, i % 3 ? 1000000 : 5, 100, &closed
-        };
+        failing inner = { { .class = &failing_class, .layout = pair_layout(&shape) },
+                          0,
+                          i % 3 ? 1000000 : 5,
+                          100,
+                          &closed };
         et_source *source = open_prefetch(&inner.source, 1 + i % 4);
         for (int k = 0; k < i % 5; k++)
             next_batch(source, batch);

@@ -111,13 +111,12 @@ static void free_step(steps *s)
 static void steps_open(steps *s, counter *c, const char *directory)
 {
     et_checkpoint_options checkpoints = { .max_to_keep = STEPS };
-    *c = (counter){ { &counter_class,
-                      { .kinds = 1,
-                        .fields = 1,
-                        .kind = { "row" },
-                        .capacity = { ROWS },
-                        .field = &counter_field } },
-                    0 };
+    *c = (counter){ .source = { .class = &counter_class,
+                                .layout = { .kinds = 1,
+                                            .fields = 1,
+                                            .kind = { "row" },
+                                            .capacity = { ROWS },
+                                            .field = &counter_field } } };
     make_step(s, &c->source, build, 1, true, 0.001);
     assert_ok(et_state_new(&s->state, error));
     assert_ok(et_state_add_params(s->state, s->params, error));

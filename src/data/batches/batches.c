@@ -300,6 +300,13 @@ static int batches_seek(et_source *source, const et_position *position, et_error
     return try_position(self, epoch, pool, batch, error);
 }
 
+static int batches_rewind(et_source *source, bool next, et_error *error)
+{
+    batches *self = (batches *)source;
+    const bool within = self->pool || self->batch;
+    return try_position(self, next && self->options.repeat ? self->epoch + within : 0, 0, 0, error);
+}
+
 static void batches_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
@@ -361,6 +368,7 @@ static const et_source_class batches_class = {
     .close = batches_close,
     .batches = batches_batches,
     .content = batches_content,
+    .rewind = batches_rewind,
 };
 
 /* ---- opening ---- */
@@ -525,7 +533,7 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
     batches *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : et_alloc_failed(error, sizeof *self, "batches");
-    self->source = (et_source){ &batches_class, samples->layout };
+    self->source = (et_source){ .class = &batches_class, .layout = samples->layout };
     memcpy(self->source.layout.capacity, options->capacity, sizeof options->capacity);
     if (!options->capacity[0])
         self->source.layout.capacity[0] = DEFAULT_ROWS;

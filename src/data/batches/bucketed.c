@@ -194,6 +194,13 @@ static int bucketed_seek(et_source *source, const et_position *position, et_erro
     return try_position(self, epoch, batch, error);
 }
 
+static int bucketed_rewind(et_source *source, bool next, et_error *error)
+{
+    bucketed *self = (bucketed *)source;
+    const bool within = self->batch > 0;
+    return try_position(self, next && self->options.repeat ? self->epoch + within : 0, 0, error);
+}
+
 static void bucketed_describe(const et_source *source, const et_batch *batch, char *text,
                               size_t size)
 {
@@ -242,6 +249,7 @@ static const et_source_class bucketed_class = {
     .close = bucketed_close,
     .batches = bucketed_batches,
     .content = bucketed_content,
+    .rewind = bucketed_rewind,
 };
 
 /* ---- opening ---- */
@@ -320,7 +328,7 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
     bucketed *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "batches");
-    self->source = (et_source){ &bucketed_class, samples->layout };
+    self->source = (et_source){ .class = &bucketed_class, .layout = samples->layout };
     self->samples = samples;
     self->options = *options;
     self->count = options->count;

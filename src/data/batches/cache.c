@@ -91,7 +91,14 @@ int et_cache_open(et_samples **out, et_source *source, et_error *error)
     if (!status)
         status = et_batch_new(&batch, &source->layout, error);
     if (!status)
+        status = et_source_claim(source, "a cache", error);
+    const bool claimed = !status;
+    if (!status)
+        status = et_source_rewind(source, error);
+    if (!status)
         status = read_pass(&self, source, batch, error);
+    if (claimed)
+        et_source_end(source);
     if (!status && !self.count)
         status = et_fail(error, ET_EDATA, "the source to cache has no samples");
     if (!status)

@@ -10,7 +10,6 @@
 int et_batch_cursor_open(et_batch_cursor *cursor, et_source *source, et_error *error)
 {
     *cursor = (et_batch_cursor){ .source = source };
-    et_source_position(source, &cursor->begin);
     return et_batch_new(&cursor->batch, &source->layout, error);
 }
 
@@ -38,10 +37,10 @@ int et_batch_cursor_next(et_batch_cursor *cursor, bool *over, et_error *error)
     return ET_OK;
 }
 
-int et_batch_cursor_rewind(et_batch_cursor *cursor, et_error *error)
+int et_batch_cursor_rewind(et_batch_cursor *cursor, bool next, et_error *error)
 {
     cursor->waits = cursor->begun = false;
-    return et_source_seek(cursor->source, &cursor->begin, error);
+    return et_source_rewind_to(cursor->source, next, error);
 }
 
 int et_batch_cursor_give_back(et_batch_cursor *cursor, et_error *error)

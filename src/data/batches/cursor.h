@@ -11,7 +11,6 @@
 typedef struct et_batch_cursor {
     et_source *source; /* borrowed */
     et_batch *batch;   /* owned: the one read last */
-    et_position begin; /* position of the source at the cursor's opening */
     et_position next;  /* before batch */
     bool waits;        /* batch is the first of the next pass */
     bool begun;        /* a pass is open, and `pass` is its epoch */
@@ -23,11 +22,12 @@ int et_batch_cursor_open(et_batch_cursor *cursor, et_source *source, et_error *e
 void et_batch_cursor_release(et_batch_cursor *cursor); /* not the source */
 
 /* The next batch of the pass; *over: no more batches. After the end of the source (the batch is
- * empty), call rewind next. */
+ * empty), call rewind next. The caller has claimed the source (et_source_claim). */
 int et_batch_cursor_next(et_batch_cursor *cursor, bool *over, et_error *error);
 
-/* Puts the source back to its position at opening, before a pass. */
-int et_batch_cursor_rewind(et_batch_cursor *cursor, et_error *error);
+/* Before a pass: puts the source to the beginning of its data; next: of a new pass over data that
+ * repeat. */
+int et_batch_cursor_rewind(et_batch_cursor *cursor, bool next, et_error *error);
 
 /* Gives a waiting batch back to the source. */
 int et_batch_cursor_give_back(et_batch_cursor *cursor, et_error *error);

@@ -162,6 +162,14 @@ static int factory_seek(et_source *source, const et_position *position, et_error
     return try_position(self, epoch, batch, row, error);
 }
 
+/* An iterator that has given no batch is kept. */
+static int factory_rewind(et_source *source, bool next, et_error *error)
+{
+    factory *self = (factory *)source;
+    const int64_t epoch = next && self->repeat ? self->epoch + (self->batch > 0) : 0;
+    return epoch == self->epoch && !self->batch ? ET_OK : try_position(self, epoch, 0, 0, error);
+}
+
 static void factory_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
@@ -198,6 +206,7 @@ static const et_source_class factory_class = {
     .describe = factory_describe,
     .close = factory_close,
     .content = factory_content,
+    .rewind = factory_rewind,
 };
 
 static int check(const et_layout *layout, const et_factory *make, et_error *error)
@@ -218,7 +227,7 @@ int et_factory_open(et_source **out, const et_layout *layout, const et_factory *
     factory *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : et_alloc_failed(error, sizeof *self, "a source");
-    self->source = (et_source){ &factory_class, *layout };
+    self->source = (et_source){ .class = &factory_class, .layout = *layout };
     self->make = *make;
     self->repeat = repeat;
     status = et_layout_own(&self->field, layout->field, layout->fields, error);

@@ -409,6 +409,18 @@ static int sources_seek(et_source *source, const et_position *position, et_error
     return status;
 }
 
+/* Parts that repeat are in the same pass, or next has failed. */
+static int sources_rewind(et_source *source, bool next, et_error *error)
+{
+    sources *self = (sources *)source;
+    int status = ET_OK;
+    for (int i = 0; !status && i < self->count; i++) {
+        self->parts[i].pass = -1;
+        status = et_source_rewind_to(self->parts[i].source, next, error);
+    }
+    return status;
+}
+
 static void sources_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
@@ -451,8 +463,8 @@ static uint64_t sources_content(const et_source *source)
 }
 
 static const et_source_class sources_class = {
-    "gather",         sources_next,  sources_position, sources_seek,
-    sources_describe, sources_close, sources_batches,  sources_content,
+    "gather",      sources_next,    sources_position, sources_seek,   sources_describe,
+    sources_close, sources_batches, sources_content,  sources_rewind,
 };
 
 static int name_numbers(sources *self, et_error *error)
@@ -524,7 +536,7 @@ int et_gather_sources_open(et_source **out, et_source *const *parts, int count, 
         release_sources(self);
         return status;
     }
-    self->source = (et_source){ &sources_class, self->offsets.layout };
+    self->source = (et_source){ .class = &sources_class, .layout = self->offsets.layout };
     *out = &self->source;
     return ET_OK;
 }

@@ -27,6 +27,11 @@ static int numbered_seek(et_source *source, const et_position *position, et_erro
     return et_source_seek(((numbered *)source)->inner, position, error);
 }
 
+static int numbered_rewind(et_source *source, bool next, et_error *error)
+{
+    return et_source_rewind_to(((numbered *)source)->inner, next, error);
+}
+
 static int numbered_batches(et_source *source, int64_t *count, et_error *error)
 {
     return et_source_batches(((numbered *)source)->inner, count, error);
@@ -61,6 +66,7 @@ static const et_source_class numbered_class = {
     .next = numbered_next,
     .position = numbered_position,
     .seek = numbered_seek,
+    .rewind = numbered_rewind,
     .batches = numbered_batches,
     .content = numbered_content,
     .describe = numbered_describe,
@@ -73,7 +79,10 @@ int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t
     numbered *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "numbers of samples");
-    *self = (numbered){ { &numbered_class, inner->layout }, inner, first, stride };
+    *self = (numbered){ .source = { .class = &numbered_class, .layout = inner->layout },
+                        .inner = inner,
+                        .first = first,
+                        .stride = stride };
     *out = &self->source;
     return ET_OK;
 }

@@ -142,13 +142,10 @@ static void prefetch_position(const et_source *source, et_position *position)
         et_position_put(position, at->name[i], at->value[i]);
 }
 
-/* The thread is stopped while inner's position changes. If the seek fails, the source only returns
+/* The thread is stopped while inner's position changes. If the move fails, the source only returns
  * that failure from then on, because parts of it may be at different positions. */
-static int prefetch_seek(et_source *source, const et_position *position, et_error *error)
+static int restart(prefetch *self, int status, et_error *error)
 {
-    prefetch *self = (prefetch *)source;
-    stop(self);
-    int status = et_source_seek(self->inner, position, error);
     if (!status) {
         et_source_position(self->inner, &self->position);
         status = start(self, error);
@@ -159,6 +156,24 @@ static int prefetch_seek(et_source *source, const et_position *position, et_erro
         et_fail(&self->failure, status, "no batch: the position could not be restored");
     }
     return status;
+}
+
+static int prefetch_seek(et_source *source, const et_position *position, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    return restart(self, et_source_seek(self->inner, position, error), error);
+}
+
+/* A new pass is the one after what next gave, not after what the thread has read ahead. */
+static int prefetch_rewind(et_source *source, bool next, et_error *error)
+{
+    prefetch *self = (prefetch *)source;
+    stop(self);
+    int status = next ? et_source_seek(self->inner, &self->position, error) : ET_OK;
+    if (!status)
+        status = et_source_rewind_to(self->inner, next, error);
+    return restart(self, status, error);
 }
 
 /* All but inner, which on a failure of open stays the caller's. */
@@ -210,6 +225,7 @@ static const et_source_class prefetch_class = {
     .close = prefetch_close,
     .batches = prefetch_batches,
     .content = prefetch_content,
+    .rewind = prefetch_rewind,
 };
 
 /* Allocates memory for all batches; afterwards nothing is allocated until a seek makes new
@@ -221,7 +237,7 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
     prefetch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "prefetching");
-    self->source = (et_source){ &prefetch_class, inner->layout };
+    self->source = (et_source){ .class = &prefetch_class, .layout = inner->layout };
     self->inner = inner;
     self->depth = depth;
     et_source_position(inner, &self->position);

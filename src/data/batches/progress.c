@@ -56,6 +56,11 @@ static int around_seek(et_source *source, const et_position *position, et_error 
     return et_source_seek(((around *)source)->inner, position, error);
 }
 
+static int around_rewind(et_source *source, bool next, et_error *error)
+{
+    return et_source_rewind_to(((around *)source)->inner, next, error);
+}
+
 static void around_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
 {
     et_source_describe(((const around *)source)->inner, batch, text, size);
@@ -78,13 +83,13 @@ static uint64_t around_content(const et_source *source)
 }
 
 static const et_source_class trace_class = {
-    "watch",         trace_next,   around_position, around_seek,
-    around_describe, around_close, around_batches,  around_content,
+    "watch",      trace_next,     around_position, around_seek,   around_describe,
+    around_close, around_batches, around_content,  around_rewind,
 };
 
 static const et_source_class map_class = {
-    "map",           map_next,     around_position, around_seek,
-    around_describe, around_close, around_batches,  around_content,
+    "map",        map_next,       around_position, around_seek,   around_describe,
+    around_close, around_batches, around_content,  around_rewind,
 };
 
 static int around_open(et_source **out, const around *made, et_error *error)

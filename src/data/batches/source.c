@@ -16,8 +16,16 @@ void et_samples_close(et_samples *samples)
         samples->class->close(samples);
 }
 
+/* What rewind returns to if the class cannot tell. */
+static void note_begin(et_source *source)
+{
+    if (!source->begin.count && source->class->position)
+        et_source_position(source, &source->begin);
+}
+
 int et_source_next(et_source *source, et_batch *batch, et_error *error)
 {
+    note_begin(source);
     if (!et_layout_fits(&source->layout, batch->layout))
         return et_fail(error, ET_EUSAGE,
                        "the batch has other fields or capacities than the source; make it with "
@@ -33,7 +41,48 @@ void et_source_position(const et_source *source, et_position *position)
 
 int et_source_seek(et_source *source, const et_position *position, et_error *error)
 {
+    note_begin(source);
     return source->class->seek(source, position, error);
+}
+
+int et_source_rewind_to(et_source *source, bool next, et_error *error)
+{
+    note_begin(source);
+    return source->class->rewind ? source->class->rewind(source, next, error)
+                                 : source->class->seek(source, &source->begin, error);
+}
+
+int et_source_rewind(et_source *source, et_error *error)
+{
+    return et_source_rewind_to(source, false, error);
+}
+
+int et_source_claim(et_source *source, const char *reader, et_error *error)
+{
+    et_assert(reader);
+    if (source->reader)
+        return et_fail(error, ET_EUSAGE,
+                       "%s cannot begin a pass of this source, because a pass of %s is open: end "
+                       "that pass, or open a second source of the same samples",
+                       reader, source->reader);
+    source->reader = reader;
+    return ET_OK;
+}
+
+int et_source_begin(et_source *source, const char *reader, et_error *error)
+{
+    int status = et_source_claim(source, reader ? reader : "a reader", error);
+    if (status)
+        return status;
+    status = et_source_rewind_to(source, true, error);
+    if (status)
+        et_source_end(source);
+    return status;
+}
+
+void et_source_end(et_source *source)
+{
+    source->reader = NULL;
 }
 
 void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
@@ -84,6 +133,14 @@ int et_position_get(const et_position *position, const char *name, int64_t *valu
         }
     return et_fail(error, ET_EDATA,
                    "the saved position has no %s: it belongs to another kind of data", name);
+}
+
+bool et_position_equal(const et_position *a, const et_position *b)
+{
+    bool equal = a->count == b->count;
+    for (int i = 0; equal && i < a->count; i++)
+        equal = a->value[i] == b->value[i] && !strcmp(a->name[i], b->name[i]);
+    return equal;
 }
 
 /* ---- as a part of the state ---- */

@@ -28,6 +28,15 @@ uint64_t et_content_joined(uint64_t before, uint64_t content);
 /* Compares the position's "fingerprint" with the source's; ET_EDATA: it is another source's. */
 int et_position_check(const et_position *position, int64_t fingerprint, et_error *error);
 
+/* As et_source_begin without moving the source; until et_source_end. */
+int et_source_claim(et_source *source, const char *reader, et_error *error);
+
+/* The method rewind, also of a class without one. With next, to the beginning of a new pass over
+ * data that repeat, unless it is at the beginning of one. */
+int et_source_rewind_to(et_source *source, bool next, et_error *error);
+
+bool et_position_equal(const et_position *a, const et_position *b);
+
 /* As et_source_part saves it. */
 int et_position_save(const et_position *position, et_value *dict, et_error *error);
 

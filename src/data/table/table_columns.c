@@ -177,6 +177,13 @@ static int passes_seek(et_source *source, const et_position *position, et_error 
     return et_source_seek(((passes *)source)->inner, position, error);
 }
 
+/* The passes are of one reading: each begins with the first of them. */
+static int passes_rewind(et_source *source, bool next, et_error *error)
+{
+    (void)next;
+    return et_source_rewind(((passes *)source)->inner, error);
+}
+
 static void passes_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
 {
     et_source_describe(((const passes *)source)->inner, batch, text, size);
@@ -207,6 +214,7 @@ static const et_source_class passes_class = {
     .close = passes_close,
     .batches = passes_batches,
     .content = passes_content,
+    .rewind = passes_rewind,
 };
 
 /* Limits an endless source to so many passes. Owns inner. */
@@ -216,7 +224,9 @@ static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_err
     passes *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "passes");
-    *self = (passes){ { &passes_class, inner->layout }, inner, epochs };
+    *self = (passes){ .source = { .class = &passes_class, .layout = inner->layout },
+                      .inner = inner,
+                      .epochs = epochs };
     *out = &self->source;
     return ET_OK;
 }

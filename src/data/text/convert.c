@@ -68,6 +68,11 @@ static int convert_seek(et_source *source, const et_position *position, et_error
     return et_source_seek(((convert *)source)->inner, position, error);
 }
 
+static int convert_rewind(et_source *source, bool next, et_error *error)
+{
+    return et_source_rewind_to(((convert *)source)->inner, next, error);
+}
+
 static void convert_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
@@ -104,8 +109,8 @@ static uint64_t convert_content(const et_source *source)
 }
 
 static const et_source_class convert_class = {
-    "convert",        convert_next,  convert_position, convert_seek,
-    convert_describe, convert_close, convert_batches,  convert_content,
+    "convert",     convert_next,    convert_position, convert_seek,   convert_describe,
+    convert_close, convert_batches, convert_content,  convert_rewind,
 };
 
 /* layout has the rows; passed is adopted. */
@@ -117,7 +122,7 @@ static int convert_open(convert **out, et_source *inner, const et_layout *layout
         et_free(passed);
         return et_alloc_failed(error, sizeof *self, "a source");
     }
-    self->source = (et_source){ &convert_class, *layout };
+    self->source = (et_source){ .class = &convert_class, .layout = *layout };
     self->inner = inner;
     self->passed = passed;
     int status = et_layout_check(layout, error);

@@ -261,10 +261,8 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
     if (status) /* the training that is under way, if any, keeps its sources */
         return status;
     status = fit_source(&f, error);
-    if (m->trainer) {
-        et_model_source_set(&m->train, NULL, NULL);
-        et_model_source_set(&m->valid, NULL, NULL);
-    }
+    et_model_source_set(&m->train, NULL, NULL);
+    et_model_source_set(&m->valid, NULL, NULL);
     et_source_close(f.own);
     return status;
 }

@@ -429,8 +429,8 @@ int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error
     et_model_close_trainer(m);
     et_layout layout = m->layout;
     layout.capacity[0] = capacity;
-    et_model_source_init(&m->train, &layout);
-    et_model_source_init(&m->valid, &layout);
+    et_model_source_init(&m->train, &layout, true);
+    et_model_source_init(&m->valid, &layout, false);
     et_optimization_options optimization = m->optimization;
     et_group *group = NULL;
     int status = et_optimization_end_with_run(&optimization, steps ? steps : 1, &m->arena, error);

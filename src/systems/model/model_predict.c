@@ -72,8 +72,7 @@ int et_model_evaluate_source(et_model *m, et_source *source, et_value *logs, et_
             et_fail(error, ET_ECONFIG, "%s has no held-out rows to evaluate on", m->kind->name);
     if (!status)
         status = et_task_trainer_evaluate(m->trainer, -1, logs, error);
-    if (m->trainer)
-        et_model_source_set(&m->valid, NULL, NULL);
+    et_model_source_set(&m->valid, NULL, NULL);
     return status;
 }
 

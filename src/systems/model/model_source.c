@@ -18,10 +18,12 @@ static const et_model_source *const_outer_of(const et_source *source)
 static int next(et_source *self, et_batch *batch, et_error *error)
 {
     et_model_source *outer = outer_of(self);
-    if (outer->inner)
-        return et_source_next(outer->inner, batch, error);
     et_batch_clear(batch);
-    return ET_OK;
+    int status = outer->inner ? et_source_next(outer->inner, batch, error) : ET_OK;
+    if (status || batch->filled[0] || !outer->repeats || !outer->inner)
+        return status;
+    status = et_source_rewind_to(outer->inner, true, error);
+    return status ? status : et_source_next(outer->inner, batch, error);
 }
 
 static void position(const et_source *self, et_position *out)
@@ -31,12 +33,16 @@ static void position(const et_source *self, et_position *out)
         et_source_position(outer->inner, out);
 }
 
-/* A position that was taken before there was a source is the beginning. */
 static int seek(et_source *self, const et_position *to, et_error *error)
 {
     et_model_source *outer = outer_of(self);
-    return outer->inner ? et_source_seek(outer->inner, to->count ? to : &outer->begin, error)
-                        : ET_OK;
+    return outer->inner ? et_source_seek(outer->inner, to, error) : ET_OK;
+}
+
+static int rewind_inner(et_source *self, bool again, et_error *error)
+{
+    et_model_source *outer = outer_of(self);
+    return outer->inner ? et_source_rewind_to(outer->inner, again, error) : ET_OK;
 }
 
 static void describe(const et_source *self, const et_batch *batch, char *text, size_t size)
@@ -64,7 +70,7 @@ static uint64_t content(const et_source *self)
     return outer->inner ? et_source_content(outer->inner) : 0;
 }
 
-void et_model_source_init(et_model_source *outer, const et_layout *layout)
+void et_model_source_init(et_model_source *outer, const et_layout *layout, bool repeats)
 {
     static const et_source_class class = { .name = "outer",
                                            .next = next,
@@ -73,8 +79,10 @@ void et_model_source_init(et_model_source *outer, const et_layout *layout)
                                            .describe = describe,
                                            .close = close_outer,
                                            .batches = batches,
-                                           .content = content };
-    *outer = (et_model_source){ .source = { &class, *layout } };
+                                           .content = content,
+                                           .rewind = rewind_inner };
+    *outer =
+        (et_model_source){ .source = { .class = &class, .layout = *layout }, .repeats = repeats };
 }
 
 static int misfit(const et_layout *wanted, const et_layout *given, et_error *error)
@@ -103,9 +111,13 @@ int et_model_source_set(et_model_source *outer, et_source *inner, et_error *erro
 {
     if (inner && !et_layout_fits(&inner->layout, &outer->source.layout))
         return misfit(&outer->source.layout, &inner->layout, error);
-    outer->inner = inner;
-    outer->begin = (et_position){ 0 };
-    if (inner)
-        et_source_position(inner, &outer->begin);
-    return ET_OK;
+    if (outer->inner)
+        et_source_end(outer->inner);
+    outer->inner = NULL;
+    int status =
+        inner ? et_source_begin(inner, outer->repeats ? "a training" : "an evaluation", error)
+              : ET_OK;
+    if (!status)
+        outer->inner = inner;
+    return status;
 }

@@ -84,7 +84,6 @@ static int open_sets(et_task_trainer *t, et_error *error)
             et_source_close(one.source);
             break;
         }
-        et_source_position(one.source, &one.begin);
         v->set[v->sets++] = one;
     }
     v->source = v->sets ? v->set[0].source : NULL;
@@ -115,7 +114,6 @@ int et_validation_open(et_task_trainer *t, et_error *error)
                          et_task_name(t->task));
     if (status || !v->source)
         return status;
-    et_source_position(v->source, &v->begin);
     t->evaluator.data = content(v);
     status =
         et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
@@ -285,7 +283,7 @@ static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
     v->state = NULL;
     v->taken = v->reported = false;
     v->steps = 0;
-    return et_source_seek(v->source, v->sets ? &v->set[at].begin : &v->begin, error);
+    return et_source_rewind(v->source, error);
 }
 
 static int begin_metrics(et_task_trainer *t, et_error *error)

@@ -15,12 +15,10 @@
 typedef struct et_validation_set {
     const char *name; /* the task's */
     et_source *source;
-    et_position begin; /* of source */
 } et_validation_set;
 
 typedef struct et_validation {
     et_source *source; /* of the current set; NULL: no data */
-    et_position begin; /* of source */
     et_validation_set set[ET_VALIDATION_SETS_MAX];
     int sets;          /* 0: they have no names */
     int at;            /* which set is evaluated */

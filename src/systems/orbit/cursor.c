@@ -5,12 +5,14 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
-#include "data/batches/cursor.h"
 #include "data/batches/source.h"
 
+/* Other readers may read the source between two batches: this one continues after its own. */
 typedef struct leaf {
     char *path; /* owned; "" of a data set that is one source */
-    et_batch_cursor cursor;
+    et_source *source;
+    et_batch *batch;   /* owned: the one read last */
+    et_position after; /* it, in the source */
     et_position mark;
 } leaf;
 
@@ -26,12 +28,12 @@ struct et_cursor {
 static const leaf *find_source(const et_cursor *cursor, const et_source *source)
 {
     for (int i = 0; i < cursor->count; i++)
-        if (cursor->leaves[i].cursor.source == source)
+        if (cursor->leaves[i].source == source)
             return &cursor->leaves[i];
     return NULL;
 }
 
-static const leaf *find_path(const et_cursor *cursor, const char *path)
+static leaf *find_path(const et_cursor *cursor, const char *path)
 {
     for (int i = 0; i < cursor->count; i++)
         if (cursor->leaves[i].path && !strcmp(cursor->leaves[i].path, path))
@@ -51,7 +53,9 @@ static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char
                        find_source(cursor, source)->path, path);
     leaf *to = &cursor->leaves[cursor->count++];
     to->path = et_strdup(path);
-    return to->path ? et_batch_cursor_open(&to->cursor, source, error)
+    to->source = source;
+    et_source_position(source, &to->after);
+    return to->path ? et_batch_new(&to->batch, &source->layout, error)
                     : et_alloc_failed(error, 0, "a data set");
 }
 
@@ -113,7 +117,7 @@ void et_cursor_free(et_cursor *cursor)
         return;
     for (int i = 0; cursor->leaves && i < cursor->count; i++) {
         et_free(cursor->leaves[i].path);
-        et_batch_cursor_release(&cursor->leaves[i].cursor);
+        et_batch_free(cursor->leaves[i].batch);
     }
     et_free(cursor->leaves);
     et_free(cursor);
@@ -124,8 +128,10 @@ void et_cursor_free(et_cursor *cursor)
 int et_cursor_rewind(et_cursor *cursor, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; !status && i < cursor->count; i++)
-        status = et_batch_cursor_rewind(&cursor->leaves[i].cursor, error);
+    for (int i = 0; !status && i < cursor->count; i++) {
+        status = et_source_rewind(cursor->leaves[i].source, error);
+        et_source_position(cursor->leaves[i].source, &cursor->leaves[i].after);
+    }
     return status;
 }
 
@@ -144,30 +150,40 @@ void et_cursor_drop(et_cursor *cursor)
 int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, et_error *error)
 {
     et_assert(cursor->lives);
-    const leaf *from = find_path(cursor, path ? path : "");
+    leaf *from = find_path(cursor, path ? path : "");
+    et_position now;
     *batch = NULL;
     if (!from)
         return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is called %s",
                        path && *path ? path : "without a name", cursor->leaves[0].path);
-    int status = et_source_next(from->cursor.source, from->cursor.batch, error);
+    et_source_position(from->source, &now);
+    int status = et_position_equal(&now, &from->after)
+                     ? ET_OK
+                     : et_source_seek(from->source, &from->after, error);
+    if (!status)
+        status = et_source_next(from->source, from->batch, error);
+    et_source_position(from->source, &from->after);
     if (status)
         return status;
-    *batch = from->cursor.batch;
-    return from->cursor.batch->filled[0] ? ET_OK : ET_CURSOR_ENDED;
+    *batch = from->batch;
+    return from->batch->filled[0] ? ET_OK : ET_CURSOR_ENDED;
 }
 
 void et_cursor_mark(et_cursor *cursor)
 {
     cursor->marked_alive = cursor->lives;
     for (int i = 0; i < cursor->count; i++)
-        et_source_position(cursor->leaves[i].cursor.source, &cursor->leaves[i].mark);
+        cursor->leaves[i].mark = cursor->leaves[i].after;
 }
 
 int et_cursor_return(et_cursor *cursor, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; !status && i < cursor->count; i++)
-        status = et_source_seek(cursor->leaves[i].cursor.source, &cursor->leaves[i].mark, error);
+    for (int i = 0; !status && i < cursor->count; i++) {
+        leaf *to = &cursor->leaves[i];
+        status = et_source_seek(to->source, &to->mark, error);
+        to->after = to->mark;
+    }
     cursor->lives = cursor->marked_alive;
     return status;
 }
@@ -181,7 +197,7 @@ int et_cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
     et_value *sources = cursor->lives ? et_value_set_dict(dict, "sources") : NULL;
     for (int i = 0; sources && !status && i < cursor->count; i++) {
         const leaf *from = &cursor->leaves[i];
-        status = et_batch_cursor_save(&from->cursor, et_value_set_dict(sources, from->path), error);
+        status = et_position_save(&from->after, et_value_set_dict(sources, from->path), error);
     }
     return status || !et_value_failed(dict) ? status : et_alloc_failed(error, 0, "the state");
 }
@@ -196,11 +212,12 @@ int et_cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)
         const et_value *position = et_value_get(sources, to->path);
         status =
             position
-                ? et_batch_cursor_restore(&to->cursor, position, error)
+                ? et_source_part.restore(to->source, position, error)
                 : et_fail(
                       error, ET_EDATA,
                       "no position of source %s is saved: the checkpoint is from another data set",
                       *to->path ? to->path : "without a name");
+        et_source_position(to->source, &to->after);
     }
     cursor->lives = !status && lives;
     return status;

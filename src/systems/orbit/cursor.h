@@ -1,9 +1,9 @@
 /* A cursor over a data set (<etude/standard.h>), which is a tree of sources. A cursor lives from
  * begin until it is dropped, and continues over the calls in between.
  *
- * Batches are allocated with the cursor, so reading allocates nothing. A source begins at its
- * position when the cursor was made. The code that replaces a cursor puts the sources back there
- * (rewind), so that they can be read again. */
+ * Batches are allocated with the cursor, so reading allocates nothing. Each begin puts the sources
+ * to the beginning of their data. Other cursors may read the same sources between two batches: each
+ * continues after its own last one. */
 #ifndef ETUDE_SYSTEMS_ORBIT_CURSOR_H
 #define ETUDE_SYSTEMS_ORBIT_CURSOR_H
 

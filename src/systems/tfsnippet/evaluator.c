@@ -1,4 +1,4 @@
-/* An evaluator. A run goes from the first position of the source to the end of its pass and adds
+/* An evaluator. A run goes from the beginning of the source to the end of its pass and adds
  * weight times value, batch by batch. Doubles are added in the order of batches, so every run has
  * the same bits, for any number of ranks: the row of a batch is the weight and the value of each
  * metric, and rows come in that order (eval_shard.h). */
@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/options.h"
 #include "data/batches/cursor.h"
+#include "data/batches/source.h"
 #include "systems/tfsnippet/bound_values.h"
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
@@ -208,9 +209,14 @@ static int run_batches(et_loop_evaluator *e, et_error *error)
     memset(e->sums, 0, bytes);
     memset(e->weights, 0, bytes);
     et_eval_shard_begin(&e->shard);
-    int status = et_batch_cursor_rewind(&e->cursor, error);
+    int status = et_source_claim(e->cursor.source, "an evaluator", error);
+    const bool claimed = !status;
+    if (!status)
+        status = et_batch_cursor_rewind(&e->cursor, false, error);
     if (!status)
         status = et_eval_shard_batches(&e->shard, &e->cursor, take_batch, error);
+    if (claimed)
+        et_source_end(e->cursor.source);
     return et_eval_shard_join(&e->shard, status, error);
 }
 

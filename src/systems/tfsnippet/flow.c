@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/values/value.h"
 #include "base/vector.h"
+#include "data/batches/source.h"
 
 void et_flows_release(et_flows *flows)
 {
@@ -36,6 +37,33 @@ static bool is_taken(const et_flows *flows, const char *name)
     return false;
 }
 
+static const char *reader_name(const et_flow *flow)
+{
+    return *flow->name ? flow->name : "a loop";
+}
+
+static int claim(et_flow *flow, et_error *error)
+{
+    int status = et_source_claim(flow->cursor.source, reader_name(flow), error);
+    flow->open = !status;
+    return status;
+}
+
+void et_flow_close(et_flow *flow)
+{
+    if (!flow->open)
+        return;
+    et_source_position(flow->cursor.source, &flow->at);
+    et_source_end(flow->cursor.source);
+    flow->open = false;
+}
+
+void et_flows_close(et_flows *flows)
+{
+    for (size_t i = 0; i < flows->count; i++)
+        et_flow_close(&flows->flows[i]);
+}
+
 /* {"position": {...}, "pass": 3, "over": 1}; "pass" -1: none is open. */
 static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
 {
@@ -49,10 +77,14 @@ static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
     if (!status && (!position || position->kind != ET_VALUE_DICT))
         status = et_fail(error, ET_EFORMAT, "the position is missing");
     if (!status)
+        status = claim(flow, error);
+    if (!status)
         status = et_batch_cursor_restore(&flow->cursor, position, error);
+    et_flow_close(flow);
     if (status)
         return et_fail_while(error, status, "%s%s", *flow->name ? "source " : "source of steps",
                              flow->name);
+    flow->known = true;
     flow->pass_over = flow->over;
     flow->cursor.begun = pass >= 0;
     flow->cursor.pass = pass;
@@ -66,6 +98,7 @@ static void sane(const et_flow *flow)
     et_assert(!flow->cursor.waits || flow->cursor.begun);
     et_assert(flow->over >= 0 && flow->pass_over >= 0 && flow->pass_over <= flow->over);
     et_assert(!flow->cursor.begun || flow->cursor.pass >= 0);
+    et_assert(flow->known || (!flow->open && !flow->cursor.begun));
 }
 
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error)
@@ -102,7 +135,7 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
     return status;
 }
 
-void et_flows_begin_epoch(et_flows *flows)
+void et_flows_end_epoch(et_flows *flows)
 {
     for (size_t i = 0; i < flows->count; i++)
         flows->flows[i].over = flows->flows[i].pass_over = 0;
@@ -110,13 +143,62 @@ void et_flows_begin_epoch(et_flows *flows)
 
 /* ---- batches ---- */
 
-/* Back to the start for the next pass. Two ends in a row: there is nothing between them. */
+/* Two ends in a row: there is nothing between them. */
 static int rewind_flow(et_flow *flow, et_error *error)
 {
     if (flow->empty)
         return et_fail(error, ET_EDATA, "the source of steps gives no batch");
     flow->empty = true;
-    return et_batch_cursor_rewind(&flow->cursor, error);
+    return et_batch_cursor_rewind(&flow->cursor, true, error);
+}
+
+/* To the beginning of a pass, or to where this loop was, if another reader came between. */
+static int open_pass(et_flow *flow, et_error *error)
+{
+    et_position now;
+    int status = claim(flow, error);
+    if (status)
+        return status;
+    et_source_position(flow->cursor.source, &now);
+    if (!flow->known)
+        status = et_batch_cursor_rewind(&flow->cursor, true, error);
+    else if (!et_position_equal(&now, &flow->at))
+        status = et_source_seek(flow->cursor.source, &flow->at, error);
+    flow->known = true;
+    return status;
+}
+
+/* A pass is within if its cursor has given a batch and the next is of the same pass. */
+static int leave(et_flow *flow, et_error *error)
+{
+    if (!flow->cursor.begun || flow->cursor.waits) {
+        et_flow_close(flow);
+        return ET_OK;
+    }
+    int status = flow->open ? ET_OK : open_pass(flow, error);
+    if (!status)
+        status = et_batch_cursor_rewind(&flow->cursor, true, error);
+    flow->empty = true;
+    et_flow_close(flow);
+    return status;
+}
+
+int et_flows_leave(et_flows *flows, const et_batch *batch, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; batch && !status && i < flows->count; i++)
+        if (flows->flows[i].cursor.batch == batch)
+            status = leave(&flows->flows[i], error);
+    return status;
+}
+
+int et_flows_begin_epoch(et_flows *flows, et_error *error)
+{
+    int status = ET_OK;
+    et_flows_end_epoch(flows);
+    for (size_t i = 0; !status && i < flows->count; i++)
+        status = leave(&flows->flows[i], error);
+    return status;
 }
 
 int et_flow_next(et_flow *flow, bool *over, et_error *error)
@@ -127,15 +209,20 @@ int et_flow_next(et_flow *flow, bool *over, et_error *error)
         flow->pass_over--;
         return ET_OK;
     }
-    int status = et_batch_cursor_next(&flow->cursor, over, error);
+    int status = flow->open ? ET_OK : open_pass(flow, error);
+    if (!status)
+        status = et_batch_cursor_next(&flow->cursor, over, error);
     if (status)
         return status;
     flow->over += *over;
     if (!flow->cursor.begun)
-        return rewind_flow(flow, error);
-    flow->empty = false;
+        status = rewind_flow(flow, error);
+    else
+        flow->empty = false;
+    if (*over)
+        et_flow_close(flow);
     sane(flow);
-    return ET_OK;
+    return status;
 }
 
 /* ---- as a part of the state ---- */
@@ -151,18 +238,27 @@ static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
     return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
 }
 
+static int save_position(const et_flow *flow, et_value *dict, et_error *error)
+{
+    return flow->open || flow->cursor.waits ? et_batch_cursor_save(&flow->cursor, dict, error)
+                                            : et_position_save(&flow->at, dict, error);
+}
+
 static int save(const void *self, et_value *dict, et_error *error)
 {
     const et_flows *flows = self;
     for (size_t i = 0; i < flows->count; i++) {
         const et_flow *flow = &flows->flows[i];
+        if (!flow->known)
+            continue;
         et_value *one = et_value_set_dict(dict, flow->name);
         et_value *position = et_value_set_dict(one, "position");
-        int status = position ? et_batch_cursor_save(&flow->cursor, position, error)
+        int status = position ? save_position(flow, position, error)
                               : et_alloc_failed(error, 0, "a state tree");
         if (status)
             return status;
-        if (!et_value_set_int(one, "pass", flow->cursor.begun ? flow->cursor.pass : -1) ||
+        const bool within = flow->cursor.begun && !flow->cursor.waits;
+        if (!et_value_set_int(one, "pass", within ? flow->cursor.pass : -1) ||
             !et_value_set_int(one, "over", flow->over))
             return et_alloc_failed(error, 0, "a state tree");
     }

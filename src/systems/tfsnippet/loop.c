@@ -507,6 +507,7 @@ int et_loop_end(et_loop *loop, et_error *error)
     if (loop->firing && et_loop_refuse_in_handler(loop))
         return et_fail(error, loop->error.status, "%s", loop->error.text);
     et_loop_end_open(loop);
+    et_flows_close(&loop->flows);
     end_part(loop, tell_failure);
     end_part(loop, finish_saves);
     end_part(loop, et_loop_take_best);

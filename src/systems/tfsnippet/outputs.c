@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/vector.h"
 #include "data/batches/cursor.h"
+#include "data/batches/source.h"
 #include "engine/comm/together.h"
 #include "train/ranks/eval_shard.h"
 
@@ -89,18 +90,30 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
     return status ? status : et_eval_shard_keep_row(&j->share, j->row.data, j->row.length, error);
 }
 
-/* Runs the pass on all that is left of the source's pass; a batch of the next one is given back. */
-static int run_pass(job *j, et_source *source, et_error *error)
+/* Runs the pass on all batches of the source's first pass; a batch of the next is given back. */
+static int read_pass(job *j, et_source *source, et_error *error)
 {
     et_batch_cursor cursor = { .source = NULL };
-    int status = et_pass_prepare(j->pass, &source->layout, error);
+    int status = et_batch_cursor_open(&cursor, source, error);
     if (!status)
-        status = et_batch_cursor_open(&cursor, source, error);
+        status = et_batch_cursor_rewind(&cursor, false, error);
     if (!status)
         status = et_eval_shard_batches(&j->share, &cursor, run_batch, error);
     if (!status)
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
+    return status;
+}
+
+static int run_pass(job *j, et_source *source, et_error *error)
+{
+    int status = et_source_claim(source, "a collection of outputs", error);
+    if (status)
+        return status;
+    status = et_pass_prepare(j->pass, &source->layout, error);
+    if (!status)
+        status = read_pass(j, source, error);
+    et_source_end(source);
     return !status && !j->share.batches ? et_fail(error, ET_EDATA, "the source has no batch")
                                         : status;
 }

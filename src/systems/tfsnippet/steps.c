@@ -93,8 +93,9 @@ int et_loop_leave_steps(et_loop *loop)
         et_run_touch(loop->run);
     loop->saves.after_epoch = save_asked(loop);
     loop->saves.after_step = false;
+    status = et_flows_leave(&loop->flows, loop->step_data, &loop->error);
     close_step(loop);
-    return ET_OK;
+    return et_loop_explain(loop, status, &loop->error);
 }
 
 static int save_now(void *self, et_error *error)
@@ -163,6 +164,14 @@ static int end_step(et_loop *loop)
     return status;
 }
 
+/* max_step: the pass is left, and only a higher limit in this epoch would continue it. */
+static void close_pass(et_loop *loop, const et_source *source)
+{
+    et_flow *flow = source ? et_flows_find(&loop->flows, source) : NULL;
+    if (flow)
+        et_flow_close(flow);
+}
+
 static int take_batch(et_loop *loop, et_source *source, bool *over)
 {
     if (!source)
@@ -185,6 +194,8 @@ static int begin_step(et_loop *loop, et_source *source, bool *over)
         return et_fail(&loop->error, ET_EUSAGE,
                        "steps without data would never end: give max_step or a source");
     *over = max_step && loop->at.step >= max_step;
+    if (*over)
+        close_pass(loop, source);
     int status = *over ? ET_OK : take_batch(loop, source, over);
     if (status || *over)
         return status;
@@ -229,7 +240,7 @@ static int end_epoch(et_loop *loop)
     close_epoch(loop);
     loop->at.epochs_done = loop->at.epoch;
     loop->at.steps_done = loop->at.step;
-    et_flows_begin_epoch(&loop->flows);
+    et_flows_end_epoch(&loop->flows);
     et_run_touch(loop->run);
     bool due = freq && loop->at.epoch % freq == 0;
     return due || save_asked(loop) ? save(loop, false) : ET_OK;
@@ -244,8 +255,9 @@ static int begin_epoch(et_loop *loop)
     if (resumes)
         return ET_OK;
     loop->at.epoch++;
-    et_flows_begin_epoch(&loop->flows);
-    return et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
+    int status = et_flows_begin_epoch(&loop->flows, &loop->error);
+    return status ? et_loop_explain(loop, status, &loop->error)
+                  : et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
 }
 
 /* An epoch that is resumed is within max_epoch, and what follows its steps is to be done. */

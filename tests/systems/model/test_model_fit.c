@@ -9,6 +9,8 @@
 
 #include <etude/log.h>
 
+#include "engine/tensor/params.h"
+
 typedef struct heard {
     int epochs, stop_at;
     double loss[64], validation[64];
@@ -135,17 +137,43 @@ static void test_fit__takes_sources(void **state)
     et_model_close(model);
 }
 
-/* One pass and no more: a source that does not repeat ends too early. */
-static void test_fit__needs_a_source_that_repeats(void **state)
+static void fit_steps(et_model *model, et_source *source, int64_t steps)
+{
+    assert_ok(et_model_fit(model, source, &(et_fit){ .steps = steps }, error));
+}
+
+/* Each fit begins a pass at its beginning, whoever has read the source before, and a source that
+ * ends begins again. Ten batches are a pass. */
+static void test_fit__begins_at_the_beginning(void **state)
 {
     (void)state;
-    et_model *model;
-    et_source *once = open_places(0, 400, false);
-    const et_model_options options = { .layout = &once->layout };
-    assert_ok(et_model_open(&model, build_places, NULL, &options, error));
-    assert_fails(et_model_fit(model, once, &(et_fit){ .epochs = 2 }, error), ET_EDATA, "end");
-    et_source_close(once);
-    et_model_close(model);
+    et_model *models[2];
+    et_source *again = open_places(0, 400, false), *fresh = open_places(0, 400, false);
+    const et_model_options options = { .layout = &again->layout };
+    et_batch *batch;
+    assert_ok(et_batch_new(&batch, &again->layout, error));
+    for (int i = 0; i < 2; i++)
+        assert_ok(et_model_open(&models[i], build_places, NULL, &options, error));
+    for (int i = 0; i < 3; i++)
+        assert_ok(et_source_next(again, batch, error));
+    fit_steps(models[0], again, 25);
+    fit_steps(models[0], again, 4);
+    fit_steps(models[1], fresh, 25);
+    et_source_close(fresh);
+    fresh = open_places(0, 400, false);
+    fit_steps(models[1], fresh, 4);
+    et_params *params = et_model_params(models[0]);
+    assert_memory_equal(et_params_values(params), et_params_values(et_model_params(models[1])),
+                        (size_t)et_params_flat_size(params) * sizeof(float));
+    const et_fit both = { .steps = 4, .validation = again };
+    assert_fails(et_model_fit(models[0], again, &both, error), ET_EUSAGE,
+                 "an evaluation cannot begin a pass of this source, because a pass of a training");
+    fit_steps(models[0], again, 1);
+    et_batch_free(batch);
+    et_source_close(again);
+    et_source_close(fresh);
+    et_model_close(models[0]);
+    et_model_close(models[1]);
 }
 
 /* ---- a model in use while it trains ---- */
@@ -383,7 +411,7 @@ int main(void)
         cmocka_unit_test(test_fit__patience_ends_it),
         cmocka_unit_test(test_fit__continues),
         cmocka_unit_test(test_fit__takes_sources),
-        cmocka_unit_test(test_fit__needs_a_source_that_repeats),
+        cmocka_unit_test(test_fit__begins_at_the_beginning),
         cmocka_unit_test(test_fit__a_model_is_used_between_epochs),
         cmocka_unit_test(test_fit__resumes_to_the_same_bytes),
         cmocka_unit_test(test_fit__a_run_is_loaded),

@@ -350,15 +350,11 @@ static void test_evaluator__no_data(void **state)
     (void)state;
     world w;
     seen s;
-    et_batch *batch = NULL;
     world_open(&w);
     numbers_open(&s);
     in_epoch(&w);
-    assert_ok(et_batch_new(&batch, &s.source->layout, error));
-    for (int i = 0; i < 3; i++)
-        assert_ok(et_source_next(s.source, batch, error));
-    et_batch_free(batch);
-    const et_loop_evaluator_options options = { .source = s.source,
+    et_source *none = nothing_source(&s.source->layout);
+    const et_loop_evaluator_options options = { .source = none,
                                                 .run_batch = mean_of_batch,
                                                 .payload = &s };
     et_loop_evaluator *evaluator = NULL;
@@ -371,6 +367,7 @@ static void test_evaluator__no_data(void **state)
     assert_true(isnan(et_loop_evaluator_last(evaluator, NULL)));
     et_loop_evaluator_close(evaluator);
     world_close(&w);
+    et_source_close(none);
     et_source_close(s.source);
 }
 

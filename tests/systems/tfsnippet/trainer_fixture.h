@@ -122,4 +122,25 @@ static inline void world_close(world *w)
     et_device_close(w->device);
 }
 
+static inline int begin_nothing(void *payload, int64_t epoch, et_error *e)
+{
+    (void)payload, (void)epoch, (void)e;
+    return ET_OK;
+}
+
+static inline int next_nothing(void *payload, et_batch *batch, et_error *e)
+{
+    (void)payload, (void)batch, (void)e;
+    return ET_OK;
+}
+
+/* A source of this layout without a batch. */
+static inline et_source *nothing_source(const et_layout *layout)
+{
+    static const et_factory factory = { .begin = begin_nothing, .next = next_nothing };
+    et_source *source;
+    assert_ok(et_factory_open(&source, layout, &factory, false, error));
+    return source;
+}
+
 #endif

@@ -178,8 +178,6 @@ static int open_task(et_table *t, et_error *error)
     if (!status)
         status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
                                       &t->source, error);
-    if (!status)
-        et_source_position(t->source, &t->begin);
     return status;
 }
 
@@ -223,6 +221,6 @@ void et_table_close(et_table *t)
 
 et_source *et_table_source(et_table *t)
 {
-    (void)et_source_seek(t->source, &t->begin, NULL); /* a position of its own fits */
+    (void)et_source_rewind(t->source, NULL); /* its own source can */
     return t->source;
 }

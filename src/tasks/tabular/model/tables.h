@@ -19,7 +19,6 @@ struct et_table {
     et_experiment experiment;
     et_task *task;
     et_source *source;
-    et_position begin;
 };
 
 /* Settings of an experiment, "tabular/mlp", for a file, with two more layers of settings or NULL.
