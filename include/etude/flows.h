@@ -40,15 +40,14 @@ ET_API int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep,
 /* Options to split arrays for training and validation. */
 typedef struct et_split_options {
     double portion;  /* of all samples, for the second part, up to 1; ignored if size is set */
-    int64_t size;    /* samples of the second part */
+    int64_t size;    /* samples of the second part; below 0: none */
     bool no_shuffle; /* take the last samples for the second part; otherwise a random choice */
     uint64_t seed;
 } et_split_options;
 
-/* Computes the number of samples of the second part: size, at most count. Without size, of n
- * samples and portion p: n - trunc(n (1 - p)) if p is below one half, else trunc(n p) (as
- * split_numpy_arrays). ET_ECONFIG: neither is given, a portion outside [0, 1], or a negative
- * size. */
+/* Computes the number of samples of the second part: size, 0 to count. Without size, of n samples
+ * and portion p: n - trunc(n (1 - p)) if p is below one half, else trunc(n p) (as
+ * split_numpy_arrays). ET_ECONFIG: neither is given, or a portion outside [0, 1]. */
 ET_API int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
                          et_error *error);
 
@@ -65,6 +64,7 @@ ET_API int et_cache_open(et_samples **out, et_source *source, et_error *error);
 /* A whole array, [count, item...], of et_arrays_open or et_cache_open. Borrowed; do not write to
  * it. data NULL: no such field. */
 ET_API et_tensor et_samples_array(const et_samples *samples, const char *field);
+
 /* ---- passes ---- */
 
 /* Opens a pass of a source at its beginning: the next pass of a source that repeats, unless it is
@@ -75,11 +75,11 @@ ET_API int et_source_begin(et_source *source, const char *reader, et_error *erro
 /* Closes the pass that is open, if any, where it is. */
 ET_API void et_source_end(et_source *source);
 
-
 /* ---- sources ---- */
 
-/* Selects fields, in this order. The mask is always included, because without it a short batch
- * would look full. ET_ECONFIG: no such field. */
+/* Selects fields, in this order; a field may be there several times, always with its name, by which
+ * the first is found. The mask is always included, because without it a short batch would look
+ * full. ET_ECONFIG: no such field. */
 ET_API int et_select_open(et_source **out, et_source *inner, const char *const *fields, int count,
                           et_error *error);
 

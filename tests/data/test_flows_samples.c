@@ -315,7 +315,7 @@ static void test_split__size(void **state)
         { 0.2, 0, 10, 2 },  { 0.8, 0, 10, 8 },   { 0.5, 0, 11, 5 },   { 0.49, 0, 11, 6 },
         { 0.25, 0, 10, 3 }, { 0.75, 0, 10, 7 },  { 1, 0, 10, 10 },    { 0.1, 0, 7, 1 },
         { 0.9, 0, 7, 6 },   { 0.9, 3, 10, 3 },   { 0, 12, 10, 10 },   { 0, 10, 10, 10 },
-        { 1e-9, 0, 10, 1 }, { 0.3, 0, 100, 30 }, { 0.7, 0, 100, 70 },
+        { 1e-9, 0, 10, 1 }, { 0.3, 0, 100, 30 }, { 0.7, 0, 100, 70 }, { 0.5, -1, 10, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         et_split_options options = { .portion = cases[i].portion, .size = cases[i].given };
@@ -327,7 +327,7 @@ static void test_split__size(void **state)
                                             { .portion = -0.1 },
                                             { .portion = 1.1 },
                                             { .portion = NAN },
-                                            { .size = -1 } };
+                                            { .portion = 1.1, .size = -1 } };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t size;
         assert_fails(et_split_size(&size, 10, &bad[i], error), ET_ECONFIG, "portion");

@@ -74,14 +74,15 @@ int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
     if (count < 0)
         return et_fail(error, ET_ECONFIG, "%lld samples to split: the number must not be negative",
                        (long long)count);
-    if (options->size < 0 || !(portion >= 0 && portion <= 1))
+    if (!(portion >= 0 && portion <= 1))
         return et_fail(error, ET_ECONFIG,
-                       "a second part of %lld samples or the portion %g: give a size of at least "
-                       "0, or a portion from 0 to 1",
-                       (long long)options->size, portion);
+                       "the portion %g for the second part: give a portion from 0 to 1", portion);
     if (!options->size && portion == 0)
-        return et_fail(error, ET_ECONFIG, "the second part needs a portion or a size");
-    if (options->size)
+        return et_fail(error, ET_ECONFIG,
+                       "the second part needs a portion or a size; a size of -1 gives none");
+    if (options->size < 0)
+        *size = 0;
+    else if (options->size)
         *size = options->size < count ? options->size : count;
     else if (portion < 0.5)
         *size = count - (int64_t)((double)count * (1 - portion));

@@ -125,9 +125,7 @@ static int convert_open(convert **out, et_source *inner, const et_layout *layout
     self->source = (et_source){ .class = &convert_class, .layout = *layout };
     self->inner = inner;
     self->passed = passed;
-    int status = et_layout_check(layout, error);
-    if (!status)
-        status = et_layout_own(&self->field, layout->field, layout->fields, error);
+    int status = et_layout_own(&self->field, layout->field, layout->fields, error);
     if (!status)
         status = et_batch_new(&self->from, &inner->layout, error);
     if (status) {
@@ -236,7 +234,11 @@ static int open_made(convert **out, et_source *inner, const et_layout_field *mad
     }
     et_layout layout = inner->layout;
     replace(&layout, row, passed, made, count);
-    int status = convert_open(out, inner, &layout, passed, error);
+    int status = et_layout_check(&layout, error);
+    if (status)
+        et_free(passed);
+    else
+        status = convert_open(out, inner, &layout, passed, error);
     et_free(row);
     if (!status) {
         (*out)->make = make;
