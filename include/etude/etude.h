@@ -77,6 +77,7 @@
 #include <etude/state.h>
 #include <etude/statistics.h>
 #include <etude/summary.h>
+#include <etude/summary_collector.h>
 #include <etude/summary_message.h>
 #include <etude/table.h>
 #include <etude/table_columns.h>

@@ -108,6 +108,7 @@
 #include <etude/loop_log.h>
 #include <etude/loop_trainer.h>
 #include <etude/optimizer.h>
+#include <etude/summary_collector.h>
 #include <etude/summary_message.h>
 
 /* ---- class TrainLoop: et_loop, et_loop_open, et_loop_begin, et_loop_end, et_loop_close ----
