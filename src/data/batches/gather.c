@@ -119,10 +119,14 @@ static int make_offsets(offsets *p, const et_layout *const *part, int count, et_
     return status;
 }
 
-static int check_count(int count, et_error *error)
+/* parts: pointers to sources or samples. */
+static int check_parts_given(const void *const *parts, int count, et_error *error)
 {
     if (count < 1 || count > UINT8_MAX)
         return et_fail(error, ET_ECONFIG, "%d parts to gather: give 1 to %d", count, UINT8_MAX);
+    for (int i = 0; i < count; i++)
+        if (!parts || !parts[i])
+            return et_fail(error, ET_EUSAGE, "part %d to gather is NULL", i);
     return ET_OK;
 }
 
@@ -218,7 +222,7 @@ static const et_samples_class gather_class = {
 
 static int check_samples(et_samples *const *parts, int count, et_error *error)
 {
-    int status = check_count(count, error);
+    int status = check_parts_given((const void *const *)parts, count, error);
     for (int i = 1; !status && i < count; i++)
         if (parts[i]->count != parts[0]->count)
             status = et_fail(error, ET_ECONFIG,
@@ -488,7 +492,7 @@ static int name_numbers(sources *self, et_error *error)
 
 static int check_sources(et_source *const *parts, int count, et_error *error)
 {
-    int status = check_count(count, error);
+    int status = check_parts_given((const void *const *)parts, count, error);
     for (int i = 1; !status && i < count; i++) {
         const et_layout *first = &parts[0]->layout, *other = &parts[i]->layout;
         if (first->capacity[0] != other->capacity[0])

@@ -7,40 +7,6 @@
 
 #include "systems/tfsnippet/trainer_fixture.h"
 
-/* Rows of all batches one after another, without a short batch's empty ones. */
-static void test_outputs__collect(void **state)
-{
-    (void)state;
-    world w;
-    world_open(&w);
-    const char *names[] = { "doubled" };
-    et_outputs *outputs = NULL;
-    assert_ok(et_outputs_collect(&outputs, NULL, w.test, w.held_out, names, 1, 0, 1, error));
-    et_tensor doubled = et_outputs_tensor(outputs, "doubled");
-    assert_true(et_shape_equal(doubled.shape, et_shape_2(6, 1)) && doubled.dtype == ET_F32);
-    for (int i = 0; i < 6; i++)
-        assert_true(((const float *)doubled.data)[i] == (float)(2 * (i + 1)));
-    assert_null(et_outputs_tensor(outputs, "total").data);
-    et_outputs_free(outputs);
-    world_close(&w);
-}
-
-static void test_outputs__axis(void **state)
-{
-    (void)state;
-    world w;
-    world_open(&w);
-    const char *names[] = { "turned" };
-    et_outputs *outputs = NULL;
-    assert_ok(et_outputs_collect(&outputs, NULL, w.test, w.held_out, names, 1, 1, 1, error));
-    et_tensor turned = et_outputs_tensor(outputs, "turned");
-    assert_true(et_shape_equal(turned.shape, et_shape_2(2, 6)));
-    for (int i = 0; i < 12; i++)
-        assert_true(((const float *)turned.data)[i] == (float)(i % 6 + 1));
-    et_outputs_free(outputs);
-    world_close(&w);
-}
-
 /* One pass of an endless source, which is then positioned after that pass. */
 static void test_outputs__endless(void **state)
 {
@@ -66,19 +32,6 @@ static void test_outputs__endless(void **state)
     assert_int_equal(rows, WORLD_ROWS);
     et_batch_free(batch);
     et_outputs_free(outputs);
-    world_close(&w);
-}
-
-/* By rows: 10 of four rows and 11 of two. */
-static void test_outputs__average(void **state)
-{
-    (void)state;
-    world w;
-    world_open(&w);
-    const char *names[] = { "total" };
-    double average;
-    assert_ok(et_outputs_average(&average, NULL, w.test, w.held_out, names, 1, 1, error));
-    assert_true(fabs(average - (4 * 10.0 + 2 * 11.0) / 6) < 1e-12);
     world_close(&w);
 }
 
@@ -122,8 +75,7 @@ static void test_outputs__mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outputs__collect),  cmocka_unit_test(test_outputs__axis),
-        cmocka_unit_test(test_outputs__endless),  cmocka_unit_test(test_outputs__average),
+        cmocka_unit_test(test_outputs__endless),
         cmocka_unit_test(test_outputs__mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
