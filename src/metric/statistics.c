@@ -96,7 +96,8 @@ int et_statistics_new_array(et_statistics **out, et_shape shape, et_error *error
     if (elements < 1 || (uint64_t)elements > (PTRDIFF_MAX - sizeof *self) / one)
         return et_fail(error, ET_ECONFIG, "statistics of arrays %s: %s",
                        et_shape_print(shape, (char[ET_SHAPE_TEXT_MAX]){ 0 }),
-                       elements < 1 ? "give at least one element" : "too large for any memory");
+                       elements == 0 ? "give at least one element"
+                                     : "the shape is invalid, or too large for any memory");
     const size_t bytes = sizeof *self + (size_t)(elements - 1) * one;
     self = et_alloc_zero(1, bytes);
     if (!self)

@@ -70,6 +70,61 @@ static void test_statistics__nothing_and_not_finite(void **state)
     et_statistics_free(NULL);
 }
 
+/* Elements of arrays are collected as numbers are, to the bit, with weights of any shape that
+ * broadcasts; others are refused and add nothing. */
+static void test_statistics__arrays(void **state)
+{
+    (void)state;
+    enum { FIRST = 2, SECOND = 3, ELEMENTS = 4 };
+    static const struct {
+        et_shape shape;
+        int stride[2]; /* of the batch's dimensions */
+        bool refused;
+    } cases[] = {
+        { { 0, { 0 } }, { 0, 0 }, false },      { { 1, { 1 } }, { 0, 0 }, false },
+        { { 1, { 3 } }, { 0, 1 }, false },      { { 2, { 2, 1 } }, { 1, 0 }, false },
+        { { 2, { 1, 3 } }, { 0, 1 }, false },   { { 2, { 2, 3 } }, { 3, 1 }, false },
+        { { 1, { 2 } }, { 0, 0 }, true },       { { 2, { 3, 2 } }, { 0, 0 }, true },
+        { { 3, { 1, 2, 3 } }, { 0, 0 }, true }, { { 1, { -1 } }, { 0, 0 }, true },
+    };
+    double values[FIRST * SECOND * ELEMENTS], weights[FIRST * SECOND];
+    for (size_t i = 0; i < COUNT(values); i++)
+        values[i] = sin((double)i) * 1e3;
+    for (size_t i = 0; i < COUNT(weights); i++)
+        weights[i] = 1 + 0.3 * (double)i;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_statistics *arrays, *one = make();
+        assert_ok(et_statistics_new_array(&arrays, et_shape_1(ELEMENTS), error));
+        int status = et_statistics_collect_array(
+            arrays, values, et_shape_3(FIRST, SECOND, ELEMENTS), weights, cases[i].shape, NULL);
+        assert_int_equal(status, cases[i].refused ? ET_EDATA : ET_OK);
+        assert_int_equal(et_statistics_counter(arrays), cases[i].refused ? 0 : FIRST * SECOND);
+        for (int e = 0; e < ELEMENTS && !cases[i].refused; e++) {
+            et_statistics_reset(one);
+            for (int n = 0; n < FIRST * SECOND; n++)
+                et_statistics_collect(
+                    one, values[n * ELEMENTS + e],
+                    weights[n / SECOND * cases[i].stride[0] + n % SECOND * cases[i].stride[1]]);
+            const et_moments m = et_statistics_moments(arrays, e),
+                             expected = et_statistics_moments(one, 0);
+            assert_memory_equal(&m, &expected, sizeof m);
+            assert_true(et_statistics_weight_sum(arrays) == et_statistics_weight_sum(one));
+        }
+        assert_true(isnan(et_statistics_moments(arrays, ELEMENTS).mean));
+        assert_true(isnan(et_statistics_moments(arrays, -1).stddev));
+        et_statistics_reset(arrays);
+        assert_true(et_statistics_moments(arrays, ELEMENTS - 1).square == 0);
+        et_statistics_free(arrays);
+        et_statistics_free(one);
+    }
+    et_statistics *s;
+    assert_fails(et_statistics_new_array(&s, et_shape_2(3, 0), error), ET_ECONFIG,
+                 "arrays [3, 0]: give at least one element");
+    assert_fails(et_statistics_new_array(&s, (et_shape){ 9, { 1 } }, error), ET_ECONFIG, "rank 9");
+    assert_fails(et_statistics_new_array(&s, et_shape_1((int64_t)1 << 60), error), ET_ECONFIG,
+                 "too large for any memory");
+}
+
 /* An object has the state of its metric's kind: it restores what a set of metrics saves. */
 static void test_statistics__as_a_metric(void **state)
 {
@@ -100,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics__values),
         cmocka_unit_test(test_statistics__nothing_and_not_finite),
+        cmocka_unit_test(test_statistics__arrays),
         cmocka_unit_test(test_statistics__as_a_metric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
