@@ -151,8 +151,9 @@ typedef struct et_source_class {
 struct et_source {
     const et_source_class *ET_CLASS;
     et_layout layout;   /* of its batches */
-    et_position begin;  /* internal: before the first batch; count 0: not known */
-    const char *reader; /* internal: whose pass is open; NULL: none */
+    et_position begin;  /* internal, as all below: before the first batch, if begun */
+    bool begun;         /* was read or sought, itself or what it decorates */
+    const char *reader; /* whose pass is open; NULL: none */
 };
 
 typedef struct et_batches_options {
@@ -184,8 +185,7 @@ ET_API void et_source_position(const et_source *source, et_position *position);
 ET_API int et_source_seek(et_source *source, const et_position *position, et_error *error);
 /* Goes to the beginning of the data: then next gives the first batch. */
 ET_API int et_source_rewind(et_source *source, et_error *error);
-/* Number of batches of the first pass; 0: unknown. Later passes may differ a little if sizes limit
- * batches. The position does not change. */
+/* Batches of the first pass (a later one may differ a little); 0: unknown. The position stays. */
 ET_API int et_source_batches(et_source *source, int64_t *count, et_error *error);
 ET_API void et_source_close(et_source *source); /* NULL allowed */
 

@@ -217,9 +217,12 @@ static void test_passes__iterators(void **state)
     (void)state;
     iterator made = { .at = 0 };
     et_source *source = open_iterator(&made, false);
+    assert_ok(et_prefetch_open(&source, source, 2, error));
     et_batch *batch = batch_of(source);
     for (int i = 0; i < 3; i++)
         assert_ok(et_source_rewind(source, error));
+    assert_ok(et_source_begin(source, "a reader", error));
+    et_source_end(source);
     next(source, batch);
     assert_int_equal(made.begun, 1);
     assert_ok(et_source_rewind(source, error));

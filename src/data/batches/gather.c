@@ -541,6 +541,8 @@ int et_gather_sources_open(et_source **out, et_source *const *parts, int count, 
         return status;
     }
     self->source = (et_source){ .class = &sources_class, .layout = self->offsets.layout };
+    for (int i = 0; i < count; i++)
+        self->source.begun |= parts[i]->begun;
     *out = &self->source;
     return ET_OK;
 }

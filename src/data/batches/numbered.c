@@ -79,10 +79,12 @@ int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t
     numbered *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "numbers of samples");
-    *self = (numbered){ .source = { .class = &numbered_class, .layout = inner->layout },
-                        .inner = inner,
-                        .first = first,
-                        .stride = stride };
+    *self = (numbered){
+        .source = { .class = &numbered_class, .layout = inner->layout, .begun = inner->begun },
+        .inner = inner,
+        .first = first,
+        .stride = stride
+    };
     *out = &self->source;
     return ET_OK;
 }

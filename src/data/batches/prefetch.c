@@ -237,7 +237,8 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
     prefetch *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "prefetching");
-    self->source = (et_source){ .class = &prefetch_class, .layout = inner->layout };
+    self->source =
+        (et_source){ .class = &prefetch_class, .layout = inner->layout, .begun = inner->begun };
     self->inner = inner;
     self->depth = depth;
     et_source_position(inner, &self->position);

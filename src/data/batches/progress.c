@@ -99,6 +99,7 @@ static int around_open(et_source **out, const around *made, et_error *error)
         return et_alloc_failed(error, sizeof *self, "a source");
     *self = *made;
     self->source.layout = made->inner->layout;
+    self->source.begun = made->inner->begun;
     *out = &self->source;
     return ET_OK;
 }

@@ -16,11 +16,12 @@ void et_samples_close(et_samples *samples)
         samples->class->close(samples);
 }
 
-/* What rewind returns to if the class cannot tell. */
+/* Before the position changes for the first time. */
 static void note_begin(et_source *source)
 {
-    if (!source->begin.count && source->class->position)
+    if (!source->begun && source->class->position)
         et_source_position(source, &source->begin);
+    source->begun = true;
 }
 
 int et_source_next(et_source *source, et_batch *batch, et_error *error)
@@ -47,7 +48,8 @@ int et_source_seek(et_source *source, const et_position *position, et_error *err
 
 int et_source_rewind_to(et_source *source, bool next, et_error *error)
 {
-    note_begin(source);
+    if (!source->begun)
+        return ET_OK;
     return source->class->rewind ? source->class->rewind(source, next, error)
                                  : source->class->seek(source, &source->begin, error);
 }

@@ -224,9 +224,11 @@ static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_err
     passes *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "passes");
-    *self = (passes){ .source = { .class = &passes_class, .layout = inner->layout },
-                      .inner = inner,
-                      .epochs = epochs };
+    *self = (passes){
+        .source = { .class = &passes_class, .layout = inner->layout, .begun = inner->begun },
+        .inner = inner,
+        .epochs = epochs
+    };
     *out = &self->source;
     return ET_OK;
 }

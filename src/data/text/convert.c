@@ -122,7 +122,7 @@ static int convert_open(convert **out, et_source *inner, const et_layout *layout
         et_free(passed);
         return et_alloc_failed(error, sizeof *self, "a source");
     }
-    self->source = (et_source){ .class = &convert_class, .layout = *layout };
+    self->source = (et_source){ .class = &convert_class, .layout = *layout, .begun = inner->begun };
     self->inner = inner;
     self->passed = passed;
     int status = et_layout_own(&self->field, layout->field, layout->fields, error);

@@ -81,8 +81,8 @@ void et_model_source_init(et_model_source *outer, const et_layout *layout, bool 
                                            .batches = batches,
                                            .content = content,
                                            .rewind = rewind_inner };
-    *outer =
-        (et_model_source){ .source = { .class = &class, .layout = *layout }, .repeats = repeats };
+    *outer = (et_model_source){ .source = { .class = &class, .layout = *layout, .begun = true },
+                                .repeats = repeats };
 }
 
 static int misfit(const et_layout *wanted, const et_layout *given, et_error *error)

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/options.h"
@@ -228,6 +230,9 @@ static int collect(et_loop_evaluator *e, et_error *error)
             e->last[e->last_count] = e->measures.metrics[i];
             e->last[e->last_count++].value = e->sums[i] / e->weights[i];
         }
+    if (!e->last_count)
+        et_log(ET_LOG_WARNING, "an evaluation has no values: its source gave no batch, or no batch "
+                               "has a value");
     int status = e->last_count ? et_loop_collect_metrics(e->loop, e->last, e->last_count) : ET_OK;
     return status ? et_fail(error, status, "%s", e->loop->error.text) : ET_OK;
 }

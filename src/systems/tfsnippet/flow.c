@@ -1,5 +1,6 @@
 #include "systems/tfsnippet/flow.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -14,6 +15,7 @@ void et_flows_release(et_flows *flows)
 {
     for (size_t i = 0; i < flows->count; i++) {
         et_free(flows->flows[i].name);
+        et_free(flows->flows[i].reader);
         et_batch_cursor_release(&flows->flows[i].cursor);
     }
     et_free(flows->flows);
@@ -37,14 +39,9 @@ static bool is_taken(const et_flows *flows, const char *name)
     return false;
 }
 
-static const char *reader_name(const et_flow *flow)
-{
-    return *flow->name ? flow->name : "a loop";
-}
-
 static int claim(et_flow *flow, et_error *error)
 {
-    int status = et_source_claim(flow->cursor.source, reader_name(flow), error);
+    int status = et_source_claim(flow->cursor.source, flow->reader, error);
     flow->open = !status;
     return status;
 }
@@ -58,10 +55,20 @@ void et_flow_close(et_flow *flow)
     flow->open = false;
 }
 
+/* If another reader has moved the source, there is nothing to give back. */
+static void give_back(et_flow *flow)
+{
+    et_position now;
+    et_flow_close(flow);
+    et_source_position(flow->cursor.source, &now);
+    if (flow->known && !flow->cursor.source->reader && et_position_equal(&now, &flow->at))
+        (void)et_batch_cursor_give_back(&flow->cursor, NULL); /* the next reader sees the failure */
+}
+
 void et_flows_close(et_flows *flows)
 {
     for (size_t i = 0; i < flows->count; i++)
-        et_flow_close(&flows->flows[i]);
+        give_back(&flows->flows[i]);
 }
 
 /* {"position": {...}, "pass": 3, "over": 1}; "pass" -1: none is open. */
@@ -120,9 +127,12 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
     if (!grown)
         return et_alloc_failed(error, sizeof *grown, "a source");
     flows->flows = grown;
-    et_flow flow = { .name = et_strdup(name), .empty = true };
-    int status = flow.name ? et_batch_cursor_open(&flow.cursor, source, error)
-                           : et_alloc_failed(error, strlen(name), "a source");
+    const size_t length = sizeof "a loop (source )" + strlen(name);
+    et_flow flow = { .name = et_strdup(name), .reader = et_alloc(length, 1), .empty = true };
+    int status = flow.name && flow.reader ? et_batch_cursor_open(&flow.cursor, source, error)
+                                          : et_alloc_failed(error, length, "a source");
+    if (!status)
+        snprintf(flow.reader, length, *name ? "a loop (source %s)" : "a loop", name);
     const et_value *restored = et_value_get(flows->restored, name);
     if (!status && restored)
         status = restore_flow(&flow, restored, error);
@@ -132,6 +142,7 @@ int et_flows_add(et_flows *flows, const char *name, et_source *source, bool save
     }
     et_batch_cursor_release(&flow.cursor);
     et_free(flow.name);
+    et_free(flow.reader);
     return status;
 }
 

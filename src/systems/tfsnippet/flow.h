@@ -15,7 +15,8 @@
 #include "data/batches/cursor.h"
 
 typedef struct et_flow {
-    char *name; /* owned; "": without */
+    char *name;   /* owned; "": without */
+    char *reader; /* owned: "a loop (source train)" */
     et_batch_cursor cursor;
     int64_t over;      /* passes that were over in this epoch of the loop */
     int64_t pass_over; /* ended passes to report again, because the epoch was restored */
@@ -55,7 +56,7 @@ void et_flow_close(et_flow *flow);
  * none is. */
 int et_flows_leave(et_flows *flows, const et_batch *batch, et_error *error);
 
-/* The loop ends: closes all passes. */
+/* The loop ends: closes all passes. A batch that was read ahead, of a next pass, is given back. */
 void et_flows_close(et_flows *flows);
 
 /* Reads the next batch of a step into the cursor; *over: the pass has ended. Opens a pass if none

@@ -68,6 +68,77 @@ static void test_loop_passes__next_loop(void **state)
     }
 }
 
+/* A batch that the first loop has read ahead is given back: the second one goes on with the passes
+ * as a loop that is longer does. */
+static void test_loop_passes__same_order(void **state)
+{
+    (void)state;
+    for (int64_t epochs = 1; epochs < 4; epochs++) {
+        text whole = { "" }, parts = { "" };
+        et_source *source = rows_source(8, true, true), *other = rows_source(8, true, true);
+        run(source, 4, 0, &whole);
+        run(other, epochs, 0, &parts);
+        run(other, 4 - epochs, 0, &parts);
+        assert_string_equal(parts.of, whole.of);
+        et_source_close(source);
+        et_source_close(other);
+    }
+}
+
+/* A loop within a pass of another, over the same source. */
+static void test_loop_passes__two_loops_at_once(void **state)
+{
+    (void)state;
+    looped outer, inner;
+    et_source *source = rows_source(4, false, false);
+    looped_init(&outer);
+    looped_init(&inner);
+    outer.options.max_epoch = inner.options.max_epoch = 1;
+    looped_open(&outer);
+    assert_ok(et_loop_add_source(outer.loop, "train", source, error));
+    assert_ok(et_loop_begin(outer.loop, error));
+    assert_true(et_loop_next_epoch(outer.loop) && et_loop_next_step(outer.loop, source));
+    looped_begin(&inner);
+    assert_true(et_loop_next_epoch(inner.loop));
+    assert_false(et_loop_next_step(inner.loop, source));
+    assert_fails(et_loop_end(inner.loop, error), ET_EUSAGE,
+                 "a loop cannot begin a pass of this source, because a pass of a loop (source "
+                 "train) is open");
+    assert_true(et_loop_next_step(outer.loop, source) && row_of(outer.loop) == 1);
+    looped_end(&outer);
+    looped_free(&outer);
+    looped_free(&inner);
+    et_source_close(source);
+}
+
+/* A higher limit in the same epoch continues its pass. */
+static void test_loop_passes__limit_in_the_epoch(void **state)
+{
+    (void)state;
+    looped l;
+    text rows = { "" };
+    et_source *source = rows_source(4, false, false);
+    looped_init(&l);
+    l.options.max_step = 2;
+    l.options.max_epoch = 2;
+    looped_begin(&l);
+    while (et_loop_next_epoch(l.loop)) {
+        for (int again = 0; again < 2; again++) {
+            while (et_loop_next_step(l.loop, source))
+                append_row(&rows, row_of(l.loop));
+            assert_int_equal(et_loop_set_max_step(l.loop, 0), ET_OK);
+            append(&rows, ",");
+            if (et_loop_epoch(l.loop) == 2)
+                break;
+        }
+        append(&rows, "|");
+    }
+    assert_string_equal(rows.of, "01,23,|0123,|");
+    looped_end(&l);
+    looped_free(&l);
+    et_source_close(source);
+}
+
 /* ---- evaluators ---- */
 
 static int rows_of_batch(void *payload, const et_batch *batch, double *values, et_error *e)
@@ -207,6 +278,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop_passes__next_loop),
+        cmocka_unit_test(test_loop_passes__same_order),
+        cmocka_unit_test(test_loop_passes__two_loops_at_once),
+        cmocka_unit_test(test_loop_passes__limit_in_the_epoch),
         cmocka_unit_test(test_loop_passes__two_evaluators),
         cmocka_unit_test(test_loop_passes__evaluates_training_data),
         cmocka_unit_test(test_loop_passes__resumes_between_them),
