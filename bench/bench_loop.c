@@ -78,12 +78,12 @@ static const et_source_class empty_class = {
 static const et_layout_field label = { .name = "label", .dtype = ET_I32 };
 
 static empty_source source = {
-    .source = { &empty_class,
-                { .kinds = 1,
-                  .fields = 1,
-                  .kind = { "row" },
-                  .capacity = { 1 },
-                  .field = &label } },
+    .source = { .class = &empty_class,
+                .layout = { .kinds = 1,
+                            .fields = 1,
+                            .kind = { "row" },
+                            .capacity = { 1 },
+                            .field = &label } },
 };
 
 /* ---- a task with next to nothing to compute ---- */

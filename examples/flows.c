@@ -266,12 +266,12 @@ static int own(et_error *error)
     fibonacci *f = calloc(1, sizeof *f);
     if (!f)
         return et_fail(error, ET_ENOMEM, "no memory for a source");
-    *f = (fibonacci){ .source = { &fibonacci_class,
-                                  { .kinds = 1,
-                                    .fields = 1,
-                                    .kind = { "number" },
-                                    .capacity = { BATCH },
-                                    .field = &field } },
+    *f = (fibonacci){ .source = { .class = &fibonacci_class,
+                                  .layout = { .kinds = 1,
+                                              .fields = 1,
+                                              .kind = { "number" },
+                                              .capacity = { BATCH },
+                                              .field = &field } },
                       .b = 1,
                       .left = ROWS };
 

@@ -96,10 +96,10 @@ ET_API et_event_hub *et_loop_evaluator_events(et_loop_evaluator *evaluator);
 typedef struct et_outputs et_outputs;
 
 /* Runs a pass on all batches of a source, of its first pass if it repeats, and joins outputs
- * (et_output) along dimension axis, which must count the rows of a batch; empty rows are left out. comm: ranks that all make the same
- * call; each runs the pass on some of the batches, and all get the outputs of one process. NULL:
- * this process alone. ET_ECONFIG: no such output, or one without this dimension. ET_EDATA: no
- * batch. ET_EUSAGE: another reader's pass is open. */
+ * (et_output) along dimension axis, which must count the rows of a batch; empty rows are left out.
+ * comm: ranks that all make the same call; each runs the pass on some of the batches, and all get
+ * the outputs of one process. NULL: this process alone. ET_ECONFIG: no such output, or one without
+ * this dimension. ET_EDATA: no batch. ET_EUSAGE: another reader's pass is open. */
 ET_API int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source *source,
                               const char *const *names, int count, int axis, uint64_t seed,
                               et_error *error);

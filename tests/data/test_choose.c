@@ -196,7 +196,7 @@ static void test_choose__mistakes(void **state)
     const double bad[] = { 1, -1 }, large[] = { 1e300, 1 }, equal[] = { 1, 1 };
     et_error error = ET_ERROR_INIT;
     const et_batches_options none = { .capacity = { -1 } };
-    const et_batches_options full = { .drop_remainder = true, .capacity = { 11 } };
+    const et_batches_options full = { .drop_remainder = true, .repeat = true, .capacity = { 11 } };
     et_source *source;
     assert_int_equal(et_take_open(&out, ten, 0, NULL), ET_ECONFIG);
     assert_int_equal(et_shard_open(&out, ten, 3, 3, NULL), ET_ECONFIG);

@@ -250,7 +250,7 @@ static void close_pass(model *m)
 static void *open_model(const made_model *made)
 {
     model *m = guard_memory(sizeof *m);
-    m->source = (fixed_source){ { &fixed_class, made->layout }, made };
+    m->source = (fixed_source){ { .class = &fixed_class, .layout = made->layout }, made };
     return m;
 }
 
@@ -410,7 +410,7 @@ static void *open_loop(void)
     et_task_trainer_options options = { .optimization = &rule };
     loop *l = guard_memory(sizeof *l);
     l->task.class = &empty_class;
-    l->source = (fixed_source){ { &fixed_class, empty.layout }, &empty };
+    l->source = (fixed_source){ { .class = &fixed_class, .layout = empty.layout }, &empty };
     guard_make_directory(l->directory, sizeof l->directory);
     guard_check(et_progress_open(&l->progress, &quiet, &error), &error);
     guard_check(et_device_open(&l->device, &error), &error);

@@ -517,10 +517,12 @@ static int check_options(const et_samples *samples, const et_batches_options *o,
             "drop_remainder: batches that are filled by %ss are never full; leave it false",
             layout->kind[1]);
     const int64_t rows = o->capacity[0] ? o->capacity[0] : DEFAULT_ROWS;
-    if (o->drop_remainder && samples->count < rows)
-        return et_fail(error, ET_ECONFIG,
-                       "drop_remainder: %lld samples do not fill one batch of %lld",
-                       (long long)samples->count, (long long)rows);
+    if (o->drop_remainder && o->repeat && samples->count < rows)
+        return et_fail(
+            error, ET_ECONFIG,
+            "drop_remainder: %lld samples do not fill one batch of %lld, and repeat would "
+            "search without end",
+            (long long)samples->count, (long long)rows);
     return ET_OK;
 }
 

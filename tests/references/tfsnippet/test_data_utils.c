@@ -23,8 +23,7 @@ static void check_slices(int64_t count, int64_t size, bool whole, const int *row
     et_source_close(source);
 }
 
-/* Differs: samples have at least one row, so an array of none is refused when it is opened, instead
- * of giving no slice. */
+/* An array without rows has no slice: samples of none cannot be opened. */
 static void test_data_utils__minibatch_slices_iterator(void **state)
 {
     (void)state;
