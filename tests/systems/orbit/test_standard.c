@@ -343,6 +343,31 @@ static void test_standard__recreate(void **state)
     }
 }
 
+/* A trainer and two evaluators of one source, in turn: each continues after its own last batch. */
+static void test_standard__one_source(void **state)
+{
+    (void)state;
+    const et_standard_evaluator_options keeps = { .keep_iterator = true };
+    et_source *source = range(0, 10, true);
+    et_source_tree data = { .source = source };
+    adder a = { .path = NULL };
+    summer fresh = { .stateless = 0 }, kept = { .stateless = 0 };
+    assert_ok(et_standard_trainer_init(&a.standard, &adder_class, &data, NULL, error));
+    assert_ok(et_standard_evaluator_init(&fresh.standard, &summer_class, &data, NULL, error));
+    assert_ok(et_standard_evaluator_init(&kept.standard, &summer_class, &data, &keeps, error));
+    assert_int_equal(train(&a, 3), 3);
+    assert_int_equal(evaluate(&fresh.standard, 5), 10);
+    assert_int_equal(evaluate(&kept.standard, 5), 10);
+    assert_int_equal(train(&a, 2), 10);
+    assert_int_equal(evaluate(&kept.standard, 5), 35);
+    assert_int_equal(evaluate(&fresh.standard, 5), 10);
+    assert_int_equal(train(&a, 5), 45);
+    et_standard_trainer_release(&a.standard);
+    et_standard_evaluator_release(&fresh.standard);
+    et_standard_evaluator_release(&kept.standard);
+    et_source_close(source);
+}
+
 static void keep_warning(void *payload, et_log_level level, const char *text)
 {
     (void)level;
@@ -488,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_standard__refused),
         cmocka_unit_test(test_standard__step_mismatch),
         cmocka_unit_test(test_standard__recreate),
+        cmocka_unit_test(test_standard__one_source),
         cmocka_unit_test(test_standard__ends_early),
         cmocka_unit_test(test_standard__cut_short),
         cmocka_unit_test(test_standard__evaluator_refused),
