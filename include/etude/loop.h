@@ -153,11 +153,11 @@ ET_API bool et_loop_next_epoch(et_loop *loop);
 
 /* Ends the open step (AFTER_STEP in reverse, step_time), then begins the next one (BEFORE_STEP).
  * false: the source's pass is over, max_step is reached, or the loop has failed. source NULL: steps
- * without data, up to max_step. A pass of a source that repeats is over when its epoch changes. A
- * pass begins at its beginning, whoever has read the source before: of the next pass of a source
- * that repeats, else of the data, in the same order. During a pass no other loop, evaluator or fit
- * may read the source. The loop fails with ET_EUSAGE if one does, outside of an epoch, in a handler
- * or a trainer's hook, and without source and max_step, because it would never end. */
+ * without data, up to max_step. A pass of a source that repeats is over when its epoch changes.
+ * Each pass begins at the beginning, even if the source was read before: a source that repeats
+ * begins its next pass, another its data, in the same order. During a pass no other loop, evaluator
+ * or fit may read the source. The loop fails with ET_EUSAGE if another pass is open, outside of an
+ * epoch, in a handler or a hook, and without source and max_step, because it would never end. */
 ET_API bool et_loop_next_step(et_loop *loop, et_source *source);
 /* leave_steps: leaves the open step; the epoch continues. leave: leaves step and epoch. ET_EUSAGE:
  * in a handler of an event. */
