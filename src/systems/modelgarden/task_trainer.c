@@ -654,6 +654,12 @@ static int check_options(const et_task_trainer_options *o, const et_task *task, 
         return et_fail(error, ET_ECONFIG,
                        "loss_upper_bound %g, recovery_begin_steps %lld: give at least 0 for both",
                        o->loss_upper_bound, (long long)o->recovery_begin_steps);
+    if (o->given && o->given->train_dataset &&
+        o->given->train_dataset == o->given->validation_dataset)
+        return et_fail(
+            error, ET_EUSAGE,
+            "train_dataset and validation_dataset are one source: open a second source of "
+            "the same samples");
     if (o->use < ET_TRAIN_AND_EVALUATE || o->use > ET_EVALUATE_ONLY)
         return et_fail(error, ET_ECONFIG, "use %lld of a task trainer does not exist",
                        (long long)o->use);

@@ -248,6 +248,23 @@ static et_source *watched(bool training, int *closed)
     return &c->source;
 }
 
+/* Evaluations would move the training data. */
+static void test_task_members__given_twice(void **state)
+{
+    (void)state;
+    int closed = 0;
+    et_source *source = watched(true, &closed);
+    et_task_trainer_given both = { .train_dataset = source, .validation_dataset = source };
+    bench b;
+    bench_init(&b, &plain_class);
+    b.r.trainer_options.given = &both;
+    assert_fails(bench_open(&b, error), ET_EUSAGE,
+                 "train_dataset and validation_dataset are one source");
+    bench_close(&b);
+    assert_int_equal(closed, 0);
+    et_source_close(source);
+}
+
 /* Both are closed, whichever of them `use` has the trainer read; after a failure neither is. */
 static void test_task_members__given_but_unread(void **state)
 {
@@ -629,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_task_members__has_state),
         cmocka_unit_test(test_task_members__given),
         cmocka_unit_test(test_task_members__given_but_unread),
+        cmocka_unit_test(test_task_members__given_twice),
         cmocka_unit_test(test_task_members__weights_come_back),
         cmocka_unit_test(test_task_members__iterators),
         cmocka_unit_test(test_task_members__order_of_calls),
