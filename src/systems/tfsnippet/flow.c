@@ -60,8 +60,10 @@ static void give_back(et_flow *flow)
 {
     et_position now;
     et_flow_close(flow);
+    if (!flow->cursor.waits || flow->cursor.source->reader)
+        return;
     et_source_position(flow->cursor.source, &now);
-    if (flow->known && !flow->cursor.source->reader && et_position_equal(&now, &flow->at))
+    if (et_position_equal(&now, &flow->at))
         (void)et_batch_cursor_give_back(&flow->cursor, NULL); /* the next reader sees the failure */
 }
 
