@@ -49,8 +49,8 @@ typedef struct et_dense_options {
     bool recomputable; /* mark the layer's nodes, see et_recomputable */
 } et_dense_options;
 
-/* act(x W + b): scope/weight [in, units] and scope/bias [units]. x has the graph's activation type,
- * or is float32 and is converted. options NULL: all zero. */
+/* act(x W + b): scope/weight [in, units] and scope/bias [units]. x is float32 or bfloat16. options
+ * NULL: all zero. */
 ET_API et_node *et_dense(et_scope *scope, et_node *x, int64_t units);
 ET_API et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units,
                               const et_dense_options *options);

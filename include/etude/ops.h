@@ -52,8 +52,8 @@ typedef struct et_matmul_options {
                                       decoding. Not together with groups */
 } et_matmul_options;
 
-/* C = A B (+ bias on every row) (relu). a and b are act, or parameters (float32, used as act).
- * bias [N] float32 or NULL. options NULL: none. With G groups, a is [M, G K] and b is [K, G N]
+/* C = A B (+ bias on every row) (relu). a and b are float32 or bfloat16 and are used as act. bias
+ * [N] float32 or NULL. options NULL: none. With G groups, a is [M, G K] and b is [K, G N]
  * (each group may be stored transposed), C is [M, G N] and bias is [G N]. */
 ET_API et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options);
 
@@ -92,10 +92,11 @@ enum et_loss_sum {
 };
 
 /* Computes logits h table^T, softmax cross-entropy with label smoothing and both derivatives, in
- * blocks of rows, so [T, V] never exists in full. h [T, D] act, table [V, D] float32 (used as act),
- * labels int32 [T], negative: an empty row. Result: the four sums, float32 [4]; only the first has
- * a derivative. It is the sum over rows of -sum_i t_i log p_i minus the entropy of t, with
- * smoothing e: t_y = 1 - e, other t_i = e / (V - 1). So a perfect prediction scores 0. */
+ * blocks of rows, so [T, V] never exists in full. h [T, D] float32 or bfloat16, table [V, D]
+ * float32 (both used as act), labels int32 [T], negative: an empty row. Result: the four sums,
+ * float32 [4]; only the first has a derivative. It is the sum over rows of -sum_i t_i log p_i minus
+ * the entropy of t, with smoothing e: t_y = 1 - e, other t_i = e / (V - 1). So a perfect prediction
+ * scores 0. */
 ET_API et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float smoothing);
 
 /* The same for existing logits [T, V] (act or float32): a classifier's loss, for a few thousand

@@ -10,6 +10,7 @@
  *     et_node *waves = et_mul(et_sin(x), et_cos(x));
  *     et_node *softsign = et_mul(x, et_reciprocal(et_offset(et_abs(x), 1)));
  *     et_node *sum = et_add(et_gelu(a), et_swish(b));
+ *     et_node *distance = et_sub(et_cast(prediction, ET_F32), et_cast(whole_numbers, ET_F32));
  *
  * x, a and b are float32 or bfloat16; the result has the same type. One of two operands may be
  * repeated if it is float32 or has the other's type: a vector [D] over the rows of [T, D], a column
@@ -17,6 +18,7 @@
 #ifndef ETUDE_OPS_ELEMENTWISE_H
 #define ETUDE_OPS_ELEMENTWISE_H
 
+#include <etude/dtype.h>
 #include <etude/graph.h>
 
 /* ---- arithmetic ---- */
@@ -57,5 +59,13 @@ ET_API et_node *et_power(et_node *x, float exponent);
 /* x clipped to [low, high], low <= high; either may be infinite for no bound. The derivative is
  * that of x inside and 0 at the bounds and outside. */
 ET_API et_node *et_clamp(et_node *x, float low, float high);
+
+/* ---- types ---- */
+
+/* x with elements of another type: from float32, bfloat16 or int32 to float32 or bfloat16, rounded
+ * to nearest, ties to even. Derivatives pass between floating-point types. x itself if it has this
+ * type. Poison: to int32 from another type, because an id must come from a batch, which checks
+ * it. */
+ET_API et_node *et_cast(et_node *x, et_dtype dtype);
 
 #endif

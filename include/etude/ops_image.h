@@ -24,8 +24,8 @@ typedef struct et_convolution_options {
 } et_convolution_options;
 
 /* y[n, i, j, f] = sum over k, l, c of x[n, i s - before + k d, j s - before + l d, c]
- * weight[k, l, c, f] (+ bias[f]) (relu). x act; weight [KH, KW, C, F] a parameter; bias [F]
- * float32 or NULL; options NULL: none. Result [N, OH, OW, F] act. */
+ * weight[k, l, c, f] (+ bias[f]) (relu). x is used as act; weight [KH, KW, C, F] a parameter; bias
+ * [F] float32 or NULL; options NULL: none. Result [N, OH, OW, F] act. */
 ET_API et_node *et_convolution(et_node *x, et_node *weight, et_node *bias,
                                const et_convolution_options *options);
 

@@ -20,10 +20,11 @@
 static void test_task__defaults(void **state)
 {
     (void)state;
-    for (int batches = 1; batches <= 2; batches++) {
+    for (int kind = 0; kind < 4; kind++) {
         bench b;
         bench_init(&b, &plain_class);
-        b.r.trainer_options.batches = batches;
+        b.r.trainer_options.batches = 1 + kind % 2;
+        b.r.trainer_options.bfloat16 = kind / 2;
         assert_ok(bench_open(&b, error));
         assert_ok(et_task_trainer_train(b.r.trainer, 6, b.logs, error));
         assert_int_equal(b.trainer->step, 6);

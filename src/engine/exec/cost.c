@@ -346,6 +346,7 @@ static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
 #define cost_GATHER             cost_rows
 #define cost_GATHER_GRAD        cost_scatter
 #define cost_ONE_HOT            cost_moved
+#define cost_CAST               cost_moved
 #define cost_EMBED_COLUMNS      cost_rows
 #define cost_EMBED_COLUMNS_GRAD cost_scatter
 #define cost_MAX_POOL           cost_pool

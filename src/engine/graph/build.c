@@ -261,7 +261,7 @@ et_node *et_recomputable(et_node *node)
 /* bias NULL: two inputs, not three with a hole. */
 et_node *et_matmul(et_node *a, et_node *b, et_node *bias, const et_matmul_options *options)
 {
-    et_node *inputs[] = { a, b, bias };
+    et_node *inputs[] = { et_as_act(a->graph, a), et_as_act(a->graph, b), bias };
     et_attributes attributes = { 0 };
     if (options)
         attributes.matmul = *options;
@@ -321,6 +321,8 @@ et_node *et_attention(et_scope *scope, et_node *q, et_node *kv, et_node *query_o
                      INT32_MAX))
         return &scope->graph->poison;
     attributes.site = et_random_site(name);
+    q = et_as_act(scope->graph, q);
+    kv = attributes.self ? q : et_as_act(scope->graph, kv);
     attributes.attention.longest_key = longest_key(kv, options->longest_key);
     if (!scope->graph->options.training)
         attributes.attention.rate = 0;
@@ -345,7 +347,7 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
 et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets, et_node *labels,
                                    float smoothing)
 {
-    et_node *inputs[] = { h, table, labels, offsets };
+    et_node *inputs[] = { et_as_act(h->graph, h), table, labels, offsets };
     et_attributes attributes = { .x = smoothing, .offset = offsets != NULL };
     if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1))
         return &h->graph->poison;
@@ -361,7 +363,7 @@ et_node *et_vocabulary_loss(et_node *h, et_node *table, et_node *labels, float s
 et_node *et_r_drop_loss(et_node *h, et_node *again, et_node *table, et_node *labels,
                         float smoothing, float weight)
 {
-    et_node *inputs[] = { h, table, labels, again };
+    et_node *inputs[] = { et_as_act(h->graph, h), table, labels, et_as_act(h->graph, again) };
     et_attributes attributes = { .x = smoothing, .agreement = weight };
     if (!et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "smoothing", smoothing, 0, ET_BELOW_1) ||
         !et_in_range(h->graph, ET_OP_VOCABULARY_LOSS, "weight", weight, 0, FLT_MAX))

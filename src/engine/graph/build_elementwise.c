@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/dtype.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/node.h"
@@ -61,6 +62,29 @@ et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
         return x;
     et_attributes attributes = { .leaf = { dtype, shape } };
     return et_node_add(x->graph, ET_OP_COPY, NULL, &x, 1, &attributes);
+}
+
+et_node *et_cast(et_node *x, et_dtype dtype)
+{
+    const et_dtype from = et_node_dtype(x);
+    if (et_node_is_poison(x) || from == dtype)
+        return x;
+    if (dtype != ET_F32 && dtype != ET_BF16)
+        return et_graph_poison(x->graph, "%s: cannot be cast from %s to %s; give %s or %s", x->name,
+                               et_dtype_name(from), et_dtype_name(dtype), et_dtype_name(ET_F32),
+                               et_dtype_name(ET_BF16));
+    if (from != ET_I32)
+        return et_copy(x, dtype, et_node_shape(x));
+    et_attributes attributes = { .leaf = { .dtype = dtype } };
+    return et_node_add(x->graph, ET_OP_CAST, NULL, &x, 1, &attributes);
+}
+
+et_node *et_as_act(et_graph *graph, et_node *x)
+{
+    const bool given = x && x->graph == graph && !et_node_is_poison(x);
+    return given && x->op != ET_OP_PARAM && et_node_dtype(x) != ET_I32
+               ? et_cast(x, et_graph_act(graph))
+               : x;
 }
 
 /* Activations. Each is a node, so that exec may fuse it with its neighbours; only et_matmul's relu

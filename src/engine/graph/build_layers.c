@@ -141,7 +141,7 @@ et_node *et_batch_norm_given(et_node *x, et_node *gamma, et_node *beta, et_node 
 et_node *et_convolution(et_node *x, et_node *weight, et_node *bias,
                         const et_convolution_options *options)
 {
-    et_node *inputs[] = { x, weight, bias };
+    et_node *inputs[] = { et_as_act(x->graph, x), weight, bias };
     et_attributes attributes = { 0 };
     if (options)
         attributes.convolution = *options;

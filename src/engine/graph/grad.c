@@ -41,6 +41,7 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_POSITIONS  grad_nothing
 #define grad_INTEGERS   grad_nothing
 #define grad_ONE_HOT    grad_nothing
+#define grad_CAST       grad_nothing
 #define grad_NOISE      grad_nothing
 #define grad_BERNOULLI  grad_nothing
 #define grad_CANDIDATES grad_nothing

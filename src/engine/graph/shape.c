@@ -71,7 +71,7 @@ static bool shape_MATMUL(et_node *node)
     if (!is_matrix(a) || !is_matrix(b))
         return refuse(node, "not two matrices", 0, 1);
     if (!is_operand(node, 0) || !is_operand(node, 1))
-        return refuse(node, "neither of the graph's activation type nor a parameter", 0, 1);
+        return refuse(node, "not floating-point numbers (et_cast makes whole numbers float32)", 0, 1);
     const int64_t groups = et_matmul_groups(options);
     if (groups > 1 && options->row_tile)
         return refuse(node, "row_tile and groups exclude each other", 0, 1);
@@ -312,6 +312,7 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
 #define shape_GATHER                  et_shape_GATHER
 #define shape_GATHER_GRAD             leaf
 #define shape_ONE_HOT                 et_shape_ONE_HOT
+#define shape_CAST                    et_shape_CAST
 #define shape_EMBED_COLUMNS           et_shape_EMBED_COLUMNS
 #define shape_EMBED_COLUMNS_GRAD      leaf
 #define shape_SCALED_COPIES           et_shape_SCALED_COPIES

@@ -70,6 +70,12 @@ bool et_shape_ONE_HOT(et_node *node)
     return set(node, act(node), et_shape_2(ids.size[0], node->attributes.count));
 }
 
+/* The type that the builder has given. */
+bool et_shape_CAST(et_node *node)
+{
+    return set(node, node->attributes.leaf.dtype, shape(node, 0));
+}
+
 int64_t et_columns_size(const et_column *columns, int count)
 {
     int64_t size = 0, table;

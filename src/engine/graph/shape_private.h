@@ -144,6 +144,7 @@ bool et_shape_CONCATENATE(et_node *node);
 bool et_shape_SLICE(et_node *node);
 bool et_shape_GATHER(et_node *node);
 bool et_shape_ONE_HOT(et_node *node);
+bool et_shape_CAST(et_node *node);
 bool et_shape_EMBED_COLUMNS(et_node *node);
 bool et_shape_BERNOULLI(et_node *node);
 

@@ -54,3 +54,18 @@ void et_write_one_hot(void *y, const int32_t *ids, int64_t rows, int64_t depth, 
     et_assert(dtype != ET_I32);
     ET_PARALLEL(rows * depth >= ET_GRAIN, rows, 1, one_hot_part, y, ids, depth, dtype);
 }
+
+static void numbers_part(void *y, const int32_t *x, et_dtype dtype, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        if (dtype == ET_BF16)
+            ((et_bf16 *)y)[i] = et_bf16_from_float((float)x[i]);
+        else
+            ((float *)y)[i] = (float)x[i];
+}
+
+void et_write_numbers(void *y, const int32_t *x, int64_t count, et_dtype dtype)
+{
+    et_assert(dtype != ET_I32);
+    ET_PARALLEL(count >= ET_GRAIN, count, 1, numbers_part, y, x, dtype);
+}

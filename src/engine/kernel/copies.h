@@ -24,4 +24,7 @@ void et_copy_rows(void *y, const void *x, const int32_t *row, int64_t rows, size
 /* y[t, ids[t]] = 1, all else 0; ids outside 0 .. depth - 1 have no 1. */
 void et_write_one_hot(void *y, const int32_t *ids, int64_t rows, int64_t depth, et_dtype dtype);
 
+/* y[i] = x[i] as float32 or bfloat16. */
+void et_write_numbers(void *y, const int32_t *x, int64_t count, et_dtype dtype);
+
 #endif

@@ -47,14 +47,6 @@ et_node *et_activate(et_node *x, et_activation activation)
     return et_graph_poison(x->graph, "%s: %d is not an et_activation", x->name, (int)activation);
 }
 
-/* Products read the graph's type, or parameters: numbers of a batch are brought to it, so that a
- * model can be run in either. */
-static et_node *as_act(et_node *x)
-{
-    bool wide = et_node_dtype(x) == ET_F32 && x->op != ET_OP_PARAM;
-    return wide ? et_copy(x, et_graph_act(x->graph), et_node_shape(x)) : x;
-}
-
 /* The defaults: with a bias, linear, Glorot's limit. */
 et_node *et_dense(et_scope *scope, et_node *x, int64_t units)
 {
@@ -103,8 +95,8 @@ et_node *et_dense_with(et_scope *scope, et_node *x, int64_t units, const et_dens
     et_matmul_options matmul = { .relu = o->activation == ET_ACTIVATION_RELU,
                                  .row_tile = o->row_tile };
     et_scope *before = et_scope_enter(scope);
-    et_node *y = o->tangent ? tangent_product(scope, as_act(x), bias, width, units, &matmul)
-                            : et_matmul(as_act(x), weight, bias, &matmul);
+    et_node *y = o->tangent ? tangent_product(scope, x, bias, width, units, &matmul)
+                            : et_matmul(x, weight, bias, &matmul);
     if (o->recomputable)
         et_recomputable(y);
     return leave(before, matmul.relu ? y : et_activate(y, o->activation));
@@ -193,7 +185,7 @@ et_node *et_conv2d(et_scope *scope, et_node *x, int64_t filters, int64_t height,
     if (!o->no_bias)
         bias = et_param(scope, "bias", et_shape_1(filters), (et_init){ ET_INIT_ZEROS, 0 });
     et_scope *before = et_scope_enter(scope);
-    et_node *y = et_convolution(as_act(x), weight, bias, &window);
+    et_node *y = et_convolution(x, weight, bias, &window);
     return leave(before, o->activation == ET_ACTIVATION_RELU ? y : et_activate(y, o->activation));
 }
 

@@ -354,6 +354,13 @@ static const char *onnx_ONE_HOT(et_onnx_exporter *exporter, const et_node *node)
     return et_onnx_call(m, "OneHot", ids, depth, both);
 }
 
+static const char *onnx_CAST(et_onnx_exporter *exporter, const et_node *node)
+{
+    const char *y = et_onnx_call(exporter->model, "Cast", in(exporter, node, 0));
+    et_onnx_set_int(exporter->model, "to", ET_ONNX_F32);
+    return y;
+}
+
 /* ---- layout ---- */
 
 static const char *onnx_RESHAPE(et_onnx_exporter *exporter, const et_node *node)

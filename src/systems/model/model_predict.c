@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/dtype.h"
 #include "engine/exec/pass.h"
+#include "engine/tensor/tensor.h"
 #include "systems/model/model_private.h"
 
 int et_model_check_arrays(const et_model *m, const void *x, const void *y, int64_t count,
@@ -114,7 +114,7 @@ static void copy_output(const et_model *m, float *out, int64_t count)
         memcpy(out, output.data, (size_t)numbers * sizeof *out);
     else
         for (int64_t i = 0; i < numbers; i++)
-            out[i] = et_bf16_to_float(((const et_bf16 *)output.data)[i]);
+            out[i] = (float)et_tensor_number(output, i);
 }
 
 static int predict_all(et_model *m, const char *x, int64_t count, float *out, et_error *error)

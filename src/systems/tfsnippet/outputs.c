@@ -15,6 +15,7 @@
 #include "data/batches/cursor.h"
 #include "data/batches/source.h"
 #include "engine/comm/together.h"
+#include "engine/tensor/tensor.h"
 #include "train/ranks/eval_shard.h"
 
 typedef struct output {
@@ -334,11 +335,10 @@ static int read_value(const job *j, const char *name, double *value, et_error *e
     int status = find(&tensor, j->pass, name, error);
     if (status)
         return status;
-    if (tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
-        return et_fail(error, ET_ECONFIG,
-                       "output %s is %s %s: only a single float32 can be averaged", name,
-                       et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
-    *value = (double)*(const float *)tensor.data;
+    if (!et_tensor_is_real(tensor) || et_shape_count(tensor.shape) != 1)
+        return et_fail(error, ET_ECONFIG, "output %s is %s %s: only a single float can be averaged",
+                       name, et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
+    *value = et_tensor_number(tensor, 0);
     return ET_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/options.h"
 #include "base/vector.h"
+#include "engine/tensor/tensor.h"
 #include "systems/tfsnippet/bound_values.h"
 #include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
@@ -200,11 +201,10 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
         return ET_OK;
     for (et_value *child = t->summaries->first; child; child = child->next) {
         et_tensor tensor = et_pass_output(t->options.pass, child->key);
-        if (!tensor.data || tensor.dtype != ET_F32 || et_shape_count(tensor.shape) != 1)
+        if (!tensor.data || !et_tensor_is_real(tensor) || et_shape_count(tensor.shape) != 1)
             return et_fail(error, ET_ECONFIG,
-                           "summary %s: the pass has no such output of a single float32",
-                           child->key);
-        child->real = (double)*(const float *)tensor.data;
+                           "summary %s: the pass has no such output of a single float", child->key);
+        child->real = et_tensor_number(tensor, 0);
     }
     return reported(t, et_loop_add_summary(t->loop, t->summaries), error);
 }

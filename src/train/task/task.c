@@ -136,13 +136,13 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 
 /* ---- metrics ---- */
 
-/* The place of the largest of several columns, the value of one. */
-static double predicted(const float *row, int64_t columns)
+/* The place of the largest of a row's columns, or the value of one column. */
+static double predicted(et_tensor outputs, int64_t row, int64_t columns)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < columns; i++)
-        best = row[i] > row[best] ? i : best;
-    return columns > 1 ? (double)best : (double)row[0];
+    int64_t best = row * columns;
+    for (int64_t i = best + 1; i < (row + 1) * columns; i++)
+        best = et_tensor_number(outputs, i) > et_tensor_number(outputs, best) ? i : best;
+    return columns > 1 ? (double)(best % columns) : et_tensor_number(outputs, best);
 }
 
 /* Rows of both, [rows, ...]; those past rows are empty. */
@@ -158,8 +158,8 @@ static bool is_compared(const compared *c)
         !et_shape_valid(o->shape) || !et_shape_valid(l->shape))
         return false;
     const int64_t rows = l->shape.size[0];
-    return (o->dtype == ET_F32 || (o->dtype == ET_I32 && et_shape_count(o->shape) == rows)) &&
-           (l->dtype == ET_I32 || l->dtype == ET_F32) && et_shape_count(l->shape) == rows &&
+    return (et_tensor_is_real(*o) || (o->dtype == ET_I32 && et_shape_count(o->shape) == rows)) &&
+           (l->dtype == ET_I32 || et_tensor_is_real(*l)) && et_shape_count(l->shape) == rows &&
            o->shape.size[0] == rows && (!rows || et_shape_count(o->shape));
 }
 
@@ -192,15 +192,9 @@ static int find_compared(const et_task *self, const et_task_step *now, compared 
         return ET_OK;
     }
     return et_fail(error, ET_ECONFIG,
-                   "task %s: metrics of build_metrics compare the float32 output \"outputs\" with "
-                   "the field \"labels\" row by row; provide both, or process_metrics",
+                   "task %s: metrics of build_metrics compare the output \"outputs\" with the "
+                   "field \"labels\" row by row; provide both, or process_metrics",
                    et_task_name(self));
-}
-
-static double number_at(et_tensor tensor, int64_t i)
-{
-    return tensor.dtype == ET_I32 ? (double)((const int32_t *)tensor.data)[i]
-                                  : (double)((const float *)tensor.data)[i];
 }
 
 static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
@@ -208,10 +202,8 @@ static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
     const et_tensor outputs = c->outputs;
     for (int64_t i = 0; i < c->rows; i++) {
         const int64_t columns = et_shape_count(outputs.shape) / outputs.shape.size[0];
-        et_sample sample = { 0, number_at(c->labels, i), 1 };
-        sample.value = outputs.dtype == ET_I32
-                           ? number_at(outputs, i)
-                           : predicted((const float *)outputs.data + i * columns, columns);
+        const et_sample sample = { predicted(outputs, i, columns), et_tensor_number(c->labels, i),
+                                   1 };
         if (c->labels.dtype == ET_I32 && sample.target < 0)
             continue;
         const char *refusing = et_metrics_refusing(metrics, &sample);

@@ -213,6 +213,13 @@ static et_node *check_ONE_HOT(et_scope *s)
     return weighted(s, et_matmul(hot, param(s, "w", WIDTH, 5), NULL, NULL));
 }
 
+/* Whole numbers are constants. */
+static et_node *check_CAST(et_scope *s)
+{
+    et_node *numbers = et_reshape(et_cast(ints(s, "ids", ROWS), ET_F32), et_shape_2(ROWS, 1));
+    return weighted(s, et_mul(et_tanh(x(s)), numbers));
+}
+
 /* Three columns of [5, 2], [5, 1] and [6, 4], and one table read twice. */
 static et_node *check_EMBED_COLUMNS(et_scope *s)
 {
@@ -392,7 +399,7 @@ static void test_gradients__every_op(void **state)
         check_case(cases[op].build, cases[op].name);
         checked++;
     }
-    assert_int_equal(checked, 26);
+    assert_int_equal(checked, 27);
 }
 
 /* Ops with other inputs than in their cases above. */

@@ -106,6 +106,18 @@ static et_node *fits_embedding(et_scope *s)
     return et_embedding(ids(s, T), table(s), 1, at, et_sinusoid(s, 30, D));
 }
 
+/* Numbers of a batch, in a graph of another type. */
+static et_node *fits_matmul_batch(et_scope *s)
+{
+    et_node *f = et_input(s, "f", ET_F32, et_shape_2(T, D));
+    return et_matmul(f, et_tanh(f), NULL, &(et_matmul_options){ .transpose_b = true });
+}
+
+static et_node *fits_cast(et_scope *s)
+{
+    return et_add(et_cast(et_cast(ids(s, T), ET_BF16), ET_F32), et_cast(ids(s, T), ET_F32));
+}
+
 static et_node *fits_attention_self(et_scope *s)
 {
     return attention(s, 3 * D, 0, 2, S + 1);
@@ -199,6 +211,8 @@ static void test_shape__fits(void **state)
         { fits_matmul_transposed, ET_F32, { 2, { D, 4 } } },
         { fits_layer_norm, ACT, { 2, { T, D } } },
         { fits_embedding, ACT, { 2, { T, D } } },
+        { fits_matmul_batch, ACT, { 2, { T, T } } },
+        { fits_cast, ET_F32, { 1, { T } } },
         { fits_attention_self, ACT, { 2, { T, D } } },
         { fits_attention_cross, ACT, { 2, { T, D } } },
         { fits_vocabulary_loss, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
@@ -297,8 +311,13 @@ static et_node *wrong_matmul_vector(et_scope *s)
 
 static et_node *wrong_matmul_type(et_scope *s)
 {
-    return et_matmul(et_input(s, "f", ET_F32, et_shape_2(T, D)), table(s), NULL,
+    return et_matmul(et_input(s, "i", ET_I32, et_shape_2(T, D)), table(s), NULL,
                      &(et_matmul_options){ .transpose_b = true });
+}
+
+static et_node *wrong_cast(et_scope *s)
+{
+    return et_cast(x(s), ET_I32);
 }
 
 static et_node *wrong_layer_norm(et_scope *s)
@@ -662,13 +681,14 @@ static void test_shape__refuses(void **state)
     (void)state;
     static const misfit cases[] = {
         { wrong_add, { "(add): different shapes or types", "m/x [7, 6]", "m/y [7, 7]" } },
-        { wrong_types, { "(mul): different shapes or types", "m/x", "m/w" } },
+        { wrong_types, { "(mul): different types (et_cast gives one the", "m/x", "m/w" } },
         { wrong_bias, { "(add): different shapes or types", "[7, 6]", "m/b [7]" } },
         { wrong_matmul, { "(matmul): inner sizes differ", "m/x [7, 6]", "m/w [7, 4]" } },
         { wrong_matmul_bias,
           { "(matmul): bias is not a float32 vector as wide", "[6, 4]", "m/b [6]" } },
         { wrong_matmul_vector, { "(matmul): not two matrices", "[7, 6]", "m/w [6]" } },
-        { wrong_matmul_type, { "(matmul): neither of the graph's activation type", "m/f" } },
+        { wrong_matmul_type, { "(matmul): not floating-point numbers (et_cast", "m/i" } },
+        { wrong_cast, { "m/x: cannot be cast from bfloat16 to int32; give float32 or bfloat16" } },
         { wrong_layer_norm, { "(layer_norm): scale or offset is not", "[7, 6]" } },
         { wrong_embedding, { "(embedding): not int32 ids", "m/f [7]", "m/table [5, 6]" } },
         { wrong_positions, { "(embedding): not one int32 position", "[7]", "m/at [8]" } },

@@ -62,7 +62,7 @@ static void test_outputs__mistakes(void **state)
     assert_null(et_outputs_tensor(out, NULL).data);
     et_outputs_free(out);
     assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 1, 0, error),
-                 ET_ECONFIG, "a single float32");
+                 ET_ECONFIG, "a single float can be averaged");
     assert_fails(et_outputs_average(&average, NULL, w.test, w.held_out, doubled, 0, 0, error),
                  ET_ECONFIG, "0 outputs");
     et_source *nothing = nothing_source(&w.held_out->layout);

@@ -487,6 +487,8 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define run_GATHER_GRAD                 et_run_gather_grad
 #define prepare_ONE_HOT                 prepare_nothing
 #define run_ONE_HOT                     et_run_one_hot
+#define prepare_CAST                    prepare_nothing
+#define run_CAST                        et_run_cast
 #define prepare_EMBED_COLUMNS           prepare_nothing
 #define run_EMBED_COLUMNS               et_run_embed_columns
 #define prepare_EMBED_COLUMNS_GRAD      prepare_nothing

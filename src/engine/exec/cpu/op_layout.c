@@ -117,6 +117,12 @@ void et_run_one_hot(const et_plan *plan, const et_plan_call *call)
     et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
 }
 
+void et_run_cast(const et_plan *plan, const et_plan_call *call)
+{
+    const et_tensor *y = out_tensor(plan, call, 0);
+    et_write_numbers(y->data, in(plan, call, 0), et_shape_count(y->shape), y->dtype);
+}
+
 /* rows: the rows of this run; the ids may have more. */
 static et_column_embedding column_shape(const et_plan_call *call, const et_tensor *rows)
 {

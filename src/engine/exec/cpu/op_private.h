@@ -84,8 +84,8 @@ void et_run_labelled(const et_plan *plan, const et_plan_call *call);
 
 /* op_layout.c */
 et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_grad, et_run_gather,
-    et_run_gather_grad, et_run_one_hot, et_run_embed_columns, et_run_embed_columns_grad,
-    et_run_noise, et_run_bernoulli;
+    et_run_gather_grad, et_run_one_hot, et_run_cast, et_run_embed_columns,
+    et_run_embed_columns_grad, et_run_noise, et_run_bernoulli;
 int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error);
 
 /* op_candidates.c */
