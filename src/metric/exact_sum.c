@@ -72,6 +72,17 @@ void et_exact_sum_settle(et_exact_sum *sum)
     sum->waiting = 0;
 }
 
+bool et_exact_sum_is_settled(const et_exact_sum *sum)
+{
+    const int64_t last = sum->digit[LAST];
+    bool settled = sum->head == 0 && !sum->waiting &&
+                   sum->special <= (PLUS | MINUS | NOT_A_NUMBER) && last <= DIGIT_MASK &&
+                   last >= -(int64_t)DIGIT_MASK;
+    for (int i = 0; settled && i < LAST; i++)
+        settled = sum->digit[i] >= 0 && sum->digit[i] <= DIGIT_MASK;
+    return settled;
+}
+
 void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other)
 {
     et_exact_sum settled = *other;

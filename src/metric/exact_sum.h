@@ -60,6 +60,9 @@ void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other);
 /* Moves carries: equal sums have equal bytes then. */
 void et_exact_sum_settle(et_exact_sum *sum);
 
+/* Whether bytes from elsewhere are a settled sum that can be merged: of finite size. */
+bool et_exact_sum_is_settled(const et_exact_sum *sum);
+
 /* Rounded once, to nearest even; an infinity beyond the range. 0 when empty. */
 double et_exact_sum_value(const et_exact_sum *sum);
 

@@ -55,8 +55,29 @@ void et_metric_merge(const et_metric *metric, void *state, const void *other)
     int64_t *counts = counts_in(metric, state), count = counts_of(metric);
     const int64_t *others =
         (const int64_t *)(const void *)((const char *)other + sums_size(metric));
+    /* Counts of another process may be any, and their sum wraps. */
     for (int64_t i = 0; i < count; i++)
-        counts[i] += others[i];
+        counts[i] = (int64_t)((uint64_t)counts[i] + (uint64_t)others[i]);
+}
+
+void et_metric_settle(const et_metric *metric, void *state)
+{
+    et_exact_sum *sums = state;
+    for (int i = 0; i < names_in(metric->class->sums); i++)
+        et_exact_sum_settle(&sums[i]);
+}
+
+bool et_metric_is_settled(const et_metric *metric, const void *state)
+{
+    const et_exact_sum *sums = state;
+    const int64_t *counts =
+        (const int64_t *)(const void *)((const char *)state + sums_size(metric));
+    bool settled = true;
+    for (int i = 0; settled && i < names_in(metric->class->sums); i++)
+        settled = et_exact_sum_is_settled(&sums[i]);
+    for (int64_t i = 0, count = counts_of(metric); settled && i < count; i++)
+        settled = counts[i] >= 0;
+    return settled;
 }
 
 int et_metric_names(const et_metric *metric, const char *const **names)

@@ -47,11 +47,18 @@ size_t et_metrics_bytes(et_metrics *metrics, void **bytes);
 /* Merges such bytes of a set with the same definitions in the same order. */
 void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes);
 
+/* Bytes for a process that does not trust this one: copies all states, settled. is_settled: whether
+ * bytes are such a copy, and can be merged. Both aligned as int64_t. */
+void et_metrics_copy_settled(const et_metrics *metrics, void *bytes);
+bool et_metrics_is_settled(const et_metrics *metrics, const void *bytes);
+
 /* ---- states, which the caller owns: et_metric_size bytes, zeros: nothing was added ---- */
 
 size_t et_metric_size(const et_metric *metric);
 void et_metric_add(const et_metric *metric, void *state, const et_sample *sample);
 void et_metric_merge(const et_metric *metric, void *state, const void *other);
+void et_metric_settle(const et_metric *metric, void *state);
+bool et_metric_is_settled(const et_metric *metric, const void *state);
 
 /* Both return how many there are: at most ET_METRIC_VALUES_MAX. */
 int et_metric_names(const et_metric *metric, const char *const **names);

@@ -191,6 +191,23 @@ void et_metrics_merge_bytes(et_metrics *metrics, const void *bytes)
     }
 }
 
+void et_metrics_copy_settled(const et_metrics *metrics, void *bytes)
+{
+    if (metrics->size)
+        memcpy(bytes, metrics->bytes, metrics->size);
+    for (size_t i = 0; i < metrics->count; i++)
+        et_metric_settle(metrics->items[i].metric, (unsigned char *)bytes + metrics->items[i].at);
+}
+
+bool et_metrics_is_settled(const et_metrics *metrics, const void *bytes)
+{
+    bool settled = true;
+    for (size_t i = 0; settled && i < metrics->count; i++)
+        settled = et_metric_is_settled(metrics->items[i].metric,
+                                       (const unsigned char *)bytes + metrics->items[i].at);
+    return settled;
+}
+
 /* "loss" or "digits/f1". */
 static bool set_value(et_value *dict, const char *metric, const char *name, double value)
 {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "engine/tensor/params.h"
+#include "metric/metric.h"
 #include "roles/cluster_private.h"
 #include "roles/param_server.h"
 
@@ -39,8 +40,8 @@ int et_cluster_check(const et_task_trainer *t, const et_cluster_options *options
         what = "dp_config";
     else if (t->options.loss_scale != 0)
         what = "runtime.loss_scale";
-    else if (t->logs || t->metrics.has_own)
-        what = "a task with its own training step or metrics";
+    else if (t->logs || t->task->class->process_compiled_metrics)
+        what = "a task with its own train_step or process_compiled_metrics";
     else if (!et_optimizer_by_parts(t->optimizer) && servers > 1)
         what = "global_clipnorm after another clip";
     return what ? et_fail(
@@ -148,8 +149,10 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
     plan->workers = (int)cluster->addresses[ET_JOB_WORKER].count;
     for (int i = 0; i < et_pass_tracks(t->pass); i++)
         plan->means += et_pass_tracked(t->pass, i).elements;
-    plan->report_size = sizeof(et_cluster_facts) + (size_t)plan->measures * 2 * sizeof(double) +
-                        (size_t)plan->means * sizeof(double) + sizeof(et_cluster_position);
+    plan->metrics_size = et_metrics_bytes(t->metrics.pending, &(void *){ NULL });
+    plan->metrics_at = sizeof(et_cluster_facts) + (size_t)plan->measures * 2 * sizeof(double) +
+                       (size_t)plan->means * sizeof(double);
+    plan->report_size = plan->metrics_at + plan->metrics_size + sizeof(et_cluster_position);
     status = et_placement_make(&plan->placement, t->params, plan->servers,
                                et_optimizer_by_elements(t->optimizer), error);
     plan->state = status ? NULL : et_alloc_zero((size_t)plan->servers, sizeof *plan->state);
@@ -169,7 +172,8 @@ int et_cluster_plan_make(et_cluster_plan *plan, const et_task_trainer *t,
         plan->asked = most_asked(plan, et_job_config_task(options->config));
     if (!status)
         plan->fingerprint = et_placement_fingerprint(
-            &plan->placement, t->params, options->fingerprint + (uint64_t)plan->workers);
+            &plan->placement, t->params,
+            options->fingerprint + (uint64_t)plan->workers + ((uint64_t)plan->report_size << 32));
     if (status)
         et_cluster_plan_release(plan);
     return status;

@@ -13,8 +13,8 @@ typedef struct et_cluster_position {
     int64_t own, count, value[ET_POSITION_MAX];
 } et_cluster_position;
 
-/* The first part of a worker's report of a gradient; measures (totals, then weights), moving means
- * and the place follow. */
+/* The first part of a worker's report of a gradient; measures (totals, then weights), moving means,
+ * states of the task's own metrics and the place follow. */
 typedef struct et_cluster_facts {
     double divisor; /* 0: loss or gradient is not finite */
     double loss, units, epoch;
@@ -32,6 +32,8 @@ typedef struct et_cluster_plan {
     int64_t *state; /* [servers]: floats of the state of each, owned */
     int measures;
     int64_t means;         /* elements of moving means */
+    size_t metrics_size;   /* bytes of the states of the task's own metrics */
+    size_t metrics_at;     /* where they begin in a report */
     size_t report_size;    /* bytes */
     size_t variables_size; /* bytes of untrained variables; a worker gets them when it joins */
     size_t largest;        /* bytes of the largest message */

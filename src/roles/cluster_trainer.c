@@ -70,10 +70,13 @@ static void greet(void *self, unsigned char *greeting)
            c->plan.variables_size);
 }
 
+/* 0: also of a report whose metrics nobody can have counted. */
 static double divisor_of(void *self, const unsigned char *report)
 {
-    (void)self;
-    return et_cluster_divisor(report);
+    const cluster_trainer *c = self;
+    return et_metrics_is_settled(c->inner->metrics.own, report + c->plan.metrics_at)
+               ? et_cluster_divisor(report)
+               : 0;
 }
 
 static void add_report(cluster_trainer *c, const unsigned char *report, int count)
@@ -97,7 +100,8 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
         memcpy(&mean, report, sizeof mean);
         c->means[i] += (float)(mean / count);
     }
-    memcpy(&c->position, report, sizeof c->position);
+    et_metrics_merge_bytes(c->inner->metrics.own, report);
+    memcpy(&c->position, report + c->plan.metrics_size, sizeof c->position);
     c->placed = true;
 }
 
@@ -293,6 +297,8 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
         status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
     if (!status)
         status = et_state_add(state, "metrics", &et_metrics_state, t->metrics.window, error);
+    if (!status && t->metrics.has_own)
+        status = et_state_add(state, "task_metrics", &et_metrics_state, t->metrics.own, error);
     if (!status && t->task->class->attach)
         status = t->task->class->attach(t->task, state, error);
     return status;

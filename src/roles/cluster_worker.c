@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/tensor/params.h"
+#include "metric/metric.h"
 #include "roles/cluster_private.h"
 #include "roles/worker.h"
 
@@ -18,10 +19,11 @@ typedef struct worker {
     et_wire *wire;
     float **gradient; /* [servers], owned */
     unsigned char *report;
-    int64_t skip; /* batches of others before the next of ours */
-    int pulled;   /* servers whose are */
-    double since; /* the last gradient, or the first weights; 0: neither */
-    int status;   /* of a failure in a callback, which cannot return one */
+    et_step_hooks hooks; /* of the trainer's step, which the worker's replace */
+    int64_t skip;        /* batches of others before the next of ours */
+    int pulled;          /* servers whose are */
+    double since;        /* the last gradient, or the first weights; 0: neither */
+    int status;          /* of a failure in a callback, which cannot return one */
     et_error error;
 } worker;
 
@@ -59,9 +61,16 @@ static int next_batch(void *self, et_source *source, et_batch *batch, et_error *
     worker *w = self;
     int status = ET_OK;
     for (int64_t i = 0; !status && i <= w->skip; i++)
-        status = et_source_next(source, batch, error);
+        status = w->hooks.next ? w->hooks.next(w->hooks.self, source, batch, error)
+                               : et_source_next(source, batch, error);
     w->skip = w->plan.workers - 1;
     return status;
+}
+
+static int seen_batch(void *self, et_step *step, et_error *error)
+{
+    const worker *w = self;
+    return w->hooks.seen(w->hooks.self, step, error);
 }
 
 /* sum NULL: it is not finite. One of no rows weighs next to nothing. */
@@ -84,7 +93,9 @@ static void write_report(worker *w, const et_reduced *sum)
         double mean = sum ? (double)sum->means[i] : 0;
         memcpy(at, &mean, sizeof mean);
     }
-    memcpy(at, &position, sizeof position);
+    if (sum)
+        et_metrics_copy_settled(w->trainer->metrics.pending, at);
+    memcpy(at + w->plan.metrics_size, &position, sizeof position);
 }
 
 static bool is_finite(const worker *w)
@@ -158,8 +169,8 @@ static int open_worker(worker *w, et_error *error)
                               .self = w,
                               .pulled = pulled,
                               .welcomed = welcomed };
-    w->trainer->step.parts.hooks.self = w;
-    w->trainer->step.parts.hooks.next = next_batch;
+    w->trainer->step.parts.hooks =
+        (et_step_hooks){ .self = w, .next = next_batch, .seen = w->hooks.seen ? seen_batch : NULL };
     return et_worker_open(&w->worker, &setup, error);
 }
 
@@ -188,10 +199,14 @@ static int work(worker *w, et_error *error)
 
 int et_cluster_work(et_task_trainer *trainer, const et_cluster_options *options, et_error *error)
 {
-    worker w = { .trainer = trainer, .options = options, .error = ET_ERROR_INIT };
+    worker w = { .trainer = trainer,
+                 .options = options,
+                 .hooks = trainer->step.parts.hooks,
+                 .error = ET_ERROR_INIT };
     int status = open_worker(&w, error);
     if (!status)
         status = work(&w, error);
+    trainer->step.parts.hooks = w.hooks;
     et_worker_release(&w.worker);
     et_wire_close(w.wire);
     for (int s = 0; w.gradient && s < w.plan.servers; s++)

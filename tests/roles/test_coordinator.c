@@ -43,14 +43,16 @@ static void build(et_task *self, et_scope *s, bool training)
 {
     (void)self, (void)training;
     et_node *h = et_tanh(et_dense(et_in(s, "hidden"), et_batch_input(s, "x"), 8));
-    et_node *d = et_sub(et_dense(et_in(s, "value"), h, 1), et_batch_input(s, "y"));
+    et_node *value = et_dense(et_in(s, "value"), h, 1);
+    et_node *d = et_sub(value, et_batch_input(s, "labels"));
+    et_output(s, "outputs", value);
     et_loss(s, "loss", et_mul(d, d), 1);
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *failure)
 {
     const et_array arrays[] = { { "x", ET_F32, x, et_shape_1(FEATURES) },
-                                { "y", ET_F32, y, et_shape_1(1) } };
+                                { "labels", ET_F32, y, et_shape_1(1) } };
     (void)self;
     return toy_source(out, arrays, 2, SAMPLES, ROWS, training, failure);
 }
@@ -63,7 +65,15 @@ static int open_shard(void *payload, const et_input_context *context, et_source 
     return data(payload, true, out, failure);
 }
 
-static const et_task_class task_class = { .name = "toy", .build = build, .data = data };
+static int metrics(et_task *self, bool training, et_metrics *set, et_error *failure)
+{
+    (void)self, (void)training;
+    return et_metrics_define(set, "error", &et_metric_regression, failure);
+}
+
+static const et_task_class task_class = {
+    .name = "toy", .build = build, .data = data, .build_metrics = metrics
+};
 
 /* ---- a cluster ---- */
 
@@ -202,22 +212,34 @@ static void weights_of(const toy_run *r, float *out)
     memcpy(out, et_params_values(r->params), size * sizeof *out);
 }
 
-static void train_alone(float *weights)
+/* Returns error/r2. */
+static double train_alone(float *weights)
 {
     toy_run r;
     et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    double r2 = 0;
     toy_run_init(&r, &task_class);
     r.trainer_options.seed = 3;
     assert_ok(toy_run_start_trainer(&r, error));
     assert_ok(et_task_trainer_initialize(r.trainer, error));
-    assert_ok(et_task_trainer_train(r.trainer, STEPS, et_value_dict(&arena), error));
+    assert_ok(et_task_trainer_train(r.trainer, STEPS, logs, error));
+    assert_ok(et_value_read_float(logs, "error/r2", &r2, error));
     weights_of(&r, weights);
     toy_run_close(&r);
     et_arena_release(&arena);
+    return r2;
 }
 
-/* One worker: the same bits as a process alone. join has fetched the weights though no loop has
- * ended. */
+static double logged(const bench *b, const char *name)
+{
+    double value = -1;
+    assert_ok(et_value_read_float(b->logs, name, &value, error));
+    return value;
+}
+
+/* One worker: the same bits as a process alone, also of the task's own metrics. join has fetched
+ * the weights though no loop has ended. */
 static void test_coordinator__as_alone(void **state)
 {
     (void)state;
@@ -230,7 +252,7 @@ static void test_coordinator__as_alone(void **state)
     open_cluster(&c, 1);
     start(&c, "ps", 0);
     start(&c, "worker", 0);
-    train_alone(alone);
+    const double r2 = train_alone(alone);
     bench_open(&b, &c, "master", 0);
     et_task_trainer *t = b.r.trainer;
     assert_fails(et_task_trainer_use_server(t, b.server, NULL, error), ET_EUSAGE, "already");
@@ -261,6 +283,8 @@ static void test_coordinator__as_alone(void **state)
     assert_ok(et_task_trainer_join(t, error));
     weights_of(&b.r, together);
     assert_memory_equal(together, alone, sizeof alone);
+    assert_ok(et_task_trainer_train_loop_end(t, b.logs, error));
+    assert_true(logged(&b, "error/r2") == r2);
     bench_close(&b);
     close_cluster(&c);
 }
@@ -311,19 +335,15 @@ static void test_coordinator__learns(void **state)
     assert_ok(et_task_trainer_evaluate(t, -1, b.logs, error));
     assert_ok(et_value_read_float(b.logs, "validation_loss", &first, error));
     assert_ok(et_task_trainer_train(t, 200, b.logs, error));
+    /* The metric has seen the batches that the loss is of. */
+    assert_float_equal(logged(&b, "error/mse") / logged(&b, "training_loss"), 1, 1e-4);
     assert_ok(et_task_trainer_evaluate(t, -1, b.logs, error));
+    assert_float_equal(logged(&b, "error/mse") / logged(&b, "validation_loss"), 1, 1e-4);
     assert_ok(et_value_read_float(b.logs, "validation_loss", &last, error));
     if (!(last < first / 2))
         fail_msg("validation loss %g, and then %g", first, last);
     bench_close(&b);
     close_cluster(&c);
-}
-
-static double logged(const bench *b, const char *name)
-{
-    double value = -1;
-    assert_ok(et_value_read_float(b->logs, name, &value, error));
-    return value;
 }
 
 /* A loop reports how late its gradients were: never late with one worker. With two that do not wait

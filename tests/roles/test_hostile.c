@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "metric/metric.h"
 #include "roles/chance.h"
 #include "roles/cluster_private.h"
 #include "roles/master.h"
@@ -498,13 +499,42 @@ static void test_hostile__report(void **state)
         }
 }
 
+/* States of metrics are bytes that the master adds up. */
+static void test_hostile__metrics(void **state)
+{
+    (void)state;
+    static const et_confusion three = ET_CONFUSION(3);
+    et_metrics *metrics;
+    et_error error = ET_ERROR_INIT;
+    assert_int_equal(et_metrics_new(&metrics, &error), ET_OK);
+    assert_int_equal(et_metrics_define(metrics, "mean", &et_metric_mean, &error), ET_OK);
+    assert_int_equal(et_metrics_define(metrics, "three", &three.metric, &error), ET_OK);
+    et_metrics_add(metrics, "mean", -1e300, 1);
+    et_metrics_add(metrics, "mean", 0.1, 1);
+    et_metrics_add_sample_at(metrics, 1, &(et_sample){ 1, 2, 1 });
+    void *bytes;
+    const size_t words = et_metrics_bytes(metrics, &bytes) / sizeof(int64_t);
+    int64_t copy[512];
+    assert_true(words <= 512);
+    et_metrics_copy_settled(metrics, copy);
+    assert_true(et_metrics_is_settled(metrics, copy));
+    for (size_t i = 0; i < words; i++) {
+        const int64_t before = copy[i];
+        copy[i] = INT64_MIN + 1;
+        assert_false(et_metrics_is_settled(metrics, copy));
+        copy[i] = before;
+    }
+    et_metrics_merge_bytes(metrics, copy);
+    assert_true(et_metrics_value(metrics, "mean") == -5e299);
+    et_metrics_free(metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile__param_server),
-        cmocka_unit_test(test_hostile__master),
-        cmocka_unit_test(test_hostile__worker),
-        cmocka_unit_test(test_hostile__report),
+        cmocka_unit_test(test_hostile__param_server), cmocka_unit_test(test_hostile__master),
+        cmocka_unit_test(test_hostile__worker),       cmocka_unit_test(test_hostile__report),
+        cmocka_unit_test(test_hostile__metrics),
     };
     return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
 }
