@@ -36,6 +36,7 @@ typedef struct cluster_trainer {
     et_master master;
     et_wire *wire;
     bool started, fresh; /* fresh: the store is the servers' */
+    int byes;            /* workers that have left */
     int64_t steps;
     float *state;                 /* of all servers, at the start of the run; owned */
     et_measured *measured;        /* [measures], owned */
@@ -188,8 +189,10 @@ static int talk(cluster_trainer *c, double seconds, et_error *error)
     int status = et_wire_receive(c->wire, seconds, &message, &got, error);
     if (status)
         return status;
-    if (got)
+    if (got) {
+        c->byes += message.kind == ET_MESSAGE_BYE;
         et_master_receive(&c->master, et_clock_monotonic(), &message);
+    }
     et_master_tick(&c->master, et_clock_monotonic());
     int lost = c->master.phase == ET_MASTER_ENDED ? -1 : lost_server(c);
     if (lost >= 0)
@@ -439,7 +442,37 @@ int et_cluster_trainer_workers(const et_trainer *trainer)
     return c->started ? et_master_present(&c->master) : 0;
 }
 
-static void say_goodbye(cluster_trainer *c)
+static bool has_all_servers(const cluster_trainer *c)
+{
+    bool all = true;
+    for (int s = 0; s < c->plan.servers; s++)
+        all = all && et_wire_alone(c->wire, 1 + s) == 0;
+    return all;
+}
+
+/* A master that has only evaluated: the other tasks may still be starting. */
+static void begin_late(cluster_trainer *c)
+{
+    const double until = et_clock_monotonic() + FIRST;
+    et_error error = ET_ERROR_INIT;
+    et_message message;
+    bool got;
+    int status = ET_OK;
+    while (!status && !has_all_servers(c) && et_clock_monotonic() < until &&
+           !et_flag_is_set(c->options->stop))
+        status = et_wire_receive(c->wire, 0.05, &message, &got, &error);
+    if (!status && has_all_servers(c))
+        begin(c, &error);
+}
+
+/* A worker that has not joined may still come and ask. */
+static bool awaits_workers(const cluster_trainer *c, bool late)
+{
+    return late ? c->byes < c->plan.workers && !et_flag_is_set(c->options->stop)
+                : et_master_present(&c->master) > 0;
+}
+
+static void say_goodbye(cluster_trainer *c, bool late)
 {
     double until = et_clock_monotonic() + c->options->patience;
     et_error error = ET_ERROR_INIT;
@@ -447,8 +480,8 @@ static void say_goodbye(cluster_trainer *c)
     while (c->master.phase != ET_MASTER_ENDED && et_clock_monotonic() < until)
         if (talk(c, 0.1, &error))
             return;
-    until = et_clock_monotonic() + GOODBYE;
-    while (et_master_present(&c->master) && et_clock_monotonic() < until)
+    until = et_clock_monotonic() + (late ? FIRST : GOODBYE);
+    while (awaits_workers(c, late) && et_clock_monotonic() < until)
         if (talk(c, 0.1, &error))
             return;
 }
@@ -458,8 +491,11 @@ void et_cluster_trainer_close(et_trainer *trainer)
     if (!trainer)
         return;
     cluster_trainer *c = self_of(trainer);
+    const bool late = c->wire && !c->started;
+    if (late)
+        begin_late(c);
     if (c->started && c->master.phase != ET_MASTER_FAILED)
-        say_goodbye(c);
+        say_goodbye(c, late);
     et_master_release(&c->master);
     et_wire_close(c->wire);
     et_free(c->state);

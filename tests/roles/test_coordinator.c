@@ -346,6 +346,24 @@ static void test_coordinator__learns(void **state)
     close_cluster(&c);
 }
 
+/* A master that only evaluates ends its servers and workers. */
+static void test_coordinator__only_evaluates(void **state)
+{
+    (void)state;
+    cluster c;
+    bench b;
+    open_cluster(&c, 1);
+    start(&c, "ps", 0);
+    start(&c, "worker", 0);
+    bench_open(&b, &c, "master", 0);
+    assert_ok(et_task_trainer_init_async(b.r.trainer, error));
+    assert_ok(et_task_trainer_initialize(b.r.trainer, error));
+    assert_ok(et_task_trainer_evaluate(b.r.trainer, -1, b.logs, error));
+    assert_true(logged(&b, "error/mse") > 0);
+    bench_close(&b);
+    close_cluster(&c);
+}
+
 /* A loop reports how late its gradients were: never late with one worker. With two that do not wait
  * for each other, most are late by the other's gradient. */
 static void test_coordinator__staleness(void **state)
@@ -439,6 +457,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_coordinator__as_alone),
         cmocka_unit_test(test_coordinator__keys_of_the_user),
         cmocka_unit_test(test_coordinator__learns),
+        cmocka_unit_test(test_coordinator__only_evaluates),
         cmocka_unit_test(test_coordinator__staleness),
         cmocka_unit_test(test_coordinator__alone),
         cmocka_unit_test(test_coordinator__refused),

@@ -104,7 +104,7 @@ static void layout(et_scope *s, void *payload)
     et_node *first = et_reshape(et_slice_columns(ids, 0, 1), et_shape_1(count));
     et_node *table = et_param(s, "table", et_shape_2(4, WIDTH), drawn);
     et_node *tables = et_param(s, "tables", et_shape_1(et_columns_size(columns, 2)), drawn);
-    et_node *parts[] = { et_slice_columns(x, 1, 2), et_one_hot(first, 4), x };
+    et_node *parts[] = { et_slice_columns(x, 1, 2), et_one_hot(first, 4), x, et_cast(ids, ET_F32) };
     et_node *twice[] = { x, x };
     et_node *each = et_reshape(x, et_shape_2(count * WIDTH, 1));
     et_node *one = et_copy(et_param(s, "one", et_shape_1(2), drawn), ET_F32, et_shape_2(count, 2));
@@ -115,7 +115,7 @@ static void layout(et_scope *s, void *payload)
         et_embedding(first, table, 3, et_integers(s, 0, count, 1), et_sinusoid(s, 64, WIDTH)));
     et_output(s, "columns", et_embed_columns(ids, tables, columns, 2));
     et_output(s, "gather", et_gather_rows(table, first));
-    et_output(s, "side_by_side", et_concatenate_columns(parts, 3));
+    et_output(s, "side_by_side", et_concatenate_columns(parts, 4));
     et_output(s, "one_below_other", et_concatenate_rows(twice, 2));
     et_output(s, "repeated",
               et_reshape(et_copy(each, ET_F32, et_shape_2(count * WIDTH, 2)),
