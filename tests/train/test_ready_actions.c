@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include <etude/checkpoint.h>
-#include <etude/device.h>
 #include <etude/epochs.h>
 
 #include "base/arena.h"
@@ -501,57 +500,6 @@ static void test_ready_actions__export(void **state)
     }
 }
 
-/* The average is written, and the weights stay to the last bit; under the number of updates. */
-static void test_ready_actions__export_of_an_average(void **state)
-{
-    et_device *device;
-    et_optimizer *optimizer;
-    et_exports *e;
-    et_params *params, *read;
-    et_export_action action;
-    int index;
-    char base[700], path[900];
-    et_init init = { ET_INIT_ZEROS, 0 };
-    et_optimizer_setup averaged = { .settings = "{ema: {enabled: true}}" };
-    snprintf(base, sizeof base, "%s/ema_checkpoints/out", in(state, "average"));
-    assert_ok(et_device_open(&device, error));
-    for (int i = 0; i < 2; i++) {
-        et_params **made = i ? &read : &params;
-        assert_ok(et_params_new(made, error));
-        assert_ok(et_params_declare(*made, "w", et_shape_1(3), init, &index, error));
-        assert_ok(et_params_materialize(*made, true, error));
-    }
-    assert_ok(et_optimizer_open(&optimizer, device, params, NULL, NULL, error));
-    assert_fails(et_average_export_init(&action, "average", NULL, optimizer, params, NULL, error),
-                 ET_EUSAGE,
-                 "average: the optimizer keeps no moving average; open it with ema.enabled, or "
-                 "export the trained weights");
-    et_optimizer_free(optimizer);
-    assert_ok(et_optimizer_open(&optimizer, device, params, NULL, &averaged, error));
-    et_exports_options options = { .next_id = et_exports_by_iterations, .payload = optimizer };
-    assert_ok(et_exports_open(&e, base, 1, &options, error));
-    assert_ok(et_average_export_init(&action, "average", e, optimizer, params, NULL, error));
-    for (int i = 1; i <= 2; i++) {
-        et_moment now = { .step = i };
-        float *own = et_params_values(params);
-        own[0] = (float)i;
-        et_optimizer_start(optimizer); /* the average becomes a copy */
-        own[0] = NAN;
-        assert_ok(action.action.class->act(&action.action, &now, error));
-        assert_ptr_equal(et_params_values(params), own);
-        assert_true(isnan(own[0]));
-        assert_string_equal(managed(e), "0 ");
-        snprintf(path, sizeof path, "%s-0/weights.safetensors", base);
-        assert_ok(et_checkpoint_load_weights(read, path, true, NULL, error));
-        assert_true(et_params_values(read)[0] == (float)i);
-    }
-    et_exports_close(e);
-    et_optimizer_free(optimizer);
-    et_params_free(params);
-    et_params_free(read);
-    et_device_close(device);
-}
-
 /* A failure leaves no name and no temporary file. */
 static void test_ready_actions__export_fails(void **state)
 {
@@ -717,7 +665,6 @@ int main(void)
         cmocka_unit_test(test_ready_actions__export_paths),
         cmocka_unit_test(test_ready_actions__export_stays_inside),
         cmocka_unit_test(test_ready_actions__export),
-        cmocka_unit_test(test_ready_actions__export_of_an_average),
         cmocka_unit_test(test_ready_actions__export_fails),
         cmocka_unit_test(test_ready_actions__export_beside_others),
         cmocka_unit_test(test_ready_actions__export_of_earlier_work),

@@ -1,5 +1,9 @@
 #include <etude/ready_actions.h>
 
+#include <math.h>
+
+#include "formats/events/log_names.h"
+
 static int64_t due(const et_action *action, int64_t step)
 {
     const et_conditional *self = (const et_conditional *)action;
@@ -31,4 +35,26 @@ void et_conditional_init(et_conditional *self, const char *name, et_condition_fn
                               .actions = actions,
                               .count = count };
     self->action.class = &self->kind;
+}
+
+int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,
+                                et_error *error)
+{
+    et_recovery_condition *self = recovery_condition;
+    double loss;
+    *holds = false;
+    if (!now->logs || et_value_read_float(now->logs, ET_LOGGED_TRAINING_LOSS, &loss, NULL))
+        return et_fail(error, ET_ECONFIG,
+                       "step %lld: logs have no number " ET_LOGGED_TRAINING_LOSS
+                       "; a recovery condition is for train actions",
+                       (long long)now->step);
+    *holds =
+        isnan(loss) || (now->step >= self->recovery_begin_steps && loss > self->loss_upper_bound);
+    if (!*holds || ++self->recover_counter <= self->recovery_max_trials)
+        return ET_OK;
+    return et_fail(error, ET_EDIVERGED,
+                   "step %lld: " ET_LOGGED_TRAINING_LOSS " is %g, and the bound is %g. This "
+                   "happened %lld times; the limit is %lld (recovery_max_trials)",
+                   (long long)now->step, loss, self->loss_upper_bound,
+                   (long long)self->recover_counter, (long long)self->recovery_max_trials);
 }

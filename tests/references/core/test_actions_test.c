@@ -173,9 +173,116 @@ static void test_actions_test__pruning(void **state)
     et_device_close(device);
 }
 
+/* ---- the model: a variable `value`, 0, and a dense layer of 2 units ---- */
+
+typedef struct model {
+    et_params *params;
+    int value;
+} model;
+
+static void model_open(model *m)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    int index;
+    assert_ok(et_params_new(&m->params, error));
+    assert_ok(et_params_declare(m->params, "value", et_shape_scalar(), zeros, &m->value, error));
+    assert_ok(et_params_declare(m->params, "dense/weight", et_shape_2(2, 2), zeros, &index, error));
+    assert_ok(et_params_declare(m->params, "dense/bias", et_shape_1(2), zeros, &index, error));
+    assert_ok(et_params_materialize(m->params, true, error));
+}
+
+static float *value_of(const model *m)
+{
+    return et_params_values(m->params) + et_params_offset(m->params, m->value);
+}
+
+/* The average is exported, and the weights stay to the last bit. The number of an export is that of
+ * the optimizer's updates, so the second export replaces the first. */
+static void test_actions_test__ema_checkpointing(void **state)
+{
+    static const et_optimizer_setup averaged = { .rule = "sgd",
+                                                 .settings = "{ema: {enabled: true}}" },
+                                    plain = { .rule = "sgd" };
+    const char *base = in(state, "ema_checkpoints/average_weights");
+    et_device *device;
+    et_optimizer *optimizer;
+    et_exports *exports;
+    et_export_action action;
+    model trained, read;
+    assert_ok(et_device_open(&device, error));
+    model_open(&trained);
+    model_open(&read);
+    assert_ok(et_optimizer_open(&optimizer, device, trained.params, NULL, &plain, error));
+    assert_fails(
+        et_average_export_init(&action, "average", NULL, optimizer, trained.params, NULL, error),
+        ET_EUSAGE,
+        "average: the optimizer keeps no moving average; open it with ema.enabled, or export the "
+        "trained weights");
+    et_optimizer_free(optimizer);
+    assert_ok(et_optimizer_open(&optimizer, device, trained.params, NULL, &averaged, error));
+    const et_exports_options by_updates = { .next_id = et_exports_by_iterations,
+                                            .payload = optimizer };
+    assert_ok(et_exports_open(&exports, base, 1, &by_updates, error));
+    assert_ok(et_average_export_init(&action, "average", exports, optimizer, trained.params, NULL,
+                                     error));
+    for (int average = 0; average < 2; average++) {
+        const et_moment now = { .step = average };
+        *value_of(&trained) = (float)average;
+        et_optimizer_start(optimizer); /* the average becomes a copy */
+        *value_of(&trained) = average ? NAN : 3;
+        assert_ok(action.action.class->act(&action.action, &now, error));
+        assert_true(average ? isnan(*value_of(&trained)) : *value_of(&trained) == 3);
+        *value_of(&read) = 7;
+        assert_ok(et_checkpoint_load_weights(
+            read.params, in(state, "ema_checkpoints/average_weights-0/weights.safetensors"), true,
+            NULL, error));
+        assert_float_equal(*value_of(&read), average, 0);
+    }
+    et_exports_close(exports);
+    et_optimizer_free(optimizer);
+    et_params_free(trained.params);
+    et_params_free(read.params);
+    et_device_close(device);
+}
+
+static void test_actions_test__recovery_condition(void **state)
+{
+    (void)state;
+    static const double losses[] = { 0.6, NAN };
+    et_arena *arena = et_arena_new();
+    et_value *outputs = et_value_dict(arena);
+    for (int i = 0; i < 2; i++) {
+        et_recovery_condition condition = { .loss_upper_bound = 0.5, .recovery_max_trials = 2 };
+        const et_moment now = { .logs = outputs };
+        bool recovers;
+        assert_non_null(et_value_set_float(outputs, "training_loss", losses[i]));
+        for (int trial = 0; trial < 2; trial++) {
+            assert_ok(et_recovery_condition_holds(&condition, &now, &recovers, error));
+            assert_true(recovers);
+        }
+        assert_fails(et_recovery_condition_holds(&condition, &now, &recovers, error), ET_EDIVERGED,
+                     "happened 3 times; the limit is 2");
+    }
+    /* The bound counts from a step on, NaN always; a good loss is no trial. */
+    et_recovery_condition late = { .loss_upper_bound = 0.5, .recovery_begin_steps = 7 };
+    bool recovers = true;
+    assert_non_null(et_value_set_float(outputs, "training_loss", 0.6));
+    assert_ok(et_recovery_condition_holds(&late, &(et_moment){ .step = 6, .logs = outputs },
+                                          &recovers, error));
+    assert_false(recovers);
+    assert_fails(et_recovery_condition_holds(&late, &(et_moment){ .step = 7, .logs = outputs },
+                                             &recovers, error),
+                 ET_EDIVERGED, "step 7: training_loss is 0.6, and the bound is 0.5");
+    assert_fails(et_recovery_condition_holds(&late, &(et_moment){ .step = 8 }, &recovers, error),
+                 ET_ECONFIG, "logs have no number training_loss");
+    et_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_actions_test__ema_checkpointing),
+        cmocka_unit_test(test_actions_test__recovery_condition),
         cmocka_unit_test(test_actions_test__pruning),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
