@@ -63,9 +63,9 @@ ET_API et_node *et_clamp(et_node *x, float low, float high);
 /* ---- types ---- */
 
 /* x with elements of another type: from float32, bfloat16 or int32 to float32 or bfloat16, rounded
- * to nearest, ties to even. Derivatives pass between floating-point types. x itself if it has this
- * type. Poison: to int32 from another type, because an id must come from a batch, which checks
- * it. */
+ * to nearest, ties to even. A chain of element-wise ops does not round in between. Derivatives pass
+ * between floating-point types. x itself if it has this type. Poison: to int32 from another type,
+ * because an id must come from a batch, which checks it. */
 ET_API et_node *et_cast(et_node *x, et_dtype dtype);
 
 #endif

@@ -215,6 +215,17 @@ static et_node *hot(et_scope *s)
     return et_one_hot(ids_of(s), 3);
 }
 
+/* bfloat16 has even numbers from 256 on: ties go to multiples of 4. */
+static et_node *rounded(et_scope *s)
+{
+    return et_cast(et_cast(et_integers(s, 257, 5, 2), ET_BF16), ET_F32);
+}
+
+static et_node *whole(et_scope *s)
+{
+    return et_cast(ids_of(s), ET_F32);
+}
+
 static et_node *largest(et_scope *s)
 {
     et_pool_options two = { .window = { 2, 2 }, .stride = { 1, 2 }, .same = true };
@@ -272,6 +283,8 @@ static void test_layers__values(void **state)
         { taken, 10, { 5, 6, 0, 0, 1, 2, 11, 12, 5, 6 } },
         { backwards, 8, { 11, 12, 7, 8, 3, 4, 0, 0 } },
         { hot, 15, { 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1 } },
+        { rounded, 5, { 256, 260, 260, 264, 264 } },
+        { whole, 5, { 2, -1, 0, 5, 2 } },
         { largest, 6, { 6, 8, 10, 12, 10, 12 } },
         { mean_of, 2, { 6, 7 } },
         { batch_mean, 4, { 5, 6, 7, 8 } },

@@ -113,6 +113,19 @@ static et_node *fits_matmul_batch(et_scope *s)
     return et_matmul(f, et_tanh(f), NULL, &(et_matmul_options){ .transpose_b = true });
 }
 
+static et_node *fits_attention_batch(et_scope *s)
+{
+    const et_attention_options options = { .heads = 2 };
+    et_node *f = et_input(s, "f", ET_F32, et_shape_2(T, 3 * D));
+    et_node *offsets = et_integers(s, 0, 2, T);
+    return et_attention(s, f, f, offsets, offsets, &options);
+}
+
+static et_node *fits_loss_batch(et_scope *s)
+{
+    return et_vocabulary_loss(et_input(s, "f", ET_F32, et_shape_2(T, D)), table(s), ids(s, T), 0);
+}
+
 static et_node *fits_cast(et_scope *s)
 {
     return et_add(et_cast(et_cast(ids(s, T), ET_BF16), ET_F32), et_cast(ids(s, T), ET_F32));
@@ -212,6 +225,8 @@ static void test_shape__fits(void **state)
         { fits_layer_norm, ACT, { 2, { T, D } } },
         { fits_embedding, ACT, { 2, { T, D } } },
         { fits_matmul_batch, ACT, { 2, { T, T } } },
+        { fits_attention_batch, ACT, { 2, { T, D } } },
+        { fits_loss_batch, ET_F32, { 1, { ET_LOSS_SUM_COUNT } } },
         { fits_cast, ET_F32, { 1, { T } } },
         { fits_attention_self, ACT, { 2, { T, D } } },
         { fits_attention_cross, ACT, { 2, { T, D } } },
