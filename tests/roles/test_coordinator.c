@@ -346,6 +346,72 @@ static void test_coordinator__learns(void **state)
     close_cluster(&c);
 }
 
+/* ---- a run ---- */
+
+static volatile sig_atomic_t stop;
+
+static void stop_in_the_middle(void *self, const et_showing *showing)
+{
+    (void)self;
+    stop = showing->step == STEPS / 2;
+}
+
+static int control(bench *b, const char *directory)
+{
+    b->r.options = (et_controller_options){ .train_steps = STEPS, .summary_interval = STEPS };
+    b->r.options.run.observer.show = stop_in_the_middle;
+    b->r.options.run.stop = &stop;
+    stop = 0;
+    assert_ok(toy_run_control(&b->r, directory, error));
+    return et_controller_train(b->r.controller, NULL);
+}
+
+static void bench_open_alone(bench *b)
+{
+    *b = (bench){ .arena = ET_ARENA_INIT };
+    toy_run_init(&b->r, &task_class);
+    b->r.trainer_options.seed = 3;
+    assert_ok(toy_run_start_trainer(&b->r, error));
+}
+
+/* Stopped in a window of logs by roles, or alone, and resumed alone: the same bytes. The checkpoint
+ * has the metrics of the window's first half. */
+static void test_coordinator__resumes_alone(void **state)
+{
+    (void)state;
+    char name[] = "runs.XXXXXX";
+    char *bytes[2];
+    size_t length[2];
+    assert_non_null(mkdtemp(name));
+    for (int roles = 0; roles < 2; roles++) {
+        char directory[64], file[128];
+        cluster c = { .count = 0 };
+        bench b;
+        snprintf(directory, sizeof directory, "%s/%d", name, roles);
+        snprintf(file, sizeof file, "%s/checkpoints/ckpt-%d.safetensors", directory, STEPS);
+        if (roles) {
+            open_cluster(&c, 1);
+            start(&c, "ps", 0);
+            start(&c, "worker", 0);
+            bench_open(&b, &c, "master", 0);
+            assert_ok(et_task_trainer_init_async(b.r.trainer, error));
+        } else
+            bench_open_alone(&b);
+        assert_int_equal(control(&b, directory), ET_EINTERRUPTED);
+        bench_close(&b);
+        close_cluster(&c);
+        bench_open_alone(&b);
+        assert_int_equal(control(&b, directory), ET_OK);
+        bench_close(&b);
+        bytes[roles] = get_file(file, &length[roles]);
+    }
+    assert_int_equal(length[0], length[1]);
+    assert_memory_equal(bytes[0], bytes[1], length[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+    assert_false(remove_directory(&(void *){ strdup(name) }));
+}
+
 /* A master that only evaluates ends its servers and workers. */
 static void test_coordinator__only_evaluates(void **state)
 {
@@ -457,6 +523,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_coordinator__as_alone),
         cmocka_unit_test(test_coordinator__keys_of_the_user),
         cmocka_unit_test(test_coordinator__learns),
+        cmocka_unit_test(test_coordinator__resumes_alone),
         cmocka_unit_test(test_coordinator__only_evaluates),
         cmocka_unit_test(test_coordinator__staleness),
         cmocka_unit_test(test_coordinator__alone),
