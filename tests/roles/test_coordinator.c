@@ -4,6 +4,7 @@
 #include <etude/coordinator.h>
 
 #include <arpa/inet.h>
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -235,6 +236,7 @@ static double logged(const bench *b, const char *name)
 {
     double value = -1;
     assert_ok(et_value_read_float(b->logs, name, &value, error));
+    assert_false(isnan(value));
     return value;
 }
 

@@ -65,8 +65,8 @@ static void bench_close(bench *b)
 static double logged(const bench *b, const char *name)
 {
     double value = NAN;
-    if (et_value_read_float(b->logs, name, &value, NULL))
-        fail_msg("no %s", name);
+    if (et_value_read_float(b->logs, name, &value, NULL) || isnan(value))
+        fail_msg("%s: %g", name, value);
     return value;
 }
 
