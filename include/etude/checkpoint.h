@@ -78,15 +78,18 @@ typedef struct et_checkpoint_options {
                                   hours is kept forever, unless a run goes back to a step before it.
                                   Hours count from the first use of this option, including time
                                   between processes. 0: none */
-    bool other_optimizer; /* restore accepts the file of another optimizer. Weights must fit. Slots
-                             that the file lacks keep their values; other slots of the file are
-                             dropped with a warning */
+    bool other_optimizer;  /* restore accepts the file of another optimizer. Weights must fit. Slots
+                              that the file lacks keep their values; other slots of the file are
+                              dropped with a warning */
+    const char *best_link; /* another name of best/ in model_dir: a symbolic link, made with the
+                              first best checkpoint; borrowed. NULL: none */
     const struct et_inside *inside; /* internal; NULL */
 } et_checkpoint_options;
 
 /* Makes the directories, takes the lock and deletes leftovers of a killed run. Attach all parts to
  * state before this call; state and its arrays must outlive the manager. options NULL: the
- * defaults. ET_EBUSY: another process trains in this directory. */
+ * defaults. ET_EBUSY: another process trains in this directory. ET_ECONFIG: best_link is no plain
+ * name, or another file has it. */
 ET_API int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
                                const et_checkpoint_options *options, et_error *error);
 

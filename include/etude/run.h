@@ -58,13 +58,14 @@ typedef struct et_run_options {
     const char *best_metric; /* a value of the validation, "a|b" for b in dict a; NULL: keep no best
                                 checkpoint */
     int best_comparison;     /* ET_COMPARE_* */
-    const char *best_tie; /* if values of best_metric are equal, the lower value of best_tie is the
-                             best; if these are equal too, the later step. An equal value is no
-                             improvement for early stopping. NULL: the earlier step is the best */
-    uint64_t best_data;   /* fingerprint of the data of best_metric; 0: unknown */
-    bool best_unsaved;    /* record the best step, but do not save it */
-    et_observer observer; /* members NULL: not called */
-    bool verbose;         /* print a line for every save */
+    const char *best_tie;  /* if values of best_metric are equal, the lower value of best_tie is the
+                              best; if these are equal too, the later step. An equal value is no
+                              improvement for early stopping. NULL: the earlier step is the best */
+    uint64_t best_data;    /* fingerprint of the data of best_metric; 0: unknown */
+    bool best_unsaved;     /* record the best step, but do not save it */
+    const char *best_link; /* copied; see et_checkpoint_options */
+    et_observer observer;  /* members NULL: not called */
+    bool verbose;          /* print a line for every save */
     const char *summary_dir; /* copied: write only event files, to this folder; NULL: logs go to
                                 model_dir, if set */
     bool no_logs;            /* write no logs to model_dir */

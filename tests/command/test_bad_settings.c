@@ -67,8 +67,6 @@ static void test_bad_settings__only(void **state)
         { TRAIN "--set trainer.train_tf_function=false", .code = 3, .words = { "only true" } },
         { TRAIN "--set trainer.validation_summary_subdir=eval", .code = 3,
           .words = { "only validation is allowed here, not eval" } },
-        { TRAIN "--set trainer.best_checkpoint_export_subdir=best_ckpt", .code = 3,
-          .words = { "best_ckpt; the best checkpoint is always in best" } },
         { TRAIN "--steps 20 --epochs 2", .code = 2,
           .words = { "--steps and --epochs: give only one of them" } },
         { TRAIN "--set trainer.validation_steps=0", .code = 3,
@@ -320,13 +318,17 @@ static void test_bad_settings__best_by_default(void **state)
         TRAIN "--set trainer.train_steps=2 --set task.validation_data.source_path=two.en "
               "--set task.validation_data.target_path=two.de "
               "--set trainer.best_checkpoint_export_subdir=",
+        TRAIN "--set trainer.train_steps=2 --set task.validation_data.source_path=two.en "
+              "--set task.validation_data.target_path=two.de "
+              "--set trainer.best_checkpoint_export_subdir=best_ckpt",
     };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         end = bad_start(lines[i], NULL, NULL);
         if (end.code)
             fail_msg("etude %s\n    exit code %d: %s", lines[i], end.code, end.err);
         bad_release(&end);
-        assert_int_equal(access("m/best/best-2.safetensors", F_OK), i ? -1 : 0);
+        assert_int_equal(access("m/best/best-2.safetensors", F_OK), i % 3 ? -1 : 0);
+        assert_int_equal(access("m/best_ckpt/info.json", F_OK), i < 3 ? -1 : 0);
         if (!i) {
             end =
                 bad_start("evaluate --model-dir m --source two.en --reference two.de", NULL, NULL);
@@ -338,9 +340,12 @@ static void test_bad_settings__best_by_default(void **state)
     static const bad_case cases[] = {
         { TRAIN "--set trainer.best_checkpoint_metric_comp=lower", .code = 3,
           .words = { "best_checkpoint_metric_comp: lower needs a metric" } },
-        { TRAIN "--set trainer.best_checkpoint_export_subdir=top", .code = 3,
-          .words = { "best_checkpoint_export_subdir: top; the best checkpoint is always in "
-                     "best" } },
+        { TRAIN "--set trainer.best_checkpoint_export_subdir=a/b", .code = 3,
+          .words = { "\"a/b\" cannot be a link to the best checkpoint; give another name" } },
+        { TRAIN "--set trainer.best_checkpoint_export_subdir=..", .code = 3,
+          .words = { "\"..\"" } },
+        { TRAIN "--set trainer.best_checkpoint_export_subdir=train", .code = 3,
+          .words = { "\"train\"" } },
     };
     bad_run(cases, COUNT(cases));
 }

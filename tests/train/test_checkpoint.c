@@ -188,6 +188,43 @@ static void test_checkpoint__best(void **state)
     toy_free(&t);
 }
 
+/* Another name of the best one's directory; never in place of a file that is there. */
+static void test_checkpoint__best_link(void **state)
+{
+    static const char *const wrong[] = { "",   ".",           "..",    ".a",        "a/b",
+                                         "/a", "checkpoints", "train", "validation" };
+    char directory[700];
+    et_checkpoint_options options = { .best_link = "top" };
+    et_checkpoints *checkpoints;
+    et_arena arena = ET_ARENA_INIT;
+    toy t = toy_new(0);
+    toy_attach(&t);
+    snprintf(directory, sizeof directory, "%s", in(state, "link"));
+    assert_int_equal(mkdir(directory, 0777), 0);
+    put_file(below(directory, "top"), "mine", 4);
+    assert_fails(et_checkpoints_open(&checkpoints, directory, t.state, &options, error), ET_ECONFIG,
+                 "link/top exists, and is no link to the best checkpoint");
+    assert_int_equal(unlink(below(directory, "top")), 0);
+    for (int64_t step = 1; step <= 2; step++) { /* a process each */
+        assert_ok(et_checkpoints_open(&checkpoints, directory, t.state, &options, error));
+        assert_ok(et_checkpoints_save_best(checkpoints, step, et_value_dict(&arena), error));
+        assert_ok(et_checkpoints_close(checkpoints, error));
+        assert_true(file_is_there(below(directory, "top/info.json")));
+        assert_true(file_is_there(below(directory, "best/info.json")));
+    }
+    char *path;
+    assert_ok(et_checkpoint_find_weights(&path, below(directory, "top/"), error));
+    assert_non_null(strstr(path, "/best/best-2.safetensors"));
+    et_free(path);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        options.best_link = wrong[i];
+        assert_fails(et_checkpoints_open(&checkpoints, directory, t.state, &options, error),
+                     ET_ECONFIG, "cannot be a link to the best checkpoint; give another name");
+    }
+    et_arena_release(&arena);
+    toy_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_checkpoint__one_writer),
         cmocka_unit_test(test_checkpoint__other_model),
         cmocka_unit_test(test_checkpoint__best),
+        cmocka_unit_test(test_checkpoint__best_link),
     };
     et_log_set(keep_warning, NULL);
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -106,7 +106,8 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         status = initial->class->open(&initial->foreign, initial->from, &initial->foreign_settings,
                                       error);
     } else if (et_directory_exists(initial->from) &&
-               strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0) {
+               strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0 &&
+               !et_checkpoint_is_best_link(initial->from)) {
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
                          initial->from);

@@ -52,6 +52,7 @@ void et_experiment_control(const et_trainer_options *plan, et_controller_options
     options->run.keep_every_n_hours = plan->keep_checkpoint_every_n_hours;
     options->run.on_failed_save = plan->on_failed_save;
     options->run.best_comparison = et_trainer_best_comparison(plan, options->run.best_metric);
+    options->run.best_link = et_trainer_best_link(plan);
     options->train_steps = plan->train_steps;
     options->steps_per_loop = plan->steps_per_loop;
     options->summary_interval = plan->summary_interval;

@@ -33,6 +33,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -40,6 +41,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/threads/thread.h"
@@ -47,6 +49,7 @@
 #include "base/values/value.h"
 #include "engine/comm/comm.h"
 #include "engine/tensor/params.h"
+#include "formats/events/log_names.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
@@ -112,9 +115,43 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
     if (self->directory)
         self->lock_path = et_path_join(self->directory, ET_RUN_LOCK);
-    if (!self->model_dir || !self->lock_path || !self->best_directory)
+    if (self->options.best_link)
+        self->link = et_path_join(model_dir, self->options.best_link);
+    if (!self->model_dir || !self->lock_path || !self->best_directory ||
+        (self->options.best_link && !self->link))
         return et_alloc_failed(error, strlen(model_dir), "a path");
     return ET_OK;
+}
+
+bool et_checkpoint_is_best_link(const char *path)
+{
+    char to[sizeof ET_CHECKPOINT_BEST];
+    return readlink(path, to, sizeof to) == sizeof to - 1 &&
+           !memcmp(to, ET_CHECKPOINT_BEST, sizeof to - 1);
+}
+
+int et_checkpoint_check_link(const char *name, et_error *error)
+{
+    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_LOGGED_TRAIN,
+                                           ET_LOGGED_VALIDATION, NULL };
+    return *name && *name != '.' && !strchr(name, '/') && !et_is_one_of(name, folders)
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "trainer.best_checkpoint_export_subdir: \"%s\" cannot be a link to the "
+                         "best checkpoint; give another name, without /",
+                         name);
+}
+
+static int check_link(const et_checkpoints *self, et_error *error)
+{
+    struct stat info;
+    int status = self->link ? et_checkpoint_check_link(self->options.best_link, error) : ET_OK;
+    if (status || !self->link || lstat(self->link, &info) || et_checkpoint_is_best_link(self->link))
+        return status;
+    return et_fail(error, ET_ECONFIG,
+                   "trainer.best_checkpoint_export_subdir: %s exists, and is no link to the best "
+                   "checkpoint; give another name",
+                   self->link);
 }
 
 /* The lock comes before anything is read or swept: what lies about in the directory may be
@@ -122,6 +159,8 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status = make_paths(self, model_dir, error);
+    if (!status)
+        status = check_link(self, error);
     if (!status)
         status = self->inside.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
     if (!status)
@@ -171,6 +210,7 @@ static void release(et_checkpoints *self)
     et_free(self->directory);
     et_free(self->best_directory);
     et_free(self->lock_path);
+    et_free(self->link);
     et_free(self);
 }
 

@@ -76,6 +76,13 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
 bool et_checkpoints_saving(const et_checkpoints *checkpoints);
 bool et_checkpoints_ended(et_checkpoints *checkpoints);
 
+/* Checks a name for et_checkpoint_options.best_link. ET_ECONFIG: the name is no plain name, or a
+ * folder of a run has it. */
+int et_checkpoint_check_link(const char *name, et_error *error);
+
+/* Whether path is such a link. */
+bool et_checkpoint_is_best_link(const char *path);
+
 /* Whether best/ has the step as the best one, as far as memory lets it be seen. */
 bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step);
 

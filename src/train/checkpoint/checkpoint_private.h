@@ -53,6 +53,7 @@ struct et_checkpoints {
     et_track *writer_track; /* of the thread */
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
     char *lock_path;                              /* owned, in directory */
+    char *link;                                   /* owned: options.best_link in RUN; NULL: none */
     int lock;             /* -1: not held, or held by the caller (inside.lock) */
     et_manifest manifest; /* entries of the manifest on the disk, and files that were added */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */

@@ -220,8 +220,9 @@ int et_checkpoint_load(char **path, et_params *params, const char *model_dir, co
 
 static int find_trimmed(char **path, const char *from, et_error *error)
 {
-    bool best = !strcmp(et_path_base(from), ET_CHECKPOINT_BEST) &&
-                et_file_exists_in(from, ET_CHECKPOINT_INFO);
+    bool best =
+        (!strcmp(et_path_base(from), ET_CHECKPOINT_BEST) || et_checkpoint_is_best_link(from)) &&
+        et_file_exists_in(from, ET_CHECKPOINT_INFO);
     int status = ET_OK;
     if (et_file_exists_in(from, ET_CHECKPOINT_FOLDER))
         return et_checkpoint_newest(path, from, error);

@@ -225,6 +225,15 @@ bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
     return true;
 }
 
+/* best/ by another name, by which another program looks for it. */
+static void link_best(const et_checkpoints *self)
+{
+    if (self->link && symlink(ET_CHECKPOINT_BEST, self->link) &&
+        !et_checkpoint_is_best_link(self->link))
+        et_log(ET_LOG_WARNING, "%s: %s; the best checkpoint is in %s", self->link, strerror(errno),
+               self->best_directory);
+}
+
 /* Weights first, then info.json, which names them: so it never names a missing file. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
@@ -232,7 +241,11 @@ static int write_best(et_checkpoints *self, et_error *error)
         is_best_own(self) ? ET_OK : et_checkpoint_set_best_aside(self->best_directory, error);
     if (!status)
         status = write_file(self, error);
-    return status ? status : write_info(self, self->job.path, error);
+    if (!status)
+        status = write_info(self, self->job.path, error);
+    if (!status)
+        link_best(self);
+    return status;
 }
 
 /* With a state in parts, a second try is the caller's. */

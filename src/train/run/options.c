@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "base/numbers/decimal.h"
 #include "formats/events/log_names.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/task/metric_name.h"
 
 /* A count of steps that no run reaches. Doubles represent it exactly, and this number times 65,536
@@ -123,7 +123,7 @@ static const et_field trainer_fields[] = {
                     "loss, an error, a "
                     "perplexity or a time, else higher"),
     ET_FIELD_STRING(et_trainer_options, best_checkpoint_export_subdir, ET_CHECKPOINT_BEST,
-                    "directory of the best checkpoint: always best"),
+                    "directory of the best checkpoint; if not best: a symbolic link to best"),
     ET_FIELD_STRUCT(et_trainer_options, early_stopping, &early_stopping_table,
                     "when a run stops before its last step", .nullable = true),
     ET_FIELD_FLOAT(et_trainer_options, loss_upper_bound, 1e6, 0, DBL_MAX,
@@ -295,13 +295,9 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_metric_comp: lower needs a metric; set "
                        "trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
-    const char *best = options->best_checkpoint_export_subdir;
-    if (best && *best && strcmp(best, ET_CHECKPOINT_BEST))
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.best_checkpoint_export_subdir: %s; the best checkpoint is always "
-                       "in %s; leave this setting out",
-                       best, ET_CHECKPOINT_BEST);
-    return check_optimization(options, error);
+    const char *link = et_trainer_best_link(options);
+    status = link ? et_checkpoint_check_link(link, error) : ET_OK;
+    return status ? status : check_optimization(options, error);
 }
 
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)

@@ -11,6 +11,7 @@
 #include "base/fields/fields.h"
 #include "engine/optim/options.h"
 #include "train/run/run.h"
+#include "train/run/run_names.h"
 
 /* Of the roles of a cluster. */
 #define ET_CLUSTER_WAITS         1.0   /* times its last batch that a worker waits, by default */
@@ -40,7 +41,7 @@ typedef struct et_trainer_options {
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
     int best_checkpoint_metric_comp;  /* ET_COMPARE_*, auto too: which values are better */
-    const char *best_checkpoint_export_subdir; /* of model_dir: "best"; none: no best is kept */
+    const char *best_checkpoint_export_subdir; /* "best", or a link to it; none: no best is kept */
     et_early_stopping early_stopping;
     double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
     int64_t recovery_begin_steps; /* this on */
@@ -63,6 +64,13 @@ static inline const char *et_trainer_best_metric(const et_trainer_options *optio
     const char *name = options->best_checkpoint_eval_metric;
     const char *folder = options->best_checkpoint_export_subdir;
     return name && *name && folder && *folder ? name : NULL;
+}
+
+/* Another name of the folder of the best checkpoint; NULL: none. */
+static inline const char *et_trainer_best_link(const et_trainer_options *options)
+{
+    const char *folder = options->best_checkpoint_export_subdir;
+    return folder && *folder && strcmp(folder, ET_CHECKPOINT_BEST) ? folder : NULL;
 }
 
 /* The metric that the settings name; NULL: auto (the task chooses it) or none. */

@@ -189,6 +189,7 @@ static int copy_options(et_run *run, const et_run_options *options, et_error *er
         run->options.model_dir = run->options.summary_dir = NULL;
     bool copied = copy_text(&run->options.model_dir);
     copied = copy_text(&run->options.summary_dir) && copied;
+    copied = copy_text(&run->options.best_link) && copied;
     return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
 }
 
@@ -219,6 +220,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
         status = et_state_add(options->state, "logs", &logs_part, run, error);
     if (!status && options->identity)
         status = et_state_add_identity(options->state, options->identity, error);
+    checkpoints.best_link = options->best_metric ? run->options.best_link : NULL;
     if (!status && run->options.model_dir)
         status = et_checkpoints_open(&run->checkpoints, run->options.model_dir, options->state,
                                      &checkpoints, error);
@@ -254,6 +256,7 @@ int et_run_close(et_run *run, et_error *error)
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
     et_free((char *)run->options.summary_dir);
+    et_free((char *)run->options.best_link);
     et_free(run);
     return status ? status : closed;
 }
