@@ -7,6 +7,7 @@
 #define ETUDE_TESTS_REFERENCES_CORE_MOCK_H
 
 #include <etude/modelgarden.h>
+#include <etude/outer_loop.h>
 
 #include "calls.h"
 #include "formats/files.h"
@@ -83,5 +84,87 @@ static const et_task_class mock_class = { .name = "mock",
                                           .validation_step = mock_validation_step,
                                           .aggregate_logs = mock_aggregate,
                                           .reduce_aggregated_logs = mock_reduce };
+
+/* ---- the experiment "mock" ---- */
+
+typedef struct mock_options {
+    const char *init_checkpoint;
+} mock_options;
+
+static const et_field mock_rows[] = {
+    ET_FIELD_STRING(mock_options, init_checkpoint, "", "weights to begin with"), ET_FIELD_END
+};
+static const et_fields mock_fields = { "task", mock_rows };
+
+static const et_task_class *mock_opens = &mock_class; /* tests may change it */
+
+static inline int mock_open(et_task **out, const void *options, const et_task_context *context,
+                            et_error *error)
+{
+    (void)options, (void)context;
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return et_fail(error, ET_ENOMEM, "a task");
+    (*out)->class = mock_opens;
+    return ET_OK;
+}
+
+static inline void mock_close(et_task *task)
+{
+    free(task);
+}
+
+static const et_experiment_row mock_experiments[] = { { "mock", "the mock task", NULL },
+                                                      { NULL, NULL, NULL } };
+static const et_task_kind mock_kind = { .name = "mock",
+                                        .fields = &mock_fields,
+                                        .size = sizeof(mock_options),
+                                        .experiments = mock_experiments,
+                                        .open = mock_open,
+                                        .close = mock_close };
+
+/* ---- OrbitExperimentRunner: a run with settings ---- */
+
+typedef struct runner {
+    const char *mode;
+    et_task_context context;
+    et_task *task;
+    et_task_trainer *trainer;
+    et_outer_loop_options outer;
+    et_controller_options config; /* of the settings */
+    et_controller *controller;
+} runner;
+
+static inline void runner_open(runner *r, const char *settings, const char *mode,
+                               const char *model_dir)
+{
+    const bool trains = strstr(mode, "train");
+    *r = (runner){ .mode = mode, .context.model_dir = model_dir };
+    assert_ok(et_device_open(&r->context.device, error));
+    assert_ok(et_params_new(&r->context.params, error));
+    assert_ok(et_task_open(&r->task, &mock_kind, "mock", settings, &r->context, error));
+    et_task_trainer_options options = *et_task_trainer_config(r->task);
+    options.use = trains ? ET_TRAIN_AND_EVALUATE : ET_EVALUATE_ONLY;
+    assert_ok(et_task_trainer_open(&r->trainer, r->task, r->context.device, r->context.params,
+                                   &options, error));
+    assert_ok(et_task_controller_config(r->task, r->trainer, &r->config, error));
+    et_controller_options calls = r->config;
+    calls.outer_loop = &r->outer;
+    calls.validation_interval = calls.validation_steps = 0;
+    if (!strcmp(mode, "continuous_eval")) {
+        calls.trainer = NULL;
+        r->outer.weights = r->context.params;
+    }
+    assert_ok(et_controller_open(&r->controller, &calls, error));
+}
+
+static inline void runner_close(runner *r)
+{
+    et_controller_close(r->controller, NULL);
+    et_task_trainer_close(r->trainer);
+    et_task_close(r->task);
+    et_params_free(r->context.params);
+    et_device_close(r->context.device);
+}
 
 #endif

@@ -181,51 +181,21 @@ static void test_base_trainer_test__configure_optimizer(void **state)
     }
 }
 
-/* ---- the best checkpoint ---- */
-
-typedef struct best {
-    et_new_best *value;
-    et_export_action save;
-} best;
-
-static int export_best(void *self, int64_t step, et_value *logs, et_error *error)
-{
-    best *b = self;
-    const et_moment now = { .step = step, .logs = logs };
-    bool is_new;
-    int status = et_new_best_test(b->value, logs, &is_new, error);
-    if (!status && is_new)
-        status = b->save.action.class->act(&b->save.action, &now, error);
-    if (!status)
-        status = et_new_best_commit(b->value, logs, &is_new, error);
-    if (!status && !et_value_set_float(logs, "best_acc", et_new_best_value(b->value)))
-        status = et_fail(error, ET_ENOMEM, "logs");
-    return status;
-}
-
 static void test_base_trainer_test__export_best_ckpt(void **state)
 {
-    const et_new_best_options options = { .metric = "acc",
-                                          .filename = in(state, "best_ckpt/info.json") };
-    best kept;
-    et_exports *exports;
-    et_task_trainer_given given = { .checkpoint_exporter = export_best, .self = &kept };
-    bench b;
-    bench_init(&b);
-    b.options.given = &given;
-    bench_open(&b);
-    assert_ok(et_new_best_open(&kept.value, &options, error));
-    assert_ok(et_exports_open(&exports, in(state, "best_ckpt/best_ckpt"), 1, NULL, error));
-    et_export_action_init(&kept.save, "export", exports, b.params, NULL);
-    assert_ok(et_task_trainer_initialize(b.trainer, error));
-    assert_ok(et_task_trainer_train(b.trainer, 1, NULL, error));
-    assert_ok(et_task_trainer_evaluate(b.trainer, 1, b.logs, error));
-    assert_true(file_is_there(in(state, "best_ckpt/info.json")));
-    assert_true(file_is_there(in(state, "best_ckpt/best_ckpt-1/weights.safetensors")));
-    assert_float_equal(logged(&b, "best_acc"), 0, 0);
-    bench_close(&b);
-    et_new_best_close(kept.value);
-    et_exports_close(exports);
+    static const char config[] =
+        "{trainer: {best_checkpoint_export_subdir: best_ckpt, best_checkpoint_eval_metric: acc, "
+        "train_steps: 1, optimizer_config: {optimizer: {type: sgd}, "
+        "learning_rate: {type: constant}}}}";
+    et_arena *arena = et_arena_new();
+    et_value *logs = et_value_dict(arena);
+    runner r;
+    runner_open(&r, config, "train_and_eval", in(state, "run"));
+    assert_ok(et_controller_train_to(r.controller, 1, false, error));
+    assert_ok(et_controller_evaluate(r.controller, 1, logs, error));
+    runner_close(&r);
+    assert_true(file_is_there(in(state, "run/best_ckpt/info.json")));
+    et_arena_free(arena);
 }
 
 /* ---- a cluster: a master here, and others ---- */
