@@ -16,6 +16,9 @@
  *     et_controller_train(controller, &error);                 ET_EINTERRUPTED: stopped and saved
  *     et_controller_close(controller, &error);
  *
+ *     et_recovery_condition diverged = { .loss_upper_bound = 100 };
+ *     et_recovery_condition_holds(&diverged, now, &holds, &error);         in an action
+ *
  * The controller owns a state tree and a run, and borrows everything else. For a program that calls
  * training, evaluation and saving itself, see outer_loop.h. */
 #ifndef ETUDE_CONTROLLER_H
@@ -66,5 +69,20 @@ ET_API int et_controller_train(et_controller *controller, et_error *error);
 
 /* Waits for the last save. NULL allowed. */
 ET_API int et_controller_close(et_controller *controller, et_error *error);
+
+/* Model Garden's RecoveryCondition, for et_conditional_init (ready_actions.h) and your own actions.
+ * It holds after an inner loop that has diverged: training_loss is NaN, or, from step
+ * recovery_begin_steps on, above loss_upper_bound. A controller itself judges every step instead,
+ * see recovery_max_trials above. Payload: the struct. ET_EDIVERGED: the condition holds more than
+ * recovery_max_trials times. ET_ECONFIG: logs have no training_loss. */
+typedef struct et_recovery_condition {
+    double loss_upper_bound;
+    int64_t recovery_begin_steps;
+    int64_t recovery_max_trials;
+    int64_t recover_counter; /* how often the condition has held; no state contains it */
+} et_recovery_condition;
+
+ET_API int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,
+                                       et_error *error);
 
 #endif

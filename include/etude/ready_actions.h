@@ -7,7 +7,6 @@
  *     et_export_action_init(&save_it, "export", exports, params, NULL);
  *     et_conditional_init(&when_best, "export_best", et_new_best_holds, new_best,
  *                         (et_action *[]){ &save_it.action }, 1);
- *     et_conditional_init(&alarm, "alarm", et_recovery_condition_holds, &diverged, &mail, 1);
  *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
  *
  *     if (et_persisted_value_open(&kept, logs, "runs/a/logs.json", false, &error) ||
@@ -46,21 +45,6 @@ typedef struct et_conditional {
  * due. Only the first of them may return ET_EINTERRUPTED. */
 ET_API void et_conditional_init(et_conditional *self, const char *name, et_condition_fn *condition,
                                 void *payload, et_action *const *actions, int count);
-
-/* A condition that holds after an inner loop that has diverged: training_loss is NaN, or, from step
- * recovery_begin_steps on, above loss_upper_bound. Model Garden's RecoveryCondition. Use it for
- * your own actions: a controller judges every step and goes back to its last checkpoint by itself
- * (et_controller_options.recovery_max_trials). Payload: the struct. ET_EDIVERGED: the condition
- * holds more than recovery_max_trials times. ET_ECONFIG: logs have no training_loss. */
-typedef struct et_recovery_condition {
-    double loss_upper_bound;
-    int64_t recovery_begin_steps;
-    int64_t recovery_max_trials;
-    int64_t recover_counter; /* how often the condition has held; no state contains it */
-} et_recovery_condition;
-
-ET_API int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,
-                                       et_error *error);
 
 /* ---- a value in a file ---- */
 

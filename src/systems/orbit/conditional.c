@@ -1,3 +1,4 @@
+#include <etude/controller.h>
 #include <etude/ready_actions.h>
 
 #include <math.h>
