@@ -71,7 +71,7 @@ static bool shape_MATMUL(et_node *node)
     if (!is_matrix(a) || !is_matrix(b))
         return refuse(node, "not two matrices", 0, 1);
     if (!is_operand(node, 0) || !is_operand(node, 1))
-        return refuse(node, "not floating-point numbers (et_cast makes whole numbers float32)", 0, 1);
+        return refuse(node, NOT_FLOAT, 0, 1);
     const int64_t groups = et_matmul_groups(options);
     if (groups > 1 && options->row_tile)
         return refuse(node, "row_tile and groups exclude each other", 0, 1);

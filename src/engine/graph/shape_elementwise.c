@@ -1,7 +1,5 @@
 #include "engine/graph/shape_private.h"
 
-#define NOT_FLOAT "not floating-point numbers (et_cast makes whole numbers float32)"
-
 /* Element-wise ops convert no types silently: two activations always have the same type, but a
  * parameter (float32) may be combined with a bfloat16 activation. A repeated operand is a vector or
  * one number, and may be a parameter. */

@@ -80,6 +80,8 @@ static inline bool refuse(et_node *node, const char *reason, int a, int b)
     return false;
 }
 
+#define NOT_FLOAT "not floating-point numbers (et_cast makes whole numbers float32)"
+
 /* Whether input number `input` has values that can be computed with. */
 static inline bool is_float(const et_node *node, int input)
 {
