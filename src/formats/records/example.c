@@ -532,7 +532,7 @@ int et_example_serialized(et_example_builder *builder, const void **bytes, size_
     Etude__Example__Example message = ETUDE__EXAMPLE__EXAMPLE__INIT;
     if (builder->failure.status)
         return et_fail(error, builder->failure.status, "%s", builder->failure.text);
-    message.features = &features;
+    message.features = builder->shown.count ? &features : NULL;
     bool whole =
         make_message(&features, &builder->shown, &arena) && pack(builder, &message, length);
     et_arena_release(&arena);
