@@ -5,6 +5,10 @@
  *     if (et_predictor_export(p, "models/iris.onnx", &(et_export_options){ .format = "onnx" },
  *                                &error)) ...
  *     if (et_export_onnx("model.onnx", params, layout, build, NULL, &error)) ...  a pass's function
+ *     et_export_module module = { .layout = layout, .input = "pixels", .model = logits,
+ *                                 .preprocessor = scale, .postprocessor = probabilities };
+ *     if (et_pass_open(&pass, device, params, layout, et_export_module_serve, &module, NULL,
+ *                      &error)) ...            the same function here; ready_actions.h exports it
  *
  * A file is written completely or not at all, and replaces an existing file. A directory is written
  * file by file; none of the files may exist before: ET_ECONFIG. */
@@ -30,6 +34,26 @@ typedef struct et_export_options {
                            the program encodes. ET_ECONFIG: ONNX cannot express the transform of a
                            column */
 } et_export_options;
+
+/* A model with the steps around it (Model Garden's ExportModule). Each step is a function of a
+ * node; payload is passed to all. */
+typedef struct et_export_module et_export_module;
+typedef et_node *et_node_fn(et_scope *scope, et_node *inputs, void *payload);
+
+struct et_export_module {
+    const et_layout *layout; /* of the batches; borrowed */
+    const char *input;       /* the field that the steps begin with */
+    et_node_fn *model;
+    /* Called instead of model, which it may call. NULL: model alone. */
+    et_node *(*inference_step)(et_scope *scope, et_node *inputs, const et_export_module *module);
+    et_node_fn *preprocessor, *postprocessor; /* NULL: none */
+    void *payload;
+    const char *output; /* name of the result; NULL: "outputs" */
+};
+
+/* The model function of a module: preprocessor, inference_step, postprocessor, et_output. payload:
+ * the et_export_module. For et_pass_open and et_export_onnx. */
+ET_API void et_export_module_serve(et_scope *scope, void *module);
 
 /* Writes a model function of batches (pass.h) as one ONNX file with the weights of params. Inputs
  * are the fields that the function reads (float, int64). Outputs are the nodes of et_output, with

@@ -5,6 +5,7 @@
  *     if (et_new_best_open(&new_best, &best, &error) ||
  *         et_exports_open(&exports, "runs/a/export", 5, NULL, &error)) ...
  *     et_export_action_init(&save_it, "export", exports, params, NULL);
+ *     if (et_export_now(&save_it, step, &path, &error)) ...        without a run
  *     et_conditional_init(&when_best, "export_best", et_new_best_holds, new_best,
  *                         (et_action *[]){ &save_it.action }, 1);
  *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
@@ -116,6 +117,7 @@ typedef struct et_exports_options {
     int64_t (*next_id)(void *payload); /* number of the next export; NULL: one more than the
                                           largest */
     void *payload;
+    bool timestamped;         /* numbers are seconds since 1970, but larger than those there are */
     const char *subdirectory; /* folder in BASE-N that contains the export; only this folder is
                                  removed when there are too many. NULL: none. ET_ECONFIG: "", or a
                                  path outside BASE-N */
@@ -145,12 +147,17 @@ typedef struct et_export_action {
     et_action_class kind;
     et_exports *exports;
     const et_params *params;
-    const et_value *settings; /* a dict; NULL: not written */
-    et_optimizer *optimizer;  /* export its average; NULL: the weights of the store */
+    const et_value *settings;              /* a dict; NULL: not written */
+    et_optimizer *optimizer;               /* export its average; NULL: the weights of the store */
+    const struct et_export_module *module; /* model_export.h: also exported, as model.onnx; NULL:
+                                              not */
 } et_export_action;
 
 ET_API void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
                                   const et_params *params, const et_value *settings);
+
+/* Exports now. *path: of the export, borrowed as of et_exports_next_name. */
+ET_API int et_export_now(et_export_action *self, int64_t step, const char **path, et_error *error);
 
 /* The same for the average that an optimizer keeps of these params, as in Model Garden's
  * EMACheckpointing. There it is an evaluation action with base name

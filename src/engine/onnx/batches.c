@@ -267,3 +267,13 @@ int et_onnx_export_batches(const char *path, et_params *params, const et_layout 
     et_graph_free(e.graph);
     return status ? et_fail_while(error, status, "exporting to %s", path) : ET_OK;
 }
+
+void et_export_module_serve(et_scope *scope, void *module)
+{
+    const et_export_module *m = module;
+    et_node *x = et_batch_input(scope, m->input);
+    x = m->preprocessor ? m->preprocessor(scope, x, m->payload) : x;
+    x = m->inference_step ? m->inference_step(scope, x, m) : m->model(scope, x, m->payload);
+    x = m->postprocessor ? m->postprocessor(scope, x, m->payload) : x;
+    et_output(scope, m->output ? m->output : "outputs", x);
+}

@@ -2,6 +2,8 @@
  * is on disk, so a directory with the final name is complete. */
 #include <etude/ready_actions.h>
 
+#include <etude/model_export.h>
+
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -26,7 +28,8 @@
 #include "train/run/run_names.h"
 
 #define WEIGHTS    "weights.safetensors" /* what makes a directory an export */
-#define LOOK_EVERY 0.2                   /* seconds */
+#define MODEL      "model.onnx"
+#define LOOK_EVERY 0.2 /* seconds */
 
 typedef struct id_list {
     int64_t *ids; /* [count], owned, ascending */
@@ -176,6 +179,8 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     int64_t largest = all.count ? all.ids[all.count - 1] : -1;
     et_free(all.ids);
     largest = largest > self->last ? largest : self->last;
+    const int64_t now = self->options.timestamped ? (int64_t)time(NULL) : 0;
+    largest = largest >= now ? largest : now - 1;
     if (!status && largest == INT64_MAX)
         status = et_fail(error, ET_EUSAGE, "%s-%lld exists: no higher number is possible",
                          self->base, (long long)largest);
@@ -246,6 +251,18 @@ int et_exports_clean_up(et_exports *self, et_error *error)
 
 /* ---- exporting ---- */
 
+static int write_module(const et_export_action *self, const char *weights, et_error *error)
+{
+    char *directory = et_path_parent(weights);
+    char *path = directory ? et_path_join(directory, MODEL) : NULL;
+    int status = path ? et_export_onnx(path, (et_params *)self->params, self->module->layout,
+                                       et_export_module_serve, (void *)self->module, error)
+                      : et_alloc_failed(error, strlen(weights), "a path");
+    et_free(path);
+    et_free(directory);
+    return status;
+}
+
 /* The average is in the store while it is read, as in a validation. */
 static int write_values(const et_export_action *self, const char *path, int64_t step,
                         et_error *error)
@@ -253,6 +270,8 @@ static int write_values(const et_export_action *self, const char *path, int64_t 
     const et_artifact_content weights = { .params = (et_params *)self->params, .step = step };
     bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
     int status = et_artifact_write_weights(&weights, path, error);
+    if (!status && self->module)
+        status = write_module(self, path, error);
     if (shown)
         et_optimizer_hide_average(self->optimizer);
     return status;
@@ -403,22 +422,22 @@ static int write_now(void *payload, const char *path, et_error *error)
     return write_values(now->action, path, now->step, error);
 }
 
-static int act_export(et_action *action, const et_moment *now, et_error *error)
+int et_export_now(et_export_action *self, int64_t step, const char **path, et_error *error)
 {
-    const et_export_action *self = (const et_export_action *)action;
-    filling what = { self, now->step };
+    filling what = { self, step };
     const export_content content = { write_now, &what, self->settings };
-    const char *name;
-    if (now->rank)
-        return ET_OK;
-    int status = et_exports_next_name(self->exports, &name, error);
-    if (status)
-        return status;
-    status = publish(self->exports, &content, error);
+    int status = et_exports_next_name(self->exports, path, error);
+    if (!status)
+        status = publish(self->exports, &content, error);
     if (!status)
         status = et_exports_clean_up(self->exports, error);
-    return status ? et_fail_while(error, status, "exporting step %lld", (long long)now->step)
-                  : ET_OK;
+    return status ? et_fail_while(error, status, "exporting step %lld", (long long)step) : ET_OK;
+}
+
+static int act_export(et_action *action, const et_moment *now, et_error *error)
+{
+    const char *path;
+    return now->rank ? ET_OK : et_export_now((et_export_action *)action, now->step, &path, error);
 }
 
 void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
