@@ -5,6 +5,7 @@
  *     if (et_run_files_step("runs/a", &step, &error)) ...                    none yet: ET_ENOTFOUND
  *     et_run_files_write_metrics("runs/a", step, logs, &error);       runs/a/metrics-<step>.json
  *     et_run_files_write_params("runs/a/model.txt", params, &error);
+ *     et_run_files_write_variables("runs/a/mlp.txt", variables, count, &error);    of a module
  *     int64_t numbers = et_run_files_count_params(params, true);
  *     et_run_files_remove_checkpoints("runs/a", &error);
  *
@@ -12,6 +13,7 @@
 #ifndef ETUDE_RUN_FILES_H
 #define ETUDE_RUN_FILES_H
 
+#include <etude/module.h>
 #include <etude/params.h>
 #include <etude/value.h>
 
@@ -32,8 +34,12 @@ ET_API int et_run_files_write_metrics(const char *model_dir, int64_t step, const
 /* Number of elements of a model; trained_only: without its variables. */
 ET_API int64_t et_run_files_count_params(const et_params *params, bool trained_only);
 
-/* Writes a line "name [shape]" for each parameter and variable, an empty line, and "Total params:
- * 1,234". */
+/* Writes a line "name [shape]" for each parameter and variable in order of declaration, an empty
+ * line, and "Total params: 1,234". */
 ET_API int et_run_files_write_params(const char *path, const et_params *params, et_error *error);
+
+/* The same for variables in their order, such as those of et_module_variables, sorted by name. */
+ET_API int et_run_files_write_variables(const char *path, const et_module_variable *variables,
+                                        size_t count, et_error *error);
 
 #endif

@@ -308,6 +308,22 @@ static int print_state(et_checkpoints *self, et_error *error)
     return status;
 }
 
+/* Numbers and truth values, and null for a number that is not finite; no lists and texts. */
+static int copy_numbers(et_value *to, const et_value *from, et_error *error)
+{
+    int status = ET_OK;
+    for (const et_value *v = from->first; v && !status; v = v->next) {
+        if (v->kind == ET_VALUE_LIST || v->kind == ET_VALUE_STRING)
+            continue;
+        et_value *copy = v->kind == ET_VALUE_DICT ? et_value_set_dict(to, v->key)
+                                                  : et_value_set_copy(to, v->key, v);
+        status = !copy                      ? et_alloc_failed(error, 0, ET_CHECKPOINT_INFO)
+                 : v->kind == ET_VALUE_DICT ? copy_numbers(copy, v, error)
+                                            : ET_OK;
+    }
+    return status;
+}
+
 /* The metrics of validation with the step under ET_CHECKPOINT_STEP (added last, so that it wins
  * over a metric of that name), indented for people to read. */
 static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
@@ -315,7 +331,7 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     et_arena arena = ET_ARENA_INIT;
     et_value *info = et_value_dict(&arena);
     int status =
-        info ? et_value_merge(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+        info ? copy_numbers(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
     if (!status && !et_value_set_int(info, ET_CHECKPOINT_STEP, step))
         status = et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
     et_strbuf_reset(&self->job.info);

@@ -102,17 +102,35 @@ int64_t et_run_files_count_params(const et_params *params, bool trained_only)
     return count;
 }
 
-int et_run_files_write_params(const char *path, const et_params *params, et_error *error)
+/* variables NULL: those of params, by index. */
+static int write_list(const char *path, const et_params *params,
+                      const et_module_variable *variables, size_t count, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
     char shape[ET_SHAPE_TEXT_MAX];
-    for (int i = 0; i < et_params_count(params); i++)
-        et_strbuf_printf(&text, "%s %s\n", et_params_name(params, i),
-                         et_shape_print(et_params_shape(params, i), shape));
-    et_strbuf_printf(&text, "\nTotal params: %s\n",
-                     et_format_count(et_run_files_count_params(params, false)).text);
+    int64_t total = 0;
+    for (size_t i = 0; i < count; i++) {
+        const et_params *of = variables ? variables[i].params : params;
+        const int index = variables ? variables[i].index : (int)i;
+        total += et_shape_count(et_params_shape(of, index));
+        et_strbuf_printf(&text, "%s %s\n", et_params_name(of, index),
+                         et_shape_print(et_params_shape(of, index), shape));
+    }
+    et_strbuf_printf(&text, "\nTotal params: %s\n", et_format_count(total).text);
     int status = text.failed ? et_alloc_failed(error, text.length, "a list of parameters")
                              : et_file_write(path, et_strbuf_text(&text), text.length, error);
     et_strbuf_release(&text);
     return status;
+}
+
+int et_run_files_write_params(const char *path, const et_params *params, et_error *error)
+{
+    return write_list(path, params, NULL, (size_t)et_params_count(params), error);
+}
+
+int et_run_files_write_variables(const char *path, const et_module_variable *variables,
+                                 size_t count, et_error *error)
+{
+    return variables || !count ? write_list(path, NULL, variables, count, error)
+                               : et_fail(error, ET_EUSAGE, "the list of variables is NULL");
 }
