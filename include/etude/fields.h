@@ -92,9 +92,9 @@ typedef struct et_field {
     bool nullable;          /* null is allowed and means the default; with `zero` it means 0.
                                STRUCT: null sets all defaults of the table, which must mean "off";
                                if not nullable, null changes nothing in a group */
-    bool selects;           /* CHOICE: of the following groups, only the one with the chosen name
-                               has an effect and is saved. BOOL: whether its group is set: null is
-                               false, {} is true */
+    bool selects;           /* CHOICE: of the following groups, and of members with the name of a
+                               choice, only the one with the chosen name has an effect and is saved.
+                               BOOL: whether its group is set: null is false, {} is true */
     int64_t truth;          /* INT: the value of true, where false is 0; 0: no truth values */
     const char *zero;       /* INT: a word that means 0; NULL: no word */
     bool epochs;            /* INT, a number of steps: "2ep" and "0.5ep" are also allowed, see

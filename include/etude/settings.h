@@ -1,5 +1,5 @@
-/* Settings: an options struct with a table (fields.h), changed by files and command-line words. A
- * later value replaces an earlier one; other settings keep their values.
+/* Settings: an options struct with a table (fields.h), changed by files, texts and dicts. A later
+ * value replaces an earlier one; other settings keep their values.
  *
  *     static adam_options adam;
  *     et_settings settings = { .table = &adam_table, .options = &adam, .arena = arena };
@@ -12,8 +12,14 @@
  *     et_settings_lock(&settings);
  *     et_settings_write(&settings, "params.yaml", &error);
  *
- * Differences to Model Garden's hyperparams: types and ranges of single values are checked, a lock
- * applies at every depth, a path may contain "=", and restrictions can be checked repeatedly.
+ * Settings without a table are a dict, as Model Garden's ParamsDict: names and types are free.
+ *
+ *     et_settings mine = { .extra = et_value_dict(arena), .arena = arena };
+ *     et_settings_override(&mine, "a=1, b.c=[x, y]", &error);
+ *     mine.strict = true;                                            no more new names
+ *
+ * Differences to Model Garden's hyperparams: types and ranges of declared values are checked, a
+ * lock applies at every depth, a path may contain "=", and restrictions can be checked repeatedly.
  * Everything is borrowed. Strings and lists that are read live in the arena. Use from one
  * thread. */
 #ifndef ETUDE_SETTINGS_H
@@ -21,13 +27,22 @@
 
 #include <etude/fields.h>
 
+/* A declared setting keeps its type: another type is an error, but text and lists of texts take any
+ * scalar as it is written. */
 typedef struct et_settings {
-    const et_fields *table;
-    void *options;   /* the struct of the table */
-    et_arena *arena; /* must outlive options */
-    et_value *extra; /* NULL: unknown names are errors. A dict: unknown names are stored there as
-                        written, with a warning */
-    bool locked;     /* et_settings_lock */
+    const et_fields *table; /* declared settings; NULL: none */
+    void *options;          /* the struct of the table */
+    et_arena *arena;        /* must outlive options */
+    /* A dict for names that the table does not declare. A group changes member by member, a list of
+     * groups of the same length item by item. A change of type is logged with a warning; if there
+     * is a table, a new name too. ET_ECONFIG: a list of lists, or of groups and values. NULL:
+     * unknown names are errors. */
+    et_value *extra;
+    bool strict; /* only names that extra has already; new ones are errors */
+    bool locked; /* et_settings_lock */
+    /* The option that texts are from, such as "--set", at the beginning of messages. NULL: messages
+     * begin with the path. */
+    const char *source;
     struct et_fields_said *said; /* internal; NULL */
 } et_settings;
 
@@ -50,11 +65,12 @@ ET_API int et_settings_override(et_settings *settings, const char *text, et_erro
 ET_API int et_settings_read_file(et_settings *settings, const char *path, et_error *error);
 
 /* The same from a dict, such as one of et_settings_dict. name: of the dict, at the beginning of
- * messages. */
+ * messages; NULL: none. */
 ET_API int et_settings_read(et_settings *settings, const et_value *dict, const char *name,
                             et_error *error);
 
-/* All settings as a dict in arena, also of groups that are not selected. NULL: no memory. */
+/* The settings that have an effect (no groups that are not selected), and extra, as a dict in
+ * arena. Read on top of the defaults, it gives the same settings. NULL: no memory. */
 ET_API et_value *et_settings_dict(const et_settings *settings, et_arena *arena);
 
 /* Checks restrictions: "a.b <= c.d", an operator (== != <= < >= >) between two operands. An operand
@@ -68,8 +84,7 @@ ET_API int et_settings_check(const et_settings *settings, const char *const *res
 /* From now on every change, at any depth, fails with ET_ECONFIG. */
 ET_API void et_settings_lock(et_settings *settings);
 
-/* Writes the settings that have an effect (no groups that are not selected), and extra, as YAML. A
- * file that already has this content is not written. */
+/* Writes this dict as YAML. A file that already has this content is not written. */
 ET_API int et_settings_write(const et_settings *settings, const char *path, et_error *error);
 
 #endif

@@ -18,6 +18,9 @@
  *         et_value_read_bool(state, "done", &done, &error) ||
  *         et_value_read_string(et_value_get(state, "best"), "metric", &metric, &error)) ...
  *     const et_value *same = et_value_path(state, "best.metric");
+ *     const et_value *leaf = et_value_leaf(state, "best.metric", &error);    no dict, or an error
+ *     et_value_each_leaf(state, to_integer, NULL, &error);                  the program's function
+ *     et_value_set_int(et_value_add_dict(et_value_set_list(state, "sets")), "rows", 5);
  *     for (const et_value *note = list->first; note; note = note->next)
  *         puts(note->kind == ET_VALUE_STRING ? note->string : "a number");
  *
@@ -77,8 +80,17 @@ ET_API bool et_value_failed(const et_value *root);
 /* The child of a dict with this key; NULL: no such key, or dict is not a dict. Linear search. */
 ET_API et_value *et_value_get(const et_value *dict, const char *key);
 
-/* The value at a dotted path such as "a.b.c"; NULL if any part is missing. */
+/* The value at a path such as "a.b.c" or "a.list[0].b"; NULL if any part is missing. "": dict. */
 ET_API et_value *et_value_path(const et_value *dict, const char *path);
+
+/* The same for a leaf: a scalar or a list. NULL: a part is missing, or the path ends at a dict; the
+ * error (ET_EFORMAT) names the keys that are there. */
+ET_API const et_value *et_value_leaf(const et_value *dict, const char *path, et_error *error);
+
+/* Calls fn for each leaf of a dict, at every depth, in order. fn may replace kind and contents of
+ * the leaf; its first status other than 0 ends the walk and is returned. */
+typedef int et_value_leaf_fn(void *payload, et_value *leaf, et_error *error);
+ET_API int et_value_each_leaf(et_value *dict, et_value_leaf_fn *fn, void *payload, et_error *error);
 
 /* Set or replace a child. Strings are copied; a NULL string is null. Each function returns the
  * child; NULL: no memory. */
@@ -90,6 +102,7 @@ ET_API et_value *et_value_set_dict(et_value *dict, const char *key);
 ET_API et_value *et_value_set_list(et_value *dict, const char *key);
 
 /* Append to a list; otherwise as above. */
+ET_API et_value *et_value_add_dict(et_value *list);
 ET_API et_value *et_value_add_int(et_value *list, int64_t integer);
 ET_API et_value *et_value_add_float(et_value *list, double real);
 ET_API et_value *et_value_add_string(et_value *list, const char *string);

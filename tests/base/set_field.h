@@ -8,7 +8,7 @@
 static inline int set_field(const et_fields *table, void *options, const char *path,
                             const char *text, et_arena *arena, et_error *error)
 {
-    const et_fields_origin from = { .name = ET_SETTINGS_SET, .arena = arena };
+    const et_fields_origin from = { .name = "--set", .arena = arena, .option = true };
     return et_fields_set_from(&from, table, options, path, NULL, text, error);
 }
 

@@ -90,7 +90,9 @@ static void open_world(world *w)
 
 static void set(world *w, const char *path, const char *text)
 {
-    const et_fields_origin from = { "--set", &w->arena, NULL, &w->said };
+    const et_fields_origin from = {
+        .name = "--set", .arena = &w->arena, .said = &w->said, .option = true
+    };
     et_error error = ET_ERROR_INIT;
     if (et_fields_set_from(&from, &table, &w->options, path, NULL, text, &error))
         fail_msg("%s", error.text);
@@ -98,7 +100,7 @@ static void set(world *w, const char *path, const char *text)
 
 static void read_file(world *w, const char *text)
 {
-    const et_fields_origin from = { "a.yaml", &w->arena, NULL, &w->said };
+    const et_fields_origin from = { .name = "a.yaml", .arena = &w->arena, .said = &w->said };
     et_value *dict;
     assert_int_equal(et_yaml_parse(&dict, &w->arena, text, strlen(text), "a.yaml", NULL), ET_OK);
     assert_int_equal(et_fields_read_from(&from, &table, &w->options, dict, "", NULL), ET_OK);

@@ -176,14 +176,14 @@ static void test_json__numbers_as_written(void **state)
                  i % 2 ? "1e400" : "0");
         assert_int_equal(
             et_json_parse_written(&value, &arena, text, strlen(text), "f.json", &error), ET_OK);
-        const et_value *number = et_value_leaf(value, "7[1]");
+        const et_value *number = et_value_path(value, "7[1]");
         assert_int_equal(number->kind, rows[row].kind);
         assert_string_equal(number->text, rows[row].text);
         assert_true((number->kind == ET_VALUE_INT ? (double)number->integer : number->real) ==
                     rows[row].value);
-        assert_string_equal(et_value_leaf(value, "7[0]")->string, "-8\\\"9");
-        assert_string_equal(et_value_leaf(value, "7[3].a1")->text, "5.0");
-        assert_string_equal(et_value_leaf(value, "b")->text, i % 2 ? "1e400" : "0");
+        assert_string_equal(et_value_path(value, "7[0]")->string, "-8\\\"9");
+        assert_string_equal(et_value_path(value, "7[3].a1")->text, "5.0");
+        assert_string_equal(et_value_path(value, "b")->text, i % 2 ? "1e400" : "0");
     }
 }
 

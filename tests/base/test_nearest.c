@@ -44,6 +44,8 @@ static void test_nearest__found(void **state)
         { "targetpath", "target_path" },
         { "activations", "activation" },
         { "act", "activation" },
+        { "num-att", "num_attention_heads" },
+        { "learning_r", "learning_rate" },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         const char *nearest = et_nearest(rows[i].word, names);

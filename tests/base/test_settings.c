@@ -78,7 +78,8 @@ static int enter(void **state)
     (void)state;
     error = (et_error)ET_ERROR_INIT;
     et_fields_defaults(&table, &given);
-    settings = (et_settings){ .table = &table, .options = &given, .arena = &arena };
+    settings =
+        (et_settings){ .table = &table, .options = &given, .arena = &arena, .source = "--set" };
     return 0;
 }
 
@@ -269,7 +270,7 @@ static void test_settings__extra(void **state)
     warnings = 0;
     et_log_set(count_warnings, NULL);
     assert_int_equal(et_settings_override(&settings, "a=5,new.one=1,optimizer.other=x", &error), 0);
-    assert_int_equal(et_settings_override(&settings, "{new: {two: [1, {x: y}]}, b: 6}", &error), 0);
+    assert_int_equal(et_settings_override(&settings, "{new: {two: [1, y]}, b: 6}", &error), 0);
     et_log_set(NULL, NULL);
     assert_int_equal(warnings, 3);
     assert_int_equal(given.a, 5);
@@ -278,6 +279,105 @@ static void test_settings__extra(void **state)
     assert_string_equal(et_value_path(settings.extra, "optimizer.other")->string, "x");
     assert_int_equal(et_value_path(settings.extra, "new.two")->count, 2);
     assert_int_equal(et_settings_override(&settings, "a=x", &error), ET_ECONFIG);
+}
+
+/* Names that no table has; messages of a program begin with the path. */
+static void test_settings__dict_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said; /* said NULL: right */
+    } cases[] = {
+        { "a=2,b.c.x=5", NULL },
+        { "l[1].x=3", NULL },
+        { "{l: [{x: 8}, {x: 9}]}", NULL },
+        { "{l: [{x: 8}]}", NULL },
+        { "{b.c: {x: 1}, a: 3}", NULL },
+        { "{}", NULL },
+        { "z=1", "z: no such setting (settings has: a, b, l)" },
+        { "b.d=1", "b.d: no such setting (b has: c)" },
+        { "b.c.y.z=1", "b.c.y: no such setting (b.c has: x)" },
+        { "l[0].y=1", "l[0].y: no such setting (l[0] has: x)" },
+        { "l[2].x=1", "l[2].x: l[2] is not a group of settings; name an item" },
+        { "b[0].x=1", "b[0].x: b[0] is not a group of settings; name an item" },
+        { "{l: [{x: 1}, {y: 1}]}", "l[1].y: no such setting" },
+        { "{l: [1, {x: 1}]}", "l: item 2 is a group of settings; a list has values or groups" },
+        { "{b: {c: {x: [1, [2]]}}}", "b.c.x: item 2 is a list; a list has values or groups" },
+        { "{b: {c: 1}, b.c: 2}", "b.c: set twice" },
+        { "{'l[0]': 5}", "l[0]: needs a group of settings, not an integer" },
+        { "{'l[0]': {x: 5}}", NULL },
+        { "a=[", "a: not YAML" },
+        { "{a: 1", "settings: not YAML" },
+        { "a", "a: neither key=value (such as group.name=value) nor" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        et_settings alone = { .extra = et_value_dict(&arena), .arena = &arena };
+        assert_int_equal(
+            et_settings_override(&alone, "{a: 1, b: {c: {x: 1}}, l: [{x: 1}, {x: 2}]}", &error), 0);
+        alone.strict = true;
+        warnings = 0;
+        et_log_set(count_warnings, NULL);
+        int status = et_settings_override(&alone, cases[i].text, &error);
+        et_log_set(NULL, NULL);
+        const char *said = cases[i].said;
+        if (!status != !said || (said && strncmp(error.text, said, strlen(said)) != 0) || warnings)
+            fail_msg("%s: %s", cases[i].text, error.text);
+    }
+    assert_int_equal(et_settings_override(&(et_settings){ .arena = &arena }, "a=1", &error),
+                     ET_ECONFIG);
+    assert_string_equal(error.text, "a: no such setting (settings has: none)");
+    char deep[2000];
+    for (int i = 0; i < 998; i++)
+        memcpy(deep + 2 * i, "a.", 2);
+    strcpy(deep + 2 * 998, "a=1");
+    et_settings alone = { .extra = et_value_dict(&arena), .arena = &arena };
+    assert_int_equal(et_settings_override(&alone, deep, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "groups are nested more than 64 deep"));
+}
+
+/* A changed type is logged; a number stays one, and nothing has no type. */
+static void test_settings__changed_type(void **state)
+{
+    (void)state;
+    static const char *const quiet[] = { "a=2.5", "n=1", "a=null", "b.x=null", "b={x: 2}" };
+    static const char *const logged[] = { "a=x", "a=[1]", "a={x: 1}", "b=1", "b.x=x", "a=true" };
+    for (size_t i = 0; i < COUNT(quiet) + COUNT(logged); i++) {
+        const bool is_quiet = i < COUNT(quiet);
+        et_settings alone = { .extra = et_value_dict(&arena), .arena = &arena };
+        assert_int_equal(et_settings_override(&alone, "a=1,n=null,b.x=1", &error), ET_OK);
+        warnings = 0;
+        et_log_set(count_warnings, NULL);
+        assert_int_equal(
+            et_settings_override(&alone, is_quiet ? quiet[i] : logged[i - COUNT(quiet)], &error),
+            ET_OK);
+        et_log_set(NULL, NULL);
+        assert_int_equal(warnings, !is_quiet);
+    }
+}
+
+/* Texts of a program are no option's values. */
+static void test_settings__of_a_program(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        { "aa=5", "aa: no such setting" },
+        { "a=five", "a: \"five\" is not an integer" },
+        { "c[1]=3", "c[0] is missing; set all items" },
+        { "c[0]=[", "c[0]: not YAML" },
+        { "a: 5\n b: 7", "settings" },
+        { "a", "a: neither key=value (such as optimizer.name=value)" },
+    };
+    settings.source = NULL;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        assert_int_not_equal(et_settings_override(&settings, cases[i].text, &error), ET_OK);
+        assert_int_equal(strncmp(error.text, cases[i].said, strlen(cases[i].said)), 0);
+        assert_null(strstr(error.text, "--"));
+    }
+    et_settings_lock(&settings);
+    assert_int_equal(et_settings_override(&settings, "a=1", &error), ET_ECONFIG);
+    assert_string_equal(error.text, "the settings are locked; set it before the lock");
 }
 
 /* At any depth, by any way; a name that is wrong is not looked at any more. */
@@ -483,7 +583,9 @@ int main(void)
         CASE(test_settings__order),          CASE(test_settings__extra),
         CASE(test_settings__locked),         CASE(test_settings__restrictions),
         CASE(test_settings__choice_of_null), CASE(test_settings__written),
-        CASE(test_settings__dict),           CASE(test_settings__out_of_memory),
+        CASE(test_settings__dict_alone),     CASE(test_settings__changed_type),
+        CASE(test_settings__of_a_program),   CASE(test_settings__dict),
+        CASE(test_settings__out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

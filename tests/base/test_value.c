@@ -85,7 +85,7 @@ static void test_value__paths(void **state)
     static const struct {
         const char *path;
         int expected; /* 0: none */
-    } rows[] = { { "a.b.c", 7 },   { "a.bb", 8 }, { "", 9 },     { "a.b.d", 0 },
+    } rows[] = { { "a.b.c", 7 },   { "a.bb", 8 }, { "", 0 },     { "a.b.d", 0 },
                  { "a.b.c.d", 0 }, { "a..b", 0 }, { "a.b.", 0 }, { ".a", 0 } };
     for (size_t i = 0; i < COUNT(rows); i++) {
         et_value *value = et_value_path(root, rows[i].path);
@@ -96,7 +96,7 @@ static void test_value__paths(void **state)
     assert_null(et_value_get(NULL, "a"));
 }
 
-static void test_value__leaf(void **state)
+static void test_value__items(void **state)
 {
     (void)state;
     et_value *root =
@@ -118,11 +118,58 @@ static void test_value__leaf(void **state)
                  { "a.b", 0 },
                  { "a.l[99999999999999999999].b", 0 } };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        const et_value *value = et_value_leaf(root, rows[i].path);
+        const et_value *value = et_value_path(root, rows[i].path);
         assert_int_equal(value && value->kind == ET_VALUE_INT ? value->integer : 0,
                          rows[i].expected);
     }
-    assert_null(et_value_leaf(NULL, "a"));
+    assert_null(et_value_path(NULL, "a"));
+}
+
+static void test_value__leaf(void **state)
+{
+    (void)state;
+    et_value *root = parsed("{\"a\": {\"i\": {\"x\": 5, \"l\": [1]}}, \"n\": null}");
+    static const struct {
+        const char *path, *said; /* said NULL: a leaf */
+    } rows[] = {
+        { "a.i.x", NULL },
+        { "a.i.l", NULL },
+        { "a.i.l[0]", NULL },
+        { "n", NULL },
+        { "a.i", "a.i is a group, not a value; name one of: x, l" },
+        { "", "the dict is a group, not a value; name one of: a, n" },
+        { "a.i.y", "no value has the path a.i.y; a.i has: x, l" },
+        { "b.i", "no value has the path b.i; the dict has: a, n" },
+        { "a.i.x.z", "no value has the path a.i.x.z; a.i.x is an integer" },
+        { "a.i.l[1]", "no value has the path a.i.l[1]; a.i.l is a list" },
+        { "a.i.", "no value has the path a.i.; a has: i" },
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        et_error error = ET_ERROR_INIT;
+        const et_value *leaf = et_value_leaf(root, rows[i].path, &error);
+        if (!leaf != (rows[i].said != NULL) || (rows[i].said && strcmp(rows[i].said, error.text)))
+            fail_msg("%s: %s", rows[i].path, error.text);
+    }
+    et_error error = ET_ERROR_INIT;
+    assert_null(et_value_leaf(NULL, "a", &error));
+    assert_int_equal(error.status, ET_EFORMAT);
+}
+
+static int stop_at_null(void *payload, et_value *leaf, et_error *error)
+{
+    ++*(int *)payload;
+    return leaf->kind == ET_VALUE_NULL ? et_fail(error, ET_EDATA, "null") : ET_OK;
+}
+
+static void test_value__each_leaf(void **state)
+{
+    (void)state;
+    int count = 0;
+    et_error error = ET_ERROR_INIT;
+    et_value *root = parsed("{\"a\": {\"b\": [1, {}], \"c\": {}}, \"n\": null, \"z\": 1}");
+    assert_int_equal(et_value_each_leaf(root, stop_at_null, &count, &error), ET_EDATA);
+    assert_int_equal(count, 2); /* the list, null */
+    assert_int_equal(et_value_each_leaf(NULL, stop_at_null, &count, &error), ET_OK);
 }
 
 static void test_value__typed_reads(void **state)
@@ -226,7 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_value__builds),        CASE(test_value__replaces),
-        CASE(test_value__paths),         CASE(test_value__leaf),
+        CASE(test_value__paths),         CASE(test_value__items),
+        CASE(test_value__leaf),          CASE(test_value__each_leaf),
         CASE(test_value__typed_reads),   CASE(test_value__merge),
         CASE(test_value__out_of_memory), CASE(test_value__merge_out_of_memory),
     };

@@ -12,6 +12,7 @@
 #include <etude/score.h>
 
 #include "base/alloc.h"
+#include "base/fields/settings.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"
@@ -76,6 +77,24 @@ static int read_yaml(const fuzz_target *self, const char *bytes, size_t length, 
 {
     (void)self;
     return read_value(et_yaml_parse, et_yaml_print, bytes, length, error);
+}
+
+/* Settings without a table: what was set is written, and read again. */
+static int read_settings(const fuzz_target *self, const char *bytes, size_t length, et_error *error)
+{
+    (void)self;
+    et_arena arena = ET_ARENA_INIT;
+    et_settings settings = { .extra = et_value_dict(&arena), .arena = &arena };
+    char *text = et_strndup(bytes, length);
+    int status = et_settings_override(&settings, text, error);
+    if (!status)
+        read_again(et_yaml_parse, et_yaml_print, settings.extra, &arena);
+    settings.strict = true;
+    if (!status)
+        status = et_settings_override(&settings, text, error);
+    et_free(text);
+    et_arena_release(&arena);
+    return status;
 }
 
 static int read_pickle(const fuzz_target *self, const char *bytes, size_t length, et_error *error)
@@ -266,6 +285,11 @@ const fuzz_target fuzz_texts[] = {
                    "- a\n- {b: 1e3, c: .5, d: 0x1F}\n- >-\n  folded\n  text\n",
                    "a: {b: '12', \"c d\": \"no\"}\n'1': [\"\", '-.5', 'x: y']\n" },
       .words = ": - | > & * ! # [ ] { } ' \" ? --- ... %YAML <<: !!int 0o7 .nan" },
+    { .name = "settings",
+      .read = read_settings,
+      .samples = { "a=1, b.c=[x, y], l=[{x: 1}, {x: 2}], l[1].x=3, d[1]=2, d[0]=1",
+                   "{a: 1, b.c: 2, b: {d: 3}, l: [{x: 1}]}", "a: 1\nl[0]: {x: 2}\n" },
+      .words = "a= b.c= l[0].x= d[0]= , . = [ ] { } : ' \" [[1]] {a.b: 1} ~" },
     { .name = "pickle",
       .read = read_pickle,
       .samples = { "}(X\1\0\0\0aK\1u.", "(lp0\nVa\np1\naVb\np2\na.", "\x80\2}q\1X\1\0\0\0aNs." },

@@ -1,9 +1,9 @@
 /* Walks tables: compares a dict of values with the table of its struct, name by name.
- * fields_scalar.c handles members of all kinds except nested structs. The depth is that of the
- * tables, which are const, never that of the input.
+ * fields_scalar.c handles members of all kinds except nested structs, fields_extra.c names that no
+ * table has. The depth is that of the tables, which are const, never that of the input.
  *
- * Messages have three parts: the place (file and line, or --set), the dotted path, and the fault.
- * Paths are built in the caller's arena for each member that is read; they are short.
+ * Messages have three parts: the place (file and line, or an option), the dotted path, and the
+ * fault. Paths are built in the caller's arena for each member that is read; they are short.
  *
  *   config.yaml:3: trainer.train_step: no such setting. Nearest: train_steps (trainer has: ...)
  *   --set trainer.train_steps: "many" is not an integer
@@ -22,9 +22,9 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields_dotted.h"
+#include "base/fields/fields_extra.h"
 #include "base/fields/fields_said.h"
 #include "base/fields/fields_scalar.h"
-#include "base/fields/settings.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 
@@ -32,16 +32,6 @@
 #define NAMES_ALL   1024 /* and rows of a whole table */
 #define NAMES_WIDTH 64   /* characters of the list of members in a message */
 #define DEPTH_MAX   8    /* depth of groups in which names are searched */
-
-/* The state of a reading; messages start with its origin. */
-struct reading {
-    const et_fields *root; /* the whole table, in which names from elsewhere are looked up */
-    const char *name;      /* of the file, or --set */
-    et_arena *arena;
-    et_value *extra; /* of the origin, as the following members */
-    et_fields_said *said;
-    et_error *error;
-};
 
 /* Sets every member, so a struct need not be cleared first; padding is not changed. */
 void et_fields_defaults(const et_fields *table, void *options)
@@ -54,8 +44,7 @@ void et_fields_defaults(const et_fields *table, void *options)
     }
 }
 
-/* "a.b" in the arena, or "b" at the top; NULL: no memory. */
-static const char *join(et_arena *arena, const char *path, const char *key)
+const char *et_fields_join(et_arena *arena, const char *path, const char *key)
 {
     const size_t above = strlen(path), length = strlen(key);
     char *whole = et_arena_alloc(arena, above + length + 2);
@@ -67,18 +56,26 @@ static const char *join(et_arena *arena, const char *path, const char *key)
     return whole;
 }
 
-/* "file:3: a.b", or "--set a.b" as typed; NULL: no memory. */
-static const char *locate(const struct reading *reading, const char *path, int line)
+const et_fields et_fields_none = { "settings", &(const et_field)ET_FIELD_END };
+
+const char *et_fields_locate(const et_fields_origin *from, const char *path, int line)
 {
-    if (strcmp(reading->name, ET_SETTINGS_SET) == 0)
-        return et_arena_printf(reading->arena, ET_SETTINGS_SET " %s", path);
+    if (!from->name)
+        return et_arena_strdup(from->arena, path);
+    if (from->option)
+        return et_arena_printf(from->arena, "%s %s", from->name, path);
     if (line == 0)
-        return et_arena_printf(reading->arena, "%s: %s", reading->name, path);
-    return et_arena_printf(reading->arena, "%s:%d: %s", reading->name, line, path);
+        return et_arena_printf(from->arena, "%s: %s", from->name, path);
+    return et_arena_printf(from->arena, "%s:%d: %s", from->name, line, path);
+}
+
+static const char *locate(const et_fields_reading *reading, const char *path, int line)
+{
+    return et_fields_locate(&reading->from, path, line);
 }
 
 /* Only paths are allocated here, so the message needs no size. */
-static int no_memory(const struct reading *reading)
+static int no_memory(const et_fields_reading *reading)
 {
     return et_alloc_failed(reading->error, 1, "settings");
 }
@@ -170,68 +167,43 @@ static void append_hint(et_strbuf *out, const et_fields *root, const char *const
 
 /* Plain names, as et_nearest wants them, not rows; ended by NULL. More than NAMES_MAX members are
  * found by name as well, but not all of them proposed. */
-static void own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
+static size_t own_names(const char *names[NAMES_MAX + 1], const et_fields *table)
 {
     size_t count = 0;
     for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
         if (count < NAMES_MAX)
             names[count++] = field->name;
     names[count] = NULL;
+    return count;
 }
 
-/* path: the dict in which key was looked up, "" at the top. The message lists existing names as far
- * as they fit, and always the nearest name, which may be the fortieth. */
-static int unknown(const struct reading *reading, const et_fields *table, const char *path,
-                   const char *key, int line)
+/* The message lists existing names as far as they fit, and always the nearest name, which may be
+ * the fortieth. */
+int et_fields_unknown(const et_fields_reading *reading, const et_fields *table,
+                      const et_value *extra, const char *path, const char *key, int line)
 {
     const char *names[NAMES_MAX + 1];
-    own_names(names, table);
-    const char *whole = join(reading->arena, path, key);
+    size_t count = own_names(names, table);
+    for (const et_value *v = extra ? extra->first : NULL; v && count < NAMES_MAX; v = v->next)
+        names[count++] = v->key;
+    names[count] = NULL;
+    const char *whole = et_fields_join(reading->from.arena, path, key);
     const char *where = whole ? locate(reading, whole, line) : NULL;
     et_strbuf list = ET_STRBUF_INIT, hint = ET_STRBUF_INIT;
     append_names(&list, names);
     append_hint(&hint, reading->root, names, key);
-    int status =
-        !where || list.failed || hint.failed
-            ? no_memory(reading)
-            : et_fail(reading->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)", where,
-                      et_strbuf_text(&hint), *path ? path : table->name, et_strbuf_text(&list));
+    int status = !where || list.failed || hint.failed
+                     ? no_memory(reading)
+                     : et_fail(reading->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)",
+                               where, et_strbuf_text(&hint), *path ? path : table->name,
+                               count ? et_strbuf_text(&list) : "none");
     et_strbuf_release(&list);
     et_strbuf_release(&hint);
     return status;
 }
 
-/* The dict below `extra` for the path without its last part, made if missing. *key: the last part.
- * NULL: no memory. */
-static et_value *extra_group(const struct reading *reading, const char *path, const char **key)
-{
-    et_value *dict = reading->extra;
-    for (const char *dot; dict && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
-        const char *part = et_arena_printf(reading->arena, "%.*s", (int)(dot - path), path);
-        et_value *below = part ? et_value_get(dict, part) : NULL;
-        if (!below || below->kind != ET_VALUE_DICT)
-            below = part ? et_value_set_dict(dict, part) : NULL;
-        dict = below;
-    }
-    *key = et_arena_strdup(reading->arena, path);
-    return *key ? dict : NULL;
-}
-
-/* Keeps a setting that the table does not know, group by group. */
-static int keep_extra(const struct reading *reading, const char *path, const et_value *value)
-{
-    const char *key;
-    et_value *group = extra_group(reading, path, &key);
-    et_value *over = group ? et_value_dict(group->arena) : NULL;
-    const char *where = locate(reading, path, value->line);
-    if (!over || !where || !et_value_append_copy(over, key, value))
-        return no_memory(reading);
-    et_log(ET_LOG_WARNING, "%s: no such setting; Etude keeps the line and ignores it", where);
-    return et_value_merge(group, over, reading->error);
-}
-
 /* Refuses a number or list in place of a group of settings, such as "trainer: 5". */
-static int not_a_group(const struct reading *reading, const et_fields *table, const char *path,
+static int not_a_group(const et_fields_reading *reading, const et_fields *table, const char *path,
                        const et_value *value)
 {
     const char *where = locate(reading, *path ? path : table->name, value->line);
@@ -249,23 +221,23 @@ static int not_a_group(const struct reading *reading, const et_fields *table, co
     return status;
 }
 
-static int read_dict(const struct reading *reading, const et_fields *table, void *options,
+static int read_dict(const et_fields_reading *reading, const et_fields *table, void *options,
                      const et_value *dict, const char *path);
-static int set(const struct reading *reading, const et_fields *table, void *options,
+static int set(const et_fields_reading *reading, const et_fields *table, void *options,
                const char *path, const et_value *value);
 
 /* Groups one by one, each from its defaults. The member is set last, when all are good. */
-static int read_list(const struct reading *reading, const et_field *field, et_structs *member,
+static int read_list(const et_fields_reading *reading, const et_field *field, et_structs *member,
                      const et_value *value, const char *path)
 {
     bool list = value->kind == ET_VALUE_LIST;
     size_t count = list ? value->count : value->kind != ET_VALUE_NULL;
     const et_value *item = list ? value->first : value;
-    char *items = count ? et_arena_array(reading->arena, count, field->item_size) : NULL;
+    char *items = count ? et_arena_array(reading->from.arena, count, field->item_size) : NULL;
     if (count && !items)
         return no_memory(reading);
     for (size_t i = 0; i < count; i++, item = item->next) {
-        const char *whole = et_arena_printf(reading->arena, "%s[%zu]", path, i);
+        const char *whole = et_arena_printf(reading->from.arena, "%s[%zu]", path, i);
         void *options = items + i * field->item_size;
         if (!whole)
             return no_memory(reading);
@@ -291,7 +263,7 @@ static const et_field *presence(const et_fields *table)
 
 /* An empty "trainer:" is a group without settings; a written null may have been meant to remove
  * it. */
-static int read_null(const struct reading *reading, const et_field *field, void *member,
+static int read_null(const et_fields_reading *reading, const et_field *field, void *member,
                      const et_value *value, const char *path)
 {
     if (field->nullable) {
@@ -309,18 +281,19 @@ static int read_null(const struct reading *reading, const et_field *field, void 
 }
 
 /* A number in place of a group: the row of its table that represents the group. */
-static int read_number(const struct reading *reading, const et_field *group, void *options,
+static int read_number(const et_fields_reading *reading, const et_field *group, void *options,
                        const et_value *value, const char *path)
 {
     const et_field *row = et_fields_find(group->nested, group->number, strlen(group->number));
     const char *where = locate(reading, path, value->line);
     et_assert(row);
-    return where ? et_field_read(row, options, value, reading->arena, where, reading->error)
+    return where ? et_field_read(row, options, value, reading->from.arena, reading->from.typed,
+                                 where, reading->error)
                  : no_memory(reading);
 }
 
 /* path: of the member itself, from the top. */
-static int read_member(const struct reading *reading, const et_field *field, void *options,
+static int read_member(const et_fields_reading *reading, const et_field *field, void *options,
                        const et_value *value, const char *path)
 {
     if (field->kind == ET_FIELD_KIND_STRUCT && field->list && value->kind == ET_VALUE_LIST) {
@@ -344,13 +317,14 @@ static int read_member(const struct reading *reading, const et_field *field, voi
         return no_memory(reading);
     if (field->kind == ET_FIELD_KIND_ONLY)
         return et_field_check_only(field, value, where, reading->error);
-    if (reading->said && !et_fields_say(reading->said, where, path))
+    if (reading->from.said && !et_fields_say(reading->from.said, where, path))
         return no_memory(reading);
-    return et_field_read(field, options, value, reading->arena, where, reading->error);
+    return et_field_read(field, options, value, reading->from.arena, reading->from.typed, where,
+                         reading->error);
 }
 
 /* Of a member with two names one dict may use one; a null sets nothing. */
-static int not_both_names(const struct reading *reading, const et_fields *table,
+static int not_both_names(const et_fields_reading *reading, const et_fields *table,
                           const et_field *field, const et_value *dict, const et_value *value,
                           const char *path)
 {
@@ -372,27 +346,27 @@ static int not_both_names(const struct reading *reading, const et_fields *table,
 
 /* A value of the dict, whose keys are unique: the readers see to that, so no member is set twice by
  * one file. */
-static int read_named(const struct reading *reading, const et_fields *table, void *options,
+static int read_named(const et_fields_reading *reading, const et_fields *table, void *options,
                       const et_value *dict, const et_value *value, const char *path)
 {
     const et_field *field = et_fields_find(table, value->key, strlen(value->key));
     if (!field && strchr(value->key, '[')) /* a[0].b: 1 */
         return set(reading, table, options, value->key, value);
-    if (!field && !reading->extra)
-        return unknown(reading, table, path, value->key, value->line);
+    if (!field && !reading->from.extra)
+        return et_fields_unknown(reading, table, NULL, path, value->key, value->line);
     /* Kept by the arena: text of a message, should this member be refused. */
-    const char *whole = join(reading->arena, path, value->key);
+    const char *whole = et_fields_join(reading->from.arena, path, value->key);
     if (!whole)
         return no_memory(reading);
     if (!field)
-        return keep_extra(reading, whole, value);
+        return et_fields_set_extra(reading, table, path, whole, value);
     int status = not_both_names(reading, table, field, dict, value, whole);
     return status ? status : read_member(reading, field, options, value, whole);
 }
 
-static int said_twice(const struct reading *reading, const char *path, const et_value *value)
+int et_fields_set_twice(const et_fields_reading *reading, const char *path, const et_value *value)
 {
-    const char *whole = join(reading->arena, path, value->key);
+    const char *whole = et_fields_join(reading->from.arena, path, value->key);
     const char *where = whole ? locate(reading, whole, value->line) : NULL;
     return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: set twice, as a group and by a dotted name; remove one", where)
@@ -400,7 +374,7 @@ static int said_twice(const struct reading *reading, const char *path, const et_
 }
 
 /* As deep as the tables, not as the text. */
-static int read_dict(const struct reading *reading, const et_fields *table, void *options,
+static int read_dict(const et_fields_reading *reading, const et_fields *table, void *options,
                      const et_value *dict, const char *path)
 {
     const et_field *there = presence(table);
@@ -408,10 +382,10 @@ static int read_dict(const struct reading *reading, const et_fields *table, void
     if (!nothing && dict->kind != ET_VALUE_DICT)
         return not_a_group(reading, table, path, dict);
     const et_value *twice = NULL;
-    if (!nothing && !(dict = et_fields_undotted(dict, reading->arena, &twice)))
+    if (!nothing && !(dict = et_fields_undotted(dict, reading->from.arena, &twice)))
         return no_memory(reading);
     if (twice)
-        return said_twice(reading, path, twice);
+        return et_fields_set_twice(reading, path, twice);
     if (there && (nothing || !et_value_get(dict, there->name)))
         *(bool *)et_field_member(there, options) = !nothing;
     int status = ET_OK;
@@ -425,8 +399,8 @@ static int read_dict(const struct reading *reading, const et_fields *table, void
 int et_fields_read_from(const et_fields_origin *from, const et_fields *table, void *options,
                         const et_value *dict, const char *path, et_error *error)
 {
-    et_assert(table && options && dict && from->arena && from->name);
-    struct reading reading = { table, from->name, from->arena, from->extra, from->said, error };
+    et_assert(table && dict && from->arena);
+    et_fields_reading reading = { .root = table, .from = *from, .error = error };
     return read_dict(&reading, table, options, dict, path ? path : "");
 }
 
@@ -439,16 +413,16 @@ int et_fields_read(const et_fields *table, void *options, const et_value *dict, 
 
 /* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
  * as a file. */
-static int parse_text(const struct reading *reading, et_value **value, const char *path,
+static int parse_text(const et_fields_reading *reading, et_value **value, const char *path,
                       const char *text)
 {
     const char *where = locate(reading, path, 0);
     if (!where)
         return no_memory(reading);
-    return et_yaml_parse_value(value, reading->arena, text, where, reading->error);
+    return et_yaml_parse_value(value, reading->from.arena, text, where, reading->error);
 }
 
-static int below_one(const struct reading *reading, const char *path, int line, const char *key)
+static int below_one(const et_fields_reading *reading, const char *path, int line, const char *key)
 {
     const char *where = locate(reading, path, line);
     return where ? et_fail(reading->error, ET_ECONFIG,
@@ -459,7 +433,7 @@ static int below_one(const struct reading *reading, const char *path, int line, 
 
 /* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
  * changes: other structs may share them. */
-static int enter_item(const struct reading *reading, const et_field *field, const char *index,
+static int enter_item(const et_fields_reading *reading, const et_field *field, const char *index,
                       const char *path, int line, void **options)
 {
     et_structs *member = et_field_member(field, *options);
@@ -473,7 +447,7 @@ static int enter_item(const struct reading *reading, const et_field *field, cons
         return et_fail(reading->error, ET_ECONFIG,
                        "%s: %s has %zu items, numbered from [0]; name one of these", where,
                        field->name, member->count);
-    char *items = et_arena_array(reading->arena, member->count, field->item_size);
+    char *items = et_arena_array(reading->from.arena, member->count, field->item_size);
     if (!items)
         return no_memory(reading);
     memcpy(items, member->items, member->count * field->item_size);
@@ -485,22 +459,23 @@ static int enter_item(const struct reading *reading, const et_field *field, cons
 /* Walks down one part of the path at a time: table, options and rest move together, so that
  * rest is always to be found in table, whose struct is at options. above: the path so far,
  * for messages. */
-static int set(const struct reading *reading, const et_fields *table, void *options,
+static int set(const et_fields_reading *reading, const et_fields *table, void *options,
                const char *path, const et_value *value)
 {
     const char *rest = path; /* the part not walked yet, a tail of path */
     for (;;) {
         size_t length = strcspn(rest, "."), name = strcspn(rest, ".[");
-        const char *key = et_arena_printf(reading->arena, "%.*s", (int)name, rest);
+        const char *key = et_arena_printf(reading->from.arena, "%.*s", (int)name, rest);
         /* Without the point between them. */
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
-        const char *above = et_arena_printf(reading->arena, "%.*s", (int)above_length, path);
+        const char *above = et_arena_printf(reading->from.arena, "%.*s", (int)above_length, path);
         if (!key || !above)
             return no_memory(reading);
         const et_field *field = et_fields_find(table, rest, name);
         if (!field)
-            return reading->extra ? keep_extra(reading, path, value)
-                                  : unknown(reading, table, above, key, value->line);
+            return reading->from.extra
+                       ? et_fields_set_extra(reading, table, above, path, value)
+                       : et_fields_unknown(reading, table, NULL, above, key, value->line);
         /* The last part of the path: the value is for this member, or for the whole group
          * that it is. */
         if (!rest[name])
@@ -524,22 +499,23 @@ static int set(const struct reading *reading, const et_fields *table, void *opti
 int et_fields_set_from(const et_fields_origin *from, const et_fields *table, void *options,
                        const char *path, const et_value *value, const char *text, et_error *error)
 {
-    et_assert(table && options && path && from->arena && (value != NULL) != (text != NULL));
-    struct reading reading = { table, from->name, from->arena, from->extra, from->said, error };
+    et_assert(table && path && from->arena && (value != NULL) != (text != NULL));
+    et_fields_reading reading = { .root = table, .from = *from, .error = error };
     et_value *parsed = NULL;
     int status = text ? parse_text(&reading, &parsed, path, text) : ET_OK;
     return status ? status : set(&reading, table, options, path, text ? parsed : value);
 }
 
-/* The selecting row comes before the groups, and so does its value in the echo. */
+/* The selecting row comes before the members that it selects from, and so does its value in the
+ * echo. Every group is one of them, another member if a choice has its name. */
 bool et_fields_counts(const et_fields *table, const et_field *field, const et_value *echo)
 {
+    const bool group = field->kind == ET_FIELD_KIND_STRUCT;
     if (field->kind == ET_FIELD_KIND_ONLY || field->kind == ET_FIELD_KIND_EPOCHS || field->passing)
         return false;
-    if (field->kind != ET_FIELD_KIND_STRUCT)
-        return true;
     for (const et_field *row = table->fields; row != field; row++)
-        if (row->kind == ET_FIELD_KIND_CHOICE && row->selects) {
+        if (row->kind == ET_FIELD_KIND_CHOICE && row->selects &&
+            (group || et_is_one_of(field->name, row->choices))) {
             const et_value *name = et_value_get(echo, row->name);
             return name && !strcmp(name->string, field->name);
         }

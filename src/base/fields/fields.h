@@ -10,10 +10,20 @@
 typedef struct et_fields_origin {
     const char *name; /* as of et_fields_read */
     et_arena *arena;
-    et_value *extra; /* a dict: unknown ones go there, with a warning; NULL: they are errors */
+    et_value *extra;             /* of et_settings; NULL: unknown names are errors */
     struct et_fields_said *said; /* set values are added to it (fields_said.h); NULL: not
                                     recorded */
+    bool strict;                 /* of et_settings */
+    bool option;                 /* name is an option whose value has the paths */
+    bool typed;                  /* values are words of a command line: see et_field_read */
 } et_fields_origin;
+
+/* The table without rows: of settings that are all in `extra`. */
+extern const et_fields et_fields_none;
+
+/* The place of a setting, at the beginning of messages: "file:3: a.b", "--set a.b", "a.b". In the
+ * origin's arena; NULL: no memory. */
+const char *et_fields_locate(const et_fields_origin *from, const char *path, int line);
 
 /* et_fields_read with an origin; and one member by dotted path, from a value or (value NULL) its
  * YAML text. */
@@ -40,8 +50,8 @@ bool et_same_name(const char *word, size_t length, const char *name);
 bool et_is_one_of(const char *word, const char *const *names);
 
 /* The entry of names (ended by NULL) nearest to word: by letters (up to a third of the word's may
- * differ, case and - _ are ignored), by word parts (num_heads: num_attention_heads) or by initials
- * (lr: learning_rate). NULL: no near one. */
+ * differ, case and - _ are ignored), by word parts (num_heads: num_attention_heads), by initials
+ * (lr: learning_rate) or by first letters (max-st: max-steps). NULL: no near one. */
 const char *et_nearest(const char *word, const char *const *names);
 
 /* The end of a message's first sentence about an unknown word: ". Nearest: --lr", if mark is "--",
@@ -60,7 +70,7 @@ et_value *et_fields_effective(const et_fields *table, const void *options, et_ar
 
 /* Reads a dict of values into options; members that the dict does not name stay. Unknown
  * keys, wrong types and values out of range are ET_ECONFIG: "<name>:<line>: a.b.c: no such
- * setting. Nearest: d (a.b has: ...)". name: the file, or "--set" (then "--set a.b.c: ...").
+ * setting. Nearest: d (a.b has: ...)". name: the file; NULL: "a.b.c: ...".
  * path: dotted prefix, "" at the top. On an error some members may be set already. */
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error);

@@ -6,6 +6,7 @@
  *   kind      accepts                                         member becomes
  *   BOOL      true, false, yes, no, on, off, 0, 1             bool
  *   INT       integers, and numbers that are whole: 1e6       int64_t, within the row's limits
+ *             (as an option's value without a point)
  *             of a row of epochs also 2ep, 0.5ep              minus thousandths of an epoch
  *             the row's word for 0, such as auto              0
  *   FLOAT     numbers and integers                            double, within the row's limits
@@ -41,6 +42,8 @@
  * stays one line. */
 #define QUOTED_MAX 60 /* characters of a value in a message */
 #define SCALAR_MAX 48 /* a number in text */
+
+#define DIGITS "0123456789"
 
 #define EPOCH      1000.0 /* in a member that was given in epochs */
 #define EPOCHS_MAX 1e9
@@ -164,7 +167,8 @@ static int read_count_of_epochs(int64_t *member, const et_value *value, const ch
                : wrong_value(value, "a positive number of epochs", where, error);
 }
 
-/* "2ep", up to EPOCHS_MAX: a number and the word, nothing between or after. False: it is not. */
+/* "2ep", up to EPOCHS_MAX: a number in decimal digits and the word, nothing between or after.
+ * False: it is not. */
 static bool read_epochs(int64_t *member, const et_value *value)
 {
     size_t length = value->kind == ET_VALUE_STRING ? strlen(value->string) : 0;
@@ -173,6 +177,8 @@ static bool read_epochs(int64_t *member, const et_value *value)
         return false;
     memcpy(number, value->string, length - 2);
     number[length - 2] = 0;
+    if (number[strspn(number, DIGITS ".eE+-")])
+        return false;
     et_value epochs = { .kind = ET_VALUE_STRING };
     et_yaml_resolve(&epochs, number);
     double count = epochs.kind == ET_VALUE_INT     ? (double)epochs.integer
@@ -409,11 +415,29 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
                    field->default_string, QUOTED_MAX, *text ? text : "\"\"", field->help);
 }
 
+/* A number as a word of a command line: no 0x10 and 0o7, and no integer with a point. */
+static int check_digits(const et_field *field, const et_value *value, const char *where,
+                        et_error *error)
+{
+    const bool integer = field->kind == ET_FIELD_KIND_INT;
+    const bool number =
+        integer || field->kind == ET_FIELD_KIND_FLOAT || field->kind == ET_FIELD_KIND_EPOCHS;
+    const char *odd = number && value->kind == ET_VALUE_INT      ? "xo"
+                      : integer && value->kind == ET_VALUE_FLOAT ? "."
+                                                                 : "";
+    return value->text && strpbrk(value->text, odd)
+               ? wrong_value(value, integer ? "an integer" : "a number", where, error)
+               : ET_OK;
+}
+
 /* The switch names every kind and has no default, so that the compiler reports a new kind. fields.c
  * handles nested structs. */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
-                  const char *where, et_error *error)
+                  bool typed, const char *where, et_error *error)
 {
+    int wrong = typed ? check_digits(field, value, where, error) : ET_OK;
+    if (wrong)
+        return wrong;
     /* The row gives the member's type. The macros of fields.h connect the kind only with the
      * member's name, so a wrong type is an error in the table. */
     void *member = et_field_member(field, options);
@@ -472,7 +496,7 @@ int et_field_read_word(const et_field *field, void *options, const char *word, c
             value.kind = ET_VALUE_STRING;
         status = field->kind == ET_FIELD_KIND_ONLY
                      ? et_field_check_only(field, &value, where, &reason)
-                     : et_field_read(field, options, &value, NULL, where, &reason);
+                     : et_field_read(field, options, &value, NULL, true, where, &reason);
     }
     return status == ET_ECONFIG ? et_fail(error, ET_EUSAGE, "%s", reason.text) : status;
 }

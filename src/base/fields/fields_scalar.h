@@ -12,9 +12,10 @@ static inline void *et_field_member(const et_field *field, void *options)
     return field->indirect ? *(void **)member : member;
 }
 
-/* Stores value in the member. where: the beginning of messages ("file:3: a.b"). */
+/* Stores value in the member. typed: value is a word of a command line; its numbers must be
+ * decimal, and integers digits alone. where: the beginning of messages ("file:3: a.b"). */
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
-                  const char *where, et_error *error);
+                  bool typed, const char *where, et_error *error);
 
 /* Stores a word of a command line: a number or truth value as in YAML, or the text itself,
  * borrowed. No lists. ET_EUSAGE with the messages of et_field_read. */

@@ -1,5 +1,5 @@
 /* The nearest name. The distance of a mistyped name from an existing one, in half edits, is the
- * smallest of three:
+ * smallest of four:
  *
  *   letters  two per edit between the words, ignoring case and - _ . (optimal string alignment: a
  *            swap of neighbours is one edit); far above a third of the word's letters
@@ -7,6 +7,7 @@
  *            so num_heads finds num_attention_heads; two per edit, one per remaining part;
  *            acc stands for accuracy, attn for attention
  *   initials lr for learning_rate
+ *   begin    max-st for max-steps: the first letters, at least three
  *
  * The nearest wins, the first of equals. */
 #include "base/fields/fields.h"
@@ -178,7 +179,7 @@ static int initials_cost(const struct split *word, const struct split *name)
     return INITIALS;
 }
 
-/* The least of the three views for each name, and the least of all names; equals keep the
+/* The least of the four views for each name, and the least of all names; equals keep the
  * first. */
 bool et_is_one_of(const char *word, const char *const *names)
 {
@@ -201,6 +202,8 @@ const char *et_nearest(const char *word, const char *const *names)
         int cost = letters_cost(&wanted.whole, &name.whole);
         cost = least(cost, parts_cost(&wanted, &name));
         cost = least(cost, initials_cost(&wanted, &name));
+        if (begins(&wanted.whole, &name.whole))
+            cost = least(cost, BEGUN);
         if (cost < best) {
             best = cost;
             nearest = *names;

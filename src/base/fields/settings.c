@@ -15,12 +15,38 @@
 /* Largest settings file accepted, in bytes. */
 #define FILE_MAX ((size_t)1 << 20)
 
+static const et_fields *table_of(const et_settings *settings)
+{
+    return settings->table ? settings->table : &et_fields_none;
+}
+
+et_fields_origin et_settings_origin(const et_settings *settings, const char *name)
+{
+    return (et_fields_origin){ .name = name,
+                               .arena = settings->arena,
+                               .extra = settings->extra,
+                               .said = settings->said,
+                               .strict = settings->strict,
+                               .option = name && name == settings->source };
+}
+
+bool et_settings_declare(const et_settings *settings, const char *name, size_t length)
+{
+    const et_value *v = settings->extra ? settings->extra->first : NULL;
+    while (v && (strncmp(v->key, name, length) != 0 || v->key[length]))
+        v = v->next;
+    return v || et_fields_find(table_of(settings), name, length);
+}
+
 int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
 {
-    const et_fields_origin from = { name, settings->arena, settings->extra, settings->said };
+    const et_fields_origin from = et_settings_origin(settings, name);
     int status = et_settings_check_open(settings, name, error);
-    return status ? status
-                  : et_fields_read_from(&from, settings->table, settings->options, dict, "", error);
+    if (!status && !dict)
+        return et_fail(error, ET_EUSAGE, "the dict of settings is NULL");
+    if (status || dict == settings->extra)
+        return status;
+    return et_fields_read_from(&from, table_of(settings), settings->options, dict, "", error);
 }
 
 /* ---- texts and files ---- */
@@ -39,16 +65,18 @@ int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et
     return status;
 }
 
-/* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. On the command line a wrong text
- * is a wrong setting, and the message is YAML's. */
-static int parse_tree(et_value **out, const char *text, et_arena *arena, et_error *error)
+/* Most of JSON is YAML; the rest (escapes, tabs) is read as JSON. A wrong text is a wrong setting,
+ * and the message is YAML's. */
+static int parse_tree(et_value **out, const et_settings *settings, const char *text,
+                      et_error *error)
 {
+    et_arena *arena = settings->arena;
+    const char *name = settings->source ? settings->source : "settings";
     bool flow = text[strspn(text, " \t\r\n")] == '{';
     et_error reason = ET_ERROR_INIT;
-    int status = flow ? et_yaml_parse_value(out, arena, text, ET_SETTINGS_SET, &reason)
-                      : et_yaml_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, &reason);
-    if (status == ET_ECONFIG && flow &&
-        !et_json_parse(out, arena, text, strlen(text), ET_SETTINGS_SET, NULL))
+    int status = flow ? et_yaml_parse_value(out, arena, text, name, &reason)
+                      : et_yaml_parse(out, arena, text, strlen(text), name, &reason);
+    if (status == ET_ECONFIG && flow && !et_json_parse(out, arena, text, strlen(text), name, NULL))
         return ET_OK;
     if (!status)
         return ET_OK;
@@ -63,27 +91,31 @@ static bool looks_like_tree(const char *text)
            (length && text[length - 1] == ':');
 }
 
-int et_settings_parse(et_value **out, const char **name, const et_fields *table, const char *text,
-                      et_arena *arena, et_error *error)
+int et_settings_parse(et_value **out, const char **name, const et_settings *settings,
+                      const char *text, et_error *error)
 {
     *out = NULL;
-    *name = ET_SETTINGS_SET;
-    if (et_settings_begins_assignment(table, text)) {
+    *name = settings->source;
+    if (et_settings_begins_assignment(settings, text)) {
         const char *equals = strpbrk(text, ".[=");
         /* A file whose name contains =, unless a setting has the name before the =. */
-        bool setting = et_fields_find(table, text, (size_t)(equals - text)) != NULL;
-        if (setting || !et_file_exists(text))
+        if (et_settings_declare(settings, text, (size_t)(equals - text)) || !et_file_exists(text))
             return ET_OK;
     } else if (looks_like_tree(text)) {
-        return parse_tree(out, text, arena, error);
+        return parse_tree(out, settings, text, error);
     }
-    if (!et_file_exists(text))
-        return et_fail(error, ET_EUSAGE,
-                       ET_SETTINGS_SET
-                       " %s: neither key=value (such as %s.name=value) nor the name of a file",
-                       text, table->fields->name);
+    if (!et_file_exists(text)) {
+        const char *first = settings->table ? settings->table->fields->name : "group";
+        const et_fields_origin from = et_settings_origin(settings, settings->source);
+        const char *where = et_fields_locate(&from, text, 0);
+        return where
+                   ? et_fail(error, ET_EUSAGE,
+                             "%s: neither key=value (such as %s.name=value) nor the name of a file",
+                             where, first)
+                   : et_alloc_failed(error, strlen(text), "a setting");
+    }
     *name = text;
-    return et_settings_parse_file(out, text, arena, error);
+    return et_settings_parse_file(out, text, settings->arena, error);
 }
 
 int et_settings_override(et_settings *settings, const char *text, et_error *error)
@@ -94,7 +126,7 @@ int et_settings_override(et_settings *settings, const char *text, et_error *erro
         return et_fail(error, ET_EUSAGE, "a setting is NULL; write key=value");
     if (!*text)
         return ET_OK;
-    int status = et_settings_parse(&tree, &name, settings->table, text, settings->arena, error);
+    int status = et_settings_parse(&tree, &name, settings, text, error);
     if (status)
         return status;
     return tree ? et_settings_read(settings, tree, name, error)
@@ -110,7 +142,9 @@ int et_settings_read_file(et_settings *settings, const char *path, et_error *err
 
 et_value *et_settings_dict(const et_settings *settings, et_arena *arena)
 {
-    return et_fields_echo(settings->table, settings->options, arena);
+    et_value *dict = et_fields_effective(table_of(settings), settings->options, arena);
+    const bool whole = dict && (!settings->extra || !et_value_merge(dict, settings->extra, NULL));
+    return whole ? dict : NULL;
 }
 
 void et_settings_lock(et_settings *settings)
@@ -138,10 +172,8 @@ int et_settings_print(const et_settings *settings, const char *head, et_strbuf *
 {
     et_arena arena = ET_ARENA_INIT;
     /* Tables to tree to text: the reader of it goes the same way back. */
-    et_value *tree = et_fields_effective(settings->table, settings->options, &arena);
+    et_value *tree = et_settings_dict(settings, &arena);
     int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
-    if (!status && settings->extra)
-        status = et_value_merge(tree, settings->extra, error);
     et_strbuf_append(text, head);
     if (!status)
         et_yaml_print(text, tree);

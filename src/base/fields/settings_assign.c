@@ -12,9 +12,9 @@
  *   task.train_data.path=a,b.txt                            one: "b.txt" is no assignment
  *   task.train_data.mix[1].weight=2      for one item of an existing list of groups
  *
- * An assignment begins with a name of the table, or with any name with a point or an index, so a
- * misspelt name is not taken for a part of the previous value. At the start of the text it may
- * begin with any name. */
+ * An assignment begins with a declared name, or with any name with a point or an index, so a
+ * misspelt name is not taken for a part of the previous value. At the start of the text, and in
+ * settings without a table, it may begin with any name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static const char *skip_below(const char *text)
 }
 
 /* All but the value's end. */
-static bool scan_name(assignment *a, const et_fields *table, const char *text, bool first)
+static bool scan_name(assignment *a, const et_settings *settings, const char *text, bool first)
 {
     a->path = text + strspn(text, BLANKS);
     const char *name = a->path + strspn(a->path, NAME);
@@ -70,22 +70,24 @@ static bool scan_name(assignment *a, const et_fields *table, const char *text, b
         a->below = text > item;
     }
     text += strspn(text, BLANKS);
-    bool known = first || dotted || a->index >= 0 || et_fields_find(table, a->path, a->length);
+    bool known = first || dotted || a->index >= 0 || !settings->table ||
+                 et_settings_declare(settings, a->path, a->length);
     a->text = text + 1;
     return a->length && *text == '=' && known;
 }
 
 int et_settings_check_open(const et_settings *settings, const char *what, et_error *error)
 {
-    return settings->locked ? et_fail(error, ET_ECONFIG,
-                                      "%s: the settings are locked; set it before the lock", what)
-                            : ET_OK;
+    return settings->locked
+               ? et_fail(error, ET_ECONFIG, "%s%sthe settings are locked; set it before the lock",
+                         what ? what : "", what ? ": " : "")
+               : ET_OK;
 }
 
-bool et_settings_begins_assignment(const et_fields *table, const char *text)
+bool et_settings_begins_assignment(const et_settings *settings, const char *text)
 {
     assignment a;
-    return scan_name(&a, table, text, true);
+    return scan_name(&a, settings, text, true);
 }
 
 /* The end of a value in flow style or in quotes: after its last bracket. If the end is missing,
@@ -117,16 +119,16 @@ static const char *skip_enclosed(const char *value)
 }
 
 /* The assignment at text, which begins one. */
-static assignment scan(const et_fields *table, const char *text)
+static assignment scan(const et_settings *settings, const char *text)
 {
     assignment a, next;
-    bool begins = scan_name(&a, table, text, true);
+    bool begins = scan_name(&a, settings, text, true);
     et_assert(begins);
     (void)begins;
     const char *value = a.text + strspn(a.text, BLANKS);
     if (*value && strchr("[{\"'", *value))
         value = skip_enclosed(value);
-    while ((value = strchr(value, ',')) && !scan_name(&next, table, value + 1, false))
+    while ((value = strchr(value, ',')) && !scan_name(&next, settings, value + 1, false))
         value++;
     a.end = value ? value : a.text + strlen(a.text);
     return a;
@@ -147,12 +149,12 @@ static bool same_list(const assignment *a, const assignment *b)
 
 /* The last assignment in the text to item `index` of the same list; NULL: none. *items grows to the
  * smallest possible length of the list. */
-static bool find_item(assignment *found, const et_fields *table, const char *text,
+static bool find_item(assignment *found, const et_settings *settings, const char *text,
                       const assignment *like, long index, long *items)
 {
     bool any = false;
     for (;;) {
-        assignment a = scan(table, text);
+        assignment a = scan(settings, text);
         if (same_list(&a, like) && a.index >= *items)
             *items = a.index + 1;
         if (same_list(&a, like) && a.index == index) {
@@ -166,10 +168,10 @@ static bool find_item(assignment *found, const et_fields *table, const char *tex
 }
 
 /* Whether the text has set an item of this list before here: then it was set as a whole. */
-static bool was_seen(const et_fields *table, const char *text, const assignment *here)
+static bool was_seen(const et_settings *settings, const char *text, const assignment *here)
 {
     for (assignment a; text < here->path && *text; text = a.end + 1) {
-        a = scan(table, text);
+        a = scan(settings, text);
         if (a.path == here->path)
             return false;
         if (same_list(&a, here))
@@ -182,7 +184,7 @@ static int parse_item(et_value *list, const assignment *a, const char *path, et_
 {
     et_value *item;
     et_arena *arena = list->arena;
-    const char *where = et_arena_printf(arena, ET_SETTINGS_SET " %s[%ld]", path, a->index);
+    const char *where = et_arena_printf(arena, "%s[%ld]", path, a->index);
     const char *text = et_arena_printf(arena, "%.*s", (int)(a->end - a->text), a->text);
     if (!where || !text)
         return et_alloc_failed(error, a->length, "a setting");
@@ -192,23 +194,23 @@ static int parse_item(et_value *list, const assignment *a, const char *path, et_
     return status;
 }
 
-/* Searches the whole text for each item, because items may be in any order. */
-static int make_list(et_value *list, const et_fields *table, const char *text,
+/* Searches the whole text for each item, because items may be in any order. path: where the list
+ * is, for messages. */
+static int make_list(et_value *list, const et_settings *settings, const char *text,
                      const assignment *first, const char *path, et_error *error)
 {
     long items = 1;
     int status = ET_OK;
     for (long i = 0; i < items && !status; i++) {
         assignment item;
-        if (find_item(&item, table, text, first, i, &items))
+        if (find_item(&item, settings, text, first, i, &items))
             status = parse_item(list, &item, path, error);
         else if (items > ITEMS_MAX)
-            status = et_fail(error, ET_ECONFIG, ET_SETTINGS_SET " %s: at most %d items", path,
-                             ITEMS_MAX);
+            status = et_fail(error, ET_ECONFIG, "%s: at most %d items", path, ITEMS_MAX);
         else
             status = et_fail(error, ET_ECONFIG,
-                             ET_SETTINGS_SET " %s[%ld] is missing; set all items of a list "
-                                             "together (the last one given is [%ld])",
+                             "%s[%ld] is missing; set all items of a list together (the last one "
+                             "given is [%ld])",
                              path, i, items - 1);
     }
     return status;
@@ -221,37 +223,39 @@ static int make_list(et_value *list, const et_fields *table, const char *text,
 static int set_one(et_settings *settings, const char *text, const assignment *a, et_error *error)
 {
     et_arena *arena = settings->arena;
-    const et_fields_origin from = { ET_SETTINGS_SET, arena, settings->extra, settings->said };
+    const et_fields_origin from = et_settings_origin(settings, settings->source);
     const size_t length = a->below ? strcspn(a->path, "=" BLANKS) : a->length;
     const bool whole = a->index >= 0 && !a->below; /* a list, item by item */
     const char *path = et_arena_printf(arena, "%.*s", (int)length, a->path);
     const char *value = et_arena_printf(arena, "%.*s", (int)(a->end - a->text), a->text);
+    const char *where = path ? et_fields_locate(&from, path, 0) : NULL;
     et_value *list = whole ? et_value_list(arena) : NULL;
-    if (!path || !value || (whole && !list))
+    if (!where || !value || (whole && !list))
         return et_alloc_failed(error, a->length, "a setting");
-    int status = list ? make_list(list, settings->table, text, a, path, error) : ET_OK;
+    int status = list ? make_list(list, settings, text, a, where, error) : ET_OK;
     return status ? status
-                  : et_fields_set_from(&from, settings->table, settings->options, path, list,
-                                       list ? NULL : value, error);
+                  : et_fields_set_from(&from, settings->table ? settings->table : &et_fields_none,
+                                       settings->options, path, list, list ? NULL : value, error);
 }
 
 /* From left to right; the first that is wrong ends it, those before it are set by then. */
 int et_settings_assign(et_settings *settings, const char *text, et_error *error)
 {
+    const et_fields_origin from = et_settings_origin(settings, settings->source);
     const char *rest = text;
-    int open = et_settings_check_open(settings, ET_SETTINGS_SET, error);
-    if (open)
-        return open;
-    for (;;) {
-        if (!et_settings_begins_assignment(settings->table, rest))
-            return et_fail(error, ET_EUSAGE, ET_SETTINGS_SET " %s: not of the form key=value",
-                           rest);
-        assignment a = scan(settings->table, rest);
-        int status = a.index >= 0 && !a.below && was_seen(settings->table, text, &a)
-                         ? ET_OK
-                         : set_one(settings, text, &a, error);
-        if (status || !*a.end)
+    int status = et_settings_check_open(settings, settings->source, error);
+    while (!status) {
+        if (!et_settings_begins_assignment(settings, rest)) {
+            const char *where = et_fields_locate(&from, rest, 0);
+            return where ? et_fail(error, ET_EUSAGE, "%s: not of the form key=value", where)
+                         : et_alloc_failed(error, strlen(rest), "a setting");
+        }
+        assignment a = scan(settings, rest);
+        if (a.index < 0 || a.below || !was_seen(settings, text, &a))
+            status = set_one(settings, text, &a, error);
+        if (!*a.end)
             return status;
         rest = a.end + 1;
     }
+    return status;
 }

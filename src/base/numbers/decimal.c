@@ -1,6 +1,8 @@
 #include "base/numbers/decimal.h"
 
 #include <locale.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,16 @@ double et_decimal_read(const char *text, char **end)
     if (c)
         freelocale(c);
     return value;
+}
+
+double et_decimal_read_typed(const char *text, char **end)
+{
+    const char *first = text + (*text == '-' || *text == '+');
+    const bool digit = *first >= '0' && *first <= '9';
+    if ((digit || *first == '.') && first[digit] != 'x' && first[digit] != 'X')
+        return et_decimal_read(text, end);
+    *end = (char *)(uintptr_t)text;
+    return 0;
 }
 
 /* A locale's point may be longer than one byte. */

@@ -11,6 +11,9 @@ extern "C" {
 /* As strtod in the C locale; end may be NULL. */
 double et_decimal_read(const char *text, char **end);
 
+/* The same without blanks, hexadecimal digits, "inf" and "nan": then *end is text. */
+double et_decimal_read_typed(const char *text, char **end);
+
 /* As snprintf of "%.*g", or with fixed of "%.*f"; the length. */
 int et_decimal_print(char *text, size_t size, int digits, int fixed, double value);
 

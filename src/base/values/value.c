@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/text/strbuf.h"
 
 /* Zeroed memory is false, 0 and no children; a string must still be a string. */
 et_value *et_value_new(et_arena *arena, et_value_kind kind)
@@ -116,42 +117,111 @@ et_value *et_value_get(const et_value *dict, const char *key)
     return key ? child_of(dict, key, strlen(key)) : NULL;
 }
 
-/* "a.b.c": a child of a child of a child. A key with a point in it cannot be named so. */
-et_value *et_value_path(const et_value *dict, const char *path)
+/* rest: after "[". *rest: after "]". NULL: no list, no such item, or no number in brackets. */
+static const et_value *item_of(const et_value *list, const char **rest)
 {
-    while (path) {
-        /* One part of the path, up to its point or end. */
-        size_t length = strcspn(path, ".");
-        et_value *child = child_of(dict, path, length);
-        if (!child || !path[length])
-            return child;
-        dict = child;
-        path += length + 1;
-    }
-    return NULL;
-}
-
-static const et_value *item_of(const et_value *list, const char *index)
-{
-    const bool sound = list && list->kind == ET_VALUE_LIST && *index >= '0' && *index <= '9';
+    const size_t digits = strspn(*rest, "0123456789");
+    const bool sound = list->kind == ET_VALUE_LIST && digits && (*rest)[digits] == ']';
     const et_value *item = sound ? list->first : NULL;
-    for (long left = strtol(index, NULL, 10); item && left > 0; left--)
+    for (long left = strtol(*rest, NULL, 10); item && left > 0; left--)
         item = item->next;
+    *rest += digits + 1;
     return item;
 }
 
-const et_value *et_value_leaf(const et_value *tree, const char *path)
+/* The last value on a path that is there. *rest: the tail of path that is not; "": all is. A key
+ * with a point cannot be named so; a key "list[0]" comes before an item of `list`. */
+static const et_value *walk(const et_value *value, const char *path, const char **rest)
 {
-    while (tree && path && *path) {
-        const size_t length = strcspn(path, ".[");
-        tree = child_of(tree, path, length);
-        for (path += length; *path == '['; path += *path == ']') {
-            tree = item_of(tree, path + 1);
-            path += strcspn(path, "]");
+    for (*rest = path; *path;) {
+        const bool item = *path == '[';
+        const char *end = path + (item ? 1 : strcspn(path, "."));
+        const et_value *child =
+            item ? item_of(value, &end) : child_of(value, path, (size_t)(end - path));
+        if (!child && !item) {
+            end = path + strcspn(path, ".[");
+            child = child_of(value, path, (size_t)(end - path));
         }
-        path += *path == '.';
+        if (!child || (*end && *end != '[' && (*end != '.' || !end[1])))
+            return value;
+        value = child;
+        *rest = end;
+        path = end + (*end == '.');
     }
-    return path ? tree : NULL;
+    return value;
+}
+
+et_value *et_value_path(const et_value *dict, const char *path)
+{
+    const char *rest = "";
+    const et_value *value = dict && path ? walk(dict, path, &rest) : NULL;
+    return *rest ? NULL : (et_value *)(uintptr_t)value;
+}
+
+/* *rest: the part of path that is not in above, which is not a leaf itself. */
+static void no_leaf(const et_value *above, const char *path, const char *rest, et_error *error)
+{
+    et_strbuf keys = ET_STRBUF_INIT;
+    const int part = (int)(rest - path);
+    const char *within = part ? path : "the dict";
+    for (const et_value *v = above->kind == ET_VALUE_DICT ? above->first : NULL; v; v = v->next)
+        et_strbuf_printf(&keys, "%s%s", keys.length ? ", " : "", v->key);
+    const char *there = keys.length ? et_strbuf_text(&keys) : "nothing";
+    if (keys.failed)
+        et_alloc_failed(error, keys.length, "a message");
+    else if (!*rest)
+        et_fail(error, ET_EFORMAT, "%s is a group, not a value; name one of: %.200s",
+                *path ? path : within, there);
+    else if (above->kind == ET_VALUE_DICT)
+        et_fail(error, ET_EFORMAT, "no value has the path %s; %.*s has: %.200s", path,
+                part ? part : (int)strlen(within), within, there);
+    else
+        et_fail(error, ET_EFORMAT, "no value has the path %s; %.*s is %s", path, part, path,
+                et_value_kind_name(above->kind));
+    et_strbuf_release(&keys);
+}
+
+const et_value *et_value_leaf(const et_value *dict, const char *path, et_error *error)
+{
+    const char *rest = path;
+    const et_value *found = dict && path ? walk(dict, path, &rest) : NULL;
+    if (!found)
+        et_fail(error, ET_EFORMAT, "no value has a path: the %s is NULL", path ? "dict" : "path");
+    else if (*rest || found->kind == ET_VALUE_DICT)
+        no_leaf(found, path, rest, error);
+    else
+        return found;
+    return NULL;
+}
+
+int et_value_each_leaf(et_value *dict, et_value_leaf_fn *leaf, void *payload, et_error *error)
+{
+    int status = ET_OK;
+    for (et_value *v = dict && dict->kind == ET_VALUE_DICT ? dict->first : NULL; v && !status;
+         v = v->next)
+        status = v->kind == ET_VALUE_DICT ? et_value_each_leaf(v, leaf, payload, error)
+                                          : leaf(payload, v, error);
+    return status;
+}
+
+et_value *et_value_nested(et_arena *arena, const char *path, size_t length, const et_value *value)
+{
+    et_value *whole = et_value_dict(arena), *dict = whole;
+    while (whole) {
+        size_t part = strcspn(path, ".");
+        part = part < length ? part : length;
+        const char *key = et_arena_printf(arena, "%.*s", (int)part, path);
+        if (!key)
+            return NULL;
+        if (part == length) {
+            et_value_append_copy(dict, key, value);
+            return et_value_failed(whole) ? NULL : whole;
+        }
+        dict = et_value_set_dict(dict, key);
+        path += part + 1;
+        length -= part + 1;
+    }
+    return NULL;
 }
 
 /* The child of that name, made if missing, emptied to a kind. A new child is complete (node and
@@ -390,6 +460,13 @@ static bool copy_into(et_value *to, const et_value *from)
     return true;
 }
 
+/* Emptied first, or the new children would join the old ones. */
+et_value *et_value_set_copy(et_value *dict, const char *key, const et_value *value)
+{
+    et_value *target = set(dict, key, ET_VALUE_NULL);
+    return target && copy_into(target, value) ? target : NULL;
+}
+
 /* Example: {a: {b: 1, c: 2}} with {a: {c: 3}, d: [4]} over it gives {a: {b: 1, c: 3}, d: [4]}. A
  * list replaces a list, because how two lists combine depends on their meaning. After a failure,
  * base has a part of over. */
@@ -405,10 +482,8 @@ int et_value_merge(et_value *base, const et_value *over, et_error *error)
                 return status;
             continue;
         }
-        /* Emptied first, or the new children would join the old ones. */
-        et_value *target = set(base, child->key, ET_VALUE_NULL);
-        if (!target || !copy_into(target, child))
-            return et_alloc_failed(error, sizeof *target, "settings");
+        if (!et_value_set_copy(base, child->key, child))
+            return et_alloc_failed(error, sizeof *child, "settings");
     }
     return ET_OK;
 }

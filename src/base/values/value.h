@@ -16,9 +16,6 @@ et_value *et_value_append_copy(et_value *parent, const char *key, const et_value
  * "a group of settings". Static. */
 const char *et_value_kind_name(et_value_kind kind);
 
-/* The same into lists as well, "a.list[0].b". */
-const et_value *et_value_leaf(const et_value *tree, const char *path);
-
 /* A value of any kind in arena: false, 0, empty text, no children. NULL if none left. */
 et_value *et_value_new(et_arena *arena, et_value_kind kind);
 
@@ -26,9 +23,15 @@ et_value *et_value_new(et_arena *arena, et_value_kind kind);
  * dicts and stay usable. Nested no deeper than a reader of texts lets through. */
 int et_value_merge(et_value *base, const et_value *over, et_error *error);
 
+/* Sets or replaces a child by a copy of value, whose arena may be another one. NULL: no memory. */
+et_value *et_value_set_copy(et_value *dict, const char *key, const et_value *value);
+
+/* A dict with a copy of value, as of et_value_append_copy, at a dotted path of length bytes. NULL:
+ * no memory. */
+et_value *et_value_nested(et_arena *arena, const char *path, size_t length, const et_value *value);
+
 /* In addition to the functions of <etude/value.h> that set, append and make new ones. */
 et_value *et_value_set_null(et_value *dict, const char *key);
-et_value *et_value_add_dict(et_value *list);
 et_value *et_value_add_list(et_value *list);
 et_value *et_value_list(et_arena *arena);
 

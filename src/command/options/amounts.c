@@ -47,7 +47,7 @@ int et_amount_time(double *seconds, const char *name, const char *text, et_error
     } units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
     char *end;
     bool right = strchr(text, ':') && read_clock(seconds, text);
-    double number = et_decimal_read(text, &end);
+    double number = et_decimal_read_typed(text, &end);
     for (size_t i = 0; !right && i < sizeof units / sizeof units[0]; i++)
         if (end != text && *end == units[i].unit && !end[1]) {
             *seconds = number * units[i].seconds;
@@ -64,7 +64,7 @@ int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_erro
 {
     static const char letters[] = "KMGT";
     char *end;
-    double number = et_decimal_read(text, &end);
+    double number = et_decimal_read_typed(text, &end);
     const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
     const char *rest = letter ? end + 1 : end;
     const bool binary = !strcasecmp(rest, "iB");

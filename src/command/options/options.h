@@ -22,6 +22,9 @@
 
 #include "base/arena.h"
 
+/* Messages about values of this option begin with it. */
+#define ET_SETTINGS_SET "--set"
+
 #define ET_OPTION_COUNT_MAX 1000000000
 
 /* The words of one use of an option. */

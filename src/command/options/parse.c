@@ -130,6 +130,27 @@ static void append_owners(et_strbuf *out, const et_call *call, const char *name)
     }
 }
 
+#define FOREIGN_MAX 2048
+
+/* The nearest word of another tool that this command knows; NULL: none, or no memory. */
+static const char *nearest_synonym(const et_command_line *line, const char *word)
+{
+    const char **words = et_arena_array(line->arena, FOREIGN_MAX + 1, sizeof *words);
+    size_t count = 0;
+    for (const et_synonym *row = line->call->program->synonyms; words && row && row->of; row++) {
+        const bool known =
+            row->of == ET_SYNONYM_OPTION && et_synonym_is_for(row, line->call->command);
+        for (const char *at = known ? row->words : ""; *at && count < FOREIGN_MAX;) {
+            const size_t length = strcspn(at, " ");
+            words[count++] = et_arena_printf(line->arena, "%.*s", (int)length, at);
+            at += length + (at[length] == ' ');
+            if (!words[count - 1])
+                return NULL;
+        }
+    }
+    return words ? et_nearest(word, words) : NULL;
+}
+
 /* Names the counterpart of a word of another tool, commands with this option, or the nearest name,
  * alias or "help". word: without "--", perhaps with a value. */
 static int unknown(const et_command_line *line, const char *word, et_error *error)
@@ -165,6 +186,9 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
     }
     et_free(names);
     et_free(typed);
+    const char *foreign = hint.length ? NULL : nearest_synonym(line, short_name);
+    if (foreign)
+        et_strbuf_printf(&hint, ". Nearest: --%s", foreign);
     if (!hint.length)
         append_owners(&hint, line->call, short_name);
     const bool sets = !hint.length && et_command_line_find(line, "set", 3);
@@ -513,27 +537,6 @@ static const et_option_slot *find_fields(const et_command_line *line, const char
 
 #define WHERE "command line" /* as messages of the YAML reader name it */
 
-/* A dict with value at a dotted path, length long. */
-static et_value *nest(et_arena *arena, const char *path, size_t length, et_value *value)
-{
-    et_value *whole = et_value_dict(arena), *dict = whole;
-    while (whole) {
-        size_t part = strcspn(path, ".");
-        part = part < length ? part : length;
-        const char *key = et_arena_printf(arena, "%.*s", (int)part, path);
-        if (!key)
-            return NULL;
-        if (part == length) {
-            et_value_append(dict, key, value);
-            return et_value_failed(whole) ? NULL : whole;
-        }
-        dict = et_value_set_dict(dict, key);
-        path += part + 1;
-        length -= part + 1;
-    }
-    return NULL;
-}
-
 static int set_below(const et_option_slot *slot, const char *path, size_t length, const char *text,
                      et_arena *arena, et_error *error)
 {
@@ -546,7 +549,7 @@ static int set_below(const et_option_slot *slot, const char *path, size_t length
     if (status)
         return status;
     value->line = 0;
-    et_value *dict = nest(arena, path, length, value);
+    et_value *dict = et_value_nested(arena, path, length, value);
     return dict ? et_fields_read(slot->row->field.nested, slot->member, dict, arena, WHERE, prefix,
                                  error)
                 : et_alloc_failed(error, length, "a flag");

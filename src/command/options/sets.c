@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
+#include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "base/values/yaml_scalar.h"
@@ -130,7 +131,7 @@ static int assign_given(et_experiment *experiment, const char *name, const char 
         return et_alloc_failed(error, 0, "settings");
     value->text = value->string = equals + 1;
     et_yaml_resolve(value, value->text);
-    return et_experiment_assign(experiment, name, key, value, arena, error);
+    return et_experiment_assign_typed(experiment, name, key, value, arena, error);
 }
 
 /* An option sets either two settings, each with one word, or one setting that takes a file of
@@ -142,9 +143,10 @@ static int apply_form(const et_option *row, const char *name, const char *pairs,
     et_value *none = et_value_list(arena), *one = et_value_list(arena);
     if (!none || !one || (pairs && !et_value_add_string(one, pairs)))
         return et_alloc_failed(error, 0, "settings");
-    int status = et_experiment_assign(experiment, name, row->sets->pairs, one, arena, error);
+    int status = et_experiment_assign_typed(experiment, name, row->sets->pairs, one, arena, error);
     for (int i = 0; pairs && i < settings_of(row) && !status; i++)
-        status = et_experiment_assign(experiment, name, row->sets->settings[i], none, arena, error);
+        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], none, arena,
+                                            error);
     return status;
 }
 
@@ -171,8 +173,8 @@ static int apply_one(const et_option *row, const et_option_words *words, et_expe
         }
         if (!et_fields_is_open(experiment->table, experiment, row->sets->settings[i]))
             continue;
-        status =
-            et_experiment_assign(experiment, name, row->sets->settings[i], value, arena, error);
+        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], value, arena,
+                                            error);
         used++;
     }
     if (!status && !used)
@@ -333,11 +335,13 @@ static int apply_parts(const et_option *row, const et_option_words *words, const
     if (!status && et_value_failed(parts))
         status = et_alloc_failed(error, 0, "settings");
     for (int i = 0; i < SETTINGS_MOST && row->sets->settings[i] && !status; i++)
-        status = et_experiment_assign(experiment, name, row->sets->settings[i], none, arena, error);
+        status = et_experiment_assign_typed(experiment, name, row->sets->settings[i], none, arena,
+                                            error);
     if (!status && row->sets->pairs)
-        status = et_experiment_assign(experiment, name, row->sets->pairs, none, arena, error);
+        status = et_experiment_assign_typed(experiment, name, row->sets->pairs, none, arena, error);
     return status ? status
-                  : et_experiment_assign(experiment, name, row->sets->parts, parts, arena, error);
+                  : et_experiment_assign_typed(experiment, name, row->sets->parts, parts, arena,
+                                               error);
 }
 
 /* One text: parts of a run whose settings are used are none. */
@@ -347,7 +351,7 @@ static int clear_parts(const et_option *row, et_experiment *experiment, et_arena
     const char *name = et_arena_printf(arena, "--%s", row->field.name);
     et_value *none = et_value_list(arena);
     return name && none
-               ? et_experiment_assign(experiment, name, row->sets->parts, none, arena, error)
+               ? et_experiment_assign_typed(experiment, name, row->sets->parts, none, arena, error)
                : et_alloc_failed(error, 0, "settings");
 }
 
@@ -370,7 +374,7 @@ static int apply_items(const et_option *row, const et_option_words *words,
     if (!name || !value)
         return et_alloc_failed(error, 0, "settings");
     value->text = value->string = text;
-    return et_experiment_assign(experiment, name, setting, value, arena, error);
+    return et_experiment_assign_typed(experiment, name, setting, value, arena, error);
 }
 
 /* ---- all ---- */
@@ -381,7 +385,7 @@ static int check_files(const et_option *row, const et_option_words *words,
 {
     const char *word = row->value && !strncmp(row->value, "FILE", 4) ? last_word(words) : NULL;
     char *end = NULL;
-    const double fraction = word ? strtod(word, &end) : 0;
+    const double fraction = word ? et_decimal_read_typed(word, &end) : 0;
     if (!word || !(fraction > 0 && fraction < 100) || (*end && *end != '%') || et_file_exists(word))
         return ET_OK;
     return et_fail(error, ET_EUSAGE, "--%s %s: there is no such file%s", row->field.name, word,
@@ -396,8 +400,8 @@ static int apply_names(const et_option *row, const et_option_words *words, const
     et_value *names = NULL;
     int status = name_items(&names, words, row->sets->list, name, arena, error);
     return status ? status
-                  : et_experiment_assign(experiment, name, row->sets->settings[0], names, arena,
-                                         error);
+                  : et_experiment_assign_typed(experiment, name, row->sets->settings[0], names,
+                                               arena, error);
 }
 
 static int apply(const et_option *row, const et_option_words *words,
@@ -445,8 +449,8 @@ static int apply(const et_option *row, const et_option_words *words,
         }
         const et_value *value =
             list ? items_of(words, arena) : scalar_of(word_at(words, last, word++), arena);
-        status = value ? et_experiment_assign(experiment, name, row->sets->settings[i], value,
-                                              arena, error)
+        status = value ? et_experiment_assign_typed(experiment, name, row->sets->settings[i], value,
+                                                    arena, error)
                        : et_alloc_failed(error, 0, "settings");
     }
     return status;

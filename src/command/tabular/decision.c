@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers/decimal.h"
 #include "command/options/name_list.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
@@ -47,7 +48,7 @@ static int read_cost(et_decision *d, const et_decision_classes *target, const ch
     const char *equals = strrchr(text, '=');
     char *end = NULL;
     int pair[2];
-    const double cost = equals ? strtod(equals + 1, &end) : 0;
+    const double cost = equals ? et_decimal_read_typed(equals + 1, &end) : 0;
     if (!equals || end == equals + 1 || *end ||
         !find_pair(target, text, (size_t)(equals - text), pair))
         return unknown_pair(target, text, error);

@@ -91,6 +91,7 @@ static int configure(et_experiment *experiment, const et_evaluate_args *args, co
     int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
     if (!status)
         status = use_files(experiment, &args->data, arena, error);
+    experiment->source = ET_SETTINGS_SET;
     for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)

@@ -325,6 +325,7 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
         status = et_experiment_read_file(experiment, args->config.items[i], arena, error);
     if (!status)
         status = et_option_settings_apply(&args->settings, experiment, arena, error);
+    experiment->source = ET_SETTINGS_SET;
     for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
     if (!status)

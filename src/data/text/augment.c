@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/numbers/decimal.h"
 #include "base/numbers/philox.h"
 #include "base/text/unicode.h"
 
@@ -24,7 +25,7 @@ static int read_kind(et_augment *out, const char *text, size_t length, et_error 
             continue;
         if (colon && length - name - 1 < sizeof rate)
             memcpy(rate, colon + 1, length - name - 1);
-        const double value = colon ? strtod(rate, &end) : RATE;
+        const double value = colon ? et_decimal_read_typed(rate, &end) : RATE;
         if (colon && (!*rate || *end || !(value > 0 && value <= 1)))
             break;
         out->rates[kind] = value;

@@ -255,6 +255,7 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
                           .options = experiment,
                           .arena = arena,
                           .locked = experiment->locked,
+                          .source = experiment->source,
                           .said = &experiment->said };
 }
 
@@ -339,18 +340,32 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
     et_value *tree;
     const char *name;
     et_settings settings = settings_of(experiment, arena);
-    int status = et_settings_parse(&tree, &name, experiment->table, text, arena, error);
+    int status = et_settings_parse(&tree, &name, &settings, text, error);
     if (status)
         return status;
     return tree ? read_settings(experiment, tree, name, arena, error)
                 : et_settings_assign(&settings, text, error);
 }
 
+static int assign_value(et_experiment *experiment, const char *name, const char *path,
+                        const et_value *value, bool typed, et_arena *arena, et_error *error)
+{
+    const et_fields_origin from = {
+        .name = name, .arena = arena, .said = &experiment->said, .typed = typed
+    };
+    return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
+}
+
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error)
 {
-    const et_fields_origin from = { .name = name, .arena = arena, .said = &experiment->said };
-    return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
+    return assign_value(experiment, name, path, value, false, arena, error);
+}
+
+int et_experiment_assign_typed(et_experiment *experiment, const char *name, const char *path,
+                               const et_value *value, et_arena *arena, et_error *error)
+{
+    return assign_value(experiment, name, path, value, true, arena, error);
 }
 
 /* Of a kind with one setting for it. */

@@ -35,6 +35,7 @@ typedef struct et_experiment {
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
     bool locked;                /* nothing can be put on top any more */
     const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
+    const char *source;         /* of et_experiment_set's texts, for messages (et_settings) */
     et_fields_said said;        /* the settings that people have put on top */
 } et_experiment;
 
@@ -73,6 +74,10 @@ int et_experiment_set(et_experiment *experiment, const char *text, et_arena *are
 /* Sets one setting. name: the source of value, for messages. */
 int et_experiment_assign(et_experiment *experiment, const char *name, const char *path,
                          const et_value *value, et_arena *arena, et_error *error);
+
+/* The same for values that are words of an option (et_field_read). */
+int et_experiment_assign_typed(et_experiment *experiment, const char *name, const char *path,
+                               const et_value *value, et_arena *arena, et_error *error);
 
 /* Gives training batches another size: batch, or, like not NULL, that of like's settings; `train
  * --memory`. ET_EUSAGE: the kind does not say which setting that is. */

@@ -48,6 +48,7 @@ struct walk {
     const et_value *kept;        /* settings of params.yaml as a tree; NULL: not compared */
     const et_identity *identity; /* of the checkpoint */
     const char *model_dir;       /* for messages */
+    const char *source;          /* of settings, for messages */
     bool accept;                 /* --accept-changes was given */
     et_value *values;            /* identity in the making */
 };
@@ -239,16 +240,16 @@ static int report_difference(const walk *w, const char *owner, const char *kept,
     if (w->change != ET_CHANGE_ASK)
         return et_fail(w->error, ET_ECONFIG,
                        "%s belongs to a run with %s: %s, but now it is %s. Set the old value to "
-                       "resume (--set, or in %s/" ET_RUN_SETTINGS
+                       "resume (%s, or in %s/" ET_RUN_SETTINGS
                        "), or train another run (--model-dir)",
-                       owner, path, kept, now, w->model_dir);
+                       owner, path, kept, now, w->source, w->model_dir);
     if (!w->accept)
         return et_fail(
             w->error, ET_ECONFIG,
             "%s belongs to a run with %s: %s, but now it is %s. Add --accept-changes to resume "
-            "with the new value, set the old value (--set, or in %s/" ET_RUN_SETTINGS
+            "with the new value, set the old value (%s, or in %s/" ET_RUN_SETTINGS
             "), or train another run (--model-dir)",
-            owner, path, kept, now, w->model_dir);
+            owner, path, kept, now, w->source, w->model_dir);
     et_log(ET_LOG_WARNING, "%s is %s from now on; it was %s", path, now, kept);
     return ET_OK;
 }
@@ -259,7 +260,7 @@ static int compare_leaf(walk *w, const et_value *leaf)
     const et_value *there = leaf_of(w);
     const char *owner = there ? w->identity->checkpoint : w->model_dir;
     if (!there && w->kept)
-        there = et_value_leaf(w->kept, et_strbuf_text(&w->path));
+        there = et_value_path(w->kept, et_strbuf_text(&w->path));
     if (!there || !find_difference(&w->path, &there, &leaf))
         return ET_OK;
     et_strbuf kept = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
@@ -284,6 +285,7 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
                .error = error,
                .identity = identity,
                .model_dir = model_dir,
+               .source = now->source ? now->source : "in the settings",
                .accept = accept };
     int status = echo(&w.kept, kept, &arena, error);
     if (!status)

@@ -562,7 +562,7 @@ static int check_sets(const et_tabular_options *o, et_error *error)
     if (sets->count && o->validation_data.input_path.count)
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data: sets and input_path are both set; move the files "
-                       "into a set, or remove them (--set task.validation_data.input_path=[])");
+                       "into a set, or set task.validation_data.input_path=[]");
     if (sets->count > ET_TABULAR_SETS_MAX)
         return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu sets; give at most %d",
                        sets->count, ET_TABULAR_SETS_MAX);

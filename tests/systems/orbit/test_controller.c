@@ -189,11 +189,11 @@ static void check_scores(const et_value *logs)
 {
     const et_value *scores = et_value_get(logs, "scores"), *nothing = et_value_get(logs, "nothing");
     assert_true(scores && scores->kind == ET_VALUE_LIST && scores->count == 5);
-    assert_true(et_value_leaf(logs, "scores[0]")->real == 0.1);
-    assert_true(isnan(et_value_leaf(logs, "scores[1]")->real));
-    assert_int_equal(et_value_leaf(logs, "scores[2][0]")->integer, 3);
-    assert_true(et_value_leaf(logs, "scores[3].x")->real == -INFINITY);
-    assert_string_equal(et_value_leaf(logs, "scores[4]")->string, "four");
+    assert_true(et_value_path(logs, "scores[0]")->real == 0.1);
+    assert_true(isnan(et_value_path(logs, "scores[1]")->real));
+    assert_int_equal(et_value_path(logs, "scores[2][0]")->integer, 3);
+    assert_true(et_value_path(logs, "scores[3].x")->real == -INFINITY);
+    assert_string_equal(et_value_path(logs, "scores[4]")->string, "four");
     assert_true(nothing && nothing->kind == ET_VALUE_NULL);
 }
 

@@ -536,7 +536,7 @@ static void suspect_outliers(et_value *list, const et_table_column *c)
         snprintf(how, sizeof how, "far from the median");
     suspect(list, c, "outlier",
             "the value %.6g is %s, %.6g; %s of %s values are so far away that they decide the "
-            "error: correct them if their unit is wrong, or train with --set "
+            "error: correct them if their unit is wrong, or train with "
             "task.loss=huber or task.loss=absolute",
             worst, how, median, et_format_count(far).text, et_format_count(c->numbers).text);
 }

@@ -68,7 +68,7 @@ static void judge_numbers(et_strbuf *out, const et_tabular_task *task, const et_
     else if (squares > target.squares && !task->target.quantiles)
         et_strbuf_printf(out,
                          "target %.60s: r2 is %.3g, which is worse than to predict the mean %.6g "
-                         "for every row; " TRY ", or --set task.loss=huber if a few values are far "
+                         "for every row; " TRY ", or set task.loss=huber if a few values are far "
                          "from the others\n",
                          name, 1 - squares / target.squares, target.mean);
 }

@@ -132,7 +132,8 @@ static int set_list(const et_option *flag, et_arguments *arguments, const et_val
     int status = ET_OK;
     size_t count = 0;
     for (const et_value *item = list->first; item && !status; item = item->next)
-        status = et_field_read(&item_row, &items[count++], item, arguments->arena, where, error);
+        status =
+            et_field_read(&item_row, &items[count++], item, arguments->arena, false, where, error);
     *(et_integer_list *)et_field_member(&flag->field, arguments) =
         (et_integer_list){ items, count };
     return status;
@@ -147,11 +148,12 @@ int et_argument_parser_set(const et_argument_parser *parser, et_arguments *argum
         return et_alloc_failed(error, parser->count * sizeof *names, "names");
     for (size_t i = 0; !flag && i <= parser->count; i++)
         names[i] = i < parser->count ? parser->flags[i].field.name : NULL;
-    int status = !flag ? et_fail(error, ET_ECONFIG, "%s: not an argument of %s%s", key,
-                                 parser->name, et_nearest_hint(key, names, "").text)
-                 : flag->form == ET_OPTION_FORM_INDEXED
-                     ? set_list(flag, arguments, value, key, error)
-                     : et_field_read(&flag->field, arguments, value, arguments->arena, key, error);
+    int status =
+        !flag ? et_fail(error, ET_ECONFIG, "%s: not an argument of %s%s", key, parser->name,
+                        et_nearest_hint(key, names, "").text)
+        : flag->form == ET_OPTION_FORM_INDEXED
+            ? set_list(flag, arguments, value, key, error)
+            : et_field_read(&flag->field, arguments, value, arguments->arena, false, key, error);
     et_free(names);
     return status;
 }

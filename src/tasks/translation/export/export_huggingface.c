@@ -32,7 +32,7 @@ static int refuse(const char *stack, const char *setting, const char *value, con
     return et_fail(
         error, ET_ECONFIG,
         "task.model.%s%s is %s, but MarianMT of transformers needs %s; use --format onnx "
-        "or ctranslate2, or train another run with --set task.model.%s%s=%s",
+        "or ctranslate2, or train another run with task.model.%s%s=%s",
         stack, setting, value, needed, stack, setting, needed);
 }
 

@@ -127,7 +127,7 @@ static void copy_group(et_value *out, const et_value *group)
 static int make_settings(const et_artifact_member *member, const et_value *run, const char *path,
                          et_value *out, et_error *error)
 {
-    const et_value *own = et_value_leaf(run, member->settings);
+    const et_value *own = et_value_path(run, member->settings);
     if (!own || own->kind != ET_VALUE_DICT)
         return et_fail(error, ET_EFORMAT,
                        "%s: %s is missing, which has the settings of task %s; restore the file "
