@@ -333,6 +333,10 @@ static void test_settings__dict_alone(void **state)
     et_settings alone = { .extra = et_value_dict(&arena), .arena = &arena };
     assert_int_equal(et_settings_override(&alone, deep, &error), ET_ECONFIG);
     assert_non_null(strstr(error.text, "groups are nested more than 64 deep"));
+    memset(deep, 'a', 200);
+    strcpy(deep + 200, "=1");
+    assert_int_equal(et_settings_override(&alone, deep, &error), ET_ECONFIG);
+    assert_non_null(strstr(error.text, "a name has at most 128 bytes"));
 }
 
 /* A changed type is logged; a number stays one, and nothing has no type. */

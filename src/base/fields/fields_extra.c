@@ -18,6 +18,7 @@
 #include "base/values/value.h"
 
 #define DEPTH_MAX 64
+#define KEY_MAX   128 /* bytes; a written name stays a name of YAML with all escapes */
 
 static int no_memory(const et_fields_reading *reading)
 {
@@ -120,6 +121,9 @@ static int override_member(const et_fields_reading *reading, et_value *dict, con
     if (!old && reading->from.strict && !reading->made)
         return et_fields_unknown(reading, &et_fields_none, dict, above, key, value->line);
     int status = value->kind == ET_VALUE_LIST ? check_list(reading, value, path) : ET_OK;
+    if (strlen(key) > KEY_MAX)
+        return et_fail(reading->error, ET_ECONFIG, "%.60s...: a name has at most %d bytes", key,
+                       KEY_MAX);
     if (reading->depth > DEPTH_MAX)
         return et_fail(reading->error, ET_ECONFIG, "%.60s...: groups are nested more than %d deep",
                        path, DEPTH_MAX);

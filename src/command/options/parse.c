@@ -186,11 +186,11 @@ static int unknown(const et_command_line *line, const char *word, et_error *erro
     }
     et_free(names);
     et_free(typed);
+    if (!hint.length)
+        append_owners(&hint, line->call, short_name);
     const char *foreign = hint.length ? NULL : nearest_synonym(line, short_name);
     if (foreign)
         et_strbuf_printf(&hint, ". Nearest: --%s", foreign);
-    if (!hint.length)
-        append_owners(&hint, line->call, short_name);
     const bool sets = !hint.length && et_command_line_find(line, "set", 3);
     int status =
         sets ? et_fail(error, ET_EUSAGE,
