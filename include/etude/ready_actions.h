@@ -130,8 +130,7 @@ ET_API int et_exports_open(et_exports **out, const char *base_name, int64_t max_
                            const et_exports_options *options, et_error *error);
 ET_API void et_exports_close(et_exports *self); /* NULL allowed */
 
-/* Path of the next export, "BASE-3/sub"; each call gives another name. Borrowed until the next
- * call. */
+/* Path of the next export, "BASE-3/sub": another in each call. Borrowed until the next call. */
 ET_API int et_exports_next_name(et_exports *self, const char **name, et_error *error);
 
 /* Adds the paths of all exports to list, by number. */
@@ -149,14 +148,13 @@ typedef struct et_export_action {
     const et_params *params;
     const et_value *settings;              /* a dict; NULL: not written */
     et_optimizer *optimizer;               /* export its average; NULL: the weights of the store */
-    const struct et_export_module *module; /* model_export.h: also exported, as model.onnx; NULL:
-                                              not */
+    const struct et_export_module *module; /* (model_export.h) exported as model.onnx; NULL: none */
 } et_export_action;
 
 ET_API void et_export_action_init(et_export_action *self, const char *name, et_exports *exports,
                                   const et_params *params, const et_value *settings);
 
-/* Exports now. *path: of the export, borrowed as of et_exports_next_name. */
+/* Exports now. *path is borrowed until the next export. */
 ET_API int et_export_now(et_export_action *self, int64_t step, const char **path, et_error *error);
 
 /* The same for the average that an optimizer keeps of these params, as in Model Garden's
