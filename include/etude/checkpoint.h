@@ -10,6 +10,7 @@
  *
  *     et_checkpoints_open(&checkpoints, "runs/digits", state, NULL, &error);
  *     et_checkpoints_restore(checkpoints, &step, &error);        step -1: no checkpoint yet
+ *     et_checkpoints_restore_named(checkpoints, "200", &step, &error);    or an older one
  *     et_checkpoints_save(checkpoints, step, &error);            returns at once
  *     et_checkpoints_wait_read(checkpoints);                     before other arrays change
  *     et_checkpoints_wait(checkpoints, &error);                  until the file is durable
@@ -56,6 +57,10 @@ ET_API int et_checkpoint_load(char **path, et_params *params, const char *model_
                               const char *name, bool prefer_average, et_checkpoint_facts *facts,
                               et_error *error);
 
+/* The path of the newest undamaged checkpoint of a run; free with et_checkpoint_free_path. A
+ * damaged one is skipped with a warning. ET_ENOTFOUND: no checkpoint. */
+ET_API int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
+
 /* Initializes weights from another run, for fine-tuning: from a file, from a run's newest
  * checkpoint ("runs/a") or from its best ("runs/a/best"). Averages are used if the file has them.
  * pattern: a regular expression. Parameters and variables whose names contain a match are loaded;
@@ -83,6 +88,9 @@ typedef struct et_checkpoint_options {
                               dropped with a warning */
     const char *best_link; /* another name of best/ in model_dir: a symbolic link, made with the
                               first best checkpoint; borrowed. NULL: none */
+    bool partial; /* restore accepts a file with fewer or more tensors and parts, and warns of each
+                     by name. Those that the file lacks keep their values; others of the file are
+                     ignored. Another shape is an error, as always */
     const struct et_inside *inside; /* internal; NULL */
 } et_checkpoint_options;
 
@@ -117,5 +125,11 @@ ET_API int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error);
  * tried. ET_EFORMAT: all are damaged. ET_ECONFIG: the checkpoint is of another model; the error
  * names the first difference, and nothing has changed. */
 ET_API int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error *error);
+
+/* Restores one checkpoint by its name, as et_checkpoint_load: "newest", "best", a step, the name of
+ * a file, or a path. The next save moves later checkpoints aside, with a warning. ET_ENOTFOUND: no
+ * such checkpoint. ET_ECONFIG, ET_EFORMAT: as above; no other checkpoint is tried. */
+ET_API int et_checkpoints_restore_named(et_checkpoints *checkpoints, const char *name,
+                                        int64_t *step, et_error *error);
 
 #endif

@@ -6,6 +6,14 @@
  *     et_event_hub_off(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, ring, bell, &error);
  *     et_event_hub_clear(et_loop_events(loop), ET_EVENT_AFTER_EPOCH, &error);     all handlers
  *
+ * A program may have events of its own, which it fires itself:
+ *
+ *     et_event_hub_new(&hub, NULL, 0, &error);
+ *     et_event_hub_on(hub, "saved", ring, bell, &error);
+ *     et_event_hub_fire(hub, "saved", path, &error);
+ *     et_event_hub_reverse_fire(hub, "saved", path, &error);     the last handler first
+ *     et_event_hub_free(hub);
+ *
  * A handler that is added while its event is fired is called from the next time on. A removed
  * handler is not called any more, even during the same firing. Firing allocates no memory. Use from
  * one thread. */
@@ -36,7 +44,15 @@ typedef struct et_event_hub et_event_hub;
  * et_loop_event. A status other than 0 stops the firing. */
 typedef int et_event_fn(void *payload, const char *event, const void *what, et_error *error);
 
-/* All functions return ET_ECONFIG for an unknown event; the error suggests the nearest name. */
+/* allowed: [count], the only events of the hub, copied; NULL: any event. ET_EUSAGE: count is
+ * negative, or a name is NULL. */
+ET_API int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count,
+                            et_error *error);
+/* Only for a hub of et_event_hub_new, and not in one of its handlers. NULL allowed. */
+ET_API void et_event_hub_free(et_event_hub *hub);
+
+/* All functions below return ET_ECONFIG for an event that is not allowed; the error suggests the
+ * nearest name. */
 
 /* Adds a handler after the existing handlers. A handler that is added twice is called twice. */
 ET_API int et_event_hub_on(et_event_hub *hub, const char *event, et_event_fn *handler,
@@ -48,5 +64,12 @@ ET_API int et_event_hub_off(et_event_hub *hub, const char *event, et_event_fn *h
 
 /* Removes all handlers of an event; event NULL: of all events. */
 ET_API int et_event_hub_clear(et_event_hub *hub, const char *event, et_error *error);
+
+/* Calls the handlers in the order of adding, or in reverse. The first failure is returned, and
+ * later handlers are not called. Without handlers nothing happens. */
+ET_API int et_event_hub_fire(et_event_hub *hub, const char *event, const void *what,
+                             et_error *error);
+ET_API int et_event_hub_reverse_fire(et_event_hub *hub, const char *event, const void *what,
+                                     et_error *error);
 
 #endif

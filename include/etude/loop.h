@@ -33,10 +33,9 @@
  * code before the steps of the epoch runs again. If an epoch has several loops of steps and
  * et_loop_leave_steps left one of them, the loop takes a pass of this one first.
  *
- * Differences from TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; checkpoints include metrics and
- * the position in the data, and may lack an object; a named checkpoint needs no directory and works
- * with early stopping; NaN is never the best. As in TrainLoop, early stopping does not end the
- * loop, and an interruption restores nothing. Store and sources are borrowed. One thread. */
+ * Differences from TrainLoop: ENTER_LOOP and EXIT_LOOP are fired; a named checkpoint needs no
+ * directory and works with early stopping; NaN is never the best. As in TrainLoop, early stopping
+ * does not end the loop, an interruption restores nothing. Store, sources: borrowed. One thread. */
 #ifndef ETUDE_LOOP_H
 #define ETUDE_LOOP_H
 
@@ -86,6 +85,7 @@ typedef struct et_loop_options {
     const char *restore_checkpoint; /* NULL: the newest of checkpoint_dir, if any; "": none; else
                                        this file, from any directory. The first save moves
                                        checkpoints that are not resumed to checkpoints/earlier-N */
+    bool restore_partial;           /* warns of missing and additional state, instead of failing */
 
     const char *summary_dir;   /* folder of the loop's own writer; NULL: none */
     et_sink *summary_writer;   /* borrowed; used instead of summary_dir */
@@ -129,8 +129,8 @@ ET_API void et_loop_close(et_loop *loop);
 
 /* The state tree: add optimizers and parts that every checkpoint must have. */
 ET_API et_state *et_loop_state(et_loop *loop);
-/* Adds an object of the program. An object that the checkpoint lacks is unchanged; an additional
- * object in the checkpoint is dropped; both give a warning. ET_ECONFIG: the name is in use. */
+/* Adds an object of the program. ET_ECONFIG: the name is in use; in et_loop_begin: the checkpoint
+ * lacks the object (see restore_partial). Only a warning: the checkpoint has another object. */
 ET_API int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind,
                               void *self, et_error *error);
 /* Names a source. If a loop with checkpoints takes steps from several sources, all but one need a

@@ -9,6 +9,9 @@
  *
  * prints "[Epoch 3/10, Step 400, ETA 1m 2s] valid time: 0.5s; loss: 0.25".
  *
+ * et_humanize_duration prints seconds so; et_summarize_variables prints the table of variables of
+ * et_loop_print_training_summary for any variables.
+ *
  * Metrics go to the statistics of the epoch and, during a step, also to those of the steps.
  * Printing resets the printed statistics: a print every five epochs shows five epochs. Checkpoints
  * contain the metrics, except those with names that end in "time" or "timer", because they depend
@@ -45,6 +48,30 @@ struct et_metric_formatter {
 ET_DATA const et_metric_formatter et_metric_formatter_default;
 
 #define ET_DURATION_TEXT_MAX 64
+/* "1d 2h 3m 4.5s", "0s", "4s ago"; in words "1 day 2 hours 3 minutes 4.5 seconds". */
+ET_API void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT_MAX]);
+
+/* ---- a table of variables, also without a loop ---- */
+
+typedef struct et_variable_shape {
+    const char *name;
+    et_shape shape;
+} et_variable_shape;
+
+typedef struct et_variables_options {
+    const char *title;         /* NULL: "Variables Summary" */
+    const char *other_title;   /* variables in no group; NULL: "Other Variables" */
+    const char *const *groups; /* [group_count]: scopes that have separate tables */
+    int group_count;
+    bool sort_by_names; /* else the order of the array */
+} et_variables_options;
+
+/* Prints name, shape and number of elements of variables[count], as one text without the last
+ * line's end; "" without variables. Empty groups have no table. print NULL: to standard output.
+ * ET_ECONFIG: a name is NULL, or a count is negative. */
+ET_API int et_summarize_variables(const et_variable_shape *variables, int count,
+                                  const et_variables_options *options, et_loop_print_fn *print,
+                                  void *payload, et_error *error);
 
 /* ---- in an epoch; otherwise ET_EUSAGE ---- */
 
@@ -71,8 +98,11 @@ ET_API int et_loop_time_end(et_loop *loop, const char *name);
  * resets the printed statistics. */
 ET_API int et_loop_print_logs(et_loop *loop);
 
-/* Prints a line; allowed at any time. with_tag: in an epoch, begins the line with "[Epoch 3/10,
- * Step 400, ETA 1m 2s] "; with a single epoch the tag has no epoch. */
+/* Prints a line. Without a tag it is allowed at any time, also before begin and after the end.
+ * After a failure of the loop it prints nothing and returns the failure. with_tag: only in an
+ * epoch, else the loop fails with ET_EUSAGE; begins the line with "[Epoch 3/10, Step 400, ETA 1m
+ * 2s] ". With a max_epoch of 1 the tag has no epoch; with no_eta, or before an estimate is
+ * possible, no ETA. */
 ET_API int et_loop_println(et_loop *loop, const char *message, bool with_tag);
 
 /* ---- between begin and end ---- */

@@ -60,12 +60,18 @@ typedef struct et_loop_trainer_options {
     const char *const *summaries; /* [summary_count]: outputs of the pass that are one number; added
                                      as summaries if the loop has a writer */
     int summary_count;
+    const char *const *histograms; /* [histogram_count]: outputs of the pass, in float32, or
+                                      parameters and variables of the loop's store after the
+                                      update; added as histograms if the loop has a writer, which
+                                      must have event files (summary_message.h) */
+    int histogram_count;
     const et_bound_value *bound_values; /* [bound_value_count], copied: set before each step */
     int bound_value_count;
 } et_loop_trainer_options;
 
 /* ET_ECONFIG: the loop has neither max_epoch nor max_step; neither step nor pass and optimizer; no
- * such measure or variable; the loop saves, has begun, and does not have the optimizer. */
+ * such measure, variable or histogram; the loop saves, has begun, and does not have the optimizer.
+ */
 ET_API int et_loop_trainer_open(et_loop_trainer **out, et_loop *loop,
                                 const et_loop_trainer_options *options, et_error *error);
 /* Close the trainer before its loop. NULL allowed. */

@@ -71,6 +71,7 @@ typedef struct et_run_options {
     bool no_logs;            /* write no logs to model_dir */
     et_sink *console;        /* one more sink; the run owns it, also if opening fails. NULL: none */
     bool other_optimizer;    /* restore also from another optimizer: et_checkpoint_options */
+    bool partial;            /* restore also a file with fewer or more: et_checkpoint_options */
     const et_value
         *identity; /* identity of the run's checkpoints, which the command sets; NULL: none */
     const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */

@@ -115,8 +115,8 @@ finds 's/`et_loop_epoch`/`et_loop_epochs`/' 'et_loop_epochs is in no public head
 finds 's/`et_loop_options.max_epoch`/`et_loop_options.max_epochs`/' 'max_epochs is in no public'
 finds 's/`et_loop_epoch`/et_loop_epoch/' 'epoch: no C name'
 finds 's/`et_loop_epoch`/-/' 'not said to be absent'
-finds 's/| `[^`]*test_loop__progress`[^|]*|$/| none |/' 'get_eta: no test'
-finds 's/:test_loop__progress`/:test_loop__regress`/' 'no such case'
-finds 's/:test_loop__progress`/`/' 'names no case'
-finds 's/test_loop.c:test_loop__progress`/test_lop.c:test_loop__progress`/' 'there is no tests/systems/tfsnippet/test_lop.c'
+finds 's/| `[^`]*test_train_loop__get_progress`[^|]*|$/| none |/' 'get_eta: no test'
+finds 's/:test_train_loop__get_progress`/:test_train_loop__regress`/' 'no such case'
+finds 's/:test_train_loop__get_progress`/`/' 'names no case'
+finds 's/test_train_loop.c:test_train_loop__get_progress`/test_lop.c:test_train_loop__get_progress`/' 'there is no tests/references/tfsnippet/test_lop.c'
 

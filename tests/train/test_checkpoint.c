@@ -178,7 +178,7 @@ static void test_checkpoint__best(void **state)
     assert_true(bleu == 8.5);
     assert_ok(et_checkpoint_best(&path, directory, error));
     int64_t step;
-    assert_ok(et_checkpoint_restore_file(t.state, path, &step, error));
+    assert_ok(et_checkpoint_restore_file(t.state, path, ET_RESTORE_STRICT, &step, error));
     assert_int_equal(step, 8);
     assert_true(toy_is(&t, 8));
     et_free(path);

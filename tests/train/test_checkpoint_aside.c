@@ -59,7 +59,8 @@ static void test_checkpoint_aside__begun_anew(void **state)
     toy_attach(&t);
     int64_t step;
     assert_ok(et_checkpoint_restore_file(
-        t.state, below(directory, "checkpoints/earlier-1/ckpt-20.safetensors"), &step, error));
+        t.state, below(directory, "checkpoints/earlier-1/ckpt-20.safetensors"), ET_RESTORE_STRICT,
+        &step, error));
     assert_true(toy_is(&t, 20));
     toy_free(&t);
 }

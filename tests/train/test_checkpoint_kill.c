@@ -84,13 +84,13 @@ static void check(const char *directory, const report *said)
     if (status)
         assert_int_equal(said->done, 0);
     else
-        assert_ok(et_checkpoint_restore_file(t.state, path, &step, error));
+        assert_ok(et_checkpoint_restore_file(t.state, path, ET_RESTORE_STRICT, &step, error));
     if (step >= 0)
         assert_true(toy_is(&t, step));
     assert_in_range(step + 1, said->done ? said->done + 1 : 0, said->begun + 1);
     et_free(path);
     if (!et_checkpoint_best(&path, directory, NULL)) {
-        assert_ok(et_checkpoint_restore_file(t.state, path, &step, error));
+        assert_ok(et_checkpoint_restore_file(t.state, path, ET_RESTORE_STRICT, &step, error));
         assert_true(toy_is(&t, step));
         assert_in_range(step, 0, said->begun);
         et_free(path);

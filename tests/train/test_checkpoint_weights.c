@@ -205,8 +205,8 @@ static void test_checkpoint_weights__average(void **state)
         assert_true(et_params_values(params)[i] == (float)(sum / 3));
     }
     /* The file has no state to resume from. */
-    assert_fails(et_checkpoint_restore_file(t.state, out, &step, error), ET_ECONFIG,
-                 ": belongs to another model: it has no optimizer/m/w");
+    assert_fails(et_checkpoint_restore_file(t.state, out, ET_RESTORE_STRICT, &step, error),
+                 ET_ECONFIG, ": belongs to another model: it has no optimizer/m/w");
     /* The averages, if the checkpoints have them. */
     bool averages = false;
     assert_ok(et_checkpoint_average(list, 3, false, out, &averages, error));

@@ -59,7 +59,6 @@
 #include "data/table/features/metadata.h"
 #include "data/table/features/schema.h"
 #include "data/table/table_set.h"
-#include "systems/tfsnippet/events.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/run/run.h"
 
@@ -225,7 +224,7 @@ static bool visit(int wanted, bool make, bool *right, const char **text)
     FAILS((path = score,
            et_checkpoint_load(&path, w.params, NULL, "best", false, NULL, error) && !path))
     FAILS(et_checkpoint_initialize(w.params, NULL, NULL, error))
-    FAILS(et_checkpoint_restore_file(w.state, NULL, &number, error))
+    FAILS(et_checkpoint_restore_file(w.state, NULL, ET_RESTORE_STRICT, &number, error))
     FAILS(et_checkpoints_open(&checkpoints, NULL, w.state, NULL, error))
     FAILS(et_position_get(&(et_position){ .count = 0 }, NULL, &number, error))
     FAILS(et_csv_columns_open(&data, NULL, NULL, error))

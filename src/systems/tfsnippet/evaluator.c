@@ -15,7 +15,6 @@
 #include "data/batches/cursor.h"
 #include "data/batches/source.h"
 #include "systems/tfsnippet/bound_values.h"
-#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 #include "train/ranks/eval_shard.h"

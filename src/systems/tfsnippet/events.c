@@ -1,6 +1,7 @@
 /* Events with lists of handlers. A handler that is removed while its event is fired leaves a hole,
  * so positions in the list do not change. Holes are closed when no event is being fired. */
-#include "systems/tfsnippet/events.h"
+
+#include <etude/events.h>
 
 #include <stdbool.h>
 #include <string.h>

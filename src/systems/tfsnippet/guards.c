@@ -5,7 +5,6 @@
 
 #include "base/assert.h"
 #include "base/text/plain.h"
-#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 
 /* Events within handlers of events: more have no end. */

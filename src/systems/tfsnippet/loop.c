@@ -13,7 +13,6 @@
 #include "engine/comm/together.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
-#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
@@ -325,6 +324,7 @@ static int open_run(et_loop *loop, et_error *error)
         .best_metric = o->valid_metric_name,
         .best_comparison = loop->best.smaller_is_better ? ET_COMPARE_LOWER : ET_COMPARE_HIGHER,
         .best_unsaved = !o->early_stopping,
+        .partial = o->restore_partial,
         .summary_dir = o->summary_dir,
         .no_logs = true,
         .observer = { .self = loop, .tell = tell },

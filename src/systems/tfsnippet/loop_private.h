@@ -175,12 +175,4 @@ int et_loop_take_best(et_loop *loop, et_error *error);
 /* Counts progress and time from here. */
 void et_loop_begin_eta(et_loop *loop);
 
-/* ---- table.c ---- */
-
-/* Appends a table of the group's tensors. */
-void et_loop_print_table(const et_loop *loop, et_strbuf *out);
-
-/* "1d 2h 3m 4.5s", "0s", "4s ago"; or in words "1 day 2 hours 3 minutes 4.5 seconds". */
-void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT_MAX]);
-
 #endif

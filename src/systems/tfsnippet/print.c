@@ -4,6 +4,7 @@
 
 #include <etude/version.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/exec/device.h"
 #include "systems/tfsnippet/loop_private.h"
@@ -167,9 +168,22 @@ static void append_environment(const et_loop *loop, et_strbuf *line)
         et_strbuf_printf(line, "\nSaves   %s", loop->options.checkpoint_dir);
 }
 
+/* An empty line ends the table. */
+static void print_table(void *self, const char *text)
+{
+    et_loop *loop = self;
+    et_strbuf_reset(&loop->out.line);
+    et_strbuf_printf(&loop->out.line, "%s\n", text);
+    print_line(loop);
+}
+
 int et_loop_print_training_summary(et_loop *loop)
 {
     int status = et_loop_ready(loop);
+    const et_variables_options options = { .title = "Trainable Parameters",
+                                           .other_title = "Other Parameters",
+                                           .groups = loop->options.var_groups,
+                                           .group_count = loop->options.var_group_count };
     if (status)
         return status;
     et_strbuf_reset(&loop->out.line);
@@ -178,7 +192,16 @@ int et_loop_print_training_summary(et_loop *loop)
     status = print_line(loop);
     if (status)
         return status;
-    et_strbuf_reset(&loop->out.line);
-    et_loop_print_table(loop, &loop->out.line);
-    return print_line(loop);
+    const int count = et_group_count(loop->group);
+    et_variable_shape *variables = et_alloc((size_t)count + 1, sizeof *variables);
+    if (!variables)
+        return et_alloc_failed(&loop->error, (size_t)count * sizeof *variables, "a table");
+    for (int i = 0; i < count; i++) {
+        const int param = et_group_param(loop->group, i);
+        variables[i] = (et_variable_shape){ et_params_name(loop->params, param),
+                                            et_params_shape(loop->params, param) };
+    }
+    status = et_summarize_variables(variables, count, &options, print_table, loop, &loop->error);
+    et_free(variables);
+    return status ? status : loop->error.status;
 }

@@ -148,6 +148,11 @@ static int restore_objects(void *self, const et_value *dict, et_error *error)
     for (size_t i = 0; i < loop->own.object_count; i++) {
         const et_loop_object *object = &loop->own.objects[i];
         const et_value *one = et_value_get(dict, object->name);
+        if (!one && !loop->options.restore_partial)
+            return et_fail(error, ET_ECONFIG,
+                           "object %s is not in the checkpoint; set restore_partial to leave it "
+                           "unchanged",
+                           object->name);
         if (!one) {
             et_log(ET_LOG_WARNING, "the checkpoint has no object named %s: the object is unchanged",
                    object->name);

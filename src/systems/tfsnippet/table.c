@@ -1,4 +1,4 @@
-/* A table of parameters: name, shape, elements, all tables of one width.
+/* A table of variables: name, shape, elements, all tables of one width.
  *
  *     Trainable Parameters    (407,050 in total)
  *     ==========================================
@@ -11,37 +11,53 @@
  *     ------------------------------------------
  *     ... */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <etude/loop_log.h>
+
+#include "base/alloc.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "engine/tensor/tensor.h"
 #include "formats/grid.h"
-#include "systems/tfsnippet/loop_private.h"
 
-enum { ALL = -1 }; /* a group's number; the number after the last: values in no group */
+enum { ALL = -1 }; /* a group's number; the number after the last: variables in no group */
 
-/* Length of the group's name with its slash, if name is in the group; else 0. */
-static size_t prefix_length(const char *group, const char *name)
+typedef struct summary {
+    et_variables_options options;
+    et_variable_shape *variables; /* [count], owned, in the order of the table */
+    int count;
+} summary;
+
+/* Without the slash at its end. */
+static size_t group_length(const char *group)
 {
     size_t length = strlen(group);
     while (length && group[length - 1] == '/')
         length--;
+    return length;
+}
+
+/* Length of the group's name with its slash, if name is in the group; else 0. */
+static size_t prefix_length(const char *group, const char *name)
+{
+    const size_t length = group_length(group);
     bool within = length && !strncmp(group, name, length) && name[length] == '/';
     return within ? length + 1 : 0;
 }
 
 /* The name as it is in the table; NULL: it is not there. */
-static const char *name_in(const et_loop *loop, int group, int param)
+static const char *name_in(const et_variables_options *o, int group, const char *name)
 {
-    const et_loop_options *o = &loop->options;
-    const char *name = et_params_name(loop->params, param);
     if (group == ALL)
         return name;
-    if (group < o->var_group_count) {
-        size_t length = prefix_length(o->var_groups[group], name);
+    if (group < o->group_count) {
+        size_t length = prefix_length(o->groups[group], name);
         return length ? name + length : NULL;
     }
-    for (int i = 0; i < o->var_group_count; i++)
-        if (prefix_length(o->var_groups[i], name))
+    for (int i = 0; i < o->group_count; i++)
+        if (prefix_length(o->groups[i], name))
             return NULL;
     return name;
 }
@@ -58,24 +74,28 @@ static void print_shape(et_shape shape, char text[128])
 
 typedef struct table {
     const char *title;
+    int title_length;
+    const char *slash; /* after the title of a group */
     int64_t elements;
-    et_grid grid; /* name, shape, elements; nothing: no parameter is of the group */
+    et_grid grid; /* name, shape, elements; nothing: no variable is of the group */
 } table;
 
-static table table_of(const et_loop *loop, int group)
+static table table_of(const summary *s, int group)
 {
-    const et_loop_options *o = &loop->options;
-    table t = { .title = group == ALL                 ? "Trainable Parameters"
-                         : group < o->var_group_count ? o->var_groups[group]
-                                                      : "Other Parameters",
+    const et_variables_options *o = &s->options;
+    const bool named = group >= 0 && group < o->group_count;
+    table t = { .title = group == ALL ? o->title
+                         : named      ? o->groups[group]
+                                      : o->other_title,
+                .slash = named ? "/" : "",
                 .grid = { .columns = 3, .headless = true, .left = 2 } };
-    for (int i = 0; i < et_group_count(loop->group); i++) {
-        const int param = et_group_param(loop->group, i);
-        const char *name = name_in(loop, group, param);
+    t.title_length = (int)(named ? group_length(t.title) : strlen(t.title));
+    for (int i = 0; i < s->count; i++) {
+        const char *name = name_in(o, group, s->variables[i].name);
         char text[128];
         if (!name)
             continue;
-        const et_shape shape = et_params_shape(loop->params, param);
+        const et_shape shape = s->variables[i].shape;
         t.elements += et_shape_count(shape);
         print_shape(shape, text);
         const et_format elements = et_format_count(et_shape_count(shape));
@@ -87,8 +107,8 @@ static table table_of(const et_loop *loop, int group)
 /* At least a blank between the title and what follows it. */
 static int title_width(const table *t)
 {
-    return (int)(strlen(t->title) + strlen(et_format_count(t->elements).text) +
-                 sizeof " ( in total)" - 1);
+    return t->title_length + (int)(strlen(t->slash) + strlen(et_format_count(t->elements).text) +
+                                   sizeof " ( in total)" - 1);
 }
 
 static int width_of(const table *t)
@@ -99,7 +119,7 @@ static int width_of(const table *t)
 
 static void append_title(const table *t, char rule, int width, et_strbuf *out)
 {
-    et_strbuf_append(out, t->title);
+    et_strbuf_printf(out, "%.*s%s", t->title_length, t->title, t->slash);
     et_strbuf_append_blanks(out, width - title_width(t));
     et_strbuf_printf(out, " (%s in total)\n", et_format_count(t->elements).text);
     while (width-- > 0)
@@ -115,19 +135,19 @@ static void append_table(table *t, int width, et_strbuf *out)
 }
 
 /* Every table is as wide as the widest. */
-static void append_groups(const et_loop *loop, const table *all, et_strbuf *out)
+static void append_groups(const summary *s, const table *all, et_strbuf *out)
 {
-    const int groups = loop->options.var_group_count + 1;
+    const int groups = s->options.group_count + 1;
     int width = title_width(all);
     const char *between = "";
     for (int i = 0; i < groups; i++) {
-        table t = table_of(loop, i);
+        table t = table_of(s, i);
         width = t.grid.count && width_of(&t) > width ? width_of(&t) : width;
         et_grid_release(&t.grid);
     }
     append_title(all, '=', width, out);
     for (int i = 0; i < groups; i++) {
-        table t = table_of(loop, i);
+        table t = table_of(s, i);
         if (t.grid.count) {
             et_strbuf_append(out, between);
             append_table(&t, width, out);
@@ -137,15 +157,70 @@ static void append_groups(const et_loop *loop, const table *all, et_strbuf *out)
     }
 }
 
-/* Groups that nothing is in make no tables. */
-void et_loop_print_table(const et_loop *loop, et_strbuf *out)
+static void append_tables(const summary *s, et_strbuf *out)
 {
-    table all = table_of(loop, ALL), others = table_of(loop, loop->options.var_group_count);
+    table all = table_of(s, ALL), others = table_of(s, s->options.group_count);
     out->failed |= all.grid.failed || others.grid.failed;
     if (others.grid.count < all.grid.count)
-        append_groups(loop, &all, out);
+        append_groups(s, &all, out);
     else
         append_table(&all, width_of(&all), out);
     et_grid_release(&all.grid);
     et_grid_release(&others.grid);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const et_variable_shape *)a)->name, ((const et_variable_shape *)b)->name);
+}
+
+static int check(const et_variable_shape *variables, int count, const et_variables_options *o,
+                 et_error *error)
+{
+    if (count < 0 || o->group_count < 0 || (count && !variables) || (o->group_count && !o->groups))
+        return et_fail(error, ET_ECONFIG,
+                       "%d variables, %d groups: counts must be at least 0, and 0 if the list is "
+                       "NULL",
+                       count, o->group_count);
+    for (int i = 0; i < count; i++)
+        if (!variables[i].name || !et_shape_valid(variables[i].shape))
+            return et_fail(error, ET_ECONFIG, "variable %d has no %s", i,
+                           variables[i].name ? "valid shape" : "name");
+    for (int i = 0; i < o->group_count; i++)
+        if (!o->groups[i])
+            return et_fail(error, ET_ECONFIG, "group %d has no name", i);
+    return ET_OK;
+}
+
+int et_summarize_variables(const et_variable_shape *variables, int count,
+                           const et_variables_options *options, et_loop_print_fn *print,
+                           void *payload, et_error *error)
+{
+    summary s = { .options = options ? *options : (et_variables_options){ 0 }, .count = count };
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = check(variables, count, &s.options, error);
+    if (status)
+        return status;
+    s.options.title = s.options.title ? s.options.title : "Variables Summary";
+    s.options.other_title = s.options.other_title ? s.options.other_title : "Other Variables";
+    s.variables = et_alloc((size_t)count + 1, sizeof *s.variables);
+    if (!s.variables)
+        return et_alloc_failed(error, (size_t)count * sizeof *s.variables, "a table");
+    for (int i = 0; i < count; i++)
+        s.variables[i] = variables[i];
+    if (s.options.sort_by_names)
+        qsort(s.variables, (size_t)count, sizeof *s.variables, by_name);
+    if (count)
+        append_tables(&s, &out);
+    if (out.length)
+        et_strbuf_truncate(&out, out.length - 1);
+    if (out.failed)
+        status = et_alloc_failed(error, 0, "a table");
+    else if (print)
+        print(payload, et_strbuf_text(&out));
+    else
+        printf("%s\n", et_strbuf_text(&out)), fflush(stdout);
+    et_strbuf_release(&out);
+    et_free(s.variables);
+    return status;
 }

@@ -4,6 +4,7 @@
  * therefore in the state that is saved after the step. */
 #include <etude/comm.h>
 #include <etude/loop_trainer.h>
+#include <etude/summary_message.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -11,7 +12,6 @@
 #include "base/vector.h"
 #include "engine/tensor/tensor.h"
 #include "systems/tfsnippet/bound_values.h"
-#include "systems/tfsnippet/events.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/measures.h"
 
@@ -55,6 +55,26 @@ static const char *const all_events[] = {
 
 /* ---- opening and closing ---- */
 
+/* Outputs of a pass that computes shards are those of its last shard. */
+static int check_histograms(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
+{
+    if (o->histogram_count < 0 || (o->histogram_count && !o->histograms))
+        return et_fail(error, ET_ECONFIG, "%d histograms, but the list of names is NULL",
+                       o->histogram_count);
+    for (int i = 0; i < o->histogram_count; i++) {
+        const char *name = o->histograms[i];
+        if (!name)
+            return et_fail(error, ET_ECONFIG, "histogram %d has no name", i);
+        if (et_params_find(loop->params, name) >= 0 || (o->pass && o->shards <= 1))
+            continue;
+        return et_fail(error, ET_ECONFIG,
+                       "histogram %s: the store has no such parameter or variable, and %s", name,
+                       o->pass ? "an output needs a pass over the whole batch, without shards"
+                               : "there is no pass that could have such an output");
+    }
+    return ET_OK;
+}
+
 static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
 {
     int status = et_options_need(o, "et_loop_trainer_options", error);
@@ -81,7 +101,7 @@ static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error
             error, ET_ECONFIG,
             "summaries need a pass over the whole batch, but the batch is split into %lld shards",
             (long long)o->shards);
-    return ET_OK;
+    return check_histograms(loop, o, error);
 }
 
 static int open_summaries(et_loop_trainer *t, et_error *error)
@@ -209,6 +229,61 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
     return reported(t, et_loop_add_summary(t->loop, t->summaries), error);
 }
 
+/* *values: in the arena; 0: there is no such tensor of float32. */
+static int64_t read_histogram(const et_loop_trainer *t, const char *name, et_arena *arena,
+                              double **values)
+{
+    et_params *params = t->loop->params;
+    const et_tensor output =
+        t->options.pass && !t->shards ? et_pass_output(t->options.pass, name) : (et_tensor){ 0 };
+    const int param = output.data ? -1 : et_params_find(params, name);
+    const float *from = param >= 0 ? et_params_values(params) + et_params_offset(params, param)
+                        : output.dtype == ET_F32 ? output.data
+                                                 : NULL;
+    const int64_t count =
+        !from ? 0 : et_shape_count(param >= 0 ? et_params_shape(params, param) : output.shape);
+    *values = et_arena_array(arena, (size_t)count + 1, sizeof **values);
+    for (int64_t i = 0; *values && i < count; i++)
+        (*values)[i] = (double)from[i];
+    return count;
+}
+
+static int add_histogram(const et_loop_trainer *t, et_summary *summary, const char *name,
+                         et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    double *values;
+    const int64_t count = read_histogram(t, name, &arena, &values);
+    int status = !count    ? et_fail(error, ET_ECONFIG,
+                                     "histogram %s: neither the pass nor the store has such values in "
+                                        "float32",
+                                     name)
+                 : !values ? et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram")
+                           : et_summary_add_histogram(summary, name, values, count, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int add_histograms(et_loop_trainer *t, et_error *error)
+{
+    const et_loop_trainer_options *o = &t->options;
+    et_summary *summary;
+    size_t length;
+    if (!o->histogram_count || !et_loop_summary_writer(t->loop))
+        return ET_OK;
+    int status = et_summary_new(&summary, error);
+    if (status)
+        return status;
+    for (int i = 0; !status && i < o->histogram_count; i++)
+        status = add_histogram(t, summary, o->histograms[i], error);
+    if (!status) {
+        const void *bytes = et_summary_bytes(summary, &length);
+        status = reported(t, et_loop_add_summary_bytes(t->loop, bytes, length), error);
+    }
+    et_summary_free(summary);
+    return status;
+}
+
 static int update(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
@@ -230,7 +305,9 @@ static int run_step(et_loop_trainer *t, et_error *error)
         status = update(t, error);
     if (!status)
         status = collect(t, error);
-    return status ? status : add_summaries(t, error);
+    if (!status)
+        status = add_summaries(t, error);
+    return status ? status : add_histograms(t, error);
 }
 
 static int step_events(et_loop_trainer *t, et_error *error)

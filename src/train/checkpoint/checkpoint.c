@@ -699,6 +699,13 @@ static void note_line(et_checkpoints *self, int64_t line, bool resumed)
     self->claimed = false;
 }
 
+static et_restore_fit fit_of(const et_checkpoint_options *o)
+{
+    return o->partial           ? ET_RESTORE_PARTIAL
+           : o->other_optimizer ? ET_RESTORE_OTHER_OPTIMIZER
+                                : ET_RESTORE_STRICT;
+}
+
 int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
                               et_error *error)
 {
@@ -707,9 +714,27 @@ int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int
     const int64_t line = et_checkpoint_step_at(manifest, checkpoints->directory, path);
     const bool newest = line >= 0 && line == manifest->entries[manifest->count - 1].step;
     if (!status)
-        status = et_checkpoint_restore_file(checkpoints->state, path, step, error);
+        status = et_checkpoint_restore_file(checkpoints->state, path, fit_of(&checkpoints->options),
+                                            step, error);
     if (!status)
         note_line(checkpoints, line, newest);
+    return status;
+}
+
+int et_checkpoints_restore_named(et_checkpoints *checkpoints, const char *name, int64_t *step,
+                                 et_error *error)
+{
+    char *path;
+    if (!name || !*name)
+        return et_fail(error, ET_EUSAGE, "a checkpoint to restore has no name");
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (!status)
+        status = et_checkpoint_named(&path, checkpoints->model_dir, name, error);
+    if (status)
+        return status;
+    status = et_checkpoints_restore_at(checkpoints, path, step, error);
+    et_state_end_restore(checkpoints->state);
+    et_free(path);
     return status;
 }
 
@@ -758,7 +783,7 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
         return ET_OK;
     char *path = et_path_join(checkpoints->directory, checkpoints->manifest.entries[index].file);
     status = path ? et_checkpoint_file_restore(checkpoints->state, file, path,
-                                               checkpoints->options.other_optimizer, error)
+                                               fit_of(&checkpoints->options), error)
                   : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
     checkpoints->restored = file;
     if (status || !et_state_ranks(checkpoints->state))

@@ -109,10 +109,6 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
                              const char *name, et_weights_choice choice, et_checkpoint_facts *facts,
                              et_error *error);
 
-/* The path of the newest undamaged checkpoint of a run; free with et_free. A damaged one is skipped
- * with a warning. ET_ENOTFOUND: no checkpoint. */
-int et_checkpoint_newest(char **path, const char *model_dir, et_error *error);
-
 /* The path of the file that et_checkpoint_initialize takes; free with et_free. */
 int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
 

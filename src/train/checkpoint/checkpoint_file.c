@@ -107,15 +107,22 @@ static int other_shape(const et_safetensors_tensor *there, et_shape here, const 
                    et_shape_print(there->shape, was), et_shape_print(here, is));
 }
 
+/* Whether only one side may have a tensor. */
+static bool accepts(et_restore_fit fit, const char *name)
+{
+    return fit == ET_RESTORE_PARTIAL ||
+           (fit == ET_RESTORE_OTHER_OPTIMIZER && !et_state_is_weight(name));
+}
+
 /* The same names with the same shapes on both sides. Unknown tensors are refused too: a model
  * that lost a layer is another model. */
 static int match_tensors(const et_state *state, const et_safetensors *file, const char *path,
-                         bool other_optimizer, et_error *error)
+                         et_restore_fit fit, et_error *error)
 {
     for (size_t i = 0; i < et_state_tensor_count(state); i++) {
         const et_state_tensor *here = et_state_tensor_at(state, i);
         const et_safetensors_tensor *there = et_safetensors_find(file, here->name);
-        if (!there && other_optimizer && !et_state_is_weight(here->name))
+        if (!there && accepts(fit, here->name))
             continue;
         if (!there)
             return et_fail(
@@ -127,7 +134,7 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
     }
     for (size_t i = 0; i < et_safetensors_count(file); i++) {
         const char *name = et_safetensors_at(file, i)->name;
-        if (!et_state_tensor_find(state, name) && !(other_optimizer && !et_state_is_weight(name)))
+        if (!et_state_tensor_find(state, name) && !accepts(fit, name))
             return et_fail(error, ET_ECONFIG,
                            "%s: belongs to another model: it has %s, but this model does not; use "
                            "the settings of the checkpoint",
@@ -136,20 +143,31 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
     return ET_OK;
 }
 
-/* match_tensors has found every required name and shape; the rest can't fail. */
-static void copy_tensors(et_state *state, const et_safetensors *file, const char *path)
+/* match_tensors has found every required name and shape; the rest can't fail. A partial restore
+ * names each difference. */
+static void copy_tensors(et_state *state, const et_safetensors *file, const char *path,
+                         et_restore_fit fit)
 {
     const char *dropped = NULL;
+    const bool partial = fit == ET_RESTORE_PARTIAL;
     for (size_t i = 0; i < et_state_tensor_count(state); i++) {
         const et_safetensors_tensor *there =
             et_safetensors_find(file, et_state_tensor_at(state, i)->name);
         et_assert(!there || there->dtype == ET_F32);
         et_state_tensor_fill(state, i, there ? there->data : NULL);
+        if (!there && partial)
+            et_log(ET_LOG_WARNING, "%s: has no %s: its values are unchanged", path,
+                   et_state_tensor_at(state, i)->name);
     }
-    for (size_t i = 0; i < et_safetensors_count(file) && !dropped; i++)
-        if (!et_state_tensor_find(state, et_safetensors_at(file, i)->name))
-            dropped = et_safetensors_at(file, i)->name;
-    if (dropped)
+    for (size_t i = 0; i < et_safetensors_count(file) && (partial || !dropped); i++) {
+        const char *name = et_safetensors_at(file, i)->name;
+        if (et_state_tensor_find(state, name))
+            continue;
+        dropped = name;
+        if (partial)
+            et_log(ET_LOG_WARNING, "%s: %s is ignored: this model does not have it", path, name);
+    }
+    if (dropped && !partial)
         et_log(ET_LOG_WARNING,
                "%s: the next save drops values that this optimizer does not have: %s and others",
                path, dropped);
@@ -157,20 +175,21 @@ static void copy_tensors(et_state *state, const et_safetensors *file, const char
 
 /* et_json_parse names path itself; other errors of the tree get it here. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
-                               bool other_optimizer, et_error *error)
+                               et_restore_fit fit, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     const char *text = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE);
     et_value *tree;
-    int status = match_tensors(state, file, path, other_optimizer, error);
+    int status = match_tensors(state, file, path, fit, error);
     if (!status)
         status = et_json_parse(&tree, &arena, text, strlen(text), path, error);
     if (!status) {
-        status = et_state_match(state, tree, error);
+        status = fit == ET_RESTORE_PARTIAL ? et_state_match_partly(state, tree, path, error)
+                                           : et_state_match(state, tree, error);
         if (!status) {
             if (et_state_params(state))
                 et_params_begin_change(et_state_params(state));
-            copy_tensors(state, file, path);
+            copy_tensors(state, file, path, fit);
             status = et_state_restore(state, tree, error);
         }
         if (status)
@@ -180,7 +199,8 @@ int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, cons
     return status;
 }
 
-int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error)
+int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit fit, int64_t *step,
+                               et_error *error)
 {
     et_safetensors *file;
     int status = et_path_check(path, error);
@@ -188,7 +208,7 @@ int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step,
         status = et_checkpoint_file_open(&file, path, step, error);
     if (status)
         return status;
-    status = et_checkpoint_file_restore(state, file, path, false, error);
+    status = et_checkpoint_file_restore(state, file, path, fit, error);
     et_state_end_restore(state);
     et_safetensors_close(file);
     return status;

@@ -31,10 +31,17 @@ int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *ste
 int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
                              et_error *error);
 
-/* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG.
- * other_optimizer: see et_checkpoint_options. */
+/* Which differences between a file and a state a restore accepts: none, or those of the options of
+ * this name in et_checkpoint_options. */
+typedef enum et_restore_fit {
+    ET_RESTORE_STRICT,
+    ET_RESTORE_OTHER_OPTIMIZER,
+    ET_RESTORE_PARTIAL
+} et_restore_fit;
+
+/* Restores the state from an open file, which is path; nothing was changed on ET_ECONFIG. */
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
-                               bool other_optimizer, et_error *error);
+                               et_restore_fit fit, et_error *error);
 
 /* Loads the chosen weights from an open file, which is path. */
 int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
@@ -65,6 +72,7 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
                               et_manifest *manifest, const char *directory, et_error *error);
 
 /* Restores the whole state from one file, after checking all of it. */
-int et_checkpoint_restore_file(et_state *state, const char *path, int64_t *step, et_error *error);
+int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit fit, int64_t *step,
+                               et_error *error);
 
 #endif

@@ -427,13 +427,31 @@ int et_state_match(const et_state *state, const et_value *tree, et_error *error)
     return ET_OK;
 }
 
+int et_state_match_partly(const et_state *state, const et_value *tree, const char *path,
+                          et_error *error)
+{
+    if (!tree || tree->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "the state is not a group of values");
+    for (const et_value *child = tree->first; child; child = child->next)
+        if (find_part(state, child->key) && child->kind != ET_VALUE_DICT)
+            return et_fail(error, ET_EFORMAT, "%s: not a dict", child->key);
+    for (size_t i = 0; i < state->part_count; i++)
+        if (!et_value_get(tree, state->parts[i].name) && !state->parts[i].optional)
+            et_log(ET_LOG_WARNING, "%s: has no state of %s: it is unchanged", path,
+                   state->parts[i].name);
+    for (const et_value *child = tree->first; child; child = child->next)
+        if (!find_part(state, child->key))
+            et_log(ET_LOG_WARNING, "%s: the state of %s is ignored: this run does not have it",
+                   path, child->key);
+    return ET_OK;
+}
+
 /* Only after et_state_match and after all tensors are in place. */
 int et_state_restore(et_state *state, const et_value *tree, et_error *error)
 {
     for (size_t i = 0; i < state->part_count; i++) {
         const part *one = &state->parts[i];
         const et_value *dict = et_value_get(tree, one->name);
-        et_assert(dict || one->optional);
         int status = dict ? one->class->restore(one->self, dict, error) : ET_OK;
         if (status)
             return et_fail_while(error, status, "restoring %s", one->name);

@@ -59,8 +59,12 @@ int et_state_save(const et_state *state, et_value **out, et_arena *arena, et_err
 /* Whether such a dict has exactly the parts of this tree, optional ones aside. ET_ECONFIG names
  * the first that is missing or unknown. */
 int et_state_match(const et_state *state, const et_value *tree, et_error *error);
+/* The same, but a part that only one side has is a warning, which begins with path. ET_EFORMAT: a
+ * part is not a dict. */
+int et_state_match_partly(const et_state *state, const et_value *tree, const char *path,
+                          et_error *error);
 
-/* Restores parts from a dict that matches. If a part refuses its values, its error; parts
+/* Restores the parts that the dict has. If a part refuses its values, its error; parts
  * before it are restored then. */
 int et_state_restore(et_state *state, const et_value *tree, et_error *error);
 

@@ -206,6 +206,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     inside.asks = true;
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
+                                          .partial = options->partial,
                                           .inside = &inside,
                                           .keep_every_n_hours = options->keep_every_n_hours };
     et_run_warnings_open(&run->warnings);
@@ -315,8 +316,11 @@ int et_run_restore(et_run *run, int64_t *step, et_error *error)
 
 int et_run_take_file(et_run *run, const char *path, int64_t *step, et_error *error)
 {
-    return run->checkpoints ? et_checkpoints_restore_at(run->checkpoints, path, step, error)
-                            : et_checkpoint_restore_file(run->options.state, path, step, error);
+    return run->checkpoints
+               ? et_checkpoints_restore_at(run->checkpoints, path, step, error)
+               : et_checkpoint_restore_file(
+                     run->options.state, path,
+                     run->options.partial ? ET_RESTORE_PARTIAL : ET_RESTORE_STRICT, step, error);
 }
 
 int et_run_restore_file(et_run *run, const char *path, et_error *error)

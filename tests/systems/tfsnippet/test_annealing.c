@@ -12,64 +12,15 @@
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"
 
-/* TFSnippet's own cases: values at counters from 0 on. */
-static void test_scalar__values(void **state)
-{
-    (void)state;
-    static const double low = 0.1, high = 3;
-    static const struct {
-        et_annealing_scalar_options options;
-        int count;
-        double values[8];
-    } cases[] = {
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1 }, 4, { 1, 1, 0.5, 0.25 } },
-        { { .initial_value = 1, .ratio = 0.5, .steps = 3 },
-          8,
-          { 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25 } },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .minimum = &low },
-          6,
-          { 1, 1, 0.5, 0.25, 0.125, 0.1 } },
-        { { .initial_value = 1, .ratio = 1.5, .steps = 1, .maximum = &high },
-          5,
-          { 1, 1, 1.5, 2.25, 3 } },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        et_loop loop = { .at = { 0 } };
-        et_annealing_scalar scalar;
-        assert_ok(et_annealing_scalar_init(&scalar, &loop, &cases[i].options, error));
-        et_dynamic dynamic = et_annealing_scalar_dynamic(&scalar);
-        for (int k = 0; k < cases[i].count; k++) {
-            loop.at.epoch = cases[i].options.epochs ? k : 100;
-            loop.at.step = cases[i].options.steps ? k : 100;
-            assert_true(et_annealing_scalar_get(&scalar) == cases[i].values[k]);
-            assert_true(et_dynamic_get(&dynamic) == cases[i].values[k]);
-        }
-    }
-}
-
 static void test_scalar__mistakes(void **state)
 {
     (void)state;
-    static const double half = 0.5, one = 1, two = 2;
-    static const struct {
-        et_annealing_scalar_options options;
-        const char *says;
-    } cases[] = {
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .minimum = &two }, "outside" },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .maximum = &half }, "outside" },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .minimum = &one, .maximum = &half },
-          "minimum 1 is above maximum 0.5" },
-        { { .initial_value = 1, .ratio = 0.5 }, "either epochs or steps" },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = 1, .steps = 1 }, "either epochs or steps" },
-        { { .initial_value = 1, .ratio = 0.5, .epochs = -1 }, "every -1 epochs" },
-        { { .initial_value = 1, .ratio = 0.5, .steps = -1 }, "every -1 steps" },
-        { { .initial_value = NAN, .ratio = 0.5, .steps = 1 }, "finite" },
-    };
+    const et_annealing_scalar_options no_number = { .initial_value = NAN,
+                                                    .ratio = 0.5,
+                                                    .steps = 1 };
     et_loop loop = { .at = { 0 } };
     et_annealing_scalar scalar;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_fails(et_annealing_scalar_init(&scalar, &loop, &cases[i].options, error), ET_ECONFIG,
-                     cases[i].says);
+    assert_fails(et_annealing_scalar_init(&scalar, &loop, &no_number, error), ET_ECONFIG, "finite");
     assert_fails(et_annealing_scalar_init(&scalar, &loop, NULL, error), ET_EUSAGE,
                  "et_annealing_scalar_options: NULL");
 }
@@ -217,7 +168,6 @@ static void test_bound_values__mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scalar__values),
         cmocka_unit_test(test_scalar__mistakes),
         cmocka_unit_test(test_variable__anneals),
         cmocka_unit_test(test_variable__mistakes),

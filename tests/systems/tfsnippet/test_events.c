@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "calls.h"
-#include "systems/tfsnippet/events.h"
 
 typedef struct bell {
     char name;

@@ -9,57 +9,6 @@
 
 #include "systems/tfsnippet/looped.h"
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-/* ---- counters ---- */
-
-static void test_loop__counters(void **state)
-{
-    (void)state;
-    static const struct {
-        int64_t max_epoch, max_step, rows; /* rows 0: no data */
-        int64_t epochs, steps;
-    } cases[] = { { 2, 0, 4, 2, 8 },
-                  { 0, 10, 0, 1, 10 },
-                  { 0, 10, 4, 3, 10 },
-                  { 2, 10, 4, 2, 8 },
-                  { 3, 10, 4, 3, 10 } };
-    for (size_t i = 0; i < 2 * COUNT(cases); i++) {
-        bool repeat = i % 2;
-        const int64_t max_epoch = cases[i / 2].max_epoch, rows = cases[i / 2].rows;
-        looped l;
-        looped_init(&l);
-        l.options.max_epoch = max_epoch;
-        l.options.max_step = cases[i / 2].max_step;
-        et_source *source = rows ? rows_source(rows, repeat, false) : NULL;
-        looped_begin(&l);
-        assert_int_equal(et_loop_epoch(l.loop), 0);
-        assert_int_equal(et_loop_step(l.loop), 0);
-        int64_t epochs = 0, steps = 0;
-        while (et_loop_next_epoch(l.loop)) {
-            int64_t row = 0;
-            assert_int_equal(et_loop_epoch(l.loop), ++epochs);
-            assert_true(et_loop_within_epoch(l.loop) && !et_loop_within_step(l.loop));
-            while (et_loop_next_step(l.loop, source)) {
-                assert_int_equal(et_loop_step(l.loop), ++steps);
-                assert_true(et_loop_within_step(l.loop));
-                if (source)
-                    assert_true(row_of(l.loop) == (double)row++);
-                else
-                    assert_null(et_loop_step_data(l.loop));
-            }
-            assert_null(et_loop_step_data(l.loop));
-            assert_false(et_loop_within_step(l.loop));
-        }
-        assert_false(et_loop_within_epoch(l.loop));
-        assert_int_equal(epochs, cases[i / 2].epochs);
-        assert_int_equal(steps, cases[i / 2].steps);
-        looped_end(&l);
-        et_source_close(source);
-        looped_free(&l);
-    }
-}
-
 static void test_loop__limits_are_set_in_it(void **state)
 {
     (void)state;
@@ -156,62 +105,6 @@ static void test_loop__break_out_of_steps(void **state)
     looped_free(&l);
 }
 
-/* ---- progress ---- */
-
-static void near(double a, double b)
-{
-    assert_true(fabs(a - b) < 1e-12);
-}
-
-static void test_loop__progress(void **state)
-{
-    (void)state;
-    looped l;
-    looped_init(&l);
-    looped_begin(&l);
-    assert_true(isnan(et_loop_progress(l.loop)) && isnan(et_loop_eta(l.loop)));
-    looped_end(&l);
-    l.options.max_epoch = 10;
-    looped_begin(&l);
-    near(et_loop_progress(l.loop), 0);
-    while (et_loop_next_epoch(l.loop)) {
-        near(et_loop_progress(l.loop), (double)(et_loop_epoch(l.loop) - 1) * 0.1);
-        et_loop_print_logs(l.loop);
-        near(et_loop_progress(l.loop), (double)et_loop_epoch(l.loop) * 0.1);
-        assert_true(et_loop_eta(l.loop) >= 0);
-    }
-    near(et_loop_progress(l.loop), 1);
-    near(et_loop_eta(l.loop), 0);
-    looped_end(&l);
-    et_source *source = rows_source(5, true, false);
-    looped_begin(&l);
-    while (et_loop_next_epoch(l.loop)) {
-        bool first = et_loop_epoch(l.loop) == 1;
-        double before = (double)(et_loop_epoch(l.loop) - 1) * 0.1;
-        for (int k = 0; et_loop_next_step(l.loop, source); k++) {
-            near(et_loop_progress(l.loop), first ? 0 : before + k * 0.02);
-            et_loop_print_logs(l.loop);
-            near(et_loop_progress(l.loop), first ? 0 : before + (k + 1) * 0.02);
-        }
-        et_loop_print_logs(l.loop);
-        near(et_loop_progress(l.loop), before + 0.1);
-    }
-    near(et_loop_progress(l.loop), 1);
-    looped_end(&l);
-    et_source_close(source);
-    l.options.max_epoch = 0;
-    l.options.max_step = 100;
-    looped_begin(&l);
-    while (et_loop_next_epoch(l.loop))
-        while (et_loop_next_step(l.loop, NULL)) {
-            near(et_loop_progress(l.loop), (double)(et_loop_step(l.loop) - 1) * 0.01);
-            et_loop_print_logs(l.loop);
-            near(et_loop_progress(l.loop), (double)et_loop_step(l.loop) * 0.01);
-        }
-    looped_end(&l);
-    looped_free(&l);
-}
-
 /* An estimate by the epochs so far is too low where those were left. */
 static void test_loop__progress_is_at_most_all(void **state)
 {
@@ -239,11 +132,9 @@ static void test_loop__progress_is_at_most_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop__counters),
         cmocka_unit_test(test_loop__limits_are_set_in_it),
         cmocka_unit_test(test_loop__break_leaves_it_usable),
         cmocka_unit_test(test_loop__break_out_of_steps),
-        cmocka_unit_test(test_loop__progress),
         cmocka_unit_test(test_loop__progress_is_at_most_all),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

@@ -19,48 +19,6 @@ static void check_printed(looped *l, const char *wanted)
     assert_string_equal(l->printed, wanted);
 }
 
-static void run_logs(looped *l, int64_t rows)
-{
-    et_source *source = rows_source(rows, true, false);
-    looped_begin(l);
-    while (et_loop_next_epoch(l->loop)) {
-        while (et_loop_next_step(l->loop, source)) {
-            et_loop_collect(l->loop, "x", row_of(l->loop));
-            if (et_loop_step(l->loop) % 2 == 0)
-                et_loop_print_logs(l->loop);
-        }
-        et_loop_collect(l->loop, "y", (double)et_loop_epoch(l->loop));
-        et_loop_print_logs(l->loop);
-    }
-    looped_end(l);
-    et_source_close(source);
-}
-
-static void test_loop_logs__logs(void **state)
-{
-    (void)state;
-    looped l;
-    looped_init(&l);
-    l.options.max_step = 6;
-    run_logs(&l, 4);
-    check_printed(&l, "[Epoch 1, Step 2/6, ETA T] step time: T; x: 0.5 (±0.5)\n"
-                      "[Epoch 1, Step 4/6, ETA T] step time: T; x: 2.5 (±0.5)\n"
-                      "[Epoch 1, Step 4/6, ETA T] epoch time: T; step time: T; "
-                      "x: 1.5 (±1.11803); y: 1\n"
-                      "[Epoch 2, Step 6/6, ETA T] step time: T; x: 0.5 (±0.5)\n"
-                      "[Epoch 2, Step 6/6, ETA T] epoch time: T; step time: T; "
-                      "x: 0.5 (±0.5); y: 2\n");
-    looped_free(&l);
-    looped_init(&l);
-    l.options.max_epoch = 1;
-    l.options.no_eta = true;
-    run_logs(&l, 4);
-    check_printed(&l, "[Step 2] step time: T; x: 0.5 (±0.5)\n"
-                      "[Step 4] step time: T; x: 2.5 (±0.5)\n"
-                      "[Step 4] epoch time: T; step time: T; x: 1.5 (±1.11803); y: 1\n");
-    looped_free(&l);
-}
-
 /* Metrics of all epochs since the last log. */
 static void test_loop_logs__metrics_wait_for_the_log(void **state)
 {
@@ -186,8 +144,6 @@ static void test_loop_logs__valid_metric(void **state)
         double best;
         bool smaller;
     } cases[] = {
-        { NULL, 0, { 0.8, 0.6, 0.7 }, { " (*)", " (*)", "" }, 0.6, true },
-        { "y", ET_LOOP_BETTER_LARGER, { 0.7, 0.6, 0.8 }, { " (*)", "", " (*)" }, 0.8, false },
         { "valid_acc", 0, { 0.7, 0.7, 0.8 }, { " (*)", "", " (*)" }, 0.8, false },
         { "accuracy", ET_LOOP_BETTER_SMALLER, { 2, 1, 3 }, { " (*)", " (*)", "" }, 1, true },
         { "y", 0, { NAN, 2, NAN }, { "", " (*)", "" }, 2, true },
@@ -250,7 +206,6 @@ static void test_loop_logs__valid_metric_of_a_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop_logs__logs),
         cmocka_unit_test(test_loop_logs__metrics_wait_for_the_log),
         cmocka_unit_test(test_loop_logs__formatter),
         cmocka_unit_test(test_loop_logs__collectors_and_timers),

@@ -575,6 +575,7 @@ static void warn(void *payload, et_log_level level, const char *text)
         snprintf(warned + strlen(warned), 1024 - strlen(warned), "%s\n", text);
 }
 
+/* An object that the checkpoint lacks is refused by default; a partial restore keeps it. */
 static void test_loop_saves__objects_come_and_go(void **state)
 {
     const char *directory = in(state, "objects");
@@ -594,10 +595,18 @@ static void test_loop_saves__objects_come_and_go(void **state)
         looped l;
         looped_init(&l);
         l.options.checkpoint_dir = directory;
-        looped_open(&l);
-        for (int k = 0; k < 3 && cases[i].names[k]; k++)
-            assert_ok(
-                et_loop_add_object(l.loop, cases[i].names[k], &counter_class, &counters[k], error));
+        for (int partial = i != 2; partial < 2; partial++) {
+            l.options.restore_partial = partial;
+            looped_open(&l);
+            for (int k = 0; k < 3 && cases[i].names[k]; k++)
+                assert_ok(et_loop_add_object(l.loop, cases[i].names[k], &counter_class,
+                                             &counters[k], error));
+            if (!partial) {
+                assert_fails(et_loop_begin(l.loop, error), ET_ECONFIG,
+                             "object z is not in the checkpoint; set restore_partial");
+                et_loop_close(l.loop);
+            }
+        }
         et_log_set(warn, warned);
         assert_ok(et_loop_begin(l.loop, error));
         et_log_set(NULL, NULL);
@@ -611,6 +620,68 @@ static void test_loop_saves__objects_come_and_go(void **state)
         looped_end(&l);
         looped_free(&l);
     }
+}
+
+/* A checkpoint of a and b, or of b and c; a loop that has a and b. */
+static void save_names(const char *directory, const char *const *names)
+{
+    const et_init ones = { ET_INIT_ONES, 0 };
+    int index;
+    looped l;
+    looped_init(&l);
+    et_params_free(l.params);
+    assert_ok(et_params_new(&l.params, error));
+    for (int i = 0; i < 2; i++)
+        assert_ok(et_params_declare(l.params, names[i], et_shape_1(4), ones, &index, error));
+    assert_ok(et_params_materialize(l.params, false, error));
+    set_weights(l.params, 7);
+    l.options.checkpoint_dir = directory;
+    looped_begin(&l);
+    assert_int_equal(et_loop_make_checkpoint(l.loop), 0);
+    looped_end(&l);
+    looped_free(&l);
+}
+
+/* Each missing and each additional variable is named; another shape is refused in any case. With
+ * and without a directory. */
+static void test_loop_saves__variables_come_and_go(void **state)
+{
+    static const char *const names[] = { "b", "c" }, *const shaped[] = { "a", "b" };
+    char directory[512], path[600];
+    snprintf(directory, sizeof directory, "%s", in(state, "partial"));
+    save_names(directory, names);
+    for (int kind = 0; kind < 3; kind++) {
+        char warned[1024] = "";
+        looped l;
+        looped_init(&l);
+        set_weights(l.params, 1);
+        snprintf(path, sizeof path, "%s/checkpoints/ckpt-0.safetensors", directory);
+        l.options.checkpoint_dir = kind == 2 ? NULL : directory;
+        l.options.restore_checkpoint = kind ? path : NULL;
+        looped_open(&l);
+        assert_fails(et_loop_begin(l.loop, error), ET_ECONFIG, "it has no a");
+        et_loop_close(l.loop);
+        assert_true(weight_of(l.params, "b") == 1);
+        l.options.restore_partial = true;
+        looped_open(&l);
+        et_log_set(warn, warned);
+        assert_ok(et_loop_begin(l.loop, error));
+        et_log_set(NULL, NULL);
+        assert_non_null(strstr(warned, "has no a: its values are unchanged"));
+        assert_non_null(strstr(warned, "c is ignored: this model does not have it"));
+        assert_true(weight_of(l.params, "a") == 1 && weight_of(l.params, "b") == 7);
+        looped_end(&l);
+        looped_free(&l);
+    }
+    snprintf(directory, sizeof directory, "%s", in(state, "shaped"));
+    save_names(directory, shaped);
+    looped l;
+    looped_init(&l);
+    l.options.checkpoint_dir = directory;
+    l.options.restore_partial = true;
+    looped_open(&l);
+    assert_fails(et_loop_begin(l.loop, error), ET_ECONFIG, "a is float32 [4] in the file");
+    looped_free(&l);
 }
 
 /* ---- what fails while it begins ---- */
@@ -815,6 +886,7 @@ int main(void)
         cmocka_unit_test(test_loop_saves__other_data),
         cmocka_unit_test(test_loop_saves__going_back),
         cmocka_unit_test(test_loop_saves__objects_come_and_go),
+        cmocka_unit_test(test_loop_saves__variables_come_and_go),
         cmocka_unit_test(test_loop_saves__one_process),
         cmocka_unit_test(test_loop_saves__saved_before_a_step),
         cmocka_unit_test(test_loop_saves__stopped_is_saved),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "systems/tfsnippet/looped.h"
+#include "systems/tfsnippet/paper.h"
 
 #include <etude/layers.h>
 #include <etude/pass.h>
@@ -24,20 +25,6 @@ static void test_loop_summaries__training_summary(void **state)
     (void)state;
     static const char *const groups[] = { "model/hidden/", "nothing", "model/out" };
     looped l;
-    looped_init(&l);
-    looped_begin(&l);
-    et_loop_print_training_summary(l.loop);
-    const char *table = strstr(l.printed, "Trainable");
-    assert_int_equal(
-        strncmp(l.printed, "Execution Environment\n---------------------\nEtude   ", 52), 0);
-    assert_non_null(table);
-    assert_string_equal(table, "Trainable Parameters (10 in total)\n"
-                               "----------------------------------\n"
-                               "a                        (2, 3)  6\n"
-                               "b                        (4,)    4\n\n");
-    looped_end(&l);
-    looped_free(&l);
-
     const et_init zeros = { ET_INIT_ZEROS, 0 };
     int index;
     l = (looped){ .options = { .var_groups = groups, .var_group_count = 3 } };
@@ -59,7 +46,9 @@ static void test_loop_summaries__training_summary(void **state)
     assert_ok(et_params_materialize(l.params, false, error));
     looped_begin(&l);
     et_loop_print_training_summary(l.loop);
-    table = strstr(l.printed, "Trainable");
+    assert_int_equal(
+        strncmp(l.printed, "Execution Environment\n---------------------\nEtude   ", 52), 0);
+    const char *table = strstr(l.printed, "Trainable");
     assert_non_null(table);
     assert_string_equal(table, "Trainable Parameters (407,041 in total)\n"
                                "=======================================\n"
@@ -68,7 +57,7 @@ static void test_loop_summaries__training_summary(void **state)
                                "weight              (784, 512)  401,408\n"
                                "bias                (1, 512)        512\n"
                                "\n"
-                               "model/out              (5,120 in total)\n"
+                               "model/out/             (5,120 in total)\n"
                                "---------------------------------------\n"
                                "weight                 (512, 10)  5,120\n"
                                "\n"
@@ -83,39 +72,6 @@ static void test_loop_summaries__training_summary(void **state)
 }
 
 /* ---- summaries ---- */
-
-typedef struct paper {
-    et_sink sink;
-    char text[2048];
-    int closed;
-} paper;
-
-static int paper_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
-{
-    paper *p = (paper *)self;
-    (void)error;
-    for (const et_value *v = values->first; v; v = v->next) {
-        size_t used = strlen(p->text);
-        snprintf(p->text + used, sizeof p->text - used, "%lld %s %g\n", (long long)step, v->key,
-                 v->kind == ET_VALUE_FLOAT ? v->real : -1);
-    }
-    return ET_OK;
-}
-
-static int paper_flush(et_sink *self, et_error *error)
-{
-    (void)self, (void)error;
-    return ET_OK;
-}
-
-static int paper_close(et_sink *self, et_error *error)
-{
-    ((paper *)self)->closed++;
-    (void)error;
-    return ET_OK;
-}
-
-static const et_sink_class paper_class = { "paper", paper_write, paper_flush, NULL, paper_close };
 
 static void test_loop_summaries__summaries(void **state)
 {

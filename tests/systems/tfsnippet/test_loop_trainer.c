@@ -238,7 +238,7 @@ static void test_trainer__mistakes(void **state)
     (void)state;
     static const et_loop_measure missing = { "x", "none" };
     static const et_bound_value nowhere = { .value = { .constant = 1 } };
-    static const char *const summary = "total";
+    static const char *const summary = "total", *const none = "none", *const unnamed[] = { NULL };
     world w;
     journal j = { .world = &w };
     world_open(&w);
@@ -257,6 +257,18 @@ static void test_trainer__mistakes(void **state)
         { { .pass = w.pass, .optimizer = w.optimizer }, "needs a step" },
         { { .step = count_step, .metrics = &missing, .metric_count = 1 }, "need a pass" },
         { { .step = count_step, .summaries = &summary, .summary_count = 1 }, "need a pass" },
+        { { .step = count_step, .histograms = &none, .histogram_count = 1 },
+          "histogram none: the store has no such parameter or variable" },
+        { { .step = count_step, .histogram_count = 1 }, "1 histograms, but the list" },
+        { { .step = count_step, .histograms = unnamed, .histogram_count = 1 },
+          "histogram 0 has no name" },
+        { { .source = w.training,
+            .pass = w.pass,
+            .optimizer = w.optimizer,
+            .shards = 2,
+            .histograms = &summary,
+            .histogram_count = 1 },
+          "without shards" },
         { { .source = w.training,
             .pass = w.pass,
             .optimizer = w.optimizer,
@@ -545,6 +557,57 @@ static void test_trainer__summary_mistakes(void **state)
     }
 }
 
+static int count_summaries(void *payload, const char *event, const void *what, et_error *error)
+{
+    (void)event, (void)error;
+    *(int *)payload += ((const et_loop_event *)what)->bytes != NULL;
+    return ET_OK;
+}
+
+/* Histograms of outputs, parameters and variables in each step; only in event files. */
+static void test_trainer__histograms(void **state)
+{
+    (void)state;
+    static memory_sink sink;
+    static const char *const names[] = { "doubled", "total", "weight", "basis", "none" };
+    char directory[] = "trainer-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    for (int kind = 0; kind < 4; kind++) {
+        int added = 0;
+        world w;
+        world_open(&w);
+        sink = (memory_sink){ .sink = { &sink_class } };
+        w.options.summary_dir = kind < 3 ? directory : NULL;
+        w.options.summary_writer = kind == 3 ? &sink.sink : NULL;
+        world_loop(&w);
+        const et_loop_trainer_options options = { .source = w.training,
+                                                  .pass = w.pass,
+                                                  .optimizer = w.optimizer,
+                                                  .shards = kind == 1 ? 2 : 0,
+                                                  .histograms = kind == 1 ? names + 2 : names,
+                                                  .histogram_count = kind == 1   ? 2
+                                                                     : kind == 2 ? 5
+                                                                                 : 4 };
+        et_loop_trainer *trainer = NULL;
+        assert_ok(et_loop_trainer_open(&trainer, w.loop, &options, error));
+        assert_ok(et_loop_begin(w.loop, error));
+        assert_ok(et_event_hub_on(et_loop_events(w.loop), ET_EVENT_SUMMARY_ADDED, count_summaries,
+                                  &added, error));
+        if (kind < 2)
+            assert_ok(et_loop_trainer_run(trainer, error));
+        else
+            assert_fails(et_loop_trainer_run(trainer, error), kind == 2 ? ET_ECONFIG : ET_EUSAGE,
+                         kind == 2 ? "histogram none: neither the pass nor the store"
+                                   : "only be written to event files");
+        assert_int_equal(added, kind < 2 ? 2 * WORLD_ROWS / 4 : 0);
+        et_loop_trainer_close(trainer);
+        world_close(&w);
+    }
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf ./%s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 /* ---- what resumes ---- */
 
 enum { EPOCHS = 6, STEPS = EPOCHS * WORLD_ROWS / 4 };
@@ -811,6 +874,7 @@ int main(void)
         cmocka_unit_test(test_trainer__trains),
         cmocka_unit_test(test_trainer__as_by_hand),
         cmocka_unit_test(test_trainer__summary_mistakes),
+        cmocka_unit_test(test_trainer__histograms),
         cmocka_unit_test(test_trainer__resumes),
         cmocka_unit_test(test_trainer__optimizer_resumes),
         cmocka_unit_test(test_trainer__too_late),
