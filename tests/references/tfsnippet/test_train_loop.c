@@ -219,11 +219,15 @@ static void test_train_loop__single_epoch_logs(void **state)
 /* ---- the valid metric ---- */
 
 /* Three steps of an epoch, each with a value and the best so far. */
-static void run_valid(looped *l, const double *values, const double *best)
+static void run_valid(looped *l, const double *values, const double *best, const char *name,
+                      bool smaller)
 {
     et_source *source = rows_source(3, false, false);
     l->options.no_eta = true;
     looped_begin(l);
+    assert_string_equal(et_loop_valid_metric_name(l->loop), name);
+    assert_int_equal(et_loop_valid_metric_smaller_is_better(l->loop), smaller);
+    assert_false(et_loop_use_early_stopping(l->loop));
     assert_true(et_loop_next_epoch(l->loop));
     for (int i = 0; et_loop_next_step(l->loop, source); i++) {
         et_loop_collect(l->loop, et_loop_valid_metric_name(l->loop), values[i]);
@@ -233,6 +237,8 @@ static void run_valid(looped *l, const double *values, const double *best)
     et_loop_print_logs(l->loop);
     et_loop_leave(l->loop);
     assert_true(et_loop_best_valid_metric(l->loop) == best[2]);
+    looped_end(l);
+    et_source_close(source);
     hide_times(l->printed);
 }
 
@@ -241,16 +247,13 @@ static void test_train_loop__valid_metric_default_settings(void **state)
     (void)state;
     looped l;
     looped_init(&l);
-    run_valid(&l, (const double[]){ .8, .6, .7 }, (const double[]){ .8, .6, .6 });
-    assert_string_equal(et_loop_valid_metric_name(l.loop), "valid_loss");
-    assert_true(et_loop_valid_metric_smaller_is_better(l.loop));
-    assert_false(et_loop_use_early_stopping(l.loop));
+    run_valid(&l, (const double[]){ .8, .6, .7 }, (const double[]){ .8, .6, .6 }, "valid_loss",
+              true);
     assert_string_equal(l.printed, "[Epoch 1, Step 1] step time: T; valid loss: 0.8 (*)\n"
                                    "[Epoch 1, Step 2] step time: T; valid loss: 0.6 (*)\n"
                                    "[Epoch 1, Step 3] step time: T; valid loss: 0.7\n"
                                    "[Epoch 1, Step 3] epoch time: T; step time: T; "
                                    "valid loss: 0.7 (±0.0816497)\n");
-    looped_end(&l);
     looped_free(&l);
 }
 
@@ -261,15 +264,12 @@ static void test_train_loop__valid_metric_with_custom_settings(void **state)
     looped_init(&l);
     l.options.valid_metric_name = "y";
     l.options.valid_metric_better = ET_LOOP_BETTER_LARGER;
-    run_valid(&l, (const double[]){ .7, .6, .8 }, (const double[]){ .7, .7, .8 });
-    assert_string_equal(et_loop_valid_metric_name(l.loop), "y");
-    assert_false(et_loop_valid_metric_smaller_is_better(l.loop));
+    run_valid(&l, (const double[]){ .7, .6, .8 }, (const double[]){ .7, .7, .8 }, "y", false);
     assert_string_equal(l.printed, "[Epoch 1, Step 1] step time: T; y: 0.7 (*)\n"
                                    "[Epoch 1, Step 2] step time: T; y: 0.6\n"
                                    "[Epoch 1, Step 3] step time: T; y: 0.8 (*)\n"
                                    "[Epoch 1, Step 3] epoch time: T; step time: T; "
                                    "y: 0.7 (±0.0816497)\n");
-    looped_end(&l);
     looped_free(&l);
 }
 
@@ -375,23 +375,22 @@ static void test_train_loop__metric_collector(void **state)
     looped_free(&l);
 }
 
-static void collect_two_epochs(looped *l)
+static void collect_two_epochs(looped *l, et_source *source)
 {
     static const double losses[] = { .7, .6, .8 };
-    et_source *source = rows_source(3, true, false);
     while (et_loop_next_epoch(l->loop)) {
         while (et_loop_next_step(l->loop, source))
             et_loop_collect(l->loop, "loss",
                             (double)et_loop_epoch(l->loop) + losses[(int)row_of(l->loop)]);
         et_loop_collect(l->loop, "valid_loss", (double)et_loop_epoch(l->loop));
     }
-    et_source_close(source);
 }
 
 static void test_train_loop__summary_writer(void **state)
 {
     paper p = { .sink = { &paper_class } };
     et_summary *summary;
+    et_source *source = rows_source(3, true, false);
     size_t length;
     looped l;
     looped_init(&l);
@@ -399,7 +398,7 @@ static void test_train_loop__summary_writer(void **state)
     l.options.summary_dir = in(state, "summaries");
     looped_begin(&l);
     assert_non_null(et_loop_summary_writer(l.loop));
-    collect_two_epochs(&l);
+    collect_two_epochs(&l, source);
     assert_ok(et_summary_new(&summary, error));
     assert_ok(et_summary_add_scalar(summary, "x", 1.23, error));
     const void *bytes = et_summary_bytes(summary, &length);
@@ -418,12 +417,13 @@ static void test_train_loop__summary_writer(void **state)
     l.options.summary_writer = &p.sink;
     looped_begin(&l);
     assert_ptr_equal(et_loop_summary_writer(l.loop), &p.sink);
-    collect_two_epochs(&l);
+    collect_two_epochs(&l, source);
     looped_end(&l);
     assert_string_equal(p.text, "1 metrics/loss 1.7\n2 metrics/loss 1.6\n3 metrics/loss 1.8\n"
                                 "3 metrics/valid_loss 1\n"
                                 "4 metrics/loss 2.7\n5 metrics/loss 2.6\n6 metrics/loss 2.8\n"
                                 "6 metrics/valid_loss 2\n");
+    et_source_close(source);
     looped_free(&l);
 }
 
