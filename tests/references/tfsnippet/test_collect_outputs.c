@@ -176,7 +176,7 @@ static void test_collect_outputs__collect_outputs_average(void **state)
         for (int k = 0; k < arrays; k++)
             near(averages[k], expected[k]);
         assert_fails(et_outputs_average(averages, NULL, w.pass, w.flow, rows, 1, 0, error),
-                     ET_ECONFIG, "a single float32");
+                     ET_ECONFIG, "only a single float can be averaged");
         close_world(&w);
     }
 }
