@@ -83,6 +83,7 @@ typedef struct et_pick {
 
 typedef struct et_samples_class {
     const char *name;
+    bool sized; /* batches need a size: capacity[0] has no default */
     /* Sets sizes[k][i]: how many of kind k (from 1) sample which[i] has. NULL: only kind 0. */
     void (*sizes)(const et_samples *self, et_pick pick, int32_t *const *sizes);
     /* Appends the samples to a batch with enough room, and increases batch->filled. */

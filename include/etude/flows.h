@@ -7,6 +7,7 @@
  *     if (et_split_open(&training, &validation, arrays, 2, 60000, &split, &error) ||
  *         et_batches_open(&source, training, &options, &error) ||
  *         et_bernoulli_open(&source, source, "pixels", ET_I32, 1, &error)) ...
+ *     if (et_source_next_batch(source, batch, &error)) ...     a batch of pass after pass
  *
  * Random values are functions of seed, epoch, sample and element, so a resumed run gets the same
  * values as an uninterrupted run. Use from one thread at a time. */
@@ -74,6 +75,10 @@ ET_API et_tensor et_samples_array(const et_samples *samples, const char *field);
 ET_API int et_source_begin(et_source *source, const char *reader, et_error *error);
 /* Closes the pass that is open, if any, where it is. */
 ET_API void et_source_end(et_source *source);
+/* The next batch of passes that this function opens and closes itself: after the last batch of a
+ * pass filled[0] is 0, and the call after that begins another pass. Errors as those of
+ * et_source_begin and et_source_next. Source: DataFlow.next_batch of TFSnippet. */
+ET_API int et_source_next_batch(et_source *source, et_batch *batch, et_error *error);
 
 /* ---- sources ---- */
 

@@ -508,6 +508,10 @@ static int check_options(const et_samples *samples, const et_batches_options *o,
         if (o->capacity[k] < (layout->kinds > 1) || o->capacity[k] > INT32_MAX)
             return et_fail(error, ET_ECONFIG, "a batch of %lld %ss: give 1 to 2^31 - 1",
                            (long long)o->capacity[k], layout->kind[k]);
+    if (samples->class->sized && !o->capacity[0])
+        return et_fail(error, ET_ECONFIG,
+                       "a %s has no usual batch size: set capacity[0] to the number of samples",
+                       samples->class->name);
     if (o->pool < 0)
         return et_fail(error, ET_ECONFIG, "a pool of %lld samples: give at least 1",
                        (long long)o->pool);

@@ -41,6 +41,7 @@ static void sequence_close(et_samples *samples)
 
 static const et_samples_class sequence_class = {
     .name = "sequence",
+    .sized = true,
     .fill = sequence_fill,
     .describe = sequence_describe,
     .close = sequence_close,

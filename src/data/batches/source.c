@@ -87,6 +87,18 @@ void et_source_end(et_source *source)
     source->reader = NULL;
 }
 
+int et_source_next_batch(et_source *source, et_batch *batch, et_error *error)
+{
+    static const char reader[] = "et_source_next_batch";
+    int status = source->reader == reader ? ET_OK : et_source_begin(source, reader, error);
+    if (status)
+        return status;
+    status = et_source_next(source, batch, error);
+    if (status || !batch->filled[0])
+        et_source_end(source);
+    return status;
+}
+
 void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
 {
     et_assert(size > 0);

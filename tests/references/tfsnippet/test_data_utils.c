@@ -23,7 +23,7 @@ static void check_slices(int64_t count, int64_t size, bool whole, const int *row
     et_source_close(source);
 }
 
-/* An array without rows has no slice: samples of none cannot be opened. */
+/* Differs: arrays without rows are an error, because a source without a batch is one as well. */
 static void test_data_utils__minibatch_slices_iterator(void **state)
 {
     (void)state;
