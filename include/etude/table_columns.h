@@ -9,7 +9,7 @@
  *     static const et_own_columns_class lines_class = { .name = "lines",
  *                                                       .read_instances = read_lines };
  *
- *     et_own_columns lines = { &lines_class };
+ *     et_own_columns lines = { .class = &lines_class };
  *     et_table_columns *train, *eval, *frame, *records;
  *     if (et_own_columns_open(&train, &lines, &error) ||
  *         et_csv_columns_open(&eval, "eval-*.csv", NULL, &error) ||
