@@ -184,6 +184,17 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *ca
                       2 * seen * width * (double)et_dtype_size(q->dtype) + bytes(q) + bytes(y) };
 }
 
+/* A logistic function, and the sum of two products. */
+static et_cost cost_RECURRENCE(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 6 * count(output(plan, call, 0)), touched(plan, call) };
+}
+
+static et_cost cost_RECURRENCE_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    return (et_cost){ 12 * count(output(plan, call, 0)), touched(plan, call) };
+}
+
 /* ---- losses ---- */
 
 /* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable

@@ -215,6 +215,10 @@ static void add_node(et_ids *ids, et_ids_range *ranges, const et_node *node)
         add_offsets(ids, ranges, node, 2, input[0], size_of(input[0], 0));
         add_offsets(ids, ranges, node, 3, input[1], node->attributes.attention.longest_key);
         break;
+    case ET_OP_RECURRENCE:
+        if (node->inputs == 3)
+            add_offsets(ids, ranges, node, 2, input[0], size_of(input[0], 0));
+        break;
     case ET_OP_EMBED_COLUMNS:
         add_columns(ids, ranges, node);
         break;

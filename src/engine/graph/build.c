@@ -342,6 +342,18 @@ et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node 
     return et_node_add(q->graph, ET_OP_CACHED_ATTENTION, NULL, inputs, 4, &attributes);
 }
 
+et_node *et_recurrence_over(et_node *x, et_node *gate, et_node *offsets)
+{
+    et_node *inputs[] = { x, gate, offsets };
+    return et_node_add(x->graph, ET_OP_RECURRENCE, NULL, inputs, 3, NULL);
+}
+
+et_node *et_recurrence_step(et_node *x, et_node *gate, et_node *state, et_node *where)
+{
+    et_node *inputs[] = { x, gate, state, where };
+    return et_node_add(x->graph, ET_OP_RECURRENCE, NULL, inputs, 4, NULL);
+}
+
 /* The losses: `gradient` stays false until derivatives are requested; then the kernels compute them
  * in the same pass. */
 et_node *et_vocabulary_loss_offset(et_node *h, et_node *table, et_node *offsets, et_node *labels,

@@ -21,6 +21,19 @@ et_node *et_sinusoid_open(et_scope *scope, int64_t rows, int64_t dim);
 et_node *et_cached_attention(et_node *q, et_node *cache, et_node *slot, et_node *begin,
                              et_node *length, int heads);
 
+/* The recurrence of the SSRU over segments of rows, each column by itself (Kim et al. 2019, "From
+ * Research to Production and Back"):
+ *
+ *   c[t] = f[t] c[t - 1] + (1 - f[t]) x[t],   f = 1 / (1 + e^-gate)
+ *
+ * x, gate and the result are act [T, D]; offsets int32 [segments + 1]. c is 0 before a segment. */
+et_node *et_recurrence_over(et_node *x, et_node *gate, et_node *offsets);
+
+/* One row of each of T such segments, in decoding; no derivative. state float32 [slots, D] is an
+ * input that this op writes: row t reads c[t - 1] from slot where[t][0], zeros if that is -1, and
+ * writes c[t] to slot where[t][1], which no other row reads. where int32 [T, 2]. */
+et_node *et_recurrence_step(et_node *x, et_node *gate, et_node *state, et_node *where);
+
 /* The likeliest tokens of each row: of the logits h table^T (h [T, D] act, table [V, D] a
  * parameter) the count largest, best first. Result: their log-probabilities, float32 [T, count];
  * *token: which they are, int32 [T, count]. [T, V] never exists; no derivative. */

@@ -72,6 +72,7 @@ NO_DERIVATIVE(LAYER_NORM_GRAD)
 NO_DERIVATIVE(EMBEDDING_GRAD)
 NO_DERIVATIVE(ATTENTION_GRAD)
 NO_DERIVATIVE(CACHED_ATTENTION)
+NO_DERIVATIVE(RECURRENCE_GRAD)
 NO_DERIVATIVE(VOCABULARY_BEST)
 NO_DERIVATIVE(LABELLED)
 NO_DERIVATIVE(SLICE_GRAD)
@@ -231,6 +232,21 @@ static void grad_ATTENTION(gradients *g, et_node *node, et_node *dy)
     give(g, node->input[0], dq);
     if (!node->attributes.self)
         give(g, node->input[1], et_node_result(dq, 1));
+}
+
+/* With e[t] = dc[t] + f[t + 1] e[t + 1]: dx = e (1 - f), dgate = e (c[t - 1] - x) f (1 - f). A step
+ * of decoding has no derivative. */
+static void grad_RECURRENCE(gradients *g, et_node *node, et_node *dy)
+{
+    if (node->inputs == 4) {
+        not_differentiable(g, node);
+        return;
+    }
+    et_node *inputs[] = { dy, value(g, node), value(g, node->input[0]), value(g, node->input[1]),
+                          node->input[2] };
+    et_node *dx = et_node_add(g->graph, ET_OP_RECURRENCE_GRAD, NULL, inputs, 5, NULL);
+    give(g, node->input[0], dx);
+    give(g, node->input[1], et_node_result(dx, 1));
 }
 
 /* A loss computes its derivatives together with its value, for dy = 1. So it must be a root and

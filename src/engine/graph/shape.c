@@ -192,6 +192,31 @@ static bool shape_ATTENTION_GRAD(et_node *node)
     return true;
 }
 
+/* With three inputs offsets are the last; with four, state [slots, D] and where [T, 2]. */
+static bool shape_RECURRENCE(et_node *node)
+{
+    const et_shape x = shape(node, 0), third = shape(node, 2);
+    if (!is_matrix(x) || !et_shape_equal(x, shape(node, 1)))
+        return refuse(node, "not two matrices of one shape", 0, 1);
+    if (dtype(node, 0) != act(node) || dtype(node, 1) != act(node))
+        return refuse(node, "not of the graph's activation type", 0, 1);
+    if (node->inputs == 3 && !is_offsets(node, 2))
+        return refuse(node, "offsets are not int32 [segments + 1]", 0, 2);
+    if (node->inputs == 4 &&
+        (!is_matrix(third) || third.size[1] != x.size[1] || dtype(node, 2) != ET_F32 ||
+         !et_shape_equal(shape(node, 3), et_shape_2(x.size[0], 2)) || dtype(node, 3) != ET_I32))
+        return refuse(node, "not a float32 state as wide as x, and two int32 slots for each row", 2,
+                      3);
+    return set(node, act(node), x);
+}
+
+static bool shape_RECURRENCE_GRAD(et_node *node)
+{
+    set(node, act(node), shape(node, 2));
+    add_result(node, act(node), shape(node, 3));
+    return true;
+}
+
 /* cache [slots, 2 D] gives D; q is [R, 3 D] (self, with the new k and v) or [R, D]. Input 2 is slot
  * [R, longest] or begin [R], so only its rows are compared; length [R]. */
 static bool shape_CACHED_ATTENTION(et_node *node)

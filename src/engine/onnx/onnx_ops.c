@@ -485,6 +485,8 @@ static const char *none(et_onnx_exporter *exporter, const et_node *node)
 #define onnx_ATTENTION               et_onnx_attention
 #define onnx_ATTENTION_GRAD          none
 #define onnx_CACHED_ATTENTION        none
+#define onnx_RECURRENCE              none
+#define onnx_RECURRENCE_GRAD         none
 #define onnx_VOCABULARY_LOSS         none
 #define onnx_VOCABULARY_BEST         none
 #define onnx_SOFTMAX_LOSS            none

@@ -89,6 +89,13 @@ static et_node *cached_attention(et_scope *s)
                                       et_input(s, "lengths", ET_I32, et_shape_1(2)), 2));
 }
 
+static et_node *recurrence(et_scope *s)
+{
+    et_node *at = et_input(s, "offsets", ET_I32, et_shape_1(4));
+    return et_sum(
+        et_recurrence_over(param(s, "x", et_shape_2(6, 4)), param(s, "g", et_shape_2(6, 4)), at));
+}
+
 static const int32_t labels[9] = { 3, 0, -1, 4, 2, 3, 1, 4, 0 };
 
 static et_node *vocabulary_loss(et_scope *s)
@@ -172,6 +179,8 @@ static const struct {
     { cross_attention, false, "attention", 4 * 4 * (6 + 4), 4 * 4 * (2 * 3 + 2 * 7) },
     { cross_attention, true, "attention_grad", 10 * 4 * (6 + 4), 4 * 4 * (3 * 3 + 4 * 7) },
     { cached_attention, false, "cached_attention", 4 * 4 * 3, 4 * 4 * (2 * 3 + 2 + 2) },
+    { recurrence, false, "recurrence", 6 * 24, 4 * (3 * 24 + 4) },
+    { recurrence, true, "recurrence_grad", 12 * 24, 4 * (6 * 24 + 4) },
     { vocabulary_loss, false, "vocabulary_loss", 2 * 9 * 6 * 5, 4 * (54 + 30 + 9 + 4) },
     { vocabulary_loss, true, "vocabulary_loss", 6 * 9 * 6 * 5, 4 * (2 * (54 + 30) + 9 + 4) },
     { vocabulary_best, false, "vocabulary_best", 2 * 9 * 6 * 5, 4 * 54 + 30 + 4 * 18 },

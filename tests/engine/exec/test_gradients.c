@@ -135,6 +135,13 @@ static et_node *check_ATTENTION(et_scope *s)
     return weighted(s, et_attention(et_in(s, "cross"), q, kv, queries, keys, &cross));
 }
 
+/* The last rows are in no segment. */
+static et_node *check_RECURRENCE(et_scope *s)
+{
+    et_node *offsets = ints(s, "query_offsets", SEGMENTS + 1);
+    return weighted(s, et_recurrence_over(et_tanh(x(s)), y(s), offsets));
+}
+
 static et_node *check_VOCABULARY_LOSS(et_scope *s)
 {
     et_node *table = param(s, "table", 5, WIDTH);
@@ -331,6 +338,7 @@ static et_node *check_BERNOULLI(et_scope *s)
 #define check_LAYER_NORM_GRAD         NULL
 #define check_EMBEDDING_GRAD          NULL
 #define check_ATTENTION_GRAD          NULL
+#define check_RECURRENCE_GRAD         NULL
 #define check_CACHED_ATTENTION        NULL
 #define check_VOCABULARY_BEST         NULL
 #define check_LABELLED                NULL
@@ -399,7 +407,7 @@ static void test_gradients__every_op(void **state)
         check_case(cases[op].build, cases[op].name);
         checked++;
     }
-    assert_int_equal(checked, 27);
+    assert_int_equal(checked, 28);
 }
 
 /* Ops with other inputs than in their cases above. */

@@ -638,6 +638,27 @@ static et_node *wrong_begin(et_scope *s)
     return et_cached_attention(x(s), cache, NULL, floats(s, "begin", T), ids(s, T), 2);
 }
 
+static et_node *wrong_gate(et_scope *s)
+{
+    return et_recurrence_over(x(s), matrix(s, "gate", T, D + 1), ids(s, 3));
+}
+
+static et_node *wrong_segments(et_scope *s)
+{
+    return et_recurrence_over(x(s), x(s), ids(s, 1));
+}
+
+static et_node *wrong_state(et_scope *s)
+{
+    et_node *where = et_input(s, "where", ET_I32, et_shape_2(T, 2));
+    return et_recurrence_step(x(s), x(s), matrix(s, "state", 4, D + 1), where);
+}
+
+static et_node *wrong_where(et_scope *s)
+{
+    return et_recurrence_step(x(s), x(s), matrix(s, "state", 4, D), ids(s, T));
+}
+
 static et_node *wrong_control(et_scope *s)
 {
     return et_param(et_in(s, "a\nb"), "w", et_shape_1(1), ones);
@@ -752,6 +773,10 @@ static void test_shape__refuses(void **state)
         { wrong_longest, { "attention: longest_key -1" } },
         { wrong_cache, { "cached_attention: give either slot or begin, not both" } },
         { wrong_begin, { "(cached_attention): not one int32 slot row or begin", "m/begin [7]" } },
+        { wrong_gate, { "(recurrence): not two matrices of one shape", "m/gate [7, 7]" } },
+        { wrong_segments, { "(recurrence): offsets are not int32 [segments + 1]", "m/ids [1]" } },
+        { wrong_state, { "(recurrence): not a float32 state as wide as x", "m/state [4, 7]" } },
+        { wrong_where, { "(recurrence): not a float32 state as wide as x", "m/ids [7]" } },
         { wrong_smoothing, { "softmax_loss: smoothing 1: must be at least 0 and less than 1" } },
         { wrong_control, { "parameter m/a\\nb/w: the name has control characters" } },
         { wrong_vocabulary_smoothing, { "vocabulary_loss: smoothing nan" } },

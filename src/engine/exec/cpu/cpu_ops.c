@@ -434,6 +434,40 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
         clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
 }
 
+/* ---- recurrence ---- */
+
+/* Segments of the offsets; a step of decoding has one row for each. */
+static et_recurrence view_recurrence(const et_plan *plan, const et_plan_call *call, int first)
+{
+    const et_tensor *x = in_tensor(plan, call, first), *third = in_tensor(plan, call, first + 2);
+    const bool step = call->node->inputs == 4;
+    return (et_recurrence){ .x = x->data,
+                            .gate = in(plan, call, first + 1),
+                            .segments = step ? rows_of(x) : third->shape.size[0] - 1,
+                            .width = width_of(x),
+                            .offsets = step ? NULL : third->data,
+                            .where = step ? in(plan, call, first + 3) : NULL,
+                            .state = step ? third->data : NULL,
+                            .dtype = x->dtype };
+}
+
+static void run_RECURRENCE(const et_plan *plan, const et_plan_call *call)
+{
+    const et_recurrence r = view_recurrence(plan, call, 0);
+    kernels(plan)->recurrence(out(plan, call, 0), &r);
+    if (r.offsets)
+        clear_tail(out_tensor(plan, call, 0), r.offsets[r.segments]);
+}
+
+static void run_RECURRENCE_GRAD(const et_plan *plan, const et_plan_call *call)
+{
+    const et_recurrence r = view_recurrence(plan, call, 2);
+    kernels(plan)->recurrence_grad(out(plan, call, 0), out(plan, call, 1), in(plan, call, 0),
+                                   in(plan, call, 1), &r);
+    clear_tail(out_tensor(plan, call, 0), r.offsets[r.segments]);
+    clear_tail(out_tensor(plan, call, 1), r.offsets[r.segments]);
+}
+
 /* ---- tables ---- */
 
 /* An op without a name below does not compile. Leaves make no call. */
@@ -453,6 +487,8 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
 #define prepare_LAYER_NORM       prepare_nothing
 #define prepare_EMBEDDING        prepare_nothing
 #define prepare_EMBEDDING_GRAD   prepare_nothing
+#define prepare_RECURRENCE       prepare_nothing
+#define prepare_RECURRENCE_GRAD  prepare_nothing
 #define prepare_CACHED_ATTENTION et_prepare_cached_attention
 #define run_CACHED_ATTENTION     et_run_cached_attention
 #define prepare_VOCABULARY_BEST  et_prepare_vocabulary_best

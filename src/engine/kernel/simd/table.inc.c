@@ -22,6 +22,7 @@
 #include "engine/kernel/simd/layer_norms.inc.c"
 #include "engine/kernel/simd/norm.inc.c"
 #include "engine/kernel/simd/pool.inc.c"
+#include "engine/kernel/simd/recurrence.inc.c"
 #include "engine/kernel/simd/row_product.inc.c"
 #include "engine/kernel/simd/sample.inc.c"
 #include "engine/kernel/simd/scaled_copies.inc.c"
