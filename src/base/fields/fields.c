@@ -280,11 +280,11 @@ static int read_null(const et_fields_reading *reading, const et_field *field, vo
     return ET_OK;
 }
 
-/* A number in place of a group: the row of its table that represents the group. */
-static int read_number(const et_fields_reading *reading, const et_field *group, void *options,
-                       const et_value *value, const char *path)
+/* A number or a text in place of a group: the row of its table that represents the group. */
+static int read_scalar(const et_fields_reading *reading, const et_field *group, const char *name,
+                       void *options, const et_value *value, const char *path)
 {
-    const et_field *row = et_fields_find(group->nested, group->number, strlen(group->number));
+    const et_field *row = et_fields_find(group->nested, name, strlen(name));
     const char *where = locate(reading, path, value->line);
     et_assert(row);
     return where ? et_field_read(row, options, value, reading->from.arena, reading->from.typed,
@@ -304,7 +304,11 @@ static int read_member(const et_fields_reading *reading, const et_field *field, 
     }
     if (field->kind == ET_FIELD_KIND_STRUCT && field->number &&
         (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT))
-        return read_number(reading, field, et_field_member(field, options), value, path);
+        return read_scalar(reading, field, field->number, et_field_member(field, options), value,
+                           path);
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->word && value->kind == ET_VALUE_STRING)
+        return read_scalar(reading, field, field->word, et_field_member(field, options), value,
+                           path);
     if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
         !presence(field->nested))
         return read_null(reading, field, et_field_member(field, options), value, path);

@@ -120,6 +120,26 @@ static et_node *self_attention_block(et_scope *scope, et_node *x, et_node *offse
     return after(scope, x, projection(et_in(scope, "output"), again(mixed), s.width, 1, s), s);
 }
 
+/* Where c is from row to row: offsets of whole segments, or of one row each the state and its
+ * slots.
+ */
+typedef struct recurrence {
+    et_node *offsets, *state, *slots; /* offsets, or the other two */
+} recurrence;
+
+static et_node *ssru_block(et_scope *scope, et_node *x, const recurrence *over, stack s)
+{
+    const float limit = sqrtf(6.0f / (float)(2 * s.width));
+    et_dense_options input = { .no_bias = true, .init_limit = limit, .row_tile = s.row_tile };
+    et_dense_options gate = { .init_limit = limit, .row_tile = s.row_tile };
+    et_node *from = before(scope, x, s);
+    et_node *y = again(et_dense_with(et_in(scope, "input"), from, s.width, &input));
+    et_node *g = again(et_dense_with(et_in(scope, "gate"), from, s.width, &gate));
+    et_node *c = over->offsets ? et_recurrence_over(y, g, over->offsets)
+                               : et_recurrence_step(y, g, over->state, over->slots);
+    return after(scope, x, et_relu(c), s);
+}
+
 /* The inputs of cross-attention: keys next to values, or their sources. */
 typedef struct looked_at {
     et_node *encoded, *key_value; /* one of them is NULL */
@@ -229,13 +249,19 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
 
 /* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
  * number. Rows hold k then v, in the type of activations. */
-static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
-                            int64_t width)
+static et_node *layer_input(et_scope *scope, const char *kind, int layer, et_dtype dtype,
+                            et_shape shape)
 {
     char name[48];
     snprintf(name, sizeof name, "%s%d", kind, layer);
-    et_graph *graph = et_scope_graph(scope);
-    return et_input(scope, name, et_graph_act(graph), et_shape_2(rows, 2 * width));
+    return et_input(scope, name, dtype, shape);
+}
+
+static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
+                            int64_t width)
+{
+    return layer_input(scope, kind, layer, et_graph_act(et_scope_graph(scope)),
+                       et_shape_2(rows, 2 * width));
 }
 
 /* What all layers of the decoder read. */
@@ -270,6 +296,9 @@ static et_node *begin_decoder(decoding *d, et_scope *scope, const et_transformer
 
 static et_node *decoder_self(const decoding *d, et_scope *layer, et_node *x)
 {
+    const recurrence over = { .offsets = d->g.target };
+    if (d->stack.options->ssru)
+        return ssru_block(et_in(layer, "ssru"), x, &over, d->stack);
     return self_attention_block(et_in(layer, "self_attention"), x, d->g.target, d->g.target_longest,
                                 true, d->stack);
 }
@@ -353,29 +382,42 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 typedef struct step_inputs {
     et_node *slot;         /* [rows, longest]: cached positions of each hypothesis */
     et_node *self_length;  /* [rows]: positions so far, including this step's */
+    et_node *state_slots;  /* [rows, 2]; in place of the first two, with ssru */
     et_node *cross_begin;  /* [rows]: first row of its sentence in the cross caches */
     et_node *cross_length; /* [rows]: and how many */
 } step_inputs;
 
-/* One layer of one step: the three blocks of et_transformer_train with cached attention in
- * the place of attention. Self-attention writes this step's k and v to the cache first; cross
- * keys and values were made once for the sentence, by et_transformer_cross_cache. */
-static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node *x,
-                             const et_transformer_step *step, const step_inputs *inputs, stack s)
+/* Self-attention writes this step's k and v to the cache first. */
+static et_node *decode_self(et_scope *root, et_scope *layer, int index, et_node *x,
+                            const et_transformer_step *step, const step_inputs *inputs, stack s)
 {
-    int heads = s.options->num_attention_heads;
+    if (s.options->ssru) {
+        const recurrence over = { .state = layer_input(root, ET_DECODE_STATE, index, ET_F32,
+                                                       et_shape_2(step->slots, s.width)),
+                                  .slots = inputs->state_slots };
+        return ssru_block(et_in(layer, "ssru"), x, &over, s);
+    }
     et_scope *self = et_in(layer, "self_attention");
     et_node *qkv =
         projection(et_in(self, "qkv"), before(self, x, s), 3 * s.width, input_gain(s), s);
     et_node *mixed = et_cached_attention(
         qkv, cache_input(root, ET_DECODE_SELF_CACHE, index, step->slots, s.width), inputs->slot,
-        NULL, inputs->self_length, heads);
-    x = after(self, x, projection(et_in(self, "output"), mixed, s.width, 1, s), s);
+        NULL, inputs->self_length, s.options->num_attention_heads);
+    return after(self, x, projection(et_in(self, "output"), mixed, s.width, 1, s), s);
+}
+
+/* One layer of one step: the three blocks of et_transformer_train with cached attention in
+ * the place of attention. Cross keys and values were made once for the sentence, by
+ * et_transformer_cross_cache. */
+static et_node *decode_layer(et_scope *root, et_scope *layer, int index, et_node *x,
+                             const et_transformer_step *step, const step_inputs *inputs, stack s)
+{
+    x = decode_self(root, layer, index, x, step, inputs, s);
     et_scope *cross = et_in(layer, "cross_attention");
     et_node *q = projection(et_in(cross, "query"), before(cross, x, s), s.width, input_gain(s), s);
-    mixed = et_cached_attention(
+    et_node *mixed = et_cached_attention(
         q, cache_input(root, ET_DECODE_CROSS_CACHE, index, step->source_rows, s.width), NULL,
-        inputs->cross_begin, inputs->cross_length, heads);
+        inputs->cross_begin, inputs->cross_length, s.options->num_attention_heads);
     x = after(cross, x, projection(et_in(cross, "output"), mixed, s.width, 1, s), s);
     return feed_forward_block(et_in(layer, "feed_forward"), x, s);
 }
@@ -387,24 +429,32 @@ et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
 {
     et_assert(step->rows > 0 && step->longest > 0);
     et_assert(step->slots > 0 && step->source_rows > 0);
-    et_assert(!step->best || !model->output_bias);
+    et_assert(!step->best || !model->output_bias || step->hidden);
     stack s = { &model->decoder, model->width, step->row_tile };
     et_scope *decoder = et_in(scope, "decoder");
     step_inputs inputs = {
-        .slot = et_input(scope, ET_DECODE_SLOT, ET_I32, et_shape_2(step->rows, step->longest)),
-        .self_length = int_rows(scope, ET_DECODE_SELF_LENGTH, step->rows),
         .cross_begin = int_rows(scope, ET_DECODE_CROSS_BEGIN, step->rows),
         .cross_length = int_rows(scope, ET_DECODE_CROSS_LENGTH, step->rows),
     };
+    if (model->decoder.ssru) {
+        inputs.state_slots =
+            et_input(scope, ET_DECODE_STATE_SLOTS, ET_I32, et_shape_2(step->rows, 2));
+    } else {
+        inputs.slot =
+            et_input(scope, ET_DECODE_SLOT, ET_I32, et_shape_2(step->rows, step->longest));
+        inputs.self_length = int_rows(scope, ET_DECODE_SELF_LENGTH, step->rows);
+    }
     et_node *x =
         embed(decoder, scope, model, &model->target, int_rows(scope, ET_DECODE_IDS, step->rows),
               int_rows(scope, ET_DECODE_POSITIONS, step->rows));
     for (int i = 0; i < model->decoder.num_layers; i++)
         x = decode_layer(scope, et_at(decoder, "layer", i), i, x, step, &inputs, s);
     x = final_norm(decoder, x, s);
+    *token = NULL;
+    if (step->hidden)
+        return x;
     if (!step->best) {
         et_matmul_options logits = { .transpose_b = true, .f32 = true, .row_tile = step->row_tile };
-        *token = NULL;
         return et_matmul(x, et_transformer_table(scope, model),
                          et_transformer_output_bias(scope, model), &logits);
     }

@@ -8,7 +8,12 @@
  *   norm_first:  x + drop(f(norm(x)))        otherwise:  norm(x + drop(f(x)))
  *
  * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm after
- * the last block. Token counts are the shapes' budgets; offsets are the begins of sentences.
+ * the last block. A decoder with ssru has in place of self-attention (Kim et al. 2019, "From Research
+ * to Production and Back: Ludicrously Fast Neural Machine Translation")
+ *
+ *   f(x)[t] = relu(c[t]),  c[t] = g[t] c[t - 1] + (1 - g[t]) x[t] W,  g = sigmoid(x Wg + bg)
+ *
+ * so its state is one row a layer, however long the sentence. Token counts are the shapes' budgets; offsets are the begins of sentences.
  *
  * Training and scoring build the whole model. Decoding builds the encoder with every layer's cross
  * keys and values, and one step of the decoder for many hypotheses with caches. All three share
@@ -16,7 +21,7 @@
  *
  *   embedding/table, encoder/layer_0/self_attention/qkv/weight, .../output/weight,
  *   encoder/layer_0/feed_forward/in/weight, .../out/weight, decoder/layer_0/cross_attention/
- *   query/weight, .../key_value/weight, ...
+ *   query/weight, .../key_value/weight, decoder/layer_0/ssru/input/weight, .../gate/weight, ...
  */
 #ifndef ETUDE_ENGINE_NN_TRANSFORMER_H
 #define ETUDE_ENGINE_NN_TRANSFORMER_H
@@ -38,6 +43,7 @@ typedef struct et_transformer_stack {
     bool use_bias;                /* in attention projections; the feed-forward has it always */
     bool norm_first;
     bool final_norm;
+    bool ssru; /* of the decoder: a recurrence in place of self-attention */
     float norm_epsilon;
 } et_transformer_stack;
 
@@ -106,15 +112,19 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 #define ET_DECODE_CROSS_LENGTH "cross_length"
 #define ET_DECODE_SLOT         "slot"         /* int32 [rows, longest] */
 #define ET_DECODE_SELF_CACHE   "self_cache_"  /* and the layer: act [slots, 2 width] */
+#define ET_DECODE_STATE        "state_"       /* and the layer: float32 [slots, width] */
+#define ET_DECODE_STATE_SLOTS  "state_slots"  /* int32 [rows, 2]: read (-1: zeros) and written */
 #define ET_DECODE_CROSS_CACHE  "cross_cache_" /* and the layer: act [source_rows, 2 width] */
 
 /* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
- * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above. With
- * best 0 the logits of all tokens, float32 [rows, target tokens], and *token NULL; a model with an
- * output bias gives only these. */
+ * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above; a
+ * decoder with ssru has states in place of self_length, slot and self caches. With best 0 the logits
+ * of all tokens, float32 [rows, target tokens], and *token NULL; a model with an output bias gives
+ * only these. With `hidden` the rows that logits are made of, act [rows, width]. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */
+    bool hidden;
 } et_transformer_step;
 et_node *et_transformer_decode(et_scope *scope, const et_transformer *model,
                                const et_transformer_step *step, et_node **token);

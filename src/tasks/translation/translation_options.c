@@ -18,38 +18,51 @@
 #include "tasks/translation/vocabularies.h"
 #include "train/run/options.h"
 
-/* One table for encoder and decoder. Defaults are those of the base model of Vaswani et al. 2017,
- * as in Model Garden (pre-norm). Dropout rates end below 1, because 1 would leave nothing. */
-static const et_field stack_fields[] = {
-    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, ET_TRANSLATION_LAYERS_MAX,
-                 "layers of the stack"),
-    ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, ET_TRANSLATION_HEADS_MAX,
-                 "attention heads; must divide embedding_width"),
-    ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, ET_TRANSLATION_INNER_MAX,
-                 "width of the feed-forward's inner layer"),
-    ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names,
-                    "activation of the feed-forward"),
-    /* Three places of dropout, as Model Garden has them; fairseq's model uses the first only. */
-    ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99, "dropout after each sub-layer",
-                   .change = ET_CHANGE_ASK),
-    ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,
-                   "dropout on attention weights", .change = ET_CHANGE_ASK),
-    ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,
-                   "dropout inside the feed-forward", .change = ET_CHANGE_ASK),
-    /* Position of the norms, and biases: the other settings of FAIRSEQ_STACK
-     * (translation_experiments.c). */
-    ET_FIELD_BOOL(et_translation_stack, use_bias, false,
-                  "biases in attention projections (the feed-forward always has them)"),
-    ET_FIELD_BOOL(et_translation_stack, norm_first, true,
-                  "normalize before each sub-layer (pre-norm); false: after it (post-norm)"),
-    ET_FIELD_BOOL(et_translation_stack, final_norm, true,
-                  "normalize after the last layer; false with post-norm is fairseq's model"),
-    ET_FIELD_FLOAT(et_translation_stack, norm_epsilon, 1e-6, 1e-12, 1,
-                   "added to the variance in layer norm"),
+/* Rows of encoder and decoder. Defaults are those of the base model of Vaswani et al. 2017, as in
+ * Model Garden (pre-norm). Dropout rates end below 1, because 1 would leave nothing; Model Garden
+ * has dropout in three places, fairseq's model in the first only. Position of the norms, and
+ * biases: the other settings of FAIRSEQ_STACK (translation_experiments.c). */
+#define STACK_FIELDS                                                                               \
+    ET_FIELD_INT(et_translation_stack, num_layers, 6, 1, ET_TRANSLATION_LAYERS_MAX,                \
+                 "layers of the stack"),                                                           \
+        ET_FIELD_INT(et_translation_stack, num_attention_heads, 8, 1, ET_TRANSLATION_HEADS_MAX,    \
+                     "attention heads; must divide embedding_width"),                              \
+        ET_FIELD_INT(et_translation_stack, intermediate_size, 2048, 1, ET_TRANSLATION_INNER_MAX,   \
+                     "width of the feed-forward's inner layer"),                                   \
+        ET_FIELD_CHOICE(et_translation_stack, activation, ET_ACTIVATION_RELU, et_activation_names, \
+                        "activation of the feed-forward"),                                         \
+        ET_FIELD_FLOAT(et_translation_stack, dropout_rate, 0.1, 0, 0.99,                           \
+                       "dropout after each sub-layer", .change = ET_CHANGE_ASK),                   \
+        ET_FIELD_FLOAT(et_translation_stack, attention_dropout_rate, 0.1, 0, 0.99,                 \
+                       "dropout on attention weights", .change = ET_CHANGE_ASK),                   \
+        ET_FIELD_FLOAT(et_translation_stack, intermediate_dropout, 0.1, 0, 0.99,                   \
+                       "dropout inside the feed-forward", .change = ET_CHANGE_ASK),                \
+        ET_FIELD_BOOL(et_translation_stack, use_bias, false,                                       \
+                      "biases in attention projections (the feed-forward always has them)"),       \
+        ET_FIELD_BOOL(et_translation_stack, norm_first, true,                                      \
+                      "normalize before each sub-layer (pre-norm); false: after it (post-norm)"),  \
+        ET_FIELD_BOOL(et_translation_stack, final_norm, true,                                      \
+                      "normalize after the last layer; false with post-norm is fairseq's model"),  \
+        ET_FIELD_FLOAT(et_translation_stack, norm_epsilon, 1e-6, 1e-12, 1,                         \
+                       "added to the variance in layer norm")
+
+static const et_field encoder_fields[] = { STACK_FIELDS, ET_FIELD_END };
+
+/* ORDER ET_RECURRENCE_*. */
+static const char *const recurrences[] = { "none", "ssru", NULL };
+
+static const et_field decoder_fields[] = {
+    STACK_FIELDS,
+    ET_FIELD_CHOICE(
+        et_translation_stack, recurrence, ET_RECURRENCE_NONE, recurrences,
+        "ssru: a recurrence in place of self-attention, so that a step of decoding does "
+        "not take longer as the sentence grows"),
     ET_FIELD_END
 };
+
 /* Named as messages name them. */
-static const et_fields stack_table = { "stack", stack_fields };
+static const et_fields encoder_table = { "stack", encoder_fields };
+static const et_fields decoder_table = { "stack", decoder_fields };
 
 /* ORDER ET_SINUSOIDS_*. */
 static const char *const sinusoids[] = { "tensor2tensor", "paper", NULL };
@@ -60,9 +73,10 @@ static const char *const length_penalties[] = { "gnmt", "length", NULL };
 /* The decode_*, beam_size and alpha rows are of searching: a trained run may be used with
  * others. */
 static const et_field model_fields[] = {
-    ET_FIELD_STRUCT(et_translation_model, encoder, &stack_table, "the encoder",
+    ET_FIELD_STRUCT(et_translation_model, encoder, &encoder_table, "the encoder",
                     .change = ET_CHANGE_MODEL),
-    ET_FIELD_STRUCT(et_translation_model, decoder, &stack_table, "the decoder",
+    ET_FIELD_STRUCT(et_translation_model, decoder, &decoder_table,
+                    "the decoder; a word sets its recurrence", .word = "recurrence",
                     .change = ET_CHANGE_MODEL),
     ET_FIELD_INT(et_translation_model, embedding_width, 512, 4, 65536,
                  "width of embeddings and of all layers; even", .change = ET_CHANGE_MODEL),
@@ -557,6 +571,7 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
         .use_bias = options->use_bias,
         .norm_first = options->norm_first,
         .final_norm = options->final_norm,
+        .ssru = options->recurrence == ET_RECURRENCE_SSRU,
         .norm_epsilon = (float)options->norm_epsilon,
     };
 }

@@ -31,7 +31,11 @@ typedef struct et_translation_stack {
     /* Biases of attention's projections; pre-norm; a norm after the last layer. */
     bool use_bias, norm_first, final_norm;
     double norm_epsilon; /* added to the variance */
+    int recurrence;      /* ET_RECURRENCE_*; of the decoder */
 } et_translation_stack;
+
+/* In place of the decoder's self-attention: transformer.h has the formula of SSRU. */
+enum { ET_RECURRENCE_NONE, ET_RECURRENCE_SSRU };
 
 /* Wavelengths of positions: to 10000 times the shortest, or just below (et_sinusoid_open). */
 enum { ET_SINUSOIDS_TENSOR2TENSOR, ET_SINUSOIDS_PAPER };

@@ -10,6 +10,8 @@
  * table, [rows, target]: the slots of its parent, then its own newest. So reordering a beam copies
  * 4 bytes for each position, while keys and values have 2 width elements in each layer.
  *
+ * A recurrent decoder has a state in place of this cache: two slots for each hypothesis of a place.
+ *
  *     beam size 2, first 0; at t = 2 hypothesis 0 follows from 1, and 1 from 0:
  *     t = 0: [0]      t = 1: [0 2] [0 3]      t = 2: [0 3 4] [0 2 5]
  *
@@ -96,13 +98,14 @@ static int make_inputs(et_search *search, et_error *error)
 {
     const et_search_size *size = &search->size;
     size_t rows = (size_t)rows_of(search), slots = rows * (size_t)size->target;
-    search->rows.ids = et_alloc_zero(3 * rows, sizeof(int32_t));
+    search->rows.ids = et_alloc_zero(5 * rows, sizeof(int32_t));
     search->slots = et_alloc_zero(2 * slots, sizeof(int32_t));
     search->seats = et_alloc_zero((size_t)size->seats, sizeof *search->seats);
     if (!search->rows.ids || !search->slots || !search->seats)
         return et_alloc_failed(error, 2 * slots * sizeof(int32_t), "decoding");
     search->rows.positions = search->rows.ids + rows;
     search->rows.self_length = search->rows.positions + rows;
+    search->rows.state_slots = search->rows.self_length + rows;
     search->slot = search->slots;
     search->other_slot = search->slots + slots;
     int status = ET_OK;
@@ -293,6 +296,15 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
 
 /* ---- a step ---- */
 
+/* The slot of a recurrence's state after position t of hypothesis i; -1: there is none before the
+ * first. Two positions take turns, so that all rows may read their parents' states while they write
+ * their own. */
+static int32_t state_slot(const et_search *search, const seat *at, int64_t t, int i)
+{
+    const int64_t place = (at - search->seats) * search->options.beam.size + i;
+    return t < 0 ? -1 : (int32_t)(t % 2 * rows_of(search) + place);
+}
+
 /* Makes hypothesis i of a place a row of the step: it copies its parent's slots and gets a slot for
  * its new token. at->row is the row of the last step, whose slots are in other_slot. cross_begin
  * and cross_length give the source's keys; self_length counts the new token, whose key is read too.
@@ -307,6 +319,8 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
     search->rows.ids[row] = at->next[i];
     search->rows.positions[row] = (int32_t)length;
     search->rows.self_length[row] = (int32_t)length + 1;
+    search->rows.state_slots[2 * row] = state_slot(search, at, length - 1, at->parent[i]);
+    search->rows.state_slots[2 * row + 1] = state_slot(search, at, length, i);
     for (int m = 0; m < search->count; m++) {
         search->models[m].cross_begin[row] = (int32_t)at->begin;
         search->models[m].cross_length[row] = (int32_t)source_of(at->sentence, m).length;

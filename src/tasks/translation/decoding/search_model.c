@@ -17,9 +17,12 @@
 /* Of the decoder; the outputs of the encoding plan are listed on the stack. */
 #define LAYERS_MAX 256
 
-/* Of a self cache. One for each position of each place and each hypothesis. */
+/* Of a self cache. One for each position of each place and each hypothesis; of a state two for each
+ * hypothesis, which take turns. */
 static int64_t slots_of(const et_search_model *model)
 {
+    if (model->transformer.decoder.ssru)
+        return 2 * model->rows;
     return model->rows / model->size.seats * model->size.positions;
 }
 
@@ -52,7 +55,8 @@ static int make_caches(et_search_model *model, et_error *error)
 {
     size_t layers = (size_t)model->transformer.decoder.num_layers;
     size_t row = (size_t)(2 * model->transformer.width) * et_dtype_size(model->act);
-    size_t self = (size_t)slots_of(model) * row;
+    const size_t state = (size_t)model->transformer.width * sizeof(float);
+    size_t self = (size_t)slots_of(model) * (model->transformer.decoder.ssru ? state : row);
     size_t cross = (size_t)model->size.tokens * row;
     model->self_cache = et_alloc_zero(layers, sizeof(void *));
     model->cross_cache = et_alloc_zero(layers, sizeof(void *));
@@ -114,18 +118,21 @@ static int make_encoder(et_search_model *model, et_params *params, et_device *de
     return ET_OK;
 }
 
-/* All but the slot table, which is bound at every step because two take turns. */
+/* All but the slot table, which is bound at every step because two take turns. A plan has only some
+ * of these inputs: those of attention or those of a recurrence. */
 static void bind_decoder(et_search_model *model, const et_search_rows *rows)
 {
     et_plan *plan = model->decode;
     et_plan_bind(plan, ET_DECODE_IDS, rows->ids);
     et_plan_bind(plan, ET_DECODE_POSITIONS, rows->positions);
     et_plan_bind(plan, ET_DECODE_SELF_LENGTH, rows->self_length);
+    et_plan_bind(plan, ET_DECODE_STATE_SLOTS, rows->state_slots);
     et_plan_bind(plan, ET_DECODE_CROSS_BEGIN, model->cross_begin);
     et_plan_bind(plan, ET_DECODE_CROSS_LENGTH, model->cross_length);
     for (int i = 0; i < model->transformer.decoder.num_layers; i++) {
         char name[48];
-        snprintf(name, sizeof name, ET_DECODE_SELF_CACHE "%d", i);
+        snprintf(name, sizeof name, "%s%d",
+                 model->transformer.decoder.ssru ? ET_DECODE_STATE : ET_DECODE_SELF_CACHE, i);
         et_plan_bind(plan, name, model->self_cache[i]);
         snprintf(name, sizeof name, ET_DECODE_CROSS_CACHE "%d", i);
         et_plan_bind(plan, name, model->cross_cache[i]);

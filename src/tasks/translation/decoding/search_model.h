@@ -21,6 +21,7 @@
 /* Inputs of a decoder step that all models read, [rows]; borrowed. */
 typedef struct et_search_rows {
     int32_t *ids, *positions, *self_length;
+    int32_t *state_slots; /* [rows, 2] */
 } et_search_rows;
 
 typedef struct et_search_model {
@@ -31,7 +32,8 @@ typedef struct et_search_model {
     int64_t rows; /* most rows of a step: all places with full beams */
     et_graph *encode_graph, *decode_graph;
     et_plan *encode, *decode;
-    void **self_cache;  /* [layers] of [positions, beam][2 width] act */
+    void **self_cache;  /* [layers] of [positions, beam][2 width] act; with ssru the states,
+                           [2][rows][width] float32 */
     void **cross_cache; /* [layers] of [tokens][2 width] act */
     /* Inputs of the encoder, [tokens], [tokens] and [places + 1]; one block, which the model owns.
      */

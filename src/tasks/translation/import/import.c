@@ -78,11 +78,17 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
     int status = et_import_check_folder(from->folder, error);
     if (!status)
         status = et_import_open_files(from, error);
+    from->models[ET_SIDE_SOURCE] = ET_TRANSFORMERS_SOURCE_MODEL;
+    from->models[ET_SIDE_TARGET] = ET_TRANSFORMERS_TARGET_MODEL;
     const bool config = !status && et_import_has(from, ET_TRANSFORMERS_CONFIG);
+    const char *binary = NULL;
     if (!status && !config && !et_import_has(from, ET_MARIAN_DECODER))
+        status = et_import_find_file(from, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY, &binary, error);
+    if (!status && !config && !binary && !et_import_has(from, ET_MARIAN_DECODER))
         status = et_fail(error, ET_ENOTFOUND,
                          "%s has neither " ET_TRANSFORMERS_CONFIG ", as models of transformers "
-                         "have, nor " ET_MARIAN_DECODER ", as those of Marian; download it, too",
+                         "have, nor " ET_MARIAN_DECODER ", as those of Marian, nor model*.bin, as "
+                         "those of Firefox; download it, too",
                          from->folder);
     from->marian = !config || from->zip;
     if (!status)
@@ -112,6 +118,7 @@ void et_import_close(et_import *from)
         return;
     for (int i = 0; i < ET_SIDES; i++)
         et_free(from->vocabulary[i]);
+    et_free(from->lexicon);
     et_weights_file_close(from->weights);
     et_zip_close(from->zip);
     et_arena_release(&from->arena);
@@ -251,19 +258,23 @@ static int make(made *m, et_import *from, et_error *error)
 
 static int write_made(made *m, const et_import *from, const char *output, et_error *error)
 {
-    et_artifact_text texts[2 + ET_SIDES] = {
+    et_artifact_text texts[3 + ET_SIDES] = {
         { ET_RUN_SETTINGS, et_strbuf_text(&m->settings), m->settings.length },
     };
+    int count = 1;
     for (int i = 0; i < ET_SIDES; i++)
-        texts[1 + i] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
-                                           from->vocabulary_length[i] };
-    texts[1 + ET_SIDES] = (et_artifact_text){ ET_UNUSED_TENSORS, m->unused, m->unused_length };
+        texts[count++] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
+                                             from->vocabulary_length[i] };
+    if (from->lexicon)
+        texts[count++] =
+            (et_artifact_text){ ET_TRANSLATION_LEXICON, from->lexicon, from->lexicon_length };
+    if (m->unused)
+        texts[count++] = (et_artifact_text){ ET_UNUSED_TENSORS, m->unused, m->unused_length };
     et_value *identity = et_value_dict(&m->arena);
     et_vocabularies_identify(&m->vocabularies, identity);
-    const et_artifact_content content = { .texts = texts,
-                                          .count = 1 + ET_SIDES + (m->unused != NULL),
-                                          .params = m->params,
-                                          .identity = identity };
+    const et_artifact_content content = {
+        .texts = texts, .count = count, .params = m->params, .identity = identity
+    };
     return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export")
                                      : et_artifact_write(&content, output, error);
 }

@@ -1,10 +1,13 @@
 /* Files of the folder, by name. */
+#include <dirent.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"
+#include "base/vector.h"
+#include "formats/records/packed.h"
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/import_private.h"
@@ -14,11 +17,65 @@
 /* Files of JSON and YAML: a vocabulary of a million tokens has about 32 MB. */
 #define VALUES_MAX ((size_t)64 << 20)
 
+#define ET_IMPORT_GZIP ".gz"
+/* Bytes that are unpacked at a time. */
+#define PACKED_PART ((size_t)1 << 20)
+
 static const char pointer[] = "version https://git-lfs.github.com/spec/";
 
 static bool is_archive(const char *path)
 {
     return et_path_ends(path, ".zip");
+}
+
+/* The length of a name that begins and ends so, without ".gz"; 0: it is another. */
+static size_t matching(const char *name, const char *begin, const char *ending)
+{
+    size_t length = strlen(name);
+    const size_t last = strlen(ending);
+    if (et_path_ends(name, ET_IMPORT_GZIP))
+        length -= strlen(ET_IMPORT_GZIP);
+    return strncmp(name, begin, strlen(begin)) == 0 && length > last &&
+                   !memcmp(name + length - last, ending, last)
+               ? length
+               : 0;
+}
+
+/* A model of Bergamot. */
+static bool has_binary(const char *path)
+{
+    const struct dirent *entry;
+    bool found = false;
+    DIR *stream = opendir(path);
+    while (stream && !found && (entry = readdir(stream)))
+        found = matching(entry->d_name, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY) > 0;
+    if (stream)
+        closedir(stream);
+    return found;
+}
+
+int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
+                        et_error *error)
+{
+    const struct dirent *entry;
+    int status = ET_OK;
+    *name = NULL;
+    DIR *stream = opendir(from->folder);
+    while (stream && !status && (entry = readdir(stream))) {
+        const size_t length = matching(entry->d_name, begin, ending);
+        if (!length || (*name && strlen(*name) == length && !strncmp(*name, entry->d_name, length)))
+            continue;
+        if (*name)
+            status = et_fail(error, ET_EFORMAT,
+                             "%s has several files %s*%s, %s and %s; remove all but one",
+                             from->folder, begin, ending, *name, entry->d_name);
+        *name = et_arena_printf(&from->arena, "%.*s", (int)length, entry->d_name);
+        if (!*name && !status)
+            status = et_alloc_failed(error, length, "a name");
+    }
+    if (stream)
+        closedir(stream);
+    return status;
 }
 
 /* Both kinds of folder have a SentencePiece model of this name. It shows what a folder is whose
@@ -30,6 +87,7 @@ bool et_import_is_folder(const char *path)
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
         found = et_file_exists_in(path, names[i]);
+    found = found || has_binary(path);
     return is_archive(path) || (found && !et_file_exists_in(path, ET_RUN_SETTINGS));
 }
 
@@ -91,12 +149,18 @@ const char *et_import_path(et_import *from, const char *name)
     return et_arena_printf(&from->arena, from->zip ? "%s: %s" : "%s/%s", from->folder, name);
 }
 
+static bool is_packed(et_import *from, const char *path)
+{
+    const char *packed = et_arena_printf(&from->arena, "%s" ET_IMPORT_GZIP, path);
+    return packed && et_file_exists(packed);
+}
+
 bool et_import_has(et_import *from, const char *name)
 {
     if (from->zip)
         return find_member(from, name) >= 0;
     const char *path = et_import_path(from, name);
-    return path && et_file_exists(path);
+    return path && (et_file_exists(path) || (from->root && is_packed(from, path)));
 }
 
 static int check_pointer(const char *path, const char *bytes, size_t length, et_error *error)
@@ -161,10 +225,46 @@ static int read_member(et_import *from, const char *name, const char *path, size
     return ET_OK;
 }
 
-static int read_plain(char **bytes, size_t *length, const char *path, size_t most, et_error *error)
+/* What a packed file becomes is not known before its end. */
+static int read_packed(et_import *from, const char *path, size_t most, char **bytes, size_t *length,
+                       et_error *error)
 {
-    return et_file_exists(path) ? et_file_read(bytes, length, path, most, error)
-                                : missing_file(path, error);
+    et_packed_reader *reader;
+    size_t room = 0, got = 1;
+    int fd;
+    et_error why = ET_ERROR_INIT;
+    int status = et_file_open_below(&fd, path, from->root, error);
+    if (!status)
+        status = et_packed_reader_open(&reader, fd, path, NULL, error);
+    if (status)
+        return status;
+    while (!status && got) {
+        char *larger = et_vector_grow(*bytes, &room, *length + PACKED_PART + 1, 1, PACKED_PART);
+        *bytes = larger ? larger : *bytes;
+        status = larger ? et_packed_read(reader, *bytes + *length, PACKED_PART, &got, &why)
+                        : et_alloc_failed(&why, *length, "a packed file");
+        *length += status ? 0 : got;
+        if (!status && *length > most)
+            status = et_fail(&why, ET_EFORMAT, "more than %zu bytes", most);
+        if (status)
+            et_fail(error, status, "%s: %s", path, why.text);
+    }
+    et_packed_reader_close(reader);
+    if (!status)
+        (*bytes)[*length] = 0;
+    return status;
+}
+
+static int read_plain(et_import *from, char **bytes, size_t *length, const char *path, size_t most,
+                      et_error *error)
+{
+    *length = 0;
+    if (et_file_exists(path))
+        return et_file_read_below(bytes, length, path, from->root, most, error);
+    if (!from->root || !is_packed(from, path))
+        return missing_file(path, error);
+    return read_packed(from, et_arena_printf(&from->arena, "%s" ET_IMPORT_GZIP, path), most, bytes,
+                       length, error);
 }
 
 int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
@@ -174,7 +274,7 @@ int et_import_read_file(et_import *from, const char *name, size_t most, char **b
     *bytes = NULL;
     int status = !path       ? et_alloc_failed(error, strlen(name), "a path")
                  : from->zip ? read_member(from, name, path, most, bytes, length, error)
-                             : read_plain(bytes, length, path, most, error);
+                             : read_plain(from, bytes, length, path, most, error);
     if (!status)
         status = check_pointer(path, *bytes, *length, error);
     if (!status)

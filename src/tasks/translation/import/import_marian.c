@@ -1,6 +1,6 @@
-/* A Marian model as OPUS-MT publishes it (interchange/marian_files.h): decoder.yml names the other
- * files and says how the model is searched, the array special:model.yml what the model is. Fields
- * are as in config.json (import_config.c).
+/* A Marian model as OPUS-MT or Bergamot publishes it (interchange/marian_files.h): decoder.yml, or
+ * config*.yml, names the other files and says how the model is searched; the array or item
+ * special:model.yml says what the model is. Fields are as in config.json (import_config.c).
  *
  * Such a model begins a target with zeros in place of an embedding. Here the first token is one
  * more, whose embedding is zeros and which is never generated. */
@@ -55,8 +55,8 @@ static const struct {
 } texts[] = {
     { "type", { "transformer" }, "but only models of type transformer are supported" },
     { "transformer-decoder-autoreg",
-      { "self-attention" },
-      "but only self-attention is supported in the decoder" },
+      { "self-attention", "rnn" },
+      "but only self-attention and rnn are supported in the decoder" },
     { "transformer-preprocess", { "", "d" }, "but only norms after a layer are supported (\"\")" },
     { "transformer-postprocess",
       { "dan", "an" },
@@ -77,6 +77,21 @@ static int check_texts(const et_import_config *c, et_error *error)
         if (!known)
             return et_import_refuse(c, v, texts[i].why, error);
     }
+    return ET_OK;
+}
+
+/* The cell of a recurrent decoder; others have one in their settings and do not use it. */
+static int read_recurrence(const et_import_config *c, et_value *model, et_error *error)
+{
+    const et_value *kind = et_value_get(c->values, "transformer-decoder-autoreg");
+    const et_value *cell = et_value_get(c->values, "dec-cell");
+    if (!kind || kind->kind != ET_VALUE_STRING || strcmp(kind->string, "rnn") != 0)
+        return ET_OK;
+    if (!cell)
+        return et_fail(error, ET_ECONFIG, "%s: dec-cell is missing, but must be ssru", c->name);
+    if (cell->kind != ET_VALUE_STRING || strcmp(cell->string, "ssru") != 0)
+        return et_import_refuse(c, cell, "but only ssru is supported in the decoder", error);
+    et_value_set_string(et_value_get(model, "decoder"), "recurrence", "ssru");
     return ET_OK;
 }
 
@@ -210,25 +225,26 @@ static int read_model(et_import *from, const et_import_config *c, et_value *mode
     if (!status)
         status = read_stack(c, model, "decoder", "dec-depth", "transformer-decoder-dim-ffn", error);
     if (!status)
+        status = read_recurrence(c, model, error);
+    if (!status)
         status = read_sizes(c, model, error);
     if (!status)
         status = read_tables(from, c, model, error);
     return status ? status : read_vocabulary_sizes(from, c, error);
 }
 
-/* ---- files of decoder.yml ---- */
+/* ---- files of the settings ---- */
 
-/* A name in the folder of decoder.yml, and no path that leads elsewhere. */
+/* A name in the folder of the settings, and no path that leads elsewhere. */
 static bool is_name(const char *name)
 {
     return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, "..") != 0;
 }
 
-/* Number `index` of a list of `count` files, whose names have an ending. */
+/* Number `index` of a list of `count` files, whose names have one of two endings. */
 static int find_file(const et_import_config *c, const char *field, size_t count, size_t index,
-                     const char *ending, const char **name, et_error *error)
+                     const char *const endings[2], const char **name, et_error *error)
 {
-    static const char why_name[] = "but must name files beside " ET_MARIAN_DECODER;
     const et_value *list = et_value_get(c->values, field);
     if (!list || list->kind != ET_VALUE_LIST)
         return et_fail(error, ET_EFORMAT, "%s has no list %s", c->name, field);
@@ -239,11 +255,12 @@ static int find_file(const et_import_config *c, const char *field, size_t count,
     while (index--)
         v = v->next;
     if (v->kind != ET_VALUE_STRING || !is_name(v->string))
-        return et_import_refuse(c, list, why_name, error);
-    if (!et_path_ends(v->string, ending))
+        return et_import_refuse(c, list, "but must name files beside the settings", error);
+    if (!et_path_ends(v->string, endings[0]) && !et_path_ends(v->string, endings[1]))
         return et_import_refuse(c, list,
-                                count == 1 ? "but only .npz is supported, in float32 or float16"
-                                           : "but only vocabularies in .yml are supported",
+                                count == 1 ? "but only .npz, in float32 or float16, and .bin are "
+                                             "supported"
+                                           : "but only vocabularies in .yml and .spm are supported",
                                 error);
     *name = v->string;
     return ET_OK;
@@ -262,28 +279,37 @@ static int open_npz(et_import *from, const char *name, et_npz **npz, et_error *e
     return status ? status : et_npz_open_memory(npz, bytes, length, path, error);
 }
 
-/* The model's settings, which are bytes among the arrays, with zeros behind them. */
-static int read_settings(et_import *from, const et_npz *npz, et_import_config *c, et_error *error)
+/* The model's settings, a text with zeros behind it. */
+static int read_settings(et_import *from, const char *text, size_t length, et_import_config *c,
+                         et_error *error)
 {
-    const et_npz_array *array = et_npz_find(npz, ET_MARIAN_SETTINGS);
     et_value *values = NULL;
-    if (!array)
-        return et_fail(error, ET_EFORMAT,
-                       "%s has no array " ET_MARIAN_SETTINGS ", so it is no model of Marian",
-                       c->name);
     c->name = et_arena_printf(&from->arena, "%s: " ET_MARIAN_SETTINGS, c->name);
-    if (array->type != ET_NPZ_BYTE || array->bytes > SETTINGS_MAX)
+    if (length > SETTINGS_MAX)
         return et_fail(error, ET_EFORMAT, "%s is no text", c->name);
-    char *text = et_arena_alloc(&from->arena, array->bytes + 1);
-    if (!text || !c->name)
-        return et_alloc_failed(error, array->bytes, "settings");
-    int status = et_npz_read(npz, array, text, error);
-    if (!status)
-        status = et_yaml_parse(&values, &from->arena, text, strlen(text), c->name, error);
+    const char *copy = et_arena_printf(&from->arena, "%.*s", (int)length, text);
+    if (!copy || !c->name)
+        return et_alloc_failed(error, length, "settings");
+    int status = et_yaml_parse(&values, &from->arena, copy, strlen(copy), c->name, error);
     if (!status && values->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s has no fields", c->name);
     c->values = values;
     return status;
+}
+
+static int read_array(et_import *from, const et_npz *npz, et_import_config *c, et_error *error)
+{
+    const et_npz_array *array = et_npz_find(npz, ET_MARIAN_SETTINGS);
+    if (!array)
+        return et_fail(error, ET_EFORMAT,
+                       "%s has no array " ET_MARIAN_SETTINGS ", so it is no model of Marian",
+                       c->name);
+    if (array->type != ET_NPZ_BYTE || array->bytes > SETTINGS_MAX)
+        return et_fail(error, ET_EFORMAT, "%s: " ET_MARIAN_SETTINGS " is no text", c->name);
+    char *text = et_arena_alloc(&from->arena, array->bytes + 1);
+    int status = text ? et_npz_read(npz, array, text, error)
+                      : et_alloc_failed(error, array->bytes, "settings");
+    return status ? status : read_settings(from, text, array->bytes, c, error);
 }
 
 static int read_npz(et_import *from, const char *name, et_value *model, et_error *error)
@@ -295,7 +321,7 @@ static int read_npz(et_import *from, const char *name, et_value *model, et_error
     int status = open_npz(from, name, &npz, error);
     if (status)
         return status;
-    status = read_settings(from, npz, &c, error);
+    status = read_array(from, npz, &c, error);
     if (!status)
         status = read_model(from, &c, model, error);
     if (status) {
@@ -303,6 +329,24 @@ static int read_npz(et_import *from, const char *name, et_value *model, et_error
         return status;
     }
     return et_weights_file_take_npz(&from->weights, npz, et_import_path(from, name), error);
+}
+
+static int read_binary(et_import *from, const char *name, et_value *model, et_error *error)
+{
+    et_marian_model *binary;
+    const char *text;
+    size_t length;
+    et_import_config c = { et_import_path(from, name), NULL };
+    int status = et_import_open_binary(from, name, &binary, &text, &length, error);
+    if (!status)
+        status = read_settings(from, text, length, &c, error);
+    if (!status)
+        status = read_model(from, &c, model, error);
+    if (status) {
+        et_marian_model_close(binary);
+        return status;
+    }
+    return et_weights_file_take_marian(&from->weights, binary, et_import_path(from, name), error);
 }
 
 /* ---- tokens ---- */
@@ -314,11 +358,15 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
     et_value *tokens = NULL;
     et_assert(name && names[0]);
     from->lists[side] = name;
+    if (et_path_ends(name, ET_MARIAN_PIECES))
+        from->models[side] = name;
     if (side && !strcmp(name, names[0]) && from->facts.tokens[side] == from->facts.tokens[0]) {
         from->tokens[side] = from->tokens[0];
         return ET_OK;
     }
-    int status = et_import_read_yaml(from, name, &tokens, error);
+    const bool pieces = et_path_ends(name, ET_MARIAN_PIECES);
+    int status = pieces ? et_import_list_pieces(from, name, &tokens, error)
+                        : et_import_read_yaml(from, name, &tokens, error);
     if (status)
         return status;
     if ((int64_t)tokens->count + 1 != from->facts.tokens[side])
@@ -357,12 +405,9 @@ static int read_symbols(et_import *from, const et_import_config *decoder, et_val
     return ET_OK;
 }
 
-/* A shortlist is a list of files and numbers. */
 static int read_search(const et_import_config *c, et_value *model, et_error *error)
 {
     int status = et_import_check_fixed(c, search_fields, COUNT(search_fields), error);
-    if (!status)
-        status = check_list(c, "shortlist", NULL, "which is not supported; remove it", error);
     if (!status)
         status =
             check_list(c, "output-approx-knn", NULL, "which is not supported; remove it", error);
@@ -371,26 +416,59 @@ static int read_search(const et_import_config *c, et_value *model, et_error *err
     return status ? status : et_import_read_search(beams, power, 0, model, error);
 }
 
-int et_import_read_marian(et_import *from, et_error *error)
+/* A list of a file and numbers, or whether its checksum is compared; the numbers of a binary one
+ * are in the file. */
+static int read_shortlist(et_import *from, const et_import_config *c, et_error *error)
 {
-    et_value *values = NULL;
+    const et_value *list = et_value_get(c->values, "shortlist");
+    if (!list || list->kind == ET_VALUE_NULL || (list->kind == ET_VALUE_LIST && !list->count))
+        return ET_OK;
+    const et_value *file = list->kind == ET_VALUE_LIST ? list->first : NULL;
+    if (!file || file->kind != ET_VALUE_STRING || !is_name(file->string) ||
+        !et_path_ends(file->string, ET_MARIAN_BINARY))
+        return et_import_refuse(
+            c, list,
+            "but only a binary shortlist beside the settings (.bin) is supported; remove it",
+            error);
+    return et_import_read_lexicon(from, file->string, error);
+}
+
+static int read_files(et_import *from, const et_import_config *c, et_value *model, et_error *error)
+{
+    static const char *const of_models[2] = { ET_MARIAN_NPZ, ET_MARIAN_BINARY };
+    static const char *const of_vocabularies[2] = { ET_MARIAN_VOCABULARY, ET_MARIAN_PIECES };
     const char *weights = NULL, *names[ET_SIDES] = { NULL };
-    int status = et_import_read_yaml(from, ET_MARIAN_DECODER, &values, error);
+    int status = find_file(c, "models", 1, 0, of_models, &weights, error);
+    for (size_t side = 0; side < ET_SIDES && !status; side++)
+        status = find_file(c, "vocabs", ET_SIDES, side, of_vocabularies, &names[side], error);
+    if (!status)
+        status = read_search(c, model, error);
     if (status)
         return status;
-    const et_import_config c = { et_import_path(from, ET_MARIAN_DECODER), values };
+    status = et_path_ends(weights, ET_MARIAN_BINARY) ? read_binary(from, weights, model, error)
+                                                     : read_npz(from, weights, model, error);
+    for (int side = 0; side < ET_SIDES && !status; side++)
+        status = read_tokens(from, side, names, error);
+    return status ? status : read_shortlist(from, c, error);
+}
+
+int et_import_read_marian(et_import *from, et_error *error)
+{
+    et_import_config c = { et_import_path(from, ET_MARIAN_DECODER), NULL };
+    et_value *values = NULL;
+    int status = ET_OK;
+    if (et_import_has(from, ET_MARIAN_DECODER)) {
+        status = et_import_read_yaml(from, ET_MARIAN_DECODER, &values, error);
+        c.values = values;
+    } else {
+        status = et_import_read_bergamot(from, &c, error);
+    }
+    if (status)
+        return status;
     from->settings = et_value_dict(&from->arena);
     et_value *model = et_value_set_dict(from->settings, "model");
     if (!c.name || !model)
         return et_alloc_failed(error, 0, "settings");
-    status = find_file(&c, "models", 1, 0, ET_MARIAN_NPZ, &weights, error);
-    for (size_t side = 0; side < ET_SIDES && !status; side++)
-        status = find_file(&c, "vocabs", ET_SIDES, side, ET_MARIAN_VOCABULARY, &names[side], error);
-    if (!status)
-        status = read_search(&c, model, error);
-    if (!status)
-        status = read_npz(from, weights, model, error);
-    for (int side = 0; side < ET_SIDES && !status; side++)
-        status = read_tokens(from, side, names, error);
+    status = read_files(from, &c, model, error);
     return status ? status : read_symbols(from, &c, model, error);
 }

@@ -6,6 +6,7 @@
 #include "engine/tensor/params.h"
 #include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
+#include "tasks/translation/import/import_fields.h"
 #include "tasks/translation/import/weights_file.h"
 #include "tasks/translation/interchange/tensor_map.h"
 #include "tasks/translation/vocabularies.h"
@@ -25,10 +26,14 @@ struct et_import {
     et_value *settings;
     char *vocabulary[ET_SIDES]; /* owned */
     size_t vocabulary_length[ET_SIDES];
-    et_weights_file *weights;    /* owned */
-    et_zip *zip;                 /* owned; NULL: a folder */
-    const char *in_zip;          /* the folder inside the archive, "" or "opus/" */
-    bool marian;                 /* a release of Marian; false: a folder of transformers */
+    et_weights_file *weights; /* owned */
+    et_zip *zip;              /* owned; NULL: a folder */
+    const char *in_zip;       /* the folder inside the archive, "" or "opus/" */
+    bool marian;              /* a release of Marian; false: a folder of transformers */
+    const char *root;         /* no link leads out of it (realpath(3)); NULL: links are followed */
+    const char *models[ET_SIDES]; /* names of the SentencePiece models */
+    char *lexicon;                /* [lexicon_length] a shortlist's file; owned; NULL: none */
+    size_t lexicon_length;
     et_value *tokens[ET_SIDES];  /* IDs of tokens by text; both may be the same list */
     const char *lists[ET_SIDES]; /* the files of these numbers */
     int32_t added[ET_SIDES];     /* how many of them were added to the vocabulary */
@@ -47,6 +52,11 @@ bool et_import_has(et_import *from, const char *name);
  * ET_ENOTFOUND: there is no such file. */
 int et_import_check_file(et_import *from, const char *name, et_error *error);
 
+/* The only file of the folder whose name begins and ends so, without the ".gz" of a packed one, in
+ * the arena. *name NULL: there is none. ET_EFORMAT: there are several. */
+int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
+                        et_error *error);
+
 /* All of a file, of at most `most` bytes, with a 0 behind them; free with et_free. Fails as
  * et_import_check_file does. */
 int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
@@ -58,6 +68,17 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
+
+/* import_bergamot.c. The settings of a folder of Bergamot, of its config*.yml or made from the
+ * names of its files; in from->arena. */
+int et_import_read_bergamot(et_import *from, et_import_config *c, et_error *error);
+/* IDs of tokens by text, of a SentencePiece model whose numbers are the tokens'. */
+int et_import_list_pieces(et_import *from, const char *name, et_value **tokens, et_error *error);
+/* Opens a binary model. settings: the text ET_MARIAN_SETTINGS, borrowed from it. */
+int et_import_open_binary(et_import *from, const char *name, et_marian_model **model,
+                          const char **settings, size_t *length, et_error *error);
+/* Reads and checks the shortlist, for vocabularies of the facts. */
+int et_import_read_lexicon(et_import *from, const char *name, et_error *error);
 
 /* Tensors on their way into the parameters; all borrowed. */
 typedef struct et_import_reading {

@@ -6,24 +6,32 @@
 #include "base/files/scratch.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
+#include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 
-enum { MOST = 3 };
-
 typedef struct unused {
     et_weights_file *file;
-    et_value *metadata; /* NULL: none */
-    const char *names[MOST];
-    et_shape shapes[MOST];
-    size_t count;
+    et_value *metadata;         /* NULL: none */
+    et_safetensors_item *items; /* [count] owned */
+    size_t count, capacity;
+    bool failed;
 } unused;
 
 static void add(unused *list, const char *name)
 {
-    if (et_weights_file_find(list->file, name, &list->shapes[list->count]))
-        list->names[list->count++] = name;
+    et_shape shape;
+    if (!et_weights_file_find(list->file, name, &shape) || list->failed)
+        return;
+    et_safetensors_item *items =
+        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *items, 8);
+    list->failed = !items;
+    if (!items)
+        return;
+    list->items = items;
+    items[list->count++] =
+        (et_safetensors_item){ .name = name, .tensor = { .dtype = ET_F32, .shape = shape } };
 }
 
 static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
@@ -31,22 +39,19 @@ static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void
 {
     const unused *list = self;
     const float *values;
-    int status = et_weights_file_read(list->file, list->names[item], &values, error);
+    const et_safetensors_item *of = &list->items[item];
+    int status = et_weights_file_read(list->file, of->name, &values, error);
     return status ? status
-                  : take(payload, values,
-                         (size_t)et_shape_count(list->shapes[item]) * sizeof *values, error);
+                  : take(payload, values, (size_t)et_shape_count(of->tensor.shape) * sizeof *values,
+                         error);
 }
 
 static int write_file(unused *list, const char *path, et_error *error)
 {
     const et_safetensors_reader reader = { read_item, list };
-    et_safetensors_item items[MOST];
     et_safetensors_written written;
     et_file_writer writer;
-    for (size_t i = 0; i < list->count; i++)
-        items[i] = (et_safetensors_item){ .name = list->names[i],
-                                          .tensor = { .dtype = ET_F32, .shape = list->shapes[i] } };
-    int status = et_safetensors_draft(&writer, &written, path, items, list->count, &reader,
+    int status = et_safetensors_draft(&writer, &written, path, list->items, list->count, &reader,
                                       list->metadata, error);
     return status ? status : et_file_writer_commit(&writer, error);
 }
@@ -132,23 +137,36 @@ bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file
            et_weights_file_find(file, ET_UNUSED_OF_ENCODER, &shape);
 }
 
+static int find_unused(et_import *from, unused *list, et_error *error)
+{
+    if (et_import_passes_shared(&from->facts, from->weights))
+        add(list, ET_UNUSED_TABLE);
+    add(list, ET_UNUSED_ENCODER_POSITIONS);
+    add(list, ET_UNUSED_DECODER_POSITIONS);
+    note_precision(from, list);
+    int status = note_copies(from, list, error);
+    return status ? status : note_lengths(from, list, error);
+}
+
 int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error)
 {
     unused list = { .file = from->weights };
+    const char *name;
+    size_t at = 0;
+    int status = ET_OK;
     *bytes = NULL;
     *length = 0;
-    if (from->marian)
-        return ET_OK;
     /* Sizes were checked. Tables of positions may be larger than the model's parameters. */
     et_weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
-    if (et_import_passes_shared(&from->facts, from->weights))
-        add(&list, ET_UNUSED_TABLE);
-    add(&list, ET_UNUSED_ENCODER_POSITIONS);
-    add(&list, ET_UNUSED_DECODER_POSITIONS);
-    note_precision(from, &list);
-    int status = note_copies(from, &list, error);
-    if (!status)
-        status = note_lengths(from, &list, error);
-    return status || (!list.count && !list.metadata) ? status
-                                                     : make_file(&list, bytes, length, error);
+    if (!from->marian)
+        status = find_unused(from, &list, error);
+    else
+        while ((name = et_weights_file_next(from->weights, ET_MARIAN_MULTIPLIER, &at)))
+            add(&list, name);
+    if (!status && list.failed)
+        status = et_alloc_failed(error, list.count, "names of tensors");
+    if (!status && (list.count || list.metadata))
+        status = make_file(&list, bytes, length, error);
+    et_free(list.items);
+    return status;
 }

@@ -13,9 +13,6 @@
 #include "data/text/sentences.h"
 #include "data/text/vocabulary/renumber.h"
 
-static const char *const models[ET_SIDES] = { ET_TRANSFORMERS_SOURCE_MODEL,
-                                              ET_TRANSFORMERS_TARGET_MODEL };
-
 /* Names of the special symbols. */
 typedef struct symbols {
     const char *eos, *unk, *pad;
@@ -258,9 +255,9 @@ static int make_vocabulary(et_import *from, int side, const et_vocabulary_list *
     char *bytes = NULL;
     size_t length;
     et_vocabulary *vocabulary;
-    const char *path = et_import_path(from, models[side]);
-    int status =
-        et_import_read_file(from, models[side], ET_VOCABULARY_BYTES_MAX, &bytes, &length, error);
+    const char *path = et_import_path(from, from->models[side]);
+    int status = et_import_read_file(from, from->models[side], ET_VOCABULARY_BYTES_MAX, &bytes,
+                                     &length, error);
     if (!status)
         status = et_vocabulary_renumber(&from->vocabulary[side], &from->vocabulary_length[side],
                                         list, bytes, length, path, error);

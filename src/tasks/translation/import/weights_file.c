@@ -5,8 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/files/file.h"
 #include "base/numbers/half.h"
 #include "base/vector.h"
+#include "formats/marian/marian_model.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/torch/torch_file.h"
 
@@ -15,6 +17,7 @@ struct et_weights_file {
     et_safetensors *safetensors;
     et_torch_file *torch;
     et_npz *npz;
+    et_marian_model *marian;
     bool *seen;   /* [count] */
     size_t limit; /* elements of a tensor */
     float *room;
@@ -35,9 +38,10 @@ typedef struct tensor {
 
 static size_t count_of(const et_weights_file *file)
 {
-    return file->torch ? et_torch_file_count(file->torch)
-           : file->npz ? et_npz_count(file->npz)
-                       : et_safetensors_count(file->safetensors);
+    return file->torch    ? et_torch_file_count(file->torch)
+           : file->npz    ? et_npz_count(file->npz)
+           : file->marian ? et_marian_model_count(file->marian)
+                          : et_safetensors_count(file->safetensors);
 }
 
 static tensor tensor_at(const et_weights_file *file, size_t i)
@@ -52,6 +56,12 @@ static tensor tensor_at(const et_weights_file *file, size_t i)
                                     : a->type == ET_NPZ_FLOAT16 ? ET_PICKLE_FLOAT16
                                                                 : ET_PICKLE_OTHER;
         return (tensor){ a->name, a->shape, kind, a->type_name, i };
+    }
+    if (file->marian) {
+        const et_marian_item *m = et_marian_model_at(file->marian, i);
+        const bool read = m->type != ET_MARIAN_TYPE_OTHER && m->type != ET_MARIAN_TYPE_BYTE;
+        return (tensor){ m->name, m->shape, read ? ET_PICKLE_FLOAT32 : ET_PICKLE_OTHER,
+                         m->type_name, i };
     }
     const et_safetensors_tensor *t = et_safetensors_at(file->safetensors, i);
     const et_pickle_type type = t->dtype == ET_F32               ? ET_PICKLE_FLOAT32
@@ -85,7 +95,7 @@ static int open_safetensors(et_weights_file *file, et_error *error)
 
 static int open_file(et_weights_file *file, et_error *error)
 {
-    int status = file->npz ? ET_OK
+    int status = file->npz || file->marian ? ET_OK
                  : et_safetensors_is_name(file->path)
                      ? open_safetensors(file, error)
                      : et_torch_file_open(&file->torch, file->path, error);
@@ -96,20 +106,19 @@ static int open_file(et_weights_file *file, et_error *error)
     return file->seen ? ET_OK : et_alloc_failed(error, count_of(file), "a file of weights");
 }
 
-int et_weights_file_open(et_weights_file **out, const char *path, et_error *error)
-{
-    return et_weights_file_take_npz(out, NULL, path, error);
-}
-
-int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
+/* One of npz and marian, or neither; both become the file's. */
+static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian, const char *path,
+                     et_error *error)
 {
     *out = NULL;
     et_weights_file *file = et_alloc_zero(1, sizeof *file);
     if (!file) {
         et_npz_close(npz);
+        et_marian_model_close(marian);
         return et_alloc_failed(error, sizeof *file, "a file of weights");
     }
     file->npz = npz;
+    file->marian = marian;
     file->path = path ? et_strdup(path) : NULL;
     int status = file->path ? open_file(file, error)
                             : et_alloc_failed(error, sizeof *file, "a file of weights");
@@ -120,6 +129,22 @@ int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *pat
     return status;
 }
 
+int et_weights_file_open(et_weights_file **out, const char *path, et_error *error)
+{
+    return make_file(out, NULL, NULL, path, error);
+}
+
+int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
+{
+    return make_file(out, npz, NULL, path, error);
+}
+
+int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
+                                et_error *error)
+{
+    return make_file(out, NULL, model, path, error);
+}
+
 void et_weights_file_close(et_weights_file *file)
 {
     if (!file)
@@ -127,6 +152,7 @@ void et_weights_file_close(et_weights_file *file)
     et_safetensors_close(file->safetensors);
     et_torch_file_close(file->torch);
     et_npz_close(file->npz);
+    et_marian_model_close(file->marian);
     et_free((char *)file->path);
     et_free(file->seen);
     et_free(file->room);
@@ -149,6 +175,16 @@ static bool is_among(const char *name, const char *const *names, size_t count)
         if (!strcmp(name, names[i]))
             return true;
     return false;
+}
+
+const char *et_weights_file_next(const et_weights_file *file, const char *ending, size_t *i)
+{
+    while (*i < count_of(file)) {
+        const char *name = tensor_at(file, (*i)++).name;
+        if (et_path_ends(name, ending))
+            return name;
+    }
+    return NULL;
 }
 
 const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
@@ -231,6 +267,9 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
                                     file->bytes, error);
     else if (file->npz)
         status = et_npz_read(file->npz, et_npz_at(file->npz, t->number), file->bytes, error);
+    else if (file->marian)
+        status = et_marian_model_read(file->marian, et_marian_model_at(file->marian, t->number),
+                                      file->bytes, error);
     else
         bytes = et_safetensors_at(file->safetensors, t->number)->data;
     for (size_t i = 0; i < count && !status; i++) {
@@ -267,15 +306,19 @@ int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape
     return et_weights_file_read(file, name, values, error);
 }
 
-static bool is_text(const et_weights_file *file, size_t i)
+/* Texts, and the multipliers of rows, which products here do not need. */
+static bool is_besides(const et_weights_file *file, size_t i)
 {
+    if (file->marian)
+        return et_marian_model_at(file->marian, i)->type == ET_MARIAN_TYPE_BYTE ||
+               et_path_ends(et_marian_model_at(file->marian, i)->name, ET_MARIAN_MULTIPLIER);
     return file->npz && et_npz_at(file->npz, i)->type == ET_NPZ_BYTE;
 }
 
 int et_weights_file_check_seen(const et_weights_file *file, et_error *error)
 {
     for (size_t i = 0; i < count_of(file); i++)
-        if (!file->seen[i] && !is_text(file, i))
+        if (!file->seen[i] && !is_besides(file, i))
             return et_weights_file_refuse(file, tensor_at(file, i).name,
                                           "does not belong to a supported part of a model", error);
     return ET_OK;

@@ -1,4 +1,4 @@
-/* A file of weights of another program: safetensors, PyTorch's, or numpy's arrays. Its tensors are
+/* A file of weights of another program: safetensors, PyTorch's, numpy's, Marian's. Its tensors are
  * read one by one, as float32. Remembers which were read, so that a tensor that belongs to nothing
  * is noticed.
  *
@@ -18,6 +18,7 @@
 #include <etude/error.h>
 #include <etude/tensor.h>
 
+#include "formats/marian/marian_model.h"
 #include "formats/numpy/npz.h"
 
 typedef struct et_weights_file et_weights_file;
@@ -29,10 +30,20 @@ int et_weights_file_open(et_weights_file **out, const char *path, et_error *erro
 /* The same of arrays of numpy, which become the file's, also after a failure. Arrays of bytes
  * ("special:...") are no tensors. */
 int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error);
+
+/* The same of a binary model of Marian. Multipliers of rows (ET_MARIAN_MULTIPLIER) need not be
+ * read.
+ */
+int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
+                                et_error *error);
 void et_weights_file_close(et_weights_file *file); /* NULL allowed */
 
 /* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
 bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape);
+
+/* The next tensor from number *i on whose name has an ending; NULL: there is none. *i: 0 at first.
+ */
+const char *et_weights_file_next(const et_weights_file *file, const char *ending, size_t *i);
 
 /* "float16" or "bfloat16" if all tensors except these [count] have this type; else NULL. */
 const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,

@@ -6,14 +6,15 @@
 
 #include "base/assert.h"
 
-/* A projection or a norm: two tensors. */
+/* A projection or a norm: one or two tensors. */
 typedef struct row {
     const char *param;
     int part, parts; /* the columns that it is, of as many equal parts; 0 parts: a norm */
-    const char *weight[ET_NAMES], *bias[ET_NAMES];
+    const char *weight[ET_NAMES], *bias[ET_NAMES]; /* weight NULL: the program has no such tensor;
+                                                      bias NULL: it has no bias */
 } row;
 
-static const row rows[] = {
+static const row attention[] = {
     { "self_attention/qkv",
       0,
       3,
@@ -39,6 +40,13 @@ static const row rows[] = {
       0,
       { "self_attn_layer_norm.weight", "self_Wo_ln_scale" },
       { "self_attn_layer_norm.bias", "self_Wo_ln_bias" } },
+};
+static const row ssru[] = {
+    { "ssru/input", 0, 1, { NULL, "rnn_W" }, { NULL } },
+    { "ssru/gate", 0, 1, { NULL, "rnn_Wf" }, { NULL, "rnn_bf" } },
+    { "ssru/norm", 0, 0, { NULL, "rnn_ffn_ln_scale" }, { NULL, "rnn_ffn_ln_bias" } },
+};
+static const row feed_forward[] = {
     { "feed_forward/in", 0, 1, { "fc1.weight", "ffn_W1" }, { "fc1.bias", "ffn_b1" } },
     { "feed_forward/out", 0, 1, { "fc2.weight", "ffn_W2" }, { "fc2.bias", "ffn_b2" } },
     { "feed_forward/norm",
@@ -46,7 +54,8 @@ static const row rows[] = {
       0,
       { "final_layer_norm.weight", "ffn_ffn_ln_scale" },
       { "final_layer_norm.bias", "ffn_ffn_ln_bias" } },
-    /* Of the decoder alone. */
+};
+static const row cross[] = {
     { "cross_attention/query",
       0,
       1,
@@ -73,7 +82,7 @@ static const row rows[] = {
       { "encoder_attn_layer_norm.weight", "context_Wo_ln_scale" },
       { "encoder_attn_layer_norm.bias", "context_Wo_ln_bias" } },
 };
-enum { ENCODER_ROWS = 8, DECODER_ROWS = sizeof rows / sizeof *rows };
+#define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 
 /* A layer of a stack; layers are counted from 0. */
 typedef struct layer {
@@ -122,6 +131,8 @@ static int visit(const layer *l, const row *r, et_mapped_tensor_fn *fn, void *se
                    : turned ? et_shape_2(count, whole.size[0])
                             : et_shape_2(whole.size[0], count);
     int status = fn(self, &mapped, error);
+    if (!r->bias[map->names])
+        return status;
     print_name(l, r->bias[map->names], mapped.name);
     mapped.param = find_param(l, r->param, norm ? "offset" : "bias");
     mapped.turned = false;
@@ -129,17 +140,31 @@ static int visit(const layer *l, const row *r, et_mapped_tensor_fn *fn, void *se
     return status ? status : fn(self, &mapped, error);
 }
 
+static int visit_all(const layer *l, const row *rows, int count, et_mapped_tensor_fn *fn,
+                     void *self, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < count && !status; i++) {
+        et_assert(rows[i].weight[l->map->names]);
+        status = visit(l, &rows[i], fn, self, error);
+    }
+    return status;
+}
+
 int et_tensor_map_each(const et_tensor_map *map, et_mapped_tensor_fn *fn, void *self,
                        et_error *error)
 {
     int status = ET_OK;
     for (int decoder = 0; decoder < 2; decoder++) {
-        const int layers =
-            decoder ? map->model->decoder.num_layers : map->model->encoder.num_layers;
-        for (int i = 0; i < layers; i++) {
+        const et_transformer_stack *stack = decoder ? &map->model->decoder : &map->model->encoder;
+        for (int i = 0; i < stack->num_layers && !status; i++) {
             const layer l = { map, decoder ? "decoder" : "encoder", i };
-            for (int k = 0; k < (decoder ? DECODER_ROWS : ENCODER_ROWS) && !status; k++)
-                status = visit(&l, &rows[k], fn, self, error);
+            status = stack->ssru ? visit_all(&l, ssru, COUNT(ssru), fn, self, error)
+                                 : visit_all(&l, attention, COUNT(attention), fn, self, error);
+            if (!status)
+                status = visit_all(&l, feed_forward, COUNT(feed_forward), fn, self, error);
+            if (!status && decoder)
+                status = visit_all(&l, cross, COUNT(cross), fn, self, error);
         }
     }
     return status;

@@ -1,0 +1,46 @@
+/* A lexical shortlist of Marian, "lex.*.s2t.bin": which tokens of the target each token of the
+ * source may give, little-endian.
+ *
+ *   u64 magic | u64 checksum | u64 first | u64 best | u64 n | u64 m | u64 offsets [n] | u32 list
+ * [m]
+ *
+ * Token s of n - 1 may give list[offsets[s]] to list[offsets[s + 1] - 1]; the first `first` tokens
+ * of the target may always come. best, most tokens of one source token when the file was made, is
+ * not needed. Format: Marian's data/shortlist.h. Read-only, for all threads. */
+#ifndef ETUDE_FORMATS_MARIAN_LEXICON_H
+#define ETUDE_FORMATS_MARIAN_LEXICON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <etude/error.h>
+
+#define ET_LEXICON_MAGIC  UINT64_C(17373278592220534773)
+#define ET_LEXICON_HEADER (6 * sizeof(uint64_t))
+
+typedef struct et_lexicon et_lexicon;
+
+/* bytes, from et_alloc, become the lexicon's, also after a failure. source, target: tokens of the
+ * vocabularies that the file may name. name: for messages, copied. ET_EFORMAT: damaged, or of
+ * larger vocabularies. */
+int et_lexicon_open(et_lexicon **out, char *bytes, size_t length, int64_t source, int64_t target,
+                    const char *name, et_error *error);
+void et_lexicon_close(et_lexicon *lexicon); /* NULL allowed */
+
+/* Closes it and gives its bytes to the caller (et_free). */
+char *et_lexicon_take(et_lexicon *lexicon, size_t *length);
+
+/* The number of tokens that may always come; at most the target's. */
+int64_t et_lexicon_first(const et_lexicon *lexicon);
+
+/* Tokens that a source token may give, [*count]; none of a token that the file does not have.
+ * Borrowed. */
+const uint32_t *et_lexicon_of(const et_lexicon *lexicon, int32_t source, size_t *count);
+
+/* The file. Borrowed. */
+const char *et_lexicon_bytes(const et_lexicon *lexicon, size_t *length);
+
+/* The checksum that a file of these bytes has. */
+uint64_t et_lexicon_checksum(const char *bytes, size_t length);
+
+#endif

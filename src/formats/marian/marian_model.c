@@ -1,0 +1,308 @@
+/* The parts of the file follow one another, so a cursor goes through it once; it never passes the
+ * end. */
+#include "formats/marian/marian_model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/map.h"
+#include "base/numbers/half.h"
+
+enum { VERSION = 1, HEADER = 4 * sizeof(uint64_t) };
+
+struct et_marian_model {
+    const char *path; /* in arena, as items */
+    char *bytes;      /* [length] owned */
+    size_t length;
+    et_arena arena;
+    et_map by_name;
+    et_marian_item *items; /* [count] */
+    size_t count;
+};
+
+typedef struct header {
+    uint64_t name, type, dimensions, bytes;
+} header;
+
+/* Marian's common/types.h: a class of types plus the bytes of an element. */
+static const struct {
+    uint64_t number;
+    const char *name;
+    et_marian_type type;
+    uint64_t width, after; /* bytes of an element, and after the elements */
+} types[] = {
+    { ET_MARIAN_NUMBER_FLOAT32, "float32", ET_MARIAN_TYPE_FLOAT32, 4, 0 },
+    { ET_MARIAN_NUMBER_FLOAT16, "float16", ET_MARIAN_TYPE_FLOAT16, 2, 0 },
+    { ET_MARIAN_NUMBER_BYTE, "int8", ET_MARIAN_TYPE_BYTE, 1, 0 },
+    { ET_MARIAN_NUMBER_INTGEMM8, "intgemm8", ET_MARIAN_TYPE_INTGEMM8, 1, sizeof(float) },
+    { 0x4102, "intgemm16", ET_MARIAN_TYPE_OTHER, 2, sizeof(float) },
+    { 0x408, "float64", ET_MARIAN_TYPE_OTHER, 8, 0 },
+};
+
+typedef struct cursor {
+    const et_marian_model *model;
+    size_t at;
+} cursor;
+
+static int damaged(const cursor *c, et_error *error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int damaged(const cursor *c, et_error *error, const char *format, ...)
+{
+    char what[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    return et_fail(error, ET_EFORMAT, "%s: byte %zu: %s; download the file again", c->model->path,
+                   c->at, what);
+}
+
+/* The next `count` bytes; NULL: there are fewer. */
+static const char *take(cursor *c, uint64_t count)
+{
+    if (count > c->model->length - c->at)
+        return NULL;
+    const char *bytes = c->model->bytes + c->at;
+    c->at += (size_t)count;
+    return bytes;
+}
+
+static bool take_number(cursor *c, uint64_t *number)
+{
+    const char *bytes = take(c, sizeof *number);
+    if (bytes)
+        memcpy(number, bytes, sizeof *number);
+    return bytes != NULL;
+}
+
+static header header_of(const et_marian_model *model, size_t i)
+{
+    header h;
+    memcpy(&h, model->bytes + 2 * sizeof(uint64_t) + i * HEADER, sizeof h);
+    return h;
+}
+
+/* A name is printed in messages, so control characters are no part of it. */
+static bool is_name(const char *name, uint64_t length)
+{
+    for (uint64_t i = 0; i + 1 < length; i++)
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return false;
+    return length > 1 && !name[length - 1];
+}
+
+static int read_names(et_marian_model *model, cursor *c, et_error *error)
+{
+    int64_t other;
+    for (size_t i = 0; i < model->count; i++) {
+        const uint64_t length = header_of(model, i).name;
+        const char *name = take(c, length);
+        if (!name)
+            return damaged(c, error, "the name of item %zu has %llu bytes, more than the file has",
+                           i, (unsigned long long)length);
+        if (!is_name(name, length))
+            return damaged(c, error, "item %zu has no name", i);
+        if (et_map_get(&model->by_name, name, &other))
+            return damaged(c, error, "two items have the name %.80s", name);
+        model->items[i].name = name;
+        if (!et_map_put(&model->by_name, name, (int64_t)i))
+            return et_alloc_failed(error, (size_t)length, "a model");
+    }
+    return ET_OK;
+}
+
+static int read_shape(cursor *c, et_marian_item *item, uint64_t dimensions, et_error *error)
+{
+    int32_t size;
+    if (dimensions > ET_RANK_MAX)
+        return damaged(c, error, "%.80s has %llu dimensions", item->name,
+                       (unsigned long long)dimensions);
+    for (uint64_t k = 0; k < dimensions; k++) {
+        const char *bytes = take(c, sizeof size);
+        if (!bytes)
+            return damaged(c, error, "the file ends in the shape of %.80s", item->name);
+        memcpy(&size, bytes, sizeof size);
+        if (size < 1)
+            return damaged(c, error, "%.80s has a size of %d", item->name, (int)size);
+        item->shape.size[item->shape.rank++] = size;
+    }
+    return ET_OK;
+}
+
+/* Bytes that the elements need; UINT64_MAX: more than any file has. */
+static uint64_t bytes_of(et_shape shape, uint64_t width, uint64_t after)
+{
+    uint64_t count = 1;
+    for (int k = 0; k < shape.rank; k++) {
+        if (count > UINT64_MAX / 16 / (uint64_t)shape.size[k])
+            return UINT64_MAX;
+        count *= (uint64_t)shape.size[k];
+    }
+    return count * width + after;
+}
+
+static int read_data(et_marian_model *model, cursor *c, et_marian_item *item, const header *h,
+                     et_error *error)
+{
+    uint64_t need = 0;
+    item->type_name = et_arena_printf(&model->arena, "0x%llx", (unsigned long long)h->type);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].number == h->type) {
+            item->type = types[i].type;
+            item->type_name = types[i].name;
+            need = bytes_of(item->shape, types[i].width, types[i].after);
+        }
+    if (!item->type_name)
+        return et_alloc_failed(error, 0, "a model");
+    if (need > h->bytes)
+        return damaged(c, error, "%.80s has %llu bytes, too few for its shape", item->name,
+                       (unsigned long long)h->bytes);
+    item->bytes = h->bytes;
+    item->data = take(c, h->bytes);
+    return item->data ? ET_OK
+                      : damaged(c, error, "%.80s has %llu bytes, more than the file has",
+                                item->name, (unsigned long long)h->bytes);
+}
+
+static int read_head(et_marian_model *model, cursor *c, et_error *error)
+{
+    uint64_t version, count;
+    if (!take_number(c, &version) || !take_number(c, &count))
+        return damaged(c, error, "the file ends here");
+    if (version != VERSION)
+        return damaged(c, error,
+                       "the version is %llu, but only version 1 of Marian's binary "
+                       "format is supported",
+                       (unsigned long long)version);
+    if (count > (model->length - c->at) / HEADER)
+        return damaged(c, error, "%llu items are more than the file has",
+                       (unsigned long long)count);
+    take(c, count * HEADER);
+    model->count = (size_t)count;
+    model->items = et_arena_array(&model->arena, model->count + 1, sizeof *model->items);
+    if (!model->items)
+        return et_alloc_failed(error, model->count * sizeof *model->items, "a model");
+    memset(model->items, 0, model->count * sizeof *model->items);
+    return ET_OK;
+}
+
+static int read_file(et_marian_model *model, et_error *error)
+{
+    cursor c = { model, 0 };
+    uint64_t padding = 0;
+    int status = read_head(model, &c, error);
+    if (!status)
+        status = read_names(model, &c, error);
+    for (size_t i = 0; i < model->count && !status; i++)
+        status = read_shape(&c, &model->items[i], header_of(model, i).dimensions, error);
+    if (!status && (!take_number(&c, &padding) || !take(&c, padding)))
+        status = damaged(&c, error, "the file ends before the data");
+    for (size_t i = 0; i < model->count && !status; i++) {
+        const header h = header_of(model, i);
+        status = read_data(model, &c, &model->items[i], &h, error);
+    }
+    if (!status && c.at != model->length)
+        status = damaged(&c, error, "%zu bytes follow the last item", model->length - c.at);
+    return status;
+}
+
+int et_marian_model_open(et_marian_model **out, char *bytes, size_t length, const char *name,
+                         et_error *error)
+{
+    *out = NULL;
+    et_marian_model *model = et_alloc_zero(1, sizeof *model);
+    if (!model) {
+        et_free(bytes);
+        return et_alloc_failed(error, sizeof *model, "a model");
+    }
+    model->bytes = bytes;
+    model->length = length;
+    model->path = et_arena_strdup(&model->arena, name);
+    int status =
+        model->path ? read_file(model, error) : et_alloc_failed(error, strlen(name), "a path");
+    if (status)
+        et_marian_model_close(model);
+    else
+        *out = model;
+    return status;
+}
+
+void et_marian_model_close(et_marian_model *model)
+{
+    if (!model)
+        return;
+    et_map_release(&model->by_name);
+    et_arena_release(&model->arena);
+    et_free(model->bytes);
+    et_free(model);
+}
+
+size_t et_marian_model_count(const et_marian_model *model)
+{
+    return model->count;
+}
+
+const et_marian_item *et_marian_model_at(const et_marian_model *model, size_t index)
+{
+    et_assert(index < model->count);
+    return &model->items[index];
+}
+
+const et_marian_item *et_marian_model_find(const et_marian_model *model, const char *name)
+{
+    int64_t at;
+    return et_map_get(&model->by_name, name, &at) ? &model->items[at] : NULL;
+}
+
+/* ---- values ---- */
+
+/* Where the byte of element i is. */
+static size_t place_of(const et_marian_item *item, size_t i)
+{
+    if (item->shape.rank != 2 || strstr(item->name, "Wemb"))
+        return i;
+    const size_t rows = (size_t)item->shape.size[0], columns = (size_t)item->shape.size[1];
+    return i % columns * rows + i / columns;
+}
+
+static int read_bytes(const et_marian_model *model, const et_marian_item *item, float *values,
+                      size_t count, et_error *error)
+{
+    const signed char *bytes = (const signed char *)item->data;
+    float m;
+    memcpy(&m, item->data + count, sizeof m);
+    if (!(isfinite(m) && m > 0))
+        return et_fail(error, ET_EFORMAT,
+                       "%s: %.80s has the multiplier %g; download the file again", model->path,
+                       item->name, (double)m);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)bytes[place_of(item, i)] / m;
+    return ET_OK;
+}
+
+int et_marian_model_read(const et_marian_model *model, const et_marian_item *item, float *values,
+                         et_error *error)
+{
+    const size_t count = (size_t)et_shape_count(item->shape);
+    et_assert(item->type == ET_MARIAN_TYPE_FLOAT32 || item->type == ET_MARIAN_TYPE_FLOAT16 ||
+              item->type == ET_MARIAN_TYPE_INTGEMM8);
+    if (item->type == ET_MARIAN_TYPE_INTGEMM8)
+        return read_bytes(model, item, values, count, error);
+    if (item->type == ET_MARIAN_TYPE_FLOAT32) {
+        memcpy(values, item->data, count * sizeof *values);
+        return ET_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, item->data + i * sizeof half, sizeof half);
+        values[i] = et_half_to_float(half);
+    }
+    return ET_OK;
+}
