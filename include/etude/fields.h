@@ -82,6 +82,7 @@ typedef struct et_field {
     bool indirect;                   /* STRUCT: the member is a pointer to it */
     const char *list;       /* STRUCT: a list given for the group sets this row of its table */
     const char *number;     /* STRUCT: a number given for the group sets this row of its table */
+    const char *word;       /* STRUCT: a text given for the group sets this row of its table */
     bool pairs;             /* STRINGS: {a: 1, b: 2} means ["a: 1", "b: 2"] */
     bool single;            /* STRINGS: a list of one is saved as its item, an empty one as null */
     const char *with;       /* "row=value": has an effect only if this CHOICE or BOOL of the same

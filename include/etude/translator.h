@@ -55,6 +55,9 @@ typedef struct et_translator_options {
                               ">>fra<<" for the target language of a multilingual model. Lines that
                               begin with a language tag stay as they are. Excludes alignments.
                               NULL: none */
+    bool no_shortlist;     /* translate with all tokens of the vocabulary, although the model has a
+                              shortlist of likely ones for each token of the source. An ensemble,
+                              and scores of given translations, never use shortlists */
     bool live_weights;     /* use the trained weights even if there are averaged weights */
     const et_translator *shares; /* use the weights, settings and vocabulary of this translator; see
                                     below. NULL: load them */

@@ -11,12 +11,20 @@
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_device.h"
+#include "tasks/translation/decoding/translator_private.h"
+
+/* ORDER SHORTLIST_*. */
+enum { SHORTLIST_AUTO, SHORTLIST_ON, SHORTLIST_OFF };
+static const char *const shortlists[] = { "auto", "on", "off", NULL };
 
 const et_option et_translating_search_options[] = {
     ET_OPTION_COUNT(et_translating, beam_size, "beam-size", "N", 0, ET_OPTION_COUNT_MAX,
                     "hypotheses in the beam; 1: greedy"),
     ET_OPTION_REAL(et_translating, alpha, "alpha", "A", 0, DBL_MAX,
                    "length penalty ((5 + length) / 6)^A", .field.default_number = -1),
+    ET_OPTION_CHOICE(et_translating, shortlist, "shortlist", NULL, shortlists,
+                     "consider only the likely tokens of each sentence, which is faster: auto "
+                     "(default): if the model has a lexicon; off: all tokens"),
     ET_OPTION_END,
 };
 
@@ -52,6 +60,7 @@ void et_translating_take_options(et_translating *work)
     work->options.beam_size = (int)work->beam_size;
     work->options.alpha = work->alpha > 0 ? work->alpha : 0;
     work->options.no_length_penalty = work->alpha == 0;
+    work->options.no_shortlist = work->shortlist == SHORTLIST_OFF;
 }
 
 /* What only sampling has says that there is sampling. */
@@ -110,6 +119,8 @@ static int open_translator(et_translating *work, et_error *error)
     work->options.weights = words->weights;
     if (!status)
         status = et_translator_open(&work->translator, work->model_dir, &work->options, error);
+    if (!status && work->shortlist == SHORTLIST_ON)
+        status = et_translator_check_shortlist(work->translator, error);
     status = compare(comm, status, work->model_dir, work->translator, error);
     for (int i = 0; i < words->count && !status; i++)
         status = compare(comm, status, words->others[i], work->others.items[i], error);

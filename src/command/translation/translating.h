@@ -27,6 +27,7 @@ typedef struct et_translating {
     const char *output;            /* a file; NULL: none */
     int64_t beam_size;             /* 0: as in the run's settings */
     double alpha;                  /* of the length penalty; negative: as in the run's settings */
+    int shortlist;                 /* whether it is used: auto, on, off */
     int64_t max_length, sentences; /* 0: the run's; 0: the translator's */
     int64_t top_k, seed;           /* top_k negative: not given */
     double top_p, temperature;     /* negative: not given */

@@ -18,6 +18,9 @@
 #define ET_LEXICON_MAGIC  UINT64_C(17373278592220534773)
 #define ET_LEXICON_HEADER (6 * sizeof(uint64_t))
 
+/* Largest file that is read. */
+#define ET_LEXICON_BYTES_MAX ((size_t)1 << 30)
+
 typedef struct et_lexicon et_lexicon;
 
 /* bytes, from et_alloc, become the lexicon's, also after a failure. source, target: tokens of the

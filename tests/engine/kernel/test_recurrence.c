@@ -35,8 +35,12 @@ static void run_segments(const et_kernels *table, const void *with, float *resul
     memset(dx, 0, count * size);
     memset(dgate, 0, count * size);
     set_offsets(offsets, s->rows);
-    const et_recurrence r = { .x = x, .gate = gate, .segments = SEGMENTS, .width = s->width,
-                              .offsets = offsets, .dtype = s->dtype };
+    const et_recurrence r = { .x = x,
+                              .gate = gate,
+                              .segments = SEGMENTS,
+                              .width = s->width,
+                              .offsets = offsets,
+                              .dtype = s->dtype };
     table->recurrence(c, &r);
     table->recurrence_grad(s->one_alone ? NULL : dx, dgate, dc, c, &r);
     widen(result, c, count, s->dtype);
@@ -58,9 +62,8 @@ static void test_recurrence__tables(void **state)
             for (size_t w = 0; w < COUNT(some_widths); w++)
                 for (int alone = 0; alone < 2; alone++) {
                     setting s = { some_rows[r], some_widths[w], (et_dtype)dtype, alone != 0 };
-                    check_tables("recurrence", run_segments, &s,
-                                 3 * (size_t)(s.rows * s.width), dtype ? 2e-2 : 2e-5,
-                                 unit_of(s.dtype));
+                    check_tables("recurrence", run_segments, &s, 3 * (size_t)(s.rows * s.width),
+                                 dtype ? 2e-2 : 2e-5, unit_of(s.dtype));
                 }
 }
 
@@ -81,14 +84,22 @@ static void test_recurrence__row_by_row(void **state)
             char *gate = make_act(ROWS * WIDTH, 2, 2, (et_dtype)dtype);
             char *whole = make(ROWS * WIDTH, size), *row = make(WIDTH, size);
             float *slots = make_floats((size_t)4 * WIDTH, 9, 3);
-            const et_recurrence all = { .x = x, .gate = gate, .segments = 1, .width = WIDTH,
-                                        .offsets = offsets, .dtype = (et_dtype)dtype };
+            const et_recurrence all = { .x = x,
+                                        .gate = gate,
+                                        .segments = 1,
+                                        .width = WIDTH,
+                                        .offsets = offsets,
+                                        .dtype = (et_dtype)dtype };
             table->recurrence(whole, &all);
             for (int32_t i = 0; i < ROWS; i++) {
                 const int32_t where[] = { i ? (i + 1) % 2 * 3 : -1, i % 2 * 3 };
                 const size_t at = (size_t)i * WIDTH * size;
-                const et_recurrence one = { .x = x + at, .gate = gate + at, .segments = 1,
-                                            .width = WIDTH, .where = where, .state = slots,
+                const et_recurrence one = { .x = x + at,
+                                            .gate = gate + at,
+                                            .segments = 1,
+                                            .width = WIDTH,
+                                            .where = where,
+                                            .state = slots,
                                             .dtype = (et_dtype)dtype };
                 table->recurrence(row, &one);
                 assert_memory_equal(row, whole + at, WIDTH * size);

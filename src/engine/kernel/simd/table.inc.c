@@ -20,6 +20,7 @@
 #include "engine/kernel/simd/embedding.inc.c"
 #include "engine/kernel/simd/float_product.inc.c"
 #include "engine/kernel/simd/layer_norms.inc.c"
+#include "engine/kernel/simd/listed_product.inc.c"
 #include "engine/kernel/simd/norm.inc.c"
 #include "engine/kernel/simd/pool.inc.c"
 #include "engine/kernel/simd/recurrence.inc.c"

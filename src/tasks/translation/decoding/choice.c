@@ -38,7 +38,7 @@ static int allow_first(et_choice *choice, et_error *error)
 int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
                    et_error *error)
 {
-    *choice = (et_choice){ .options = *options, .vocabulary = vocabulary };
+    *choice = (et_choice){ .options = *options, .vocabulary = vocabulary, .count = vocabulary };
     size_t count = (size_t)vocabulary;
     choice->log_p = et_alloc(count, sizeof *choice->log_p);
     choice->order = et_alloc(count, sizeof *choice->order);
@@ -64,6 +64,35 @@ void et_choice_release(et_choice *choice)
     *choice = (et_choice){ 0 };
 }
 
+void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count)
+{
+    et_assert(!words || (count >= 1 && count <= choice->vocabulary));
+    et_assert(!words || choice->options.model_count < 2);
+    choice->words = words;
+    choice->count = words ? count : choice->vocabulary;
+}
+
+/* The token at a place of the row. */
+static int32_t token_of(const et_choice *choice, int64_t place)
+{
+    return choice->words ? choice->words[place] : (int32_t)place;
+}
+
+float et_choice_log_p(const et_choice *choice, int32_t token)
+{
+    int64_t low = 0, high = choice->count;
+    if (!choice->words)
+        return choice->log_p[token];
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (choice->words[middle] < token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < choice->count && choice->words[low] == token ? choice->log_p[low] : -INFINITY;
+}
+
 /* ---- reading ---- */
 
 static uint64_t element_at(et_choice_position which, int64_t token)
@@ -83,10 +112,13 @@ static void add_noise(et_choice *choice, et_choice_position which)
 {
     et_random random = { choice->options.seed, which.sentence, et_random_site("decode/noise") };
     et_philox_block block = { { 0 } };
-    for (int64_t i = 0; i < choice->vocabulary; i++) {
-        if (i % 4 == 0)
-            block = et_random_block(random, element_at(which, i) / 4);
-        double gumbel = -log(-log(uniform(block.word[i % 4])));
+    int32_t made = -1;
+    for (int64_t i = 0; i < choice->count; i++) {
+        const int32_t token = token_of(choice, i);
+        if (token / 4 != made)
+            block = et_random_block(random, element_at(which, token) / 4);
+        made = token / 4;
+        double gumbel = -log(-log(uniform(block.word[token % 4])));
         choice->log_p[i] += (float)(choice->options.noise * gumbel);
     }
 }
@@ -108,7 +140,7 @@ static bool log_softmax(float *x, int64_t count)
 
 static void suppress(const et_choice *choice, float *row)
 {
-    for (int i = 0; i < choice->options.never_count; i++)
+    for (int i = 0; i < choice->options.never_count && !choice->words; i++)
         row[choice->options.never[i]] = -INFINITY;
 }
 
@@ -187,17 +219,19 @@ bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_pos
     if (several)
         finite = read_models(choice, logits);
     else
-        memcpy(choice->log_p, logits[0], (size_t)choice->vocabulary * sizeof **logits);
+        memcpy(choice->log_p, logits[0], (size_t)choice->count * sizeof **logits);
     if (noisy)
         add_noise(choice, which);
     suppress(choice, choice->log_p);
     if (!several || noisy)
-        finite = log_softmax(choice->log_p, choice->vocabulary) && finite;
+        finite = log_softmax(choice->log_p, choice->count) && finite;
     if (which.position || !choice->allowed)
         return finite;
-    for (int64_t i = 0; i < choice->vocabulary; i++)
-        if (!(choice->allowed[i / 64] >> (i % 64) & 1))
+    for (int64_t i = 0; i < choice->count; i++) {
+        const int32_t token = token_of(choice, i);
+        if (!(choice->allowed[token / 64] >> (token % 64) & 1))
             choice->log_p[i] = -INFINITY;
+    }
     return finite;
 }
 
@@ -208,7 +242,7 @@ void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *t
 {
     et_assert(count >= 1 && count <= choice->vocabulary);
     int have = 0;
-    for (int64_t i = 0; i < choice->vocabulary; i++) {
+    for (int64_t i = 0; i < choice->count; i++) {
         float value = choice->log_p[i];
         if (have == count && !(value > log_p[count - 1]))
             continue;
@@ -218,7 +252,11 @@ void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *t
             token[at] = token[at - 1];
         }
         log_p[at] = value;
-        token[at] = (int32_t)i;
+        token[at] = token_of(choice, i);
+    }
+    for (; have < count; have++) {
+        log_p[have] = -INFINITY;
+        token[have] = token_of(choice, choice->count - 1);
     }
 }
 
@@ -246,10 +284,10 @@ static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
 /* order becomes a heap; removed items are after it, the likeliest last. */
 static void make_heap(et_choice *choice)
 {
-    for (int64_t i = 0; i < choice->vocabulary; i++)
+    for (int64_t i = 0; i < choice->count; i++)
         choice->order[i] = (int32_t)i;
-    for (int64_t at = choice->vocabulary / 2; at-- > 0;)
-        sink(choice->log_p, choice->order, choice->vocabulary, at);
+    for (int64_t at = choice->count / 2; at-- > 0;)
+        sink(choice->log_p, choice->order, choice->count, at);
 }
 
 static int32_t take_likeliest(et_choice *choice, int64_t left)
@@ -261,8 +299,8 @@ static int32_t take_likeliest(et_choice *choice, int64_t left)
     return token;
 }
 
-/* The weight of a token: its probability to the power of 1 / temperature, relative to the
- * likeliest. */
+/* The weight of a place in the row: its probability to the power of 1 / temperature, relative to
+ * the likeliest. */
 static double weight_of(const et_choice *choice, int32_t token, float most)
 {
     double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
@@ -277,8 +315,8 @@ static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t cou
     return sum;
 }
 
-/* The token at which the sum of weights passes `at`; the last that weighs anything, where rounding
- * says none. */
+/* The place in the row at which the sum of weights passes `at`; the last that weighs anything,
+ * where rounding says none. */
 static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t count, float most,
                         double at)
 {
@@ -302,7 +340,7 @@ static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t 
 static int64_t keep(et_choice *choice, float most)
 {
     const et_choice_options *o = &choice->options;
-    int64_t count = choice->vocabulary, kept = 0;
+    int64_t count = choice->count, kept = 0;
     int64_t top = o->top_k && o->top_k < count ? o->top_k : count;
     make_heap(choice);
     if (!(o->top_p > 0 && o->top_p < 1)) {
@@ -335,12 +373,13 @@ int32_t et_choice_draw(et_choice *choice, et_choice_position which)
     float most;
     int32_t first;
     et_choice_best(choice, 1, &most, &first);
-    int64_t count = choice->vocabulary;
+    int64_t count = choice->count;
     const int32_t *tokens = NULL;
     if ((o->top_k && o->top_k < count) || (o->top_p > 0 && o->top_p < 1)) {
         int64_t kept = keep(choice, most);
         tokens = choice->order + count - kept;
         count = kept;
     }
-    return token_at(choice, tokens, count, most, u * sum_of(choice, tokens, count, most));
+    return token_of(choice,
+                    token_at(choice, tokens, count, most, u * sum_of(choice, tokens, count, most)));
 }

@@ -46,14 +46,17 @@ typedef struct et_choice_position {
     int position, hypothesis;
 } et_choice_position;
 
-/* Scratch for one row at a time; draws in one thread only. */
+/* Scratch for one row at a time; draws in one thread only. A row is over all tokens, or over those
+ * of a list, as et_choice_set_words says. */
 typedef struct et_choice {
     et_choice_options options;
     int64_t vocabulary;
-    float *log_p;      /* [vocabulary] of the row that was read last; owned, as the next */
-    float *each;       /* [models + 1, vocabulary] of an ensemble's models, and their sum */
-    int32_t *order;    /* [vocabulary] */
-    uint64_t *allowed; /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
+    const int32_t *words; /* [count] tokens of a row, ascending; NULL: all. Borrowed */
+    int64_t count;        /* of a row */
+    float *log_p;         /* [count] of the row that was read last; owned, as the next */
+    float *each;          /* [models + 1, vocabulary] of an ensemble's models, and their sum */
+    int32_t *order;       /* [count] places in the row */
+    uint64_t *allowed;    /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
 } et_choice;
 
 /* Whether options want more than the likeliest tokens, hence all logits. */
@@ -64,7 +67,14 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
                    et_error *error);
 void et_choice_release(et_choice *choice);
 
-/* Reads a row of logits [vocabulary] of each model: log_p becomes log(softmax(logits + noise)). Of
+/* The next rows are over these tokens, ascending and none of them `never`; NULL: over all. Borrowed
+ * until the next call. One model only. */
+void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count);
+
+/* log p of a token in the row that was read last; minus infinity of one that is not in its list. */
+float et_choice_log_p(const et_choice *choice, int32_t token);
+
+/* Reads a row of logits [count] of each model: log_p becomes log(softmax(logits + noise)). Of
  * an ensemble, logits are the logarithms of the averaged probabilities. A token that is never
  * generated has minus infinity and no part in a softmax. At position 0, so has a
  * token that may not come first; the others keep their values among all. False:
@@ -72,7 +82,7 @@ void et_choice_release(et_choice *choice);
 bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which);
 
 /* The `count` likeliest tokens of the row, best first, equal ones by number; count is at most the
- * vocabulary. */
+ * vocabulary. A list that has fewer gives its last token again, with minus infinity. */
 void et_choice_best(const et_choice *choice, int count, float *log_p, int32_t *token);
 
 /* Draws one token of the row. */

@@ -105,6 +105,7 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     et_assert(options->sentences >= 1 && options->beam.size >= 1);
     et_assert(!options->forced || (options->beam.size == 1 && options->max_length > 0));
     et_assert(options->other_count >= 0 && options->other_count < ET_DECODER_MODELS_MAX);
+    et_assert(!options->lexicon || (!options->forced && !options->other_count));
     et_decoder *decoder = et_alloc_zero(1, sizeof *decoder);
     *out = decoder;
     if (!decoder)

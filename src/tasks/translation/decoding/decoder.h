@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "engine/exec/device.h"
 #include "engine/nn/transformer.h"
+#include "formats/marian/lexicon.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/decoding/choice.h"
 
@@ -50,6 +51,8 @@ typedef struct et_decoder_options {
     int sentences; /* most that one thread has under way together */
     et_dtype act;
     bool int8;
+    const et_lexicon *lexicon; /* a translation has only tokens of its shortlist (shortlist.h); not
+                                  with `forced` or others. NULL: all tokens. Borrowed */
     const et_decoder_model *others; /* borrowed during et_decoder_new */
     int other_count;
 } et_decoder_options;

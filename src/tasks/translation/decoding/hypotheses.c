@@ -230,6 +230,7 @@ static int force(et_translator *t, et_decoder_sentence *sentences, size_t count,
                                       .alpha = options.beam.alpha,
                                       .eos = options.beam.eos,
                                       .by_length = options.beam.by_length };
+    options.lexicon = NULL;
     options.choice = (et_choice_options){ .weights = options.choice.weights,
                                           .model_count = options.choice.model_count };
     options.forced = true;

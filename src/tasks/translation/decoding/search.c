@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/decoding/search_model.h"
+#include "tasks/translation/decoding/shortlist.h"
 
 /* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
  * parent (among them) and next define the rows of the next step. row is the first hypothesis; rows
@@ -41,6 +42,8 @@ typedef struct seat {
     int64_t first, most;     /* its positions of the self caches, a slot for each hypothesis */
     int segment;             /* of the encoder's batch while it enters; -1: inside */
     int row, rows;
+    int32_t *words; /* [word_count] its sentence's shortlist, in room for the vocabulary; owned */
+    int64_t word_count;
     int parent[ET_BEAM_SIZE_MAX];
     int32_t next[ET_BEAM_SIZE_MAX];
 } seat;
@@ -60,6 +63,8 @@ struct et_search {
     et_choice choice;
     float *best;
     int32_t *best_token;
+    et_shortlist shortlist; /* of one sentence, as it enters */
+    float *listed;          /* [size, vocabulary] logits of a place's rows; NULL: no shortlists */
     int in_use;
     int64_t cross_used, self_used; /* by all places together */
 };
@@ -72,6 +77,12 @@ static int64_t rows_of(const et_search *search)
 
 /* ---- making ---- */
 
+static void release_seat(seat *at)
+{
+    et_beam_release(&at->beam);
+    et_free(at->words);
+}
+
 /* Also frees a search that was only made in part: missing members are NULL. */
 void et_search_free(et_search *search)
 {
@@ -80,8 +91,10 @@ void et_search_free(et_search *search)
     for (int i = 0; search->models && i < search->count; i++)
         et_search_model_release(&search->models[i]);
     for (int i = 0; search->seats && i < search->size.seats; i++)
-        et_beam_release(&search->seats[i].beam);
+        release_seat(&search->seats[i]);
     et_choice_release(&search->choice);
+    et_shortlist_release(&search->shortlist);
+    et_free(search->listed);
     et_free(search->best);
     et_free(search->best_token);
     et_free(search->seats);
@@ -123,8 +136,8 @@ static int64_t vocabulary_of(const et_search *search)
 /* Whether a step gives all logits, not only the likeliest tokens. */
 static bool reads_logits(const et_search *search)
 {
-    return search->options.forced || search->options.beam.phrases || search->count > 1 ||
-           search->models[0].transformer.output_bias ||
+    return search->options.lexicon || search->options.forced || search->options.beam.phrases ||
+           search->count > 1 || search->models[0].transformer.output_bias ||
            et_choice_reads_logits(&search->options.choice);
 }
 
@@ -138,18 +151,36 @@ static int make_choice(et_search *search, et_error *error)
     return et_choice_init(&search->choice, &search->options.choice, vocabulary_of(search), error);
 }
 
+/* Rows of logits of the listed tokens, and a list for each place. */
+static int make_shortlists(et_search *search, et_error *error)
+{
+    const size_t vocabulary = (size_t)vocabulary_of(search);
+    const size_t size = (size_t)search->options.beam.size * vocabulary;
+    if (!search->options.lexicon)
+        return ET_OK;
+    bool ok = (search->listed = et_alloc(size, sizeof *search->listed)) != NULL;
+    for (int i = 0; i < search->size.seats && ok; i++)
+        ok = (search->seats[i].words = et_alloc(vocabulary, sizeof(int32_t))) != NULL;
+    return ok ? et_shortlist_init(&search->shortlist, search->options.lexicon,
+                                  vocabulary_of(search), error)
+              : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
+}
+
 static int make_models(et_search *search, const et_decoder_model *models, et_device *device,
                        const et_search *packed_by, et_error *error)
 {
     int status = ET_OK;
     search->models[0].transformer = *models[0].transformer;
-    const int beam = search->options.beam.size, best = reads_logits(search) ? 0 : 2 * beam;
+    const int beam = search->options.beam.size;
+    const int best = search->options.lexicon ? -1 : reads_logits(search) ? 0 : 2 * beam;
     for (int i = 0; i < search->count && !status; i++)
         status =
             et_search_model_init(&search->models[i], &models[i], device, &search->size,
                                  i ? ET_DECODER_OTHER_SPAN : ET_DECODER_STEP_SPAN, beam, best,
                                  &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
-    return status || best ? status : make_choice(search, error);
+    if (!status && best <= 0)
+        status = make_choice(search, error);
+    return status ? status : make_shortlists(search, error);
 }
 
 int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
@@ -240,6 +271,9 @@ static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence
     at->parent[0] = 0;
     at->next[0] = search->options.start;
     et_assert(!search->options.forced || (sentence->forced && sentence->forced_length <= target));
+    if (search->options.lexicon)
+        at->word_count =
+            et_shortlist_make(&search->shortlist, sentence, &search->options, at->words);
     if (search->options.beam.phrases)
         et_beam_begin_phrases(&at->beam, (int)target, sentence->phrases);
     else
@@ -350,13 +384,19 @@ static et_choice_position choice_of(const seat *at, int i)
     return (et_choice_position){ at->sentence->number, at->beam.length, i };
 }
 
-/* Reads the logits of a row of the step, of all models. */
-static bool read_row(et_search *search, int row, et_choice_position which)
+/* Reads the logits of row i of a place, of all models; of a shortlist's tokens they were computed
+ * for all its rows. */
+static bool read_row(et_search *search, const seat *at, int i, et_choice_position which)
 {
     const float *logits[ET_DECODER_MODELS_MAX];
-    for (int i = 0; i < search->count; i++) {
-        const float *all = et_plan_output(search->models[i].decode, 0).data;
-        logits[i] = all + row * vocabulary_of(search);
+    const int row = at->row + i;
+    if (search->listed) {
+        logits[0] = search->listed + i * at->word_count;
+        return et_choice_read(&search->choice, logits, which);
+    }
+    for (int m = 0; m < search->count; m++) {
+        const float *all = et_plan_output(search->models[m].decode, 0).data;
+        logits[m] = all + row * vocabulary_of(search);
     }
     return et_choice_read(&search->choice, logits, which);
 }
@@ -366,7 +406,7 @@ static void advance_beam(et_search *search, seat *at)
 {
     const int wide = 2 * search->options.beam.size;
     for (int i = 0; i < at->rows; i++) {
-        if (!read_row(search, at->row + i, choice_of(at, i))) {
+        if (!read_row(search, at, i, choice_of(at, i))) {
             et_beam_abandon(&at->beam);
             return;
         }
@@ -390,14 +430,14 @@ static void propose(et_search *search, seat *at, int i)
         while (known < wide && search->best_token[known] != needed[n])
             known++;
         if (known == wide)
-            et_beam_propose(&at->beam, i, search->choice.log_p[needed[n]], needed[n]);
+            et_beam_propose(&at->beam, i, et_choice_log_p(&search->choice, needed[n]), needed[n]);
     }
 }
 
 static void advance_phrases(et_search *search, seat *at)
 {
     for (int i = 0; i < at->rows; i++) {
-        if (!read_row(search, at->row + i, choice_of(at, i))) {
+        if (!read_row(search, at, i, choice_of(at, i))) {
             et_beam_abandon(&at->beam);
             return;
         }
@@ -417,13 +457,13 @@ static void extend(et_search *search, seat *at)
     for (int i = 0; i < count; i++) {
         et_choice_position here = choice_of(at, first ? i : at->beam.sample[i]);
         bool reads = !first || i == 0 || search->options.choice.noise > 0;
-        if (reads && !read_row(search, at->row + (first ? 0 : i), here)) {
+        if (reads && !read_row(search, at, first ? 0 : i, here)) {
             et_beam_abandon(&at->beam);
             return;
         }
         token[i] = search->options.forced ? at->sentence->forced[at->beam.length]
                                           : et_choice_draw(&search->choice, here);
-        log_p[i] = search->choice.log_p[token[i]];
+        log_p[i] = et_choice_log_p(&search->choice, token[i]);
     }
     et_beam_extend(&at->beam, log_p, token, at->parent, at->next);
 }
@@ -445,6 +485,11 @@ static void advance_seat(et_search *search, seat *at)
 {
     const et_plan *decode = search->models[0].decode;
     const bool alone = search->options.forced || search->options.choice.sampling;
+    if (search->listed) {
+        et_search_model_list(&search->models[0], at->row, at->rows, at->words, at->word_count,
+                             search->listed);
+        et_choice_set_words(&search->choice, at->words, at->word_count);
+    }
     if (!reads_logits(search)) {
         const ptrdiff_t from = (ptrdiff_t)at->row * 2 * search->options.beam.size;
         const float *log_p = et_plan_output(decode, 0).data;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "engine/kernel/kernels.h"
 #include "engine/nn/pair_names.h"
 
 /* Rows of a tile, for products in bfloat16 (oneDNN), whose rows must have the same bits at any
@@ -150,15 +151,27 @@ static int make_decoder(et_search_model *model, et_params *params, et_device *de
                                  .slots = slots_of(model),
                                  .source_rows = model->size.tokens,
                                  .row_tile = ROW_TILE,
-                                 .best = best };
+                                 .best = best > 0 ? best : 0,
+                                 .hidden = best < 0 };
     int status = et_graph_new(&model->decode_graph, params, &options, error);
     if (status)
         return status;
     et_node *outputs[2];
     outputs[0] = et_transformer_decode(et_graph_scope(model->decode_graph), &model->transformer,
                                        &step, &outputs[1]);
-    return et_plan_new(&model->decode, model->decode_graph, device, outputs, best ? 2 : 1, plan,
+    return et_plan_new(&model->decode, model->decode_graph, device, outputs, best > 0 ? 2 : 1, plan,
                        error);
+}
+
+/* A step that gives rows does not read them, but the store has them. */
+static void find_table(et_search_model *model)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s/table", model->transformer.output.scope);
+    model->table = et_params_find(model->params, name);
+    snprintf(name, sizeof name, "%s/bias", model->transformer.output.scope);
+    model->bias = model->transformer.output_bias ? et_params_find(model->params, name) : -1;
+    et_assert(model->table >= 0);
 }
 
 /* The sinusoids cover the longest source or target. */
@@ -172,6 +185,7 @@ int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_
                                 .act = of->act,
                                 .int8 = of->int8,
                                 .size = *size,
+                                .params = of->params,
                                 .rows = (int64_t)size->seats * beam };
     model->transformer.max_positions = size->target > size->source ? size->target : size->source;
     encode.name = "encode";
@@ -188,6 +202,8 @@ int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_
         status = make_decoder(model, of->params, device, best, &decode, error);
     if (!status)
         bind_decoder(model, rows);
+    if (!status && best < 0)
+        find_table(model);
     return status;
 }
 
@@ -251,4 +267,22 @@ void et_search_model_step(et_search_model *model, int32_t *slot, int64_t rows)
     et_plan_bind(model->decode, ET_DECODE_SLOT, slot);
     et_plan_set_rows(model->decode, model->rows, rows);
     et_plan_run(model->decode, (et_random){ 0 });
+}
+
+void et_search_model_list(const et_search_model *model, int64_t row, int64_t rows,
+                          const int32_t *words, int64_t count, float *logits)
+{
+    const float *values = et_params_values(model->params);
+    const size_t width = (size_t)model->transformer.width * et_dtype_size(model->act);
+    const et_listed_product product = {
+        .rows = rows,
+        .count = count,
+        .width = model->transformer.width,
+        .h = (const char *)et_plan_output(model->decode, 0).data + (size_t)row * width,
+        .dtype = model->act,
+        .words = words,
+        .table = values + et_params_offset(model->params, model->table),
+        .bias = model->bias < 0 ? NULL : values + et_params_offset(model->params, model->bias),
+    };
+    et_kernels_best()->listed_product(logits, &product);
 }

@@ -40,10 +40,13 @@ typedef struct et_search_model {
     int32_t *source_ids, *source_positions, *source_offsets;
     float *source_rows; /* [tokens, width] in place of source_ids; NULL: ids are read. Owned */
     int32_t *cross_begin, *cross_length; /* [rows] inputs of a decoder step; one block, its own */
+    et_params *params;                   /* borrowed */
+    int table, bias; /* parameters of the logits, for products with listed rows; bias -1: none */
 } et_search_model;
 
 /* span: the name of a step in a trace; static. best: tokens whose log p a step gives for each row,
- * best first; 0: all logits. packed_by: as in et_search_new. On failure the model can be released.
+ * best first; 0: all logits; negative: the rows that logits are made of. packed_by: as in
+ * et_search_new. On failure the model can be released.
  */
 int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
                          const et_search_size *size, const char *span, int beam, int best,
@@ -60,6 +63,10 @@ void et_search_model_encode(et_search_model *model, int count);
 
 /* Copies keys and values of a segment to the rows of the cross caches from `begin`. */
 void et_search_model_keep(et_search_model *model, int segment, int64_t begin);
+
+/* Logits of the listed words for rows `row` on, [rows, count], after a step that gave rows. */
+void et_search_model_list(const et_search_model *model, int64_t row, int64_t rows,
+                          const int32_t *words, int64_t count, float *logits);
 
 /* slot: [rows, target]. Afterwards the outputs of `decode` have log p or logits of each row. */
 void et_search_model_step(et_search_model *model, int32_t *slot, int64_t rows);

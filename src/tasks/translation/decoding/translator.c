@@ -168,6 +168,7 @@ static int open_shared(et_translator *t, const et_translator *from, et_error *er
     t->params = from->params;
     t->unused = from->unused;
     t->unused_length = from->unused_length;
+    t->lexicon = from->lexicon;
     t->step = from->step;
     t->identity = from->identity;
     t->live_weights = from->live_weights;
@@ -299,6 +300,7 @@ void et_translator_close(et_translator *t)
     if (!t->options.shares) {
         et_params_free(t->params);
         et_free(t->unused);
+        et_lexicon_close(t->lexicon);
     }
     et_vocabularies_close(&t->own);
     et_free(t->checkpoint);

@@ -1,6 +1,7 @@
 /* The decoder and the aligner of a translator, by its options. */
 #include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 
@@ -41,9 +42,22 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,
         .int8 = t->int8,
+        .lexicon = o->no_shortlist || t->other_count ? NULL : t->lexicon,
         .others = t->models,
         .other_count = t->other_count,
     };
+}
+
+int et_translator_check_shortlist(const et_translator *t, et_error *error)
+{
+    if (t->other_count)
+        return et_fail(error, ET_ECONFIG,
+                       "shortlist on: an ensemble translates with all tokens; leave it out");
+    return t->lexicon ? ET_OK
+                      : et_fail(error, ET_ECONFIG,
+                                "shortlist on: %s has no " ET_TRANSLATION_LEXICON
+                                ", which only models of Firefox and Bergamot have; leave it out",
+                                t->checkpoint);
 }
 
 int et_translator_make_decoder(et_decoder **out, et_translator *t,

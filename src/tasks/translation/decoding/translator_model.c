@@ -7,6 +7,7 @@
 #include "engine/graph/graph.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
@@ -115,6 +116,21 @@ int et_translator_resolve_precision(et_translator *t, const char *stored, et_err
     return status;
 }
 
+static int open_lexicon(et_translator *t, const et_artifact *artifact, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    if (!et_artifact_has(artifact, ET_TRANSLATION_LEXICON))
+        return ET_OK;
+    const char *path = et_artifact_path(artifact, ET_TRANSLATION_LEXICON, &t->arena);
+    int status = path ? et_artifact_read(artifact, ET_TRANSLATION_LEXICON, ET_LEXICON_BYTES_MAX,
+                                         &bytes, &length, error)
+                      : et_alloc_failed(error, 0, "a path");
+    return status ? status
+                  : et_lexicon_open(&t->lexicon, bytes, length, et_vocabulary_size(t->sides.source),
+                                    et_vocabulary_size(t->sides.target), path, error);
+}
+
 int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error)
 {
     int status = et_experiment_open_artifact(&t->experiment, &et_translation_program, artifact,
@@ -132,5 +148,7 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
     if (!status && et_artifact_has(artifact, ET_UNUSED_TENSORS))
         status = et_artifact_read(artifact, ET_UNUSED_TENSORS, ET_UNUSED_BYTES_MAX, &t->unused,
                                   &t->unused_length, error);
+    if (!status)
+        status = open_lexicon(t, artifact, error);
     return status || !t->int8 ? status : round_weights(t, error);
 }

@@ -8,6 +8,7 @@
 #include <etude/translator.h>
 
 #include "base/arena.h"
+#include "formats/marian/lexicon.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
@@ -35,6 +36,8 @@ struct et_translator {
     et_params *params;                   /* borrowed if it shares, as unused */
     char *unused; /* [unused_length] for exports (interchange/unused_tensors.h); NULL: none */
     size_t unused_length;
+    et_lexicon *lexicon; /* of shortlists, also where they are switched off; NULL: none; borrowed if
+                            it shares */
     /* The other models of an ensemble: in arena, or in the arena of the translator whose weights it
      * shares. */
     const et_translator *const *others; /* [other_count] */
@@ -72,6 +75,9 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error);
 /* The model as the settings describe it, with positions for the smallest batch. */
 et_transformer et_translator_transformer(const et_translator *t);
+
+/* ET_ECONFIG: translations are not by shortlists, and why. */
+int et_translator_check_shortlist(const et_translator *t, et_error *error);
 
 /* translator_others.c. Checks the options of an ensemble; opens it, for a translator whose model is
  * open, or for one that shares another's; adds tokens that others never generate to choice. */

@@ -15,9 +15,8 @@
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 
-/* A model has 60 MB, a shortlist 10. */
-#define MODEL_MAX   ((size_t)4 << 30)
-#define LEXICON_MAX ((size_t)1 << 30)
+/* A model has 60 MB. */
+#define MODEL_MAX ((size_t)4 << 30)
 
 /* ---- settings ---- */
 
@@ -141,7 +140,7 @@ int et_import_read_lexicon(et_import *from, const char *name, et_error *error)
     const int64_t *tokens = from->facts.tokens;
     char *bytes;
     size_t length;
-    int status = et_import_read_file(from, name, LEXICON_MAX, &bytes, &length, error);
+    int status = et_import_read_file(from, name, ET_LEXICON_BYTES_MAX, &bytes, &length, error);
     if (!status)
         status = et_lexicon_open(&lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
                                  tokens[ET_SIDE_TARGET] - 1, et_import_path(from, name), error);

@@ -88,3 +88,15 @@ void et_reference_best_tokens(float *log_p, int32_t *token, const void *h,
                            w->n);
     }
 }
+
+void et_reference_listed_product(float *y, const et_listed_product *p)
+{
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t i = 0; i < p->count; i++) {
+            double sum = p->bias ? (double)p->bias[p->words[i]] : 0;
+            for (int64_t d = 0; d < p->width; d++)
+                sum += et_reference_load(p->h, r * p->width + d, p->dtype) *
+                       (double)p->table[p->words[i] * p->width + d];
+            y[r * p->count + i] = (float)sum;
+        }
+}
