@@ -359,6 +359,19 @@ static void kill_at(const run_command *command, const char *const *texts)
 
 #define TUNED "trainer.train_steps=80", "trainer.validation_interval=40"
 
+/* A decoder with a recurrence has no other state than its weights. */
+static void test_resume__recurrent(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "{\"step\":24,", "{\"step\":56,", NULL };
+    run_command whole = { .directory = "ssru", .settings = { TUNED, "task.model.decoder=ssru" } };
+    run_command parts = { .directory = "ssru_parts",
+                          .settings = { TUNED, "task.model.decoder=ssru" } };
+    assert_ends(run(&whole), NULL, 0, whole.directory);
+    kill_at(&parts, texts);
+    run_assert_same(whole.directory, parts.directory);
+}
+
 /* A run that begins with the weights of another run resumes without it. */
 static void test_resume__fine_tuned(void **state)
 {
@@ -603,6 +616,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resume__loss_of_the_bar),
         cmocka_unit_test(test_resume__extended),
         cmocka_unit_test(test_resume__killed_at_random),
+        cmocka_unit_test(test_resume__recurrent),
         cmocka_unit_test(test_resume__fine_tuned),
         cmocka_unit_test(test_resume__recovered),
         cmocka_unit_test(test_resume__interrupted),

@@ -194,6 +194,51 @@ static void test_choice__first(void **state)
     et_choice_release(&choice);
 }
 
+/* A row of some tokens, in ascending order, is the row of all in which the others cannot come:
+ * tokens, log p, noise and draws are the same. */
+static void test_choice__listed(void **state)
+{
+    (void)state;
+    static const int32_t words[] = { 1, 3, 5 }, others[] = { 0, 2, 4 }, first[] = { 3, 5 };
+    static const et_choice_options ways[] = {
+        { 0 },
+        { .noise = 0.5, .seed = 4 },
+        { .sampling = true, .seed = 2, .top_k = 2 },
+        { .first = first, .first_count = 2 },
+    };
+    for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+        et_error error = ET_ERROR_INIT;
+        et_choice all, some;
+        et_choice_options without = ways[w];
+        float logits[TOKENS], listed[3], log_p[2][2];
+        int32_t token[2][2];
+        without.never = others;
+        without.never_count = 3;
+        assert_int_equal(et_choice_init(&all, &without, TOKENS, &error), ET_OK);
+        assert_int_equal(et_choice_init(&some, &ways[w], TOKENS, &error), ET_OK);
+        et_choice_set_words(&some, words, 3);
+        for (int i = 0; i < TOKENS; i++)
+            logits[i] = (float)i / 3;
+        for (int i = 0; i < 3; i++)
+            listed[i] = logits[words[i]];
+        for (int position = 0; position < 5; position++) {
+            const et_choice_position here = { 7, position, 1 };
+            assert_true(et_choice_read(&all, (const float *[]){ logits }, here));
+            assert_true(et_choice_read(&some, (const float *[]){ listed }, here));
+            et_choice_best(&all, 2, log_p[0], token[0]);
+            et_choice_best(&some, 2, log_p[1], token[1]);
+            assert_memory_equal(token[0], token[1], sizeof token[0]);
+            assert_memory_equal(log_p[0], log_p[1], sizeof log_p[0]);
+            for (int32_t t = 0; t < TOKENS; t++)
+                assert_true(et_choice_log_p(&all, t) == et_choice_log_p(&some, t));
+            if (ways[w].sampling)
+                assert_int_equal(et_choice_draw(&all, here), et_choice_draw(&some, here));
+        }
+        et_choice_release(&all);
+        et_choice_release(&some);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_choice__random_numbers_have_a_position),
         cmocka_unit_test(test_choice__noise_is_gumbels),
         cmocka_unit_test(test_choice__never),
+        cmocka_unit_test(test_choice__listed),
         cmocka_unit_test(test_choice__first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

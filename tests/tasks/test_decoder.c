@@ -16,6 +16,8 @@
 #include "engine/exec/plan.h"
 #include "engine/graph/build.h"
 #include "engine/tensor/params.h"
+#include "formats/files.h"
+#include "formats/marian_samples.h"
 #include "tasks/translation/decoding/decoder.h"
 
 static const et_beam_options at_06 = { .alpha = 0.6 };
@@ -35,10 +37,12 @@ typedef struct fixture {
     int64_t max_length;       /* 0: source + 6 */
     et_choice_options choice; /* how tokens are chosen */
     int results;              /* of a sentence; 0: 1 */
+    et_lexicon *lexicon;      /* NULL: all tokens */
 } fixture;
 
-static et_transformer small_model(bool norm_first)
+static et_transformer small_model(bool norm_first, bool ssru)
 {
+    et_transformer_stack decoder;
     et_transformer_stack stack = { .num_layers = 2,
                                    .num_attention_heads = 2,
                                    .intermediate_size = 40,
@@ -47,8 +51,10 @@ static et_transformer small_model(bool norm_first)
                                    .norm_first = norm_first,
                                    .final_norm = norm_first,
                                    .norm_epsilon = 1e-6f };
+    decoder = stack;
+    decoder.ssru = ssru;
     return (et_transformer){ .encoder = stack,
-                             .decoder = stack,
+                             .decoder = decoder,
                              .source = { "embedding", TOKENS },
                              .target = { "embedding", TOKENS },
                              .output = { "embedding", TOKENS },
@@ -56,17 +62,18 @@ static et_transformer small_model(bool norm_first)
                              .max_positions = 64 };
 }
 
-static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
+static void open_fixture_of(fixture *f, bool norm_first, bool ssru, et_dtype act, bool int8)
 {
     et_error error = ET_ERROR_INIT;
     et_graph *graph;
-    f->model = small_model(norm_first);
+    f->model = small_model(norm_first, ssru);
     f->act = act;
     f->int8 = int8;
     f->alpha = 0.6;
     f->max_length = 0;
     f->choice = (et_choice_options){ 0 };
     f->results = 0;
+    f->lexicon = NULL;
     assert_int_equal(et_params_new(&f->params, &error), ET_OK);
     assert_int_equal(et_graph_new(&graph, f->params, NULL, &error), ET_OK);
     et_transformer_train(et_graph_scope(graph), &f->model, 64, 64, 4);
@@ -84,8 +91,14 @@ static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
     et_params_changed(f->params, true);
 }
 
+static void open_fixture(fixture *f, bool norm_first, et_dtype act, bool int8)
+{
+    open_fixture_of(f, norm_first, false, act, int8);
+}
+
 static void close_fixture(fixture *f)
 {
+    et_lexicon_close(f->lexicon);
     et_params_free(f->params);
     et_device_close(f->device);
 }
@@ -134,6 +147,7 @@ static et_decoder_options options_of(const fixture *f, int beam, int group)
     return (et_decoder_options){
         .beam = { .size = beam, .alpha = f->alpha, .eos = EOS, .results = f->results },
         .choice = f->choice,
+        .lexicon = f->lexicon,
         .start = 0,
         .max_length = f->max_length,
         .extra_length = 6,
@@ -190,12 +204,36 @@ typedef struct way {
     bool int8;
     int beam, results;
     et_choice_options choice;
+    bool ssru, listed;
 } way;
+
+/* Tokens 0 to 2 may always come, and the others by fifths. */
+static bool gives_some(int s, int t)
+{
+    return t > 2 && s % 5 == t % 5;
+}
+
+static bool gives_all(int s, int t)
+{
+    (void)s, (void)t;
+    return true;
+}
+
+static et_lexicon *lexicon_of(sample_gives_fn *gives)
+{
+    et_lexicon *lexicon;
+    size_t length;
+    char *file = make_lexicon(3, TOKENS, TOKENS, gives, &length);
+    assert_ok(et_lexicon_open(&lexicon, file, length, TOKENS, TOKENS, "lexicon", error));
+    return lexicon;
+}
 
 static void open_way(fixture *f, const way *w)
 {
-    open_fixture(f, true, w->act, w->int8);
+    open_fixture_of(f, true, w->ssru, w->act, w->int8);
     f->choice = w->choice;
+    if (w->listed)
+        f->lexicon = lexicon_of(gives_some);
     f->results = w->results;
 }
 
@@ -232,18 +270,43 @@ static void test_decoder__company_changes_nothing(void **state)
     (void)state;
     static const int32_t first[] = { 3, 5, 8 };
     static const way ways[] = {
-        { ET_F32, false, 4, 0, { 0 } },
-        { ET_F32, false, 1, 0, { 0 } },
-        { ET_F32, true, 4, 0, { 0 } },
-        { ET_F32, true, 1, 0, { 0 } },
-        { ET_BF16, false, 5, 0, { 0 } },
-        { ET_F32, false, 4, 4, { 0 } },
-        { ET_F32, false, 4, 3, { .noise = 0.7, .seed = 3 } },
-        { ET_BF16, false, 4, 2, { .noise = 0.7, .seed = 3 } },
-        { ET_F32, false, 4, 0, { .first = first, .first_count = 3 } },
-        { ET_F32, false, 3, 3, { .sampling = true, .seed = 1 } },
-        { ET_F32, true, 3, 3, { .sampling = true, .seed = 1, .top_k = 5, .temperature = 2 } },
-        { ET_BF16, false, 2, 2, { .sampling = true, .seed = 1, .top_p = 0.8 } },
+        { ET_F32, false, 4, 0, { 0 }, false, false },
+        { ET_F32, false, 1, 0, { 0 }, false, false },
+        { ET_F32, true, 4, 0, { 0 }, false, false },
+        { ET_F32, true, 1, 0, { 0 }, false, false },
+        { ET_BF16, false, 5, 0, { 0 }, false, false },
+        { ET_F32, false, 4, 4, { 0 }, false, false },
+        { ET_F32, false, 4, 3, { .noise = 0.7, .seed = 3 }, false, false },
+        { ET_BF16, false, 4, 2, { .noise = 0.7, .seed = 3 }, false, false },
+        { ET_F32, false, 4, 0, { .first = first, .first_count = 3 }, false, false },
+        { ET_F32, false, 3, 3, { .sampling = true, .seed = 1 }, false, false },
+        { ET_F32,
+          true,
+          3,
+          3,
+          { .sampling = true, .seed = 1, .top_k = 5, .temperature = 2 },
+          false,
+          false },
+        { ET_BF16, false, 2, 2, { .sampling = true, .seed = 1, .top_p = 0.8 }, false, false },
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        check_company(&ways[i]);
+}
+
+static void test_decoder__company_of_recurrences_and_lists(void **state)
+{
+    (void)state;
+    static const way ways[] = {
+        { .act = ET_F32, .beam = 4, .ssru = true },
+        { .act = ET_BF16, .beam = 1, .ssru = true },
+        { .act = ET_F32, .int8 = true, .beam = 4, .ssru = true, .listed = true },
+        { .act = ET_BF16, .beam = 4, .results = 4, .ssru = true, .listed = true },
+        { .act = ET_F32, .beam = 1, .listed = true },
+        { .act = ET_F32,
+          .beam = 3,
+          .results = 3,
+          .choice = { .sampling = true, .seed = 1, .top_k = 4 },
+          .listed = true },
     };
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         check_company(&ways[i]);
@@ -332,12 +395,12 @@ static void test_decoder__not_finite(void **state)
     (void)state;
     static const int32_t first[] = { 3 }, target[] = { 3, EOS };
     static const way ways[] = {
-        { ET_F32, false, 4, 0, { 0 } },
-        { ET_BF16, false, 1, 0, { 0 } },
-        { ET_F32, false, 4, 4, { .noise = 0.7 } },
-        { ET_F32, false, 2, 0, { .first = first, .first_count = 1 } },
-        { ET_F32, false, 3, 3, { .sampling = true, .top_p = 0.5 } },
-        { ET_F32, false, 1, 1, { .sampling = true, .top_k = 2 } },
+        { ET_F32, false, 4, 0, { 0 }, false, false },
+        { ET_BF16, false, 1, 0, { 0 }, false, false },
+        { ET_F32, false, 4, 4, { .noise = 0.7 }, false, false },
+        { ET_F32, false, 2, 0, { .first = first, .first_count = 1 }, false, false },
+        { ET_F32, false, 3, 3, { .sampling = true, .top_p = 0.5 }, false, false },
+        { ET_F32, false, 1, 1, { .sampling = true, .top_k = 2 }, false, false },
     };
     for (size_t i = 0; i < 2 * (sizeof ways / sizeof ways[0]); i++) {
         const way *w = &ways[i / 2];
@@ -419,6 +482,48 @@ static void test_decoder__logits_agree(void **state)
         assert_memory_equal(likeliest.ids[s], all.ids[s], (size_t)all.count[s] * sizeof(int32_t));
         assert_true(fabsf(likeliest.score[s] - all.score[s]) < 1e-3f);
     }
+    close_fixture(&f);
+}
+
+/* A shortlist of all tokens changes nothing; of some, no translation has another token. Ends come
+ * in any case. */
+static void test_decoder__shortlist(void **state)
+{
+    (void)state;
+    fixture f;
+    static outcome all, listed;
+    int fewer = 0;
+    open_fixture_of(&f, true, true, ET_F32, false);
+    decode(&f, 4, 8, 0, 1, &all);
+    f.lexicon = lexicon_of(gives_all);
+    decode(&f, 4, 8, 0, 1, &listed);
+    for (int s = 0; s < SENTENCES; s++) {
+        assert_int_equal(all.count[s], listed.count[s]);
+        assert_memory_equal(all.ids[s], listed.ids[s], (size_t)all.count[s] * sizeof(int32_t));
+        assert_true(fabsf(all.score[s] - listed.score[s]) < 1e-3f);
+    }
+    et_lexicon_close(f.lexicon);
+    f.lexicon = lexicon_of(gives_some);
+    decode(&f, 4, 8, 0, 1, &listed);
+    for (int s = 0; s < SENTENCES; s++) {
+        int32_t source[64];
+        bool may[TOKENS] = { true, true, true };
+        int count = 3;
+        for (int64_t i = 0, n = source_of(s, source); i < n; i++)
+            for (int t = 3; t < TOKENS; t++)
+                may[t] = may[t] || gives_some(source[i], t);
+        for (int t = 3; t < TOKENS; t++)
+            count += may[t];
+        for (int t = 3; t < TOKENS && count % 8; t++) /* as Marian fills a list */
+            if (!may[t]) {
+                may[t] = true;
+                count++;
+            }
+        fewer += count < TOKENS;
+        for (int i = 0; i < listed.count[s]; i++)
+            assert_true(may[listed.ids[s][i]]);
+    }
+    assert_true(fewer > 3);
     close_fixture(&f);
 }
 
@@ -606,11 +711,11 @@ static double teacher_score(const fixture *f, int s, const int32_t *target, int 
 static void test_decoder__cache_agrees_with_the_whole_model(void **state)
 {
     (void)state;
-    for (int norm_first = 0; norm_first < 2; norm_first++) {
+    for (int kind = 0; kind < 4; kind++) {
         fixture f;
         static outcome all;
         int finished = 0;
-        open_fixture(&f, norm_first, ET_F32, false);
+        open_fixture_of(&f, kind % 2, kind >= 2, ET_F32, false);
         decode(&f, 4, 8, 0, 1, &all);
         for (int s = 0; s < SENTENCES; s++) {
             int32_t source[64];
@@ -634,22 +739,22 @@ static void test_decoder__bytes_are_near(void **state)
 {
     (void)state;
     fixture f;
-    static outcome exact, bytes;
+    static outcome exact, narrow;
     int finished = 0, same = 0;
     double off = 0;
     open_fixture(&f, true, ET_F32, false);
     decode(&f, 4, 8, 0, 1, &exact);
     f.int8 = true;
-    decode(&f, 4, 8, 0, 1, &bytes);
+    decode(&f, 4, 8, 0, 1, &narrow);
     for (int s = 0; s < SENTENCES; s++) {
         int32_t source[64];
-        same += exact.count[s] == bytes.count[s] &&
-                !memcmp(exact.ids[s], bytes.ids[s], (size_t)exact.count[s] * sizeof(int32_t));
-        if (bytes.count[s] >= source_of(s, source) + 6)
+        same += exact.count[s] == narrow.count[s] &&
+                !memcmp(exact.ids[s], narrow.ids[s], (size_t)exact.count[s] * sizeof(int32_t));
+        if (narrow.count[s] >= source_of(s, source) + 6)
             continue;
-        double expected = teacher_score(&f, s, bytes.ids[s], bytes.count[s]) /
-                          et_beam_length_norm(bytes.count[s] + 1, &at_06);
-        off = fmax(off, fabs(expected - (double)bytes.score[s]) / (1 + fabs(expected)));
+        double expected = teacher_score(&f, s, narrow.ids[s], narrow.count[s]) /
+                          et_beam_length_norm(narrow.count[s] + 1, &at_06);
+        off = fmax(off, fabs(expected - (double)narrow.score[s]) / (1 + fabs(expected)));
         finished++;
     }
     assert_true(finished >= 3);
@@ -662,6 +767,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoder__company_changes_nothing),
+        cmocka_unit_test(test_decoder__company_of_recurrences_and_lists),
         cmocka_unit_test(test_decoder__lengths_and_alpha),
         cmocka_unit_test(test_decoder__cache_agrees_with_the_whole_model),
         cmocka_unit_test(test_decoder__bytes_are_near),
@@ -669,6 +775,7 @@ int main(void)
         cmocka_unit_test(test_decoder__not_finite),
         cmocka_unit_test(test_decoder__several_results),
         cmocka_unit_test(test_decoder__logits_agree),
+        cmocka_unit_test(test_decoder__shortlist),
         cmocka_unit_test(test_decoder__first),
         cmocka_unit_test(test_decoder__samples),
         cmocka_unit_test(test_decoder__forced),

@@ -19,23 +19,38 @@ void et_shortlist_release(et_shortlist *list)
     *list = (et_shortlist){ .bits = NULL };
 }
 
-static void add(et_shortlist *list, const int32_t *tokens, int count)
+static void add(et_shortlist *list, int64_t token)
 {
-    for (int i = 0; i < count; i++)
-        list->bits[tokens[i] / 64] |= (uint64_t)1 << tokens[i] % 64;
+    list->bits[token / 64] |= (uint64_t)1 << token % 64;
 }
 
+static void add_all(et_shortlist *list, const int32_t *tokens, int count)
+{
+    for (int i = 0; i < count; i++)
+        add(list, tokens[i]);
+}
+
+/* As Marian makes it: up to a multiple of eight the next tokens after the first ones belong to it.
+ */
 static void add_source(et_shortlist *list, const et_decoder_sentence *sentence)
 {
     const int64_t first = et_lexicon_first(list->lexicon);
+    int64_t count = 0;
     for (int64_t token = 0; token < first; token++)
-        list->bits[token / 64] |= (uint64_t)1 << token % 64;
+        add(list, token);
     for (int64_t i = 0; i < sentence->length; i++) {
-        size_t count;
-        const uint32_t *tokens = et_lexicon_of(list->lexicon, sentence->source[i], &count);
-        for (size_t k = 0; k < count; k++)
-            list->bits[tokens[k] / 64] |= (uint64_t)1 << tokens[k] % 64;
+        size_t of;
+        const uint32_t *tokens = et_lexicon_of(list->lexicon, sentence->source[i], &of);
+        for (size_t k = 0; k < of; k++)
+            add(list, tokens[k]);
     }
+    for (int64_t part = 0; part < (list->vocabulary + 63) / 64; part++)
+        count += __builtin_popcountll(list->bits[part]);
+    for (int64_t token = first; token < list->vocabulary && count % 8; token++)
+        if (!(list->bits[token / 64] >> token % 64 & 1)) {
+            add(list, token);
+            count++;
+        }
 }
 
 int64_t et_shortlist_make(et_shortlist *list, const et_decoder_sentence *sentence,
@@ -47,11 +62,11 @@ int64_t et_shortlist_make(et_shortlist *list, const et_decoder_sentence *sentenc
     int64_t count = 0;
     memset(list->bits, 0, (size_t)parts * sizeof *list->bits);
     add_source(list, sentence);
-    add(list, &options->beam.eos, 1);
-    add(list, options->beam.ends, options->beam.end_count);
-    add(list, choice->first, choice->first_count);
+    add(list, options->beam.eos);
+    add_all(list, options->beam.ends, options->beam.end_count);
+    add_all(list, choice->first, choice->first_count);
     for (int i = 0; phrases && i < phrases->count; i++)
-        add(list, phrases->items[i].ids, phrases->items[i].count);
+        add_all(list, phrases->items[i].ids, phrases->items[i].count);
     for (int i = 0; i < choice->never_count; i++)
         list->bits[choice->never[i] / 64] &= ~((uint64_t)1 << choice->never[i] % 64);
     for (int64_t part = 0; part < parts; part++)
