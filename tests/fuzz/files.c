@@ -20,6 +20,7 @@
 #include "data/table_fixture.h"
 #include "formats/numpy/npz.h"
 #include "formats/torch/torch_file.h"
+#include "tasks/bergamot_folder.h"
 #include "tasks/import_samples.h"
 #include "tasks/translation/decoding/glossary.h"
 
@@ -218,6 +219,48 @@ static int read_npz(const fuzz_target *self, const char *text, size_t length, et
     return ET_OK;
 }
 
+static int read_marian(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    et_marian_model *model;
+    float elements[256];
+    char *copy = et_alloc(length + 1, 1);
+    memcpy(copy, text, length);
+    int status = et_marian_model_open(&model, copy, length, self->name, failure);
+    if (status)
+        return status;
+    for (size_t i = 0; i < et_marian_model_count(model); i++) {
+        const et_marian_item *item = et_marian_model_at(model, i);
+        const bool numbers =
+            item->type != ET_MARIAN_TYPE_OTHER && item->type != ET_MARIAN_TYPE_BYTE;
+        if (numbers && et_shape_count(item->shape) <= 256)
+            (void)et_marian_model_read(model, item, elements, failure);
+    }
+    et_marian_model_close(model);
+    return ET_OK;
+}
+
+/* With a right checksum: without it nothing else would be read. */
+static int read_lexicon(const fuzz_target *self, const char *text, size_t length, et_error *failure)
+{
+    et_lexicon *lexicon;
+    char *copy = et_alloc(length + 1, 1);
+    memcpy(copy, text, length);
+    if (length >= ET_LEXICON_HEADER) {
+        const uint64_t sum = et_lexicon_checksum(copy, length);
+        memcpy(copy + sizeof sum, &sum, sizeof sum);
+    }
+    int status = et_lexicon_open(&lexicon, copy, length, PIECES, PIECES, self->name, failure);
+    for (int32_t s = 0; s < PIECES && !status; s++) {
+        size_t count;
+        const uint32_t *list = et_lexicon_of(lexicon, s, &count);
+        for (size_t i = 0; i < count; i++)
+            assert_true(list[i] < PIECES);
+    }
+    if (!status)
+        et_lexicon_close(lexicon);
+    return status;
+}
+
 /* A file of a folder, whose other files are good, or an archive; put back as it was. */
 static int read_import(const fuzz_target *self, const char *text, size_t length, et_error *failure)
 {
@@ -294,6 +337,27 @@ static void put_models(void)
     put_archive();
 }
 
+/* A small file for each reader, too: few changes of a model reach its heads. */
+static void put_bergamot(void)
+{
+    static const float numbers[6] = { 1, -2, 3, 4, 5, -6 };
+    static const sample_item items[] = {
+        { "a", ET_MARIAN_NUMBER_FLOAT32, 2, 3, numbers, NULL, 0 },
+        { "b_Wq", ET_MARIAN_NUMBER_INTGEMM8, 3, 2, numbers, NULL, 2 },
+        { "c", ET_MARIAN_NUMBER_BYTE, 0, 5, NULL, "text", 0 },
+    };
+    static bytes file;
+    size_t length;
+    void *state = directory;
+    write_bergamot(&state, bergamot_settings, false);
+    file.length = 0;
+    add_marian_model(&file, items, 3);
+    put_file(fuzz_path("small.bin"), file.data, file.length);
+    char *lexicon = make_lexicon(5, PIECES, PIECES, gives_every_third, &length);
+    put_file(fuzz_path("small.lex"), lexicon, length);
+    et_free(lexicon);
+}
+
 void fuzz_open(char *empty)
 {
     directory = empty;
@@ -305,6 +369,7 @@ void fuzz_open(char *empty)
                                "0123456789abcdef01234567\n");
     put_sample("best.json", "{\"best\": 0.912}");
     put_models();
+    put_bergamot();
 }
 
 #define VALUES "{ } [ ] , : \" - null true -1 1e9 2147483648 0.5 'a' \\u0000"
@@ -346,5 +411,17 @@ const fuzz_target fuzz_files[] = {
       .file = "marian/source.vocab.yml",
       .words = VALUES },
     { .name = "release", .read = read_import, .file = "release.zip" },
+    { .name = "marian", .read = read_marian, .file = "small.bin" },
+    { .name = "lexicon", .read = read_lexicon, .file = "small.lex" },
+    { .name = "bergamot_model",
+      .read = read_import,
+      .file = "bergamot/model.xxyy.intgemm.alphas.bin",
+      .words = VALUES " ssru rnn" },
+    { .name = "bergamot_config",
+      .read = read_import,
+      .file = "bergamot/config.intgemm8bitalpha.yml",
+      .words = VALUES " .. / .gz | > & *" },
+    { .name = "bergamot_vocabulary", .read = read_import, .file = "bergamot/vocab.xxyy.spm" },
+    { .name = "bergamot_lexicon", .read = read_import, .file = "bergamot/lex.50.50.xxyy.s2t.bin" },
     { .name = NULL },
 };

@@ -77,6 +77,12 @@ static int write_foreign(const et_translator *t, const char *path, const format 
         return et_fail(error, ET_ECONFIG, "precision %s: the format %s is only written in %s",
                        precision, f->name,
                        f->precisions[1] ? "float32, bfloat16 and float16" : "float32");
+    const et_translation_options *options = t->experiment.task;
+    if (options->model.decoder.recurrence != ET_RECURRENCE_NONE)
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.decoder.recurrence is ssru, which the format %s does not have; "
+                       "export without --format",
+                       f->name);
     return f->write(t, path, precision, error);
 }
 
