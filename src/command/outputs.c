@@ -17,6 +17,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/vector.h"
+#include "formats/marian/marian_model.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/run/run_names.h"
 
@@ -116,10 +117,11 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error)
 
 int et_outputs_check_directory(const char *option, const char *path, et_error *error)
 {
-    static const char *const endings[] = { ".zip",  ".gz",   ".tgz",   ".tar",  ".pt",
-                                           ".pth",  ".bin",  ".h5",    ".pb",   ".tflite",
-                                           ".gguf", ".json", ".jsonl", ".yaml", ".csv",
-                                           ".tsv",  ".html", ".txt",   ".pdf",  ".pkl" };
+    static const char *const endings[] = { ".zip",   ".gz",     ".tgz",           ".tar",
+                                           ".pt",    ".pth",    ET_MARIAN_BINARY, ".h5",
+                                           ".pb",    ".tflite", ".gguf",          ".json",
+                                           ".jsonl", ".yaml",   ".csv",           ".tsv",
+                                           ".html",  ".txt",    ".pdf",           ".pkl" };
     for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
         if (et_path_ends(path, endings[i]) && !et_directory_exists(path))
             return et_fail(error, ET_EUSAGE,

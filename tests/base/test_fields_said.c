@@ -60,7 +60,7 @@ static const et_field average_members[] = {
 };
 static const et_fields average_table = { "average", average_members };
 static const et_field members[] = {
-    ET_FIELD_STRUCT(options, rate, &rate_table, "the rate", .number = "peak"),
+    ET_FIELD_STRUCT(options, rate, &rate_table, "the rate", .number = "peak", .word = "type"),
     ET_FIELD_STRUCT(options, average, &average_table, "the average"),
     ET_FIELD_CHOICE(options, loss, 0, losses, "loss"),
     ET_FIELD_FLOAT(options, delta, 1, 0, 10, "of huber", .with = "loss=huber"),
@@ -236,8 +236,8 @@ static void test_fields_said__lists(void **state)
     check(&w, NULL);
 }
 
-/* A number in place of a group, and pairs in place of a list: neither is a key of the saved
- * settings. */
+/* A number or a word in place of a group, and pairs in place of a list: neither is a key of the
+ * saved settings. */
 static void test_fields_said__other_forms(void **state)
 {
     (void)state;
@@ -245,6 +245,8 @@ static void test_fields_said__other_forms(void **state)
     open_world(&w);
     set(&w, "rate", "0.25");
     assert_float_equal(w.options.rate.peak, 0.25, 0);
+    set(&w, "rate", "cosine");
+    assert_int_equal(w.options.rate.type, 1);
     set(&w, "weights", "{yes: 3, \"a: b\": 0.5}");
     assert_int_equal(w.options.weights.count, 2);
     assert_string_equal(w.options.weights.items[0], "yes: 3");
@@ -253,6 +255,7 @@ static void test_fields_said__other_forms(void **state)
     assert_int_equal(set_field(&table, &w.options, "weights", "{yes: [3]}", &w.arena, &error),
                      ET_ECONFIG);
     assert_int_equal(set_field(&table, &w.options, "rate", "11", &w.arena, &error), ET_ECONFIG);
+    assert_int_equal(set_field(&table, &w.options, "rate", "none", &w.arena, &error), ET_ECONFIG);
     et_value *kept = et_fields_effective(&table, &w.options, &w.arena);
     assert_non_null(kept);
     assert_null(et_value_path(kept, "rate.peak"));

@@ -25,10 +25,11 @@ static const et_option options[] = {
 
 const et_usage et_usage_import = {
     options, sizeof(import_args),
-    "Makes a run from a published model of OPUS-MT. The model is a folder of transformers\n"
-    "(config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
-    "pytorch_model.bin), or a release of Marian (decoder.yml, *.npz, *vocab.yml, source.spm,\n"
-    "target.spm) as a folder or as NAME.zip.",
+    "Makes a run from a published model of OPUS-MT, Firefox or Bergamot. The model is a folder\n"
+    "of transformers (config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
+    "pytorch_model.bin); or a release of Marian (decoder.yml, *.npz, *vocab.yml, source.spm,\n"
+    "target.spm) as a folder or as NAME.zip; or a folder of Firefox or Bergamot (model*.bin,\n"
+    "vocab*.spm, lex*.bin, plain or .gz).",
     "opus-mt-en-de/ --output runs/en-de"
 };
 
@@ -55,6 +56,11 @@ static void say(const import_args *args, const et_import *from)
     const char *source = language_of(from, "vocabulary.source_punctuation");
     const char *target = language_of(from, "vocabulary.target_punctuation");
     et_print(stderr, "imported %s: %s\n", args->folder, args->output);
+    if (et_import_has_shortlist(from))
+        et_print(stderr, "translations consider the likely tokens of each sentence (lexicon); "
+                         "translate --shortlist off considers all tokens\n");
+    if (!et_import_normalizes(from))
+        return;
     if (source)
         et_print(stderr, "punctuation is normalized as Moses does for %s%s%s\n", source,
                  target ? " and " : "", target ? target : "");

@@ -84,4 +84,19 @@ size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x);
  * cache. */
 int64_t et_row_stride(int64_t k);
 
+/* Products of rows with some rows of a table, as the logits of the tokens of a shortlist:
+ *
+ *   y[r, i] = h[r] . table[words[i]] + bias[words[i]]
+ *
+ * The table is read where it is, so a list costs nothing to make. A result has the same bits with
+ * any other rows and words, and any number of threads. Pointers are borrowed for the call. */
+typedef struct et_listed_product {
+    int64_t rows, count, width;
+    const void *h; /* [rows, width] of type dtype */
+    et_dtype dtype;
+    const int32_t *words; /* [count] rows of table */
+    const float *table;   /* [V, width] */
+    const float *bias;    /* [V]; NULL: none */
+} et_listed_product;
+
 #endif

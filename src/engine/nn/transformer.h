@@ -8,12 +8,13 @@
  *   norm_first:  x + drop(f(norm(x)))        otherwise:  norm(x + drop(f(x)))
  *
  * for f in self-attention, (decoder) cross-attention, feed-forward; final_norm adds a norm after
- * the last block. A decoder with ssru has in place of self-attention (Kim et al. 2019, "From Research
- * to Production and Back: Ludicrously Fast Neural Machine Translation")
+ * the last block. A decoder with ssru has in place of self-attention (Kim et al. 2019, "From
+ * Research to Production and Back: Ludicrously Fast Neural Machine Translation")
  *
  *   f(x)[t] = relu(c[t]),  c[t] = g[t] c[t - 1] + (1 - g[t]) x[t] W,  g = sigmoid(x Wg + bg)
  *
- * so its state is one row a layer, however long the sentence. Token counts are the shapes' budgets; offsets are the begins of sentences.
+ * so its state is one row a layer, however long the sentence. Token counts are the shapes' budgets;
+ * offsets are the begins of sentences.
  *
  * Training and scoring build the whole model. Decoding builds the encoder with every layer's cross
  * keys and values, and one step of the decoder for many hypotheses with caches. All three share
@@ -118,9 +119,9 @@ et_node *et_transformer_cross_cache(et_scope *scope, const et_transformer *model
 
 /* One decoder step for `rows` hypotheses: log-probabilities float32 [rows, best] of the likeliest
  * next tokens, *token int32 [rows, best] which they are, best first. Inputs are those above; a
- * decoder with ssru has states in place of self_length, slot and self caches. With best 0 the logits
- * of all tokens, float32 [rows, target tokens], and *token NULL; a model with an output bias gives
- * only these. With `hidden` the rows that logits are made of, act [rows, width]. */
+ * decoder with ssru has states in place of self_length, slot and self caches. With best 0 the
+ * logits of all tokens, float32 [rows, target tokens], and *token NULL; a model with an output bias
+ * gives only these. With `hidden` the rows that logits are made of, act [rows, width]. */
 typedef struct et_transformer_step {
     int64_t rows, longest, slots, source_rows, row_tile;
     int best; /* 0: all */

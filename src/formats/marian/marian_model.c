@@ -264,7 +264,7 @@ const et_marian_item *et_marian_model_find(const et_marian_model *model, const c
 /* ---- values ---- */
 
 /* Where the byte of element i is. */
-static size_t place_of(const et_marian_item *item, size_t i)
+static size_t byte_of(const et_marian_item *item, size_t i)
 {
     if (item->shape.rank != 2 || strstr(item->name, "Wemb"))
         return i;
@@ -283,7 +283,7 @@ static int read_bytes(const et_marian_model *model, const et_marian_item *item, 
                        "%s: %.80s has the multiplier %g; download the file again", model->path,
                        item->name, (double)m);
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)bytes[place_of(item, i)] / m;
+        values[i] = (float)bytes[byte_of(item, i)] / m;
     return ET_OK;
 }
 

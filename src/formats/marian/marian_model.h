@@ -33,6 +33,9 @@ typedef enum et_marian_type {
     ET_MARIAN_TYPE_INTGEMM8,
 } et_marian_type;
 
+/* The ending of its name, and of a lexicon's. */
+#define ET_MARIAN_BINARY ".bin"
+
 /* Types as numbers in a file. */
 #define ET_MARIAN_NUMBER_BYTE     0x101u
 #define ET_MARIAN_NUMBER_FLOAT16  0x402u

@@ -342,8 +342,8 @@ static const et_field translation_fields[] = {
                     "SentencePiece model; null or \"\": trained on the training data"),
     ET_FIELD_STRING(et_translation_options, init_checkpoint, NULL,
                     "initial weights of a new run: a file, a run's directory (its newest "
-                    "checkpoint) or its best/, or a folder with a MarianMT model of transformers; "
-                    "null: random"),
+                    "checkpoint) or its best/, or a folder of another program that etude import "
+                    "takes; null: random"),
     ET_FIELD_STRING(et_translation_options, init_pattern, NULL,
                     "regular expression: parameters that init_checkpoint initializes; null: all",
                     .with = "init_checkpoint=*"),

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "engine/kernel/listed_product.h"
 #include "engine/kernel/parallel.h"
+#include "engine/kernel/row_product.h"
 #include "engine/kernel/simd/simd.h"
 
 /* Multiply-adds below which a product stays on one thread. */

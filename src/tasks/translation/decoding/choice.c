@@ -72,10 +72,10 @@ void et_choice_set_words(et_choice *choice, const int32_t *words, int64_t count)
     choice->count = words ? count : choice->vocabulary;
 }
 
-/* The token at a place of the row. */
-static int32_t token_of(const et_choice *choice, int64_t place)
+/* The token at an index of the row. */
+static int32_t token_of(const et_choice *choice, int64_t index)
 {
-    return choice->words ? choice->words[place] : (int32_t)place;
+    return choice->words ? choice->words[index] : (int32_t)index;
 }
 
 float et_choice_log_p(const et_choice *choice, int32_t token)
@@ -299,8 +299,8 @@ static int32_t take_likeliest(et_choice *choice, int64_t left)
     return token;
 }
 
-/* The weight of a place in the row: its probability to the power of 1 / temperature, relative to
- * the likeliest. */
+/* The weight of a token by its index in the row: its probability to the power of 1 / temperature,
+ * relative to the likeliest. */
 static double weight_of(const et_choice *choice, int32_t token, float most)
 {
     double temperature = choice->options.temperature > 0 ? choice->options.temperature : 1;
@@ -315,7 +315,7 @@ static double sum_of(const et_choice *choice, const int32_t *tokens, int64_t cou
     return sum;
 }
 
-/* The place in the row at which the sum of weights passes `at`; the last that weighs anything,
+/* The index in the row at which the sum of weights passes `at`; the last that weighs anything,
  * where rounding says none. */
 static int32_t token_at(const et_choice *choice, const int32_t *tokens, int64_t count, float most,
                         double at)

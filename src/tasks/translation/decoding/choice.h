@@ -55,7 +55,7 @@ typedef struct et_choice {
     int64_t count;        /* of a row */
     float *log_p;         /* [count] of the row that was read last; owned, as the next */
     float *each;          /* [models + 1, vocabulary] of an ensemble's models, and their sum */
-    int32_t *order;       /* [count] places in the row */
+    int32_t *order;       /* [count] indices in the row */
     uint64_t *allowed;    /* [vocabulary / 64] bits of the tokens that come first; NULL: any */
 } et_choice;
 

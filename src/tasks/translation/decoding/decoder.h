@@ -51,7 +51,7 @@ typedef struct et_decoder_options {
     int sentences; /* most that one thread has under way together */
     et_dtype act;
     bool int8;
-    const et_lexicon *lexicon; /* a translation has only tokens of its shortlist (shortlist.h); not
+    const et_lexicon *lexicon; /* a translation has only tokens of its shortlist (search.c); not
                                   with `forced` or others. NULL: all tokens. Borrowed */
     const et_decoder_model *others; /* borrowed during et_decoder_new */
     int other_count;

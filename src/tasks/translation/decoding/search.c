@@ -29,7 +29,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "tasks/translation/decoding/search_model.h"
-#include "tasks/translation/decoding/shortlist.h"
 
 /* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
  * parent (among them) and next define the rows of the next step. row is the first hypothesis; rows
@@ -63,8 +62,8 @@ struct et_search {
     et_choice choice;
     float *best;
     int32_t *best_token;
-    et_shortlist shortlist; /* of one sentence, as it enters */
-    float *listed;          /* [size, vocabulary] logits of a place's rows; NULL: no shortlists */
+    uint64_t *listable; /* [vocabulary / 64] bits of one sentence's shortlist, as it enters */
+    float *listed;      /* [size, vocabulary] logits of a place's rows; NULL: no shortlists */
     int in_use;
     int64_t cross_used, self_used; /* by all places together */
 };
@@ -93,7 +92,7 @@ void et_search_free(et_search *search)
     for (int i = 0; search->seats && i < search->size.seats; i++)
         release_seat(&search->seats[i]);
     et_choice_release(&search->choice);
-    et_shortlist_release(&search->shortlist);
+    et_free(search->listable);
     et_free(search->listed);
     et_free(search->best);
     et_free(search->best_token);
@@ -158,12 +157,12 @@ static int make_shortlists(et_search *search, et_error *error)
     const size_t size = (size_t)search->options.beam.size * vocabulary;
     if (!search->options.lexicon)
         return ET_OK;
-    bool ok = (search->listed = et_alloc(size, sizeof *search->listed)) != NULL;
+    search->listed = et_alloc(size, sizeof *search->listed);
+    search->listable = et_alloc((vocabulary + 63) / 64, sizeof *search->listable);
+    bool ok = search->listed && search->listable;
     for (int i = 0; i < search->size.seats && ok; i++)
         ok = (search->seats[i].words = et_alloc(vocabulary, sizeof(int32_t))) != NULL;
-    return ok ? et_shortlist_init(&search->shortlist, search->options.lexicon,
-                                  vocabulary_of(search), error)
-              : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
+    return ok ? ET_OK : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
 }
 
 static int make_models(et_search *search, const et_decoder_model *models, et_device *device,
@@ -213,6 +212,68 @@ void et_search_refresh(et_search *search)
 {
     for (int i = 0; i < search->count; i++)
         et_search_model_refresh(&search->models[i]);
+}
+
+/* ---- shortlists ---- */
+
+static void add(et_search *search, int64_t token)
+{
+    search->listable[token / 64] |= (uint64_t)1 << token % 64;
+}
+
+static void add_all(et_search *search, const int32_t *tokens, int count)
+{
+    for (int i = 0; i < count; i++)
+        add(search, tokens[i]);
+}
+
+/* As Marian makes it: up to a multiple of eight the next tokens after the first ones belong to it.
+ */
+static void add_source(et_search *search, const et_decoder_sentence *sentence)
+{
+    const int64_t first = et_lexicon_first(search->options.lexicon);
+    int64_t count = 0;
+    for (int64_t token = 0; token < first; token++)
+        add(search, token);
+    for (int64_t i = 0; i < sentence->length; i++) {
+        size_t of;
+        const uint32_t *tokens = et_lexicon_of(search->options.lexicon, sentence->source[i], &of);
+        for (size_t k = 0; k < of; k++)
+            add(search, tokens[k]);
+    }
+    for (int64_t part = 0; part < (vocabulary_of(search) + 63) / 64; part++)
+        count += __builtin_popcountll(search->listable[part]);
+    for (int64_t token = first; token < vocabulary_of(search) && count % 8; token++)
+        if (!(search->listable[token / 64] >> token % 64 & 1)) {
+            add(search, token);
+            count++;
+        }
+}
+
+/* The tokens that the translation of a sentence may have, ascending: those of the lexicon, ends of
+ * a translation, tokens that it may begin with, and those of its phrases; none that is never
+ * generated. */
+static void make_list(et_search *search, seat *at, const et_decoder_sentence *sentence)
+{
+    const et_decoder_options *options = &search->options;
+    const et_choice_options *choice = &options->choice;
+    const et_phrases *phrases = sentence->phrases;
+    const int64_t parts = (vocabulary_of(search) + 63) / 64;
+    at->word_count = 0;
+    memset(search->listable, 0, (size_t)parts * sizeof *search->listable);
+    add_source(search, sentence);
+    add(search, options->beam.eos);
+    add_all(search, options->beam.ends, options->beam.end_count);
+    add_all(search, choice->first, choice->first_count);
+    for (int i = 0; phrases && i < phrases->count; i++)
+        add_all(search, phrases->items[i].ids, phrases->items[i].count);
+    for (int i = 0; i < choice->never_count; i++)
+        search->listable[choice->never[i] / 64] &= ~((uint64_t)1 << choice->never[i] % 64);
+    for (int64_t part = 0; part < parts; part++)
+        for (uint64_t bits = search->listable[part]; bits; bits &= bits - 1)
+            at->words[at->word_count++] = (int32_t)(part * 64 + __builtin_ctzll(bits));
+    if (!at->word_count) /* all of them are never generated */
+        at->words[at->word_count++] = options->beam.eos;
 }
 
 /* ---- sentences ---- */
@@ -272,8 +333,7 @@ static void take_seat(et_search *search, seat *at, et_decoder_sentence *sentence
     at->next[0] = search->options.start;
     et_assert(!search->options.forced || (sentence->forced && sentence->forced_length <= target));
     if (search->options.lexicon)
-        at->word_count =
-            et_shortlist_make(&search->shortlist, sentence, &search->options, at->words);
+        make_list(search, at, sentence);
     if (search->options.beam.phrases)
         et_beam_begin_phrases(&at->beam, (int)target, sentence->phrases);
     else
@@ -335,8 +395,8 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
  * their own. */
 static int32_t state_slot(const et_search *search, const seat *at, int64_t t, int i)
 {
-    const int64_t place = (at - search->seats) * search->options.beam.size + i;
-    return t < 0 ? -1 : (int32_t)(t % 2 * rows_of(search) + place);
+    const int64_t pair = (at - search->seats) * search->options.beam.size + i;
+    return t < 0 ? -1 : (int32_t)(t % 2 * rows_of(search) + pair);
 }
 
 /* Makes hypothesis i of a place a row of the step: it copies its parent's slots and gets a slot for

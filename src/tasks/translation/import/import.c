@@ -134,6 +134,16 @@ int et_import_name_languages(et_import *from, const char *source, const char *ta
     return et_value_failed(from->settings) ? et_alloc_failed(error, 0, "settings") : ET_OK;
 }
 
+bool et_import_normalizes(const et_import *from)
+{
+    return !from->root;
+}
+
+bool et_import_has_shortlist(const et_import *from)
+{
+    return from->lexicon != NULL;
+}
+
 const et_value *et_import_settings(const et_import *from)
 {
     return from->settings;

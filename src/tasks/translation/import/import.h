@@ -1,5 +1,4 @@
-/* A model of OPUS-MT in one of the two forms in which these are published. A folder with a MarianMT
- * model of transformers:
+/* A published model of OPUS-MT or Bergamot. A folder with a MarianMT model of transformers:
  *
  *   config.json, generation_config.json       the model's sizes, and how it is searched
  *   tokenizer_config.json                     names of the special symbols; may be missing
@@ -7,7 +6,8 @@
  *   vocab.json (target_vocab.json)            numbers of tokens (of the target, if they differ)
  *   model.safetensors, or pytorch_model.bin   the weights
  *
- * Or a release of Marian, as a folder or as one archive, NAME.zip (interchange/marian_files.h).
+ * Or a release of Marian, as a folder or as one archive, NAME.zip, or a folder of Bergamot
+ * (interchange/marian_files.h).
  *
  *     et_import *from;
  *     if (et_import_open(&from, "opus-mt-en-de", &error) ||
@@ -47,6 +47,13 @@ bool et_import_is_of(const et_import *from, const char *folder);
  * the folder. */
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error);
+
+/* Whether text for the model may need normalized punctuation; models of Bergamot read plain text.
+ */
+bool et_import_normalizes(const et_import *from);
+
+/* Whether the model has a lexicon of shortlists. */
+bool et_import_has_shortlist(const et_import *from);
 
 /* The model's settings, a tree for `task` (YAML's words). Borrowed until close. */
 const et_value *et_import_settings(const et_import *from);

@@ -15,11 +15,12 @@
 #ifndef ETUDE_TASKS_TRANSLATION_INTERCHANGE_MARIAN_FILES_H
 #define ETUDE_TASKS_TRANSLATION_INTERCHANGE_MARIAN_FILES_H
 
+#include "formats/marian/marian_model.h"
+
 #define ET_MARIAN_DECODER         "decoder.yml"
 #define ET_MARIAN_NPZ             ".npz"
 #define ET_MARIAN_VOCABULARY      ".yml"
 #define ET_MARIAN_VOCABULARY_NAME ".vocab.yml" /* after the side */
-#define ET_MARIAN_BINARY          ".bin"
 #define ET_MARIAN_PIECES          ".spm"
 #define ET_BERGAMOT_CONFIG        "config"
 #define ET_BERGAMOT_USUAL_CONFIG  "config.intgemm8bitalpha.yml"
