@@ -202,11 +202,12 @@ static void describe(et_task *self)
                      et_format_count(interval < 0 ? -interval / 1000 : interval).text,
                      interval < 0 ? "ep" : "");
     et_task_tell(&task->context,
-                 "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld, "
+                 "model        %s parameters: encoder %lld x %lld, decoder %lld x %lld%s, "
                  "%s embeddings%s",
                  et_format_count(et_params_elements(task->context.params)).text,
                  (long long)model->encoder.num_layers, (long long)model->embedding_width,
                  (long long)model->decoder.num_layers, (long long)model->embedding_width,
+                 model->decoder.recurrence == ET_RECURRENCE_SSRU ? " with SSRU" : "",
                  task->vocabularies.count == 1 || model->shared_embeddings ? "shared" : "separate",
                  model->tied_embeddings ? "" : ", a separate output");
 }

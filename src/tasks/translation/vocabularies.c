@@ -52,7 +52,8 @@ void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *s
 void et_vocabularies_close(et_vocabularies *v)
 {
     for (int i = 0; i < v->count; i++)
-        et_vocabulary_close(v->models[i]);
+        if (!i || v->models[i] != v->models[0])
+            et_vocabulary_close(v->models[i]);
     *v = (et_vocabularies){ .roles = NULL };
 }
 
@@ -84,8 +85,8 @@ static int32_t first_difference(const et_vocabulary *const of[ET_SIDES],
                                 et_vocabulary_piece pair[ET_SIDES])
 {
     size_t at[ET_SIDES] = { 0 };
-    bool there = true;
-    for (int32_t id = 0; id < et_vocabulary_size(of[0]); id++) {
+    bool there = of[0] != of[1];
+    for (int32_t id = 0; there && id < et_vocabulary_size(of[0]); id++) {
         for (int i = 0; i < ET_SIDES; i++) {
             size_t length;
             const char *bytes = et_vocabulary_bytes(of[i], &length);
@@ -174,7 +175,8 @@ int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_string
 
 /* ---- of a trained model ---- */
 
-/* Loaded now, so that a model that cannot be used is known before weights are read. */
+/* Both sides may have one model, which is loaded once. Loaded now, so that a model that cannot be
+ * used is known before weights are read. */
 static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_arena *arena,
                     et_error *error)
 {
@@ -187,6 +189,11 @@ static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_a
     if (!status)
         status = et_vocabulary_parse(&v->models[i], bytes, length, path, error);
     et_free(bytes);
+    if (!status && i &&
+        et_vocabulary_checksum(v->models[i]) == et_vocabulary_checksum(v->models[0])) {
+        et_vocabulary_close(v->models[i]);
+        v->models[i] = v->models[0];
+    }
     return status ? status : et_vocabulary_load(v->models[i], error);
 }
 

@@ -41,7 +41,7 @@ typedef struct et_vocabulary_role {
 typedef struct et_vocabularies {
     const et_vocabulary_role *roles; /* [count] static */
     int count;                       /* 1 or 2: the source's, then the target's */
-    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet */
+    et_vocabulary *models[ET_SIDES]; /* [count] owned; NULL: not yet; both may be one */
     const struct et_punctuation *punctuation[ET_SIDES]; /* NULL: none */
 } et_vocabularies;
 

@@ -86,7 +86,7 @@ static int declare_params(et_translator *t, et_error *error)
 }
 
 /* Rounds weights for int8 as an export in int8 stores them, for look-ups as well as for products.
- */
+ * Those of such an export stay as they are. */
 static int round_weights(et_translator *t, et_error *error)
 {
     int status = ET_OK;
@@ -150,5 +150,6 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
                                   &t->unused_length, error);
     if (!status)
         status = open_lexicon(t, artifact, error);
-    return status || !t->int8 ? status : round_weights(t, error);
+    const bool rounded = !strcmp(et_artifact_precision(artifact), "int8");
+    return status || !t->int8 || rounded ? status : round_weights(t, error);
 }
