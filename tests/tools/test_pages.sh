@@ -78,9 +78,15 @@ for side in en de; do
 done
 "$make_marian" . 2>/dev/null
 mv hf opus-mt-en-de
+"$make_marian" . bergamot 2>/dev/null
+mv bergamot enpt
 cp -r opus-mt-en-de opus-mt-de-en
 printf 'ab cd\tef\n' >terms.tsv
+for name in legal valid; do
+    cp $name.de $name.pt
+done
 text mono.de 40 5000
+text mono.en 40 6000
 text own.en 40 100
 text own.de 40 100
 etude import opus-mt-en-de --output runs/opus
@@ -106,6 +112,7 @@ for run in a b help; do
 done
 etude train runs/table -q --experiment tabular/mlp --data people.csv --target income --steps 12
 cp runs/table/schema.yaml .
+cp -r runs/a runs/teacher
 cp -r runs/table runs/classifier
 cp -r runs/table runs/income
 zstd -q train.csv 2>/dev/null || :

@@ -111,15 +111,6 @@ void et_lexicon_close(et_lexicon *lexicon)
     et_free(lexicon);
 }
 
-char *et_lexicon_take(et_lexicon *lexicon, size_t *length)
-{
-    char *bytes = lexicon->bytes;
-    *length = lexicon->length;
-    lexicon->bytes = NULL;
-    et_lexicon_close(lexicon);
-    return bytes;
-}
-
 int64_t et_lexicon_first(const et_lexicon *lexicon)
 {
     return (int64_t)lexicon->first;

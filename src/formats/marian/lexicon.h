@@ -30,9 +30,6 @@ int et_lexicon_open(et_lexicon **out, char *bytes, size_t length, int64_t source
                     const char *name, et_error *error);
 void et_lexicon_close(et_lexicon *lexicon); /* NULL allowed */
 
-/* Closes it and gives its bytes to the caller (et_free). */
-char *et_lexicon_take(et_lexicon *lexicon, size_t *length);
-
 /* The number of tokens that may always come; at most the target's. */
 int64_t et_lexicon_first(const et_lexicon *lexicon);
 

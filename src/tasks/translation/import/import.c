@@ -118,7 +118,7 @@ void et_import_close(et_import *from)
         return;
     for (int i = 0; i < ET_SIDES; i++)
         et_free(from->vocabulary[i]);
-    et_free(from->lexicon);
+    et_lexicon_close(from->lexicon);
     et_weights_file_close(from->weights);
     et_zip_close(from->zip);
     et_arena_release(&from->arena);
@@ -275,9 +275,11 @@ static int write_made(made *m, const et_import *from, const char *output, et_err
     for (int i = 0; i < ET_SIDES; i++)
         texts[count++] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
                                              from->vocabulary_length[i] };
-    if (from->lexicon)
-        texts[count++] =
-            (et_artifact_text){ ET_TRANSLATION_LEXICON, from->lexicon, from->lexicon_length };
+    if (from->lexicon) {
+        et_artifact_text *text = &texts[count++];
+        text->name = ET_TRANSLATION_LEXICON;
+        text->bytes = et_lexicon_bytes(from->lexicon, &text->length);
+    }
     if (m->unused)
         texts[count++] = (et_artifact_text){ ET_UNUSED_TENSORS, m->unused, m->unused_length };
     et_value *identity = et_value_dict(&m->arena);

@@ -11,7 +11,6 @@
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "data/text/vocabulary/vocabulary_check.h"
-#include "formats/marian/lexicon.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 
@@ -136,16 +135,12 @@ int et_import_open_binary(et_import *from, const char *name, et_marian_model **m
 
 int et_import_read_lexicon(et_import *from, const char *name, et_error *error)
 {
-    et_lexicon *lexicon;
     const int64_t *tokens = from->facts.tokens;
     char *bytes;
     size_t length;
     int status = et_import_read_file(from, name, ET_LEXICON_BYTES_MAX, &bytes, &length, error);
     if (!status)
-        status = et_lexicon_open(&lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
+        status = et_lexicon_open(&from->lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
                                  tokens[ET_SIDE_TARGET] - 1, et_import_path(from, name), error);
-    if (status)
-        return status;
-    from->lexicon = et_lexicon_take(lexicon, &from->lexicon_length);
-    return ET_OK;
+    return status;
 }

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"
+#include "formats/marian/lexicon.h"
 #include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/import_fields.h"
@@ -32,12 +33,11 @@ struct et_import {
     bool marian;              /* a release of Marian; false: a folder of transformers */
     const char *root;         /* no link leads out of it (realpath(3)); NULL: links are followed */
     const char *models[ET_SIDES]; /* names of the SentencePiece models */
-    char *lexicon;                /* [lexicon_length] a shortlist's file; owned; NULL: none */
-    size_t lexicon_length;
-    et_value *tokens[ET_SIDES];  /* IDs of tokens by text; both may be the same list */
-    const char *lists[ET_SIDES]; /* the files of these numbers */
-    int32_t added[ET_SIDES];     /* how many of them were added to the vocabulary */
-    const char *kept_name[3];    /* the files that say more of tokens, each read once */
+    et_lexicon *lexicon;          /* of shortlists; owned; NULL: none */
+    et_value *tokens[ET_SIDES];   /* IDs of tokens by text; both may be the same list */
+    const char *lists[ET_SIDES];  /* the files of these numbers */
+    int32_t added[ET_SIDES];      /* how many of them were added to the vocabulary */
+    const char *kept_name[3];     /* the files that say more of tokens, each read once */
     et_value *kept[3];
 };
 
