@@ -112,7 +112,7 @@ for run in a b help; do
 done
 etude train runs/table -q --experiment tabular/mlp --data people.csv --target income --steps 12
 cp runs/table/schema.yaml .
-cp -r runs/a runs/teacher
+cp -r runs/opus runs/teacher
 cp -r runs/table runs/classifier
 cp -r runs/table runs/income
 zstd -q train.csv 2>/dev/null || :
