@@ -341,6 +341,13 @@ static void test_import_bergamot__files(void **state)
     assert_fails(import_bergamot(state, error), ET_EFORMAT, "model.xxyy.intgemm.alphas.bin.gz");
     free(whole);
     write_bergamot(state, bergamot_settings, false);
+    whole = get_file(bergamot(state, "model.xxyy.intgemm.alphas.bin"), &length);
+    memcpy(whole + 24, &(uint64_t){ 0x5101 }, sizeof(uint64_t)); /* of one processor */
+    put_file(bergamot(state, "model.xxyy.intgemm.alphas.bin"), whole, length);
+    assert_fails(import_bergamot(state, error), ET_EFORMAT,
+                 "Wemb has the type 0x5101, but only float32, float16 and intgemm8 are supported");
+    free(whole);
+    write_bergamot(state, bergamot_settings, false);
     whole = get_file(bergamot(state, "lex.50.50.xxyy.s2t.bin"), &length);
     put_file(bergamot(state, "lex.50.50.xxyy.s2t.bin"), whole, length - 8);
     assert_fails(import_bergamot(state, error), ET_EFORMAT, "lex.50.50.xxyy.s2t.bin: byte 32");

@@ -218,10 +218,10 @@ int et_weights_file_refuse(const et_weights_file *file, const char *name, const 
 static int check_tensor(const et_weights_file *file, const tensor *t, et_error *error)
 {
     if (t->type == ET_PICKLE_OTHER)
-        return et_fail(
-            error, ET_EFORMAT,
-            "%s: %s has the type %s, but only float32, float16 and bfloat16 are supported",
-            file->path, t->name, t->type_name);
+        return et_fail(error, ET_EFORMAT, "%s: %s has the type %s, but only %s are supported",
+                       file->path, t->name, t->type_name,
+                       file->marian ? "float32, float16 and intgemm8"
+                                    : "float32, float16 and bfloat16");
     if ((uint64_t)et_shape_count(t->shape) > file->limit)
         return et_fail(error, ET_EFORMAT, "%s: %s has %lld elements, more than the model",
                        file->path, t->name, (long long)et_shape_count(t->shape));
