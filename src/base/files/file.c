@@ -692,6 +692,17 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
     return status;
 }
 
+/* Whole pages only; the file still has them. */
+void et_mapping_forget(const et_mapping *mapping, const void *from, size_t length)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t at = (size_t)((const char *)from - (const char *)mapping->data);
+    const size_t begin = (at + page - 1) / page * page, end = (at + length) / page * page;
+    et_assert(at + length <= mapping->length);
+    if (begin < end)
+        madvise((char *)mapping->data + begin, end - begin, MADV_DONTNEED);
+}
+
 /* Closing twice is harmless. */
 void et_mapping_close(et_mapping *mapping)
 {

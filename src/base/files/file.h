@@ -109,6 +109,10 @@ typedef struct et_mapping {
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
 void et_mapping_close(et_mapping *mapping);
 
+/* Bytes that are not needed soon no longer count as memory of the process. They can be read again.
+ */
+void et_mapping_forget(const et_mapping *mapping, const void *from, size_t length);
+
 /* ET_ENOTFOUND for an empty path, which the system's message would show as nothing. */
 int et_path_check(const char *path, et_error *error);
 

@@ -442,12 +442,19 @@ int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensor
 }
 
 /* In the order of the data, so that the disk is read front to back. */
+void et_safetensors_forget(const et_safetensors *file, const et_safetensors_tensor *tensor)
+{
+    if (!file->borrowed)
+        et_mapping_forget(&file->mapping, tensor->data, tensor->bytes);
+}
+
 int et_safetensors_verify(const et_safetensors *file, et_error *error)
 {
     for (size_t i = 0; i < file->count; i++) {
         const int status = et_safetensors_verify_tensor(file, &file->tensors[i], error);
         if (status)
             return status;
+        et_safetensors_forget(file, &file->tensors[i]);
     }
     return ET_OK;
 }

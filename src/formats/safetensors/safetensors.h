@@ -123,6 +123,9 @@ int et_safetensors_verify_tensor(const et_safetensors *file, const et_safetensor
 /* The same for all; stops at the first that is damaged. */
 int et_safetensors_verify(const et_safetensors *file, et_error *error);
 
+/* A tensor's bytes no longer count as memory of the process until they are read again. */
+void et_safetensors_forget(const et_safetensors *file, const et_safetensors_tensor *tensor);
+
 /* Getters; results are valid until close. */
 bool et_safetensors_sealed(const et_safetensors *file);
 size_t et_safetensors_count(const et_safetensors *file);

@@ -105,9 +105,11 @@ static int load(et_params *params, const et_safetensors *file, const char *path,
     if (!status)
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++)
-        if (found[i])
+        if (found[i]) {
             et_stored_weight_read(et_params_values(params) + et_params_offset(params, (int)i), file,
                                   found[i]);
+            et_safetensors_forget(file, found[i]);
+        }
     et_arena_release(&arena);
     if (!status)
         et_params_changed(params, true);
