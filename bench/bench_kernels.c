@@ -255,6 +255,41 @@ static void bench_best_tokens(const et_kernels *k, problem *p)
     k->best_tokens(p->c, p->found, p->x, &shape);
 }
 
+/* As many words as a shortlist has, anywhere in the table. */
+static void bench_listed(const et_kernels *k, problem *p)
+{
+    const et_listed_product product = { .rows = p->rows,
+                                        .count = PART,
+                                        .width = p->width,
+                                        .h = p->x,
+                                        .dtype = p->dtype,
+                                        .words = p->ids,
+                                        .table = p->e };
+    k->listed_product(p->z, &product);
+}
+
+static et_recurrence recurrence_of(const problem *p)
+{
+    return (et_recurrence){ .x = p->x,
+                            .gate = p->y,
+                            .segments = p->shape.segments,
+                            .width = p->width,
+                            .offsets = p->offsets,
+                            .dtype = p->dtype };
+}
+
+static void bench_recurrence(const et_kernels *k, problem *p)
+{
+    const et_recurrence r = recurrence_of(p);
+    k->recurrence(p->out, &r);
+}
+
+static void bench_recurrence_grad(const et_kernels *k, problem *p)
+{
+    const et_recurrence r = recurrence_of(p);
+    k->recurrence_grad(p->out, p->z, p->x, p->y, &r);
+}
+
 /* A tile of a weight's gradient, in chunks of rows as gemm/run.c has them. */
 static void bench_float_product(const et_kernels *k, problem *p)
 {
@@ -450,7 +485,7 @@ static void bench_draw_normal(const et_kernels *k, problem *p)
 }
 
 /* How many columns a row has, and how many terms each of its sums. */
-typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, FLAT } extent;
+typedef enum extent { NONE, WIDTH, SEGMENT, COLUMNS, PIECES, LISTED, FLAT } extent;
 
 /* FEW: few rows, as many as are decoded together. F32: data are float32, whatever dtype is. ONCE:
  * the width does not matter either. BYTES: products of bytes, whose peak is not measured here.
@@ -488,6 +523,9 @@ static const bench benches[] = {
     { "row_product", bench_row_product, 0, 8, 2, WIDTH, WIDTH, FEW | F32 },
     { "row_product int8", bench_row_product_int8, 0, 8, 2, WIDTH, WIDTH, FEW | F32 | BYTES },
     { "best_tokens", bench_best_tokens, 0, 0, 2, PIECES, WIDTH, FEW | BYTES },
+    { "listed_product", bench_listed, 0, 0, 2, LISTED, WIDTH, FEW },
+    { "recurrence", bench_recurrence, 3, 0, 0, WIDTH, NONE, 0 },
+    { "recurrence_grad", bench_recurrence_grad, 6, 0, 0, WIDTH, NONE, 0 },
     { "float_product", bench_float_product, 0, 8, 2, WIDTH, COLUMNS, F32 },
     { "cross_entropy", bench_entropy, 2, 0, 0, PIECES, NONE, 0 },
     { "softmax_parts", bench_softmax_parts, 3, 4, 0, PIECES, NONE, 0 },
@@ -563,8 +601,8 @@ static void cut_segments(problem *p)
 
 static double count_of(extent e, const problem *p)
 {
-    const double counts[] = { 1,    (double)p->width, (double)p->segment,
-                              TILE, VOCABULARY,       (double)PARAMETERS / ROWS };
+    const double counts[] = { 1,    (double)p->width,         (double)p->segment, TILE, VOCABULARY,
+                              PART, (double)PARAMETERS / ROWS };
     return counts[e];
 }
 
