@@ -84,6 +84,38 @@ static void test_marian__halves(void **state)
     et_marian_model_close(model);
 }
 
+static int give_values(void *self, size_t item, const void **data, et_error *failure)
+{
+    (void)self, (void)failure;
+    *data = items[item].text ? (const void *)items[item].text : items[item].values;
+    return ET_OK;
+}
+
+/* What is written is the file that the samples are: the largest value of `grid` is 127 / m. */
+static void test_marian__writes(void **state)
+{
+    et_marian_written written[ITEMS];
+    char path[800];
+    size_t length;
+    snprintf(path, sizeof path, "%s/written.bin", (const char *)*state);
+    for (int i = 0; i < ITEMS; i++) {
+        const sample_item *of = &items[i];
+        written[i] = (et_marian_written){
+            .name = of->name,
+            .type = of->text                               ? ET_MARIAN_TYPE_BYTE
+                    : of->type == ET_MARIAN_NUMBER_FLOAT32 ? ET_MARIAN_TYPE_FLOAT32
+                                                           : ET_MARIAN_TYPE_INTGEMM8,
+            .shape = of->rows ? et_shape_2(of->rows, of->columns) : et_shape_1(of->columns),
+        };
+    }
+    assert_ok(et_marian_model_write(path, written, ITEMS, give_values, NULL, error));
+    char *is = get_file(path, &length);
+    make();
+    assert_int_equal(length, file.length);
+    assert_memory_equal(is, file.data, length);
+    free(is);
+}
+
 /* Every shorter file is refused with its name and a place, and so is one with more bytes. */
 static void test_marian__length(void **state)
 {
@@ -256,11 +288,33 @@ static void test_marian__lexicon_of_another_model(void **state)
     et_free(data);
 }
 
+static bool gives_larger(int s, int t)
+{
+    return t > s + 1;
+}
+
+static void test_marian__makes_shortlists(void **state)
+{
+    static const uint64_t offsets[] = { 0, 3, 5, 6, 6 };
+    static const uint32_t list[] = { 2, 3, 4, 3, 4, 4 };
+    size_t length, expected_length;
+    char *made;
+    (void)state;
+    char *expected = make_lexicon(2, 4, 5, gives_larger, &expected_length);
+    assert_ok(et_lexicon_make(offsets, 4, list, 2, 50, &made, &length, error));
+    assert_int_equal(length, expected_length);
+    assert_memory_equal(made, expected, length);
+    et_free(expected);
+    et_free(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marian__reads),
         cmocka_unit_test(test_marian__halves),
+        cmocka_unit_test(test_marian__writes),
+        cmocka_unit_test(test_marian__makes_shortlists),
         cmocka_unit_test(test_marian__length),
         cmocka_unit_test(test_marian__damage),
         cmocka_unit_test(test_marian__names_twice),
@@ -269,5 +323,5 @@ int main(void)
         cmocka_unit_test(test_marian__lexicon_damage),
         cmocka_unit_test(test_marian__lexicon_of_another_model),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -130,3 +130,23 @@ const char *et_lexicon_bytes(const et_lexicon *lexicon, size_t *length)
     *length = lexicon->length;
     return lexicon->bytes;
 }
+
+int et_lexicon_make(const uint64_t *offsets, int64_t sources, const uint32_t *list, int64_t first,
+                    int64_t best, char **bytes, size_t *length, et_error *error)
+{
+    header h = { ET_LEXICON_MAGIC, 0, (uint64_t)first, (uint64_t)best, (uint64_t)sources + 1,
+                 offsets[sources] };
+    const size_t of_offsets = (size_t)h.offsets * sizeof *offsets;
+    const size_t of_list = (size_t)h.list * sizeof *list;
+    *length = sizeof h + of_offsets + of_list;
+    *bytes = et_alloc(1, *length);
+    if (!*bytes)
+        return et_alloc_failed(error, *length, "a shortlist");
+    memcpy(*bytes, &h, sizeof h);
+    memcpy(*bytes + sizeof h, offsets, of_offsets);
+    if (of_list)
+        memcpy(*bytes + sizeof h + of_offsets, list, of_list);
+    h.checksum = et_lexicon_checksum(*bytes, *length);
+    memcpy(*bytes, &h, sizeof h);
+    return ET_OK;
+}

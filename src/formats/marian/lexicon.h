@@ -43,4 +43,9 @@ const char *et_lexicon_bytes(const et_lexicon *lexicon, size_t *length);
 /* The checksum that a file of these bytes has. */
 uint64_t et_lexicon_checksum(const char *bytes, size_t length);
 
+/* Makes a file: of source token s the list[offsets[s]] to list[offsets[s + 1] - 1]. offsets:
+ * [sources + 1]. *bytes is the caller's (et_free). ET_ENOMEM. */
+int et_lexicon_make(const uint64_t *offsets, int64_t sources, const uint32_t *list, int64_t first,
+                    int64_t best, char **bytes, size_t *length, et_error *error);
+
 #endif

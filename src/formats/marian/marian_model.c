@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/files/file.h"
 #include "base/map.h"
 #include "base/numbers/half.h"
 
@@ -264,11 +265,11 @@ const et_marian_item *et_marian_model_find(const et_marian_model *model, const c
 /* ---- values ---- */
 
 /* Where the byte of element i is. */
-static size_t byte_of(const et_marian_item *item, size_t i)
+static size_t byte_of(const char *name, et_shape shape, size_t i)
 {
-    if (item->shape.rank != 2 || strstr(item->name, "Wemb"))
+    if (shape.rank != 2 || strstr(name, "Wemb"))
         return i;
-    const size_t rows = (size_t)item->shape.size[0], columns = (size_t)item->shape.size[1];
+    const size_t rows = (size_t)shape.size[0], columns = (size_t)shape.size[1];
     return i % columns * rows + i / columns;
 }
 
@@ -283,7 +284,7 @@ static int read_bytes(const et_marian_model *model, const et_marian_item *item, 
                        "%s: %.80s has the multiplier %g; download the file again", model->path,
                        item->name, (double)m);
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)bytes[byte_of(item, i)] / m;
+        values[i] = (float)bytes[byte_of(item->name, item->shape, i)] / m;
     return ET_OK;
 }
 
@@ -305,4 +306,120 @@ int et_marian_model_read(const et_marian_model *model, const et_marian_item *ite
         values[i] = et_half_to_float(half);
     }
     return ET_OK;
+}
+
+/* ---- writing ---- */
+
+#define ALIGNMENT UINT64_C(256)
+
+static uint64_t align(uint64_t at)
+{
+    return (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+typedef struct output {
+    et_file_writer writer;
+    const et_marian_written *items; /* [count] */
+    size_t count;
+    char *room; /* for the data of the largest item, owned */
+    uint64_t most;
+} output;
+
+static size_t row_of(et_marian_type type)
+{
+    size_t row = 0;
+    while (types[row].type != type)
+        row++;
+    et_assert(row < sizeof types / sizeof *types);
+    return row;
+}
+
+static uint64_t data_of(const et_marian_written *item)
+{
+    const size_t row = row_of(item->type);
+    return bytes_of(item->shape, types[row].width, types[row].after);
+}
+
+static int write_numbers(output *o, const uint64_t *numbers, size_t count, et_error *error)
+{
+    return et_file_writer_write(&o->writer, numbers, count * sizeof *numbers, error);
+}
+
+/* All but the data. */
+static int write_head(output *o, et_error *error)
+{
+    static const char zeros[ALIGNMENT];
+    const uint64_t begin[] = { VERSION, o->count };
+    int status = write_numbers(o, begin, 2, error);
+    for (size_t i = 0; i < o->count && !status; i++) {
+        const et_marian_written *item = &o->items[i];
+        const uint64_t numbers[] = { strlen(item->name) + 1, types[row_of(item->type)].number,
+                                     (uint64_t)item->shape.rank, align(data_of(item)) };
+        status = write_numbers(o, numbers, 4, error);
+    }
+    for (size_t i = 0; i < o->count && !status; i++)
+        status =
+            et_file_writer_write(&o->writer, o->items[i].name, strlen(o->items[i].name) + 1, error);
+    for (size_t i = 0; i < o->count && !status; i++)
+        for (int k = 0; k < o->items[i].shape.rank && !status; k++) {
+            const int32_t size = (int32_t)o->items[i].shape.size[k];
+            status = et_file_writer_write(&o->writer, &size, sizeof size, error);
+        }
+    const uint64_t at = o->writer.length + sizeof(uint64_t), padding = align(at) - at;
+    if (!status)
+        status = write_numbers(o, &padding, 1, error);
+    return status ? status : et_file_writer_write(&o->writer, zeros, (size_t)padding, error);
+}
+
+static void round_item(const et_marian_written *item, const float *values, char *bytes)
+{
+    const size_t count = (size_t)et_shape_count(item->shape);
+    float most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fmaxf(most, fabsf(values[i]));
+    const float m = most > 0 ? 127 / most : 1;
+    for (size_t i = 0; i < count; i++)
+        bytes[byte_of(item->name, item->shape, i)] = (char)lrintf(values[i] * m);
+    memcpy(bytes + count, &m, sizeof m);
+}
+
+static int write_data(output *o, const et_marian_written *item, const void *data, et_error *error)
+{
+    const size_t length = (size_t)data_of(item), whole = (size_t)align(length);
+    memset(o->room, 0, whole);
+    if (item->type == ET_MARIAN_TYPE_INTGEMM8)
+        round_item(item, data, o->room);
+    else
+        memcpy(o->room, data, length);
+    return et_file_writer_write(&o->writer, o->room, whole, error);
+}
+
+int et_marian_model_write(const char *path, const et_marian_written *items, size_t count,
+                          et_marian_source *source, void *self, et_error *error)
+{
+    output o = { .items = items, .count = count };
+    for (size_t i = 0; i < count; i++)
+        if (align(data_of(&items[i])) > o.most)
+            o.most = align(data_of(&items[i]));
+    o.room = et_alloc(1, (size_t)o.most + 1);
+    if (!o.room)
+        return et_alloc_failed(error, (size_t)o.most, "a model");
+    int status = et_file_writer_open(&o.writer, path, error);
+    if (status) {
+        et_free(o.room);
+        return status;
+    }
+    status = write_head(&o, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const void *data;
+        status = source(self, i, &data, error);
+        if (!status)
+            status = write_data(&o, &items[i], data, error);
+    }
+    if (status)
+        et_file_writer_abandon(&o.writer);
+    else
+        status = et_file_writer_commit(&o.writer, error);
+    et_free(o.room);
+    return status;
 }

@@ -72,4 +72,18 @@ const et_marian_item *et_marian_model_find(const et_marian_model *model, const c
 int et_marian_model_read(const et_marian_model *model, const et_marian_item *item, float *values,
                          et_error *error);
 
+/* An item to write. A byte item has its bytes [size[0]], others are read as float32 in the order of
+ * the shape; intgemm8 is written with m = 127 / the largest absolute value. */
+typedef struct et_marian_written {
+    const char *name;
+    et_marian_type type; /* any but ET_MARIAN_TYPE_OTHER and _FLOAT16 */
+    et_shape shape;
+} et_marian_written;
+
+/* *data: of the item, borrowed until the next call. */
+typedef int et_marian_source(void *self, size_t item, const void **data, et_error *error);
+
+int et_marian_model_write(const char *path, const et_marian_written *items, size_t count,
+                          et_marian_source *source, void *self, et_error *error);
+
 #endif
