@@ -268,7 +268,7 @@ static const struct {
     { "target.vocab.yml", "\"<unk>\": 1", "\"<unk>\": 2", "marian/target.vocab.yml: \"<unk>\"" },
     { "source.vocab.yml", "\"</s>\": 0\n\"<unk>\": 1", "\"</s>\": 1\n\"<unk>\": 0",
       "\"</s>\" has the number 1, but target.vocab.yml says 0" },
-    { "source.vocab.yml", "\"</s>\": 0", "\"<pad>\": 0", "has a token <pad>" },
+    { "source.vocab.yml", "\"</s>\": 0", "\"<pad>\": 0", "has no token" },
     { "source.vocab.yml", "\"</s>\": 0\n", "", "has 28 tokens, but dim-vocabs" },
     { "target.vocab.yml", "\"</s>\": 0", "\"</s>\": x", "no token </s>" },
 };

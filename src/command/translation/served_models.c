@@ -44,8 +44,8 @@ typedef struct run {
 
 /* ---- languages of runs ---- */
 
-/* Without --languages: the two languages whose punctuation the model normalizes, if both are known.
- * The target of a multilingual model is mul. */
+/* Without --languages: the two languages whose punctuation the model normalizes, or those of its
+ * training data, if both are known. The target of a multilingual model is mul. */
 static int read_pair(run *r, et_error *error)
 {
     et_artifact artifact = { .name = NULL };
@@ -57,10 +57,16 @@ static int read_pair(run *r, et_error *error)
                                              &arena, error);
     if (!status) {
         const et_translation_options *settings = experiment.task;
-        const char *source = settings->vocabulary.source_punctuation;
-        const char *target = settings->vocabulary.target_punctuation;
-        if (source && target && *source && *target)
-            snprintf(r->settings, sizeof r->settings, "%s,%s", source, target);
+        const struct {
+            const char *source, *target;
+        } of[] = {
+            { settings->vocabulary.source_punctuation, settings->vocabulary.target_punctuation },
+            { settings->train_data.src_lang, settings->train_data.tgt_lang },
+        };
+        for (size_t i = 0; i < sizeof of / sizeof *of && !*r->settings; i++)
+            if (of[i].source && of[i].target && et_language_is_code(of[i].source) &&
+                et_language_is_code(of[i].target))
+                snprintf(r->settings, sizeof r->settings, "%s,%s", of[i].source, of[i].target);
     }
     r->pair = r->settings;
     et_artifact_close(&artifact);

@@ -309,7 +309,9 @@ static const et_option options[] = {
 };
 
 static const char *const of_weights[] = { "task.vocabulary.source_punctuation",
-                                          "task.vocabulary.target_punctuation", NULL };
+                                          "task.vocabulary.target_punctuation",
+                                          "task.train_data.src_lang", "task.train_data.tgt_lang",
+                                          NULL };
 
 static const char *const kept[] = { "task.sentencepiece_model_path", "task.vocabulary.source.path",
                                     "task.vocabulary.target.path", NULL };

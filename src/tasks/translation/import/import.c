@@ -125,12 +125,23 @@ void et_import_close(et_import *from)
     et_free(from);
 }
 
+void et_import_set_pair(et_value *settings, const char *source, const char *target)
+{
+    et_value *data = et_value_set_dict(settings, "train_data");
+    et_value_set_string(data, "src_lang", source);
+    et_value_set_string(data, "tgt_lang", target);
+}
+
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error)
 {
     et_value *vocabulary = et_value_get(from->settings, "vocabulary");
-    et_value_set_string(vocabulary, "source_punctuation", source);
-    et_value_set_string(vocabulary, "target_punctuation", target);
+    if (et_import_normalizes(from)) {
+        et_value_set_string(vocabulary, "source_punctuation", source);
+        et_value_set_string(vocabulary, "target_punctuation", target);
+    } else {
+        et_import_set_pair(from->settings, source, target);
+    }
     return et_value_failed(from->settings) ? et_alloc_failed(error, 0, "settings") : ET_OK;
 }
 

@@ -43,8 +43,8 @@ void et_import_close(et_import *from); /* NULL allowed */
 /* Whether it was opened with this path. */
 bool et_import_is_of(const et_import *from, const char *folder);
 
-/* Gives the codes of the two languages, by which punctuation is normalized, in place of those of
- * the folder. */
+/* Gives the codes of the two languages in place of those of the folder. Punctuation is normalized
+ * by them, unless the model reads plain text. */
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error);
 

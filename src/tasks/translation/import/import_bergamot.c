@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
+#include "data/text/sentences.h"
 #include "data/text/vocabulary/vocabulary_check.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
@@ -85,6 +86,20 @@ int et_import_read_bergamot(et_import *from, et_import_config *c, et_error *erro
         status = et_alloc_failed(error, 0, "settings");
     *c = (et_import_config){ name ? et_import_path(from, name) : from->folder, values };
     return status || c->name ? status : et_alloc_failed(error, 0, "a path");
+}
+
+/* Codes of Firefox's names have two letters. */
+void et_import_read_pair(et_import *from, const char *model)
+{
+    enum { CODE = 2 };
+    const char *dot = strchr(model, '.');
+    char codes[ET_SIDES][CODE + 1] = { "", "" };
+    if (!dot || strcspn(dot + 1, ".") != (size_t)ET_SIDES * CODE)
+        return;
+    for (int side = 0; side < ET_SIDES; side++)
+        memcpy(codes[side], dot + 1 + side * CODE, CODE);
+    if (et_language_is_code(codes[0]) && et_language_is_code(codes[1]))
+        et_import_set_pair(from->settings, codes[0], codes[1]);
 }
 
 /* ---- the other files ---- */

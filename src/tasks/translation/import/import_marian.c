@@ -20,8 +20,8 @@
 #define WEIGHTS_MAX  ((size_t)16 << 30)
 #define SETTINGS_MAX ((uint64_t)1 << 20)
 
-/* The token that begins a target. */
-static const char pad[] = "<pad>";
+/* The token that begins a target: the first of these names that no token has. */
+static const char *const starts[] = { "<pad>", "<start>", "<etude-start>" };
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
@@ -362,6 +362,7 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
         from->models[side] = name;
     if (side && !strcmp(name, names[0]) && from->facts.tokens[side] == from->facts.tokens[0]) {
         from->tokens[side] = from->tokens[0];
+        from->start[side] = from->start[0];
         return ET_OK;
     }
     const bool pieces = et_path_ends(name, ET_MARIAN_PIECES);
@@ -373,12 +374,16 @@ static int read_tokens(et_import *from, int side, const char *const names[], et_
         return et_fail(error, ET_EFORMAT, "%s has %zu tokens, but dim-vocabs of the model has %lld",
                        et_import_path(from, name), tokens->count,
                        (long long)from->facts.tokens[side] - 1);
-    if (et_value_get(tokens, pad))
+    size_t start = 0;
+    while (start < COUNT(starts) && et_value_get(tokens, starts[start]))
+        start++;
+    if (start == COUNT(starts))
         return et_fail(error, ET_EFORMAT,
-                       "%s has a token %s, which is the name of the token that begins a target "
-                       "here; rename it",
-                       et_import_path(from, name), pad);
-    et_value_set_int(tokens, pad, from->facts.tokens[side] - 1);
+                       "%s has tokens %s, %s and %s, which are names of the token that begins a "
+                       "target here; rename one of them",
+                       et_import_path(from, name), starts[0], starts[1], starts[2]);
+    from->start[side] = starts[start];
+    et_value_set_int(tokens, starts[start], from->facts.tokens[side] - 1);
     from->tokens[side] = tokens;
     return ET_OK;
 }
@@ -433,6 +438,17 @@ static int read_shortlist(et_import *from, const et_import_config *c, et_error *
     return et_import_read_lexicon(from, file->string, error);
 }
 
+/* Students were trained without dropout and smoothing. With dropout they give nonsense, so it must
+ * not begin with fine-tuning. Source: browsermt/students, train-student. */
+static void set_student(et_value *model)
+{
+    static const char *const stacks[] = { "encoder", "decoder" };
+    for (size_t i = 0; i < COUNT(stacks); i++)
+        et_value_set_float(et_value_get(model, stacks[i]), "dropout_rate", 0);
+    et_value_set_float(model, "dropout_rate", 0);
+    et_value_set_float(model, "label_smoothing", 0);
+}
+
 static int read_files(et_import *from, const et_import_config *c, et_value *model, et_error *error)
 {
     static const char *const of_models[2] = { ET_MARIAN_NPZ, ET_MARIAN_BINARY };
@@ -449,6 +465,10 @@ static int read_files(et_import *from, const et_import_config *c, et_value *mode
                                                      : read_npz(from, weights, model, error);
     for (int side = 0; side < ET_SIDES && !status; side++)
         status = read_tokens(from, side, names, error);
+    if (!status && from->root) {
+        set_student(model);
+        et_import_read_pair(from, weights);
+    }
     return status ? status : read_shortlist(from, c, error);
 }
 

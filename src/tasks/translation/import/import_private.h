@@ -36,6 +36,7 @@ struct et_import {
     et_lexicon *lexicon;          /* of shortlists; owned; NULL: none */
     et_value *tokens[ET_SIDES];   /* IDs of tokens by text; both may be the same list */
     const char *lists[ET_SIDES];  /* the files of these numbers */
+    const char *start[ET_SIDES];  /* of Marian: the token that begins a target; static */
     int32_t added[ET_SIDES];      /* how many of them were added to the vocabulary */
     const char *kept_name[3];     /* the files that say more of tokens, each read once */
     et_value *kept[3];
@@ -69,7 +70,13 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
 
-/* import_bergamot.c. The settings of a folder of Bergamot, of its config*.yml or made from the
+/* import.c. The codes of the languages, where punctuation is not normalized by them. */
+void et_import_set_pair(et_value *settings, const char *source, const char *target);
+
+/* import_bergamot.c. The codes of the two languages in the name of a model, "model.enpt.bin",
+ * become settings; other names say nothing. */
+void et_import_read_pair(et_import *from, const char *model);
+/* The settings of a folder of Bergamot, of its config*.yml or made from the
  * names of its files; in from->arena. */
 int et_import_read_bergamot(et_import *from, et_import_config *c, et_error *error);
 /* IDs of tokens by text, of a SentencePiece model whose numbers are the tokens'. */

@@ -244,8 +244,8 @@ static int read_list(et_import *from, int side, const symbols *s, et_vocabulary_
     if (!status)
         status = find_symbol(json, s->unk, -1, by, &list->unk, path, error);
     if (!status)
-        status = find_symbol(json, s->pad, side == ET_SIDE_TARGET ? facts->pad : -1, by, &list->pad,
-                             path, error);
+        status = find_symbol(json, from->marian ? from->start[side] : s->pad,
+                             side == ET_SIDE_TARGET ? facts->pad : -1, by, &list->pad, path, error);
     return status;
 }
 
