@@ -49,6 +49,28 @@
     "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
     "checkpoint_interval: 5000, validation_interval: 5000}}"
 
+/* The students of Bergamot and Firefox, "tiny11": post-norm with biases, the decoder a recurrence,
+ * no dropout and no smoothing, because a student learns from a teacher's translations (`augment
+ * --forward`). The rate rises for 16,000 steps to 0.0003. Source: browsermt/students,
+ * train-student. */
+#define STUDENT_STACK                                                                              \
+    "num_attention_heads: 8, intermediate_size: 1536, activation: relu, use_bias: true, "          \
+    "norm_first: false, final_norm: false, norm_epsilon: 1e-6, dropout_rate: 0, "                  \
+    "attention_dropout_rate: 0, intermediate_dropout: 0}"
+#define STUDENT                                                                                    \
+    "{task: {vocabulary: {max_size: 32000}, train_data: {global_batch_size: 24576}, "              \
+    "model: {encoder: {num_layers: 6, " STUDENT_STACK                                              \
+    ", decoder: {num_layers: 2, recurrence: ssru, " STUDENT_STACK                                  \
+    ", embedding_width: 256, zero_start: true, dropout_rate: 0, label_smoothing: 0, beam_size: "   \
+    "1, "                                                                                          \
+    "alpha: 1, length_penalty: length, shrink_beam: true}}, "                                      \
+    "trainer: {optimizer_config: {optimizer: {type: adam, adam: {beta_2: 0.98, epsilon: 1e-9}}, "  \
+    "learning_rate: {type: inverse_sqrt, inverse_sqrt: {peak_learning_rate: 0.0003, "              \
+    "warmup_init_learning_rate: 0, warmup_steps: 16000}}, ema: {enabled: true, "                   \
+    "average_decay: 0.9999}}, "                                                                    \
+    "train_steps: 300000, steps_per_loop: 1000, summary_interval: 1000, "                          \
+    "checkpoint_interval: 5000, validation_interval: 5000}}"
+
 /* Model Garden's wmt_transformer/large, with every value that it sets except enable_xla. Its data
  * are wmt14_translate/de-en, training and test, so name files of it in train_data and
  * validation_data here (and a model in sentencepiece_model_path, or one is trained). The other two
@@ -74,6 +96,10 @@ const et_experiment_row et_translation_experiments[] = {
       "settings chosen from the number of pairs and the steps or the time limit", AUTO },
     { "translation/tiny", "4+4 layers, width 128, feed-forward 256, 4 heads, post-norm", TINY },
     { ET_TRANSLATION_BASE, "6+6 layers, width 512, feed-forward 2,048, 8 heads, pre-norm", BASE },
+    { "translation/student",
+      "6+2 layers, width 256, feed-forward 1,536, 8 heads, the decoder a recurrence: fast, for a "
+      "teacher's translations",
+      STUDENT },
     { "wmt_transformer/large", "6+6 layers, width 1,024, feed-forward 4,096, 16 heads, pre-norm",
       WMT("1024", "16", "4096", "0.0625") },
     { "wmt_transformer/base", "the same, width 512, feed-forward 2,048, 8 heads",
