@@ -27,8 +27,12 @@ typedef struct et_export_options {
     const char *format; /* NULL: Etude's own. "onnx": for a translator a directory, as Optimum reads
                            it; for a predictor a file (see inputs). The others are directories and
                            only for a translator: "ctranslate2"; "huggingface", which MarianMT of
-                           transformers loads; "marian", a release of Marian. ET_ECONFIG: the
+                           transformers loads; "marian", a release of Marian; "bergamot", the
+                           folder that Firefox and translateLocally load, in int8. ET_ECONFIG: the
                            format cannot express a setting, which the error names */
+    const char *source_text, *target_text; /* of "bergamot": files of parallel lines, on which the
+                                              factors of int8 and the shortlist are measured. NULL:
+                                              those of the import, if the model has any */
     const char *inputs; /* of a predictor's "onnx" model. "raw" (NULL): the table's columns, as
                            texts and numbers. "encoded": one input for each feature, whose values
                            the program encodes. ET_ECONFIG: ONNX cannot express the transform of a

@@ -360,7 +360,7 @@ static void test_import_bergamot__files(void **state)
 /* Other programs have no such decoder; the format is refused before a file is written. */
 static void test_import_bergamot__exports(void **state)
 {
-    static const char *const formats[] = { "onnx", "ctranslate2", "huggingface", "marian" };
+    static const char *const formats[] = { "onnx", "ctranslate2", "huggingface" };
     et_translator *t;
     write_bergamot(state, bergamot_settings, false);
     assert_ok(import_bergamot(state, error));

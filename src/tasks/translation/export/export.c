@@ -55,35 +55,53 @@ static int write_own(const et_translator *t, const char *path, const char *preci
 /* precisions: in which it is written, ended by NULL. */
 typedef struct format {
     const char *name;
-    int (*write)(const et_translator *t, const char *directory, const char *precision,
+    int (*write)(const et_translator *t, const char *directory, const et_export_options *options,
                  et_error *error);
     const char *const *precisions;
+    bool of_marian; /* has recurrent decoders */
+    bool measures;  /* a text: options->source_text and target_text */
 } format;
 
 static const char *const wide[] = { "float32", NULL };
+static const char *const bytes[] = { "int8", NULL };
 static const char *const wide_or_half[] = { "float32", "bfloat16", "float16", NULL };
 
 static const format formats[] = {
-    { "onnx", et_translator_export_onnx, wide },
-    { "ctranslate2", et_translator_export_ctranslate2, wide },
-    { "huggingface", et_translator_export_huggingface, wide_or_half },
-    { "marian", et_translator_export_marian, wide },
+    { "onnx", et_translator_export_onnx, wide, false, false },
+    { "ctranslate2", et_translator_export_ctranslate2, wide, false, false },
+    { "huggingface", et_translator_export_huggingface, wide_or_half, false, false },
+    { "marian", et_translator_export_marian, wide, true, false },
+    { "bergamot", et_translator_export_bergamot, bytes, true, true },
 };
 
-static int write_foreign(const et_translator *t, const char *path, const format *f,
-                         const char *precision, et_error *error)
+/* f NULL: Etude's own format. */
+static int check_text(const format *f, const et_export_options *o, et_error *error)
 {
-    if (precision && !et_is_one_of(precision, f->precisions))
+    if (!o->source_text != !o->target_text)
+        return et_fail(error, ET_ECONFIG,
+                       "the text to measure on is one file: name the files of "
+                       "both languages");
+    if (o->source_text && !(f && f->measures))
+        return et_fail(error, ET_ECONFIG, "%s is for the format bergamot: leave it out",
+                       o->source_text);
+    return ET_OK;
+}
+
+static int write_foreign(const et_translator *t, const char *path, const format *f,
+                         const et_export_options *o, et_error *error)
+{
+    if (o->precision && !et_is_one_of(o->precision, f->precisions))
         return et_fail(error, ET_ECONFIG, "precision %s: the format %s is only written in %s",
-                       precision, f->name,
-                       f->precisions[1] ? "float32, bfloat16 and float16" : "float32");
+                       o->precision, f->name,
+                       f->precisions[1] ? "float32, bfloat16 and float16" : f->precisions[0]);
     const et_translation_options *options = t->experiment.task;
-    if (options->model.decoder.recurrence != ET_RECURRENCE_NONE)
+    if (options->model.decoder.recurrence != ET_RECURRENCE_NONE && !f->of_marian)
         return et_fail(error, ET_ECONFIG,
                        "task.model.decoder.recurrence is ssru, which the format %s does not have; "
-                       "export without --format",
+                       "choose bergamot or marian, or no format",
                        f->name);
-    return f->write(t, path, precision, error);
+    int status = check_text(f, o, error);
+    return status ? status : f->write(t, path, o, error);
 }
 
 int et_translator_export(const et_translator *t, const char *path, const et_export_options *options,
@@ -98,12 +116,15 @@ int et_translator_export(const et_translator *t, const char *path, const et_expo
         return et_fail(error, ET_ECONFIG,
                        "an ensemble of %d models cannot be exported: export each model",
                        1 + t->other_count);
-    if (!o->format)
-        return write_own(t, path, o->precision, error);
+    if (!o->format) {
+        int status = check_text(NULL, o, error);
+        return status ? status : write_own(t, path, o->precision, error);
+    }
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, o->format))
-            return write_foreign(t, path, &formats[i], o->precision, error);
-    return et_fail(error, ET_ECONFIG,
-                   "format %s: choose onnx, ctranslate2, huggingface or marian, or no format",
-                   o->format);
+            return write_foreign(t, path, &formats[i], o, error);
+    return et_fail(
+        error, ET_ECONFIG,
+        "format %s: choose onnx, ctranslate2, huggingface, marian or bergamot, or no format",
+        o->format);
 }

@@ -422,9 +422,9 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 }
 
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory,
-                                     const char *precision, et_error *error)
+                                     const et_export_options *options, et_error *error)
 {
-    (void)precision;
+    (void)options;
     const et_vocabularies *v = t->vocabularies;
     const int count = v->count + 2;
     char vocabularies[ET_SIDES][64];

@@ -348,11 +348,11 @@ static int write_weights(void *self, int which, const char *path, et_error *erro
 }
 
 int et_translator_export_huggingface(const et_translator *t, const char *directory,
-                                     const char *precision, et_error *error)
+                                     const et_export_options *options, et_error *error)
 {
     static const char *const names[] = { ET_ARTIFACT_WEIGHTS };
     output o = { .model = et_translator_transformer(t),
-                 .precision = precision,
+                 .precision = options->precision,
                  .list = { .params = t->params } };
     et_transformers_folder folder = { .translator = t,
                                       .names = names,

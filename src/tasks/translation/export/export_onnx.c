@@ -318,13 +318,13 @@ static int write_one(void *self, int which, const char *path, et_error *error)
     return write_graph(self, which, path, error);
 }
 
-int et_translator_export_onnx(const et_translator *t, const char *directory, const char *precision,
-                              et_error *error)
+int et_translator_export_onnx(const et_translator *t, const char *directory,
+                              const et_export_options *options, et_error *error)
 {
     static const char *const names[] = { "encoder_model.onnx", "decoder_model.onnx",
                                          "decoder_with_past_model.onnx" };
     const et_transformers_folder folder = { .translator = t,
-                                            .precision = precision,
+                                            .precision = options->precision,
                                             .names = names,
                                             .count = GRAPHS,
                                             .write = write_one,
