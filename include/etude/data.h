@@ -77,13 +77,12 @@ typedef struct et_samples et_samples;
 /* Numbers of samples, in the order of the batch, in one pass over the data. */
 typedef struct et_pick {
     const uint32_t *which; /* [count], each below samples->count */
-    int64_t count;
-    int64_t epoch;
+    int64_t count, epoch;
 } et_pick;
 
 typedef struct et_samples_class {
     const char *name;
-    bool sized; /* batches need a size: capacity[0] has no default */
+    bool sized; /* batches need capacity[0] */
     /* Sets sizes[k][i]: how many of kind k (from 1) sample which[i] has. NULL: only kind 0. */
     void (*sizes)(const et_samples *self, et_pick pick, int32_t *const *sizes);
     /* Appends the samples to a batch with enough room, and increases batch->filled. */

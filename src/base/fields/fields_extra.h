@@ -1,5 +1,5 @@
 /* Names that no table has: they are set in a dict, `extra` of et_settings. fields.c walks tables
- * and comes here with the rest. */
+ * and comes here with the rest. fields_names.c has what both say of names. */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_EXTRA_H
 #define ETUDE_BASE_FIELDS_FIELDS_EXTRA_H
 
@@ -21,6 +21,10 @@ const char *et_fields_join(et_arena *arena, const char *path, const char *key);
  * (NULL: none). */
 int et_fields_unknown(const et_fields_reading *reading, const et_fields *table,
                       const et_value *extra, const char *path, const char *key, int line);
+
+/* Refuses a value in place of a group of settings, such as "trainer: 5". */
+int et_fields_not_a_group(const et_fields_reading *reading, const et_fields *table,
+                          const char *path, const et_value *value);
 
 /* Refuses a value of the group `path` that has the name of an earlier one. */
 int et_fields_set_twice(const et_fields_reading *reading, const char *path, const et_value *value);

@@ -15,29 +15,6 @@
 /* Largest settings file accepted, in bytes. */
 #define FILE_MAX ((size_t)1 << 20)
 
-static const et_fields *table_of(const et_settings *settings)
-{
-    return settings->table ? settings->table : &et_fields_none;
-}
-
-et_fields_origin et_settings_origin(const et_settings *settings, const char *name)
-{
-    return (et_fields_origin){ .name = name,
-                               .arena = settings->arena,
-                               .extra = settings->extra,
-                               .said = settings->said,
-                               .strict = settings->strict,
-                               .option = name && name == settings->source };
-}
-
-bool et_settings_declare(const et_settings *settings, const char *name, size_t length)
-{
-    const et_value *v = settings->extra ? settings->extra->first : NULL;
-    while (v && (strncmp(v->key, name, length) != 0 || v->key[length]))
-        v = v->next;
-    return v || et_fields_find(table_of(settings), name, length);
-}
-
 int et_settings_read(et_settings *settings, const et_value *dict, const char *name, et_error *error)
 {
     const et_fields_origin from = et_settings_origin(settings, name);
@@ -46,7 +23,8 @@ int et_settings_read(et_settings *settings, const et_value *dict, const char *na
         return et_fail(error, ET_EUSAGE, "the dict of settings is NULL");
     if (status || dict == settings->extra)
         return status;
-    return et_fields_read_from(&from, table_of(settings), settings->options, dict, "", error);
+    return et_fields_read_from(&from, et_settings_table(settings), settings->options, dict, "",
+                               error);
 }
 
 /* ---- texts and files ---- */
@@ -142,7 +120,7 @@ int et_settings_read_file(et_settings *settings, const char *path, et_error *err
 
 et_value *et_settings_dict(const et_settings *settings, et_arena *arena)
 {
-    et_value *dict = et_fields_effective(table_of(settings), settings->options, arena);
+    et_value *dict = et_fields_effective(et_settings_table(settings), settings->options, arena);
     const bool whole = dict && (!settings->extra || !et_value_merge(dict, settings->extra, NULL));
     return whole ? dict : NULL;
 }

@@ -8,6 +8,11 @@
 #include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 
+static inline const et_fields *et_settings_table(const et_settings *settings)
+{
+    return settings->table ? settings->table : &et_fields_none;
+}
+
 /* ET_ECONFIG: they are locked. what: the beginning of the message; NULL: none. */
 int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
 

@@ -42,6 +42,24 @@ typedef struct assignment {
     const char *end;  /* the comma, or the end of all */
 } assignment;
 
+et_fields_origin et_settings_origin(const et_settings *settings, const char *name)
+{
+    return (et_fields_origin){ .name = name,
+                               .arena = settings->arena,
+                               .extra = settings->extra,
+                               .said = settings->said,
+                               .strict = settings->strict,
+                               .option = name && name == settings->source };
+}
+
+bool et_settings_declare(const et_settings *settings, const char *name, size_t length)
+{
+    const et_value *v = settings->extra ? settings->extra->first : NULL;
+    while (v && (strncmp(v->key, name, length) != 0 || v->key[length]))
+        v = v->next;
+    return v || et_fields_find(et_settings_table(settings), name, length);
+}
+
 /* After { "." name }: a point without a name after it is not part of a path. */
 static const char *skip_below(const char *text)
 {

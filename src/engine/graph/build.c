@@ -201,21 +201,6 @@ et_node *et_integers(et_scope *scope, int64_t first, int64_t count, int64_t step
     return add_leaf(scope, ET_OP_INTEGERS, &attributes);
 }
 
-/* Checks a number of an op that the shape rules do not see: from least on, below or at most. Else
- * poison with the op's name and the allowed range. A NaN fails every comparison. */
-bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
-{
-    if (x >= least && x <= most)
-        return true;
-    if (most == ET_BELOW_1)
-        et_graph_poison(graph, "%s: %s %g: must be at least %g and less than 1", et_op_name(op),
-                        what, x, least);
-    else
-        et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
-                        most);
-    return false;
-}
-
 /* "draw/scope/name" for the first that asks, "draw/scope/name_1" for the next. */
 static const char *numbered_name(et_scope *scope, const char *name)
 {

@@ -85,3 +85,18 @@ et_node *et_node_result(et_node *node, int k)
     et_attributes attributes = { .result = k };
     return et_node_add(node->graph, ET_OP_RESULT, NULL, &node, 1, &attributes);
 }
+
+/* Checks a number of an op that the shape rules do not see: from least on, below or at most. Else
+ * poison with the op's name and the allowed range. A NaN fails every comparison. */
+bool et_in_range(et_graph *graph, et_op op, const char *what, double x, double least, double most)
+{
+    if (x >= least && x <= most)
+        return true;
+    if (most == ET_BELOW_1)
+        et_graph_poison(graph, "%s: %s %g: must be at least %g and less than 1", et_op_name(op),
+                        what, x, least);
+    else
+        et_graph_poison(graph, "%s: %s %g: must be from %g to %g", et_op_name(op), what, x, least,
+                        most);
+    return false;
+}

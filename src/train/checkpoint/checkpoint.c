@@ -123,13 +123,6 @@ static int make_paths(et_checkpoints *self, const char *model_dir, et_error *err
     return ET_OK;
 }
 
-bool et_checkpoint_is_best_link(const char *path)
-{
-    char to[sizeof ET_CHECKPOINT_BEST];
-    return readlink(path, to, sizeof to) == sizeof to - 1 &&
-           !memcmp(to, ET_CHECKPOINT_BEST, sizeof to - 1);
-}
-
 int et_checkpoint_check_link(const char *name, et_error *error)
 {
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_LOGGED_TRAIN,

@@ -225,6 +225,13 @@ bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
     return true;
 }
 
+bool et_checkpoint_is_best_link(const char *path)
+{
+    char to[sizeof ET_CHECKPOINT_BEST];
+    return readlink(path, to, sizeof to) == sizeof to - 1 &&
+           !memcmp(to, ET_CHECKPOINT_BEST, sizeof to - 1);
+}
+
 /* best/ by another name, by which another program looks for it. */
 static void link_best(const et_checkpoints *self)
 {
