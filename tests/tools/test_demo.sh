@@ -6,7 +6,7 @@ build=$1
 here=$(cd "$(dirname "$0")" && pwd)
 demo=$here/../../tools/demo
 work=$(mktemp -d "$PWD/demo.XXXXXX")
-trap "" EXIT
+trap 'rm -rf "$work"' EXIT
 cd "$work"
 export DEMO_BUILD="$build" DEMO_WORK="$work/made" DEMO_SECONDS=1 OMP_NUM_THREADS=1
 etude=$build/etude

@@ -125,13 +125,6 @@ void et_import_close(et_import *from)
     et_free(from);
 }
 
-void et_import_set_pair(et_value *settings, const char *source, const char *target)
-{
-    et_value *data = et_value_set_dict(settings, "train_data");
-    et_value_set_string(data, "src_lang", source);
-    et_value_set_string(data, "tgt_lang", target);
-}
-
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error)
 {

@@ -88,6 +88,13 @@ int et_import_read_bergamot(et_import *from, et_import_config *c, et_error *erro
     return status || c->name ? status : et_alloc_failed(error, 0, "a path");
 }
 
+void et_import_set_pair(et_value *settings, const char *source, const char *target)
+{
+    et_value *data = et_value_set_dict(settings, "train_data");
+    et_value_set_string(data, "src_lang", source);
+    et_value_set_string(data, "tgt_lang", target);
+}
+
 /* Codes of Firefox's names have two letters. */
 void et_import_read_pair(et_import *from, const char *model)
 {

@@ -70,10 +70,9 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
 
-/* import.c. The codes of the languages, where punctuation is not normalized by them. */
+/* import_bergamot.c. The codes of the languages, where punctuation is not normalized by them. */
 void et_import_set_pair(et_value *settings, const char *source, const char *target);
-
-/* import_bergamot.c. The codes of the two languages in the name of a model, "model.enpt.bin",
+/* The codes of the two languages in the name of a model, "model.enpt.bin",
  * become settings; other names say nothing. */
 void et_import_read_pair(et_import *from, const char *model);
 /* The settings of a folder of Bergamot, of its config*.yml or made from the
