@@ -157,7 +157,11 @@ static void words_close(et_samples *self)
 }
 
 static const et_samples_class words_class = {
-    "words", words_sizes, words_fill, words_describe, words_close,
+    .name = "words",
+    .sizes = words_sizes,
+    .fill = words_fill,
+    .describe = words_describe,
+    .close = words_close,
 };
 
 #define WORD_FIELDS(ids, offsets)                                                                  \
