@@ -92,7 +92,8 @@ static void restore(bench_state *s)
 {
     et_error error = ET_ERROR_INIT;
     int64_t step;
-    bench_check(et_checkpoint_restore_file(s->state, s->path, &step, &error), &error);
+    bench_check(et_checkpoint_restore_file(s->state, s->path, ET_RESTORE_STRICT, &step, &error),
+                &error);
 }
 
 /* Gives each array of the state to read or write. */
