@@ -66,7 +66,7 @@ run || fail "all there"
 grep -q 'all packages are installed' said || fail "does not say that all is there"
 
 run demo || fail "demo"
-[ "$(grep -o 'recommends.*' calls)" = 'recommends libxml2-dev' ] || fail "demo asks for other packages"
+[ "$(grep -o 'recommends.*' calls)" = 'recommends libxml2-dev python3-venv' ] || fail "demo asks for other packages"
 
 run test || fail "test"
 grep -q 'libcmocka-dev' calls || fail "libcmocka-dev not asked for"
