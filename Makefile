@@ -31,8 +31,8 @@ build: setup-build ## the libraries and the command, build/etude
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
 	@cmake --build build -j $(J) --target $(LIBRARIES) $(PROGRAMS)
 
-demo: build       ## fit a published translator to help pages in minutes; STEPS=N: N steps
-demo-scratch: build ## train a translator from nothing in ten minutes; STEPS=N: N steps
+demo: build       ## fit a published translator to help pages; STEPS=N: N steps
+demo-scratch: build ## train a translator in ten minutes; STEPS=N: N steps
 demo demo-scratch:
 	@tools/setup demo
 	@cmake --preset release -DETUDE_WERROR=$(WERROR) --log-level=WARNING >/dev/null
