@@ -57,3 +57,36 @@ make_packages() {
         dpkg-deb --build --root-owner-group -Znone "$root" packages/"${name}"_1_all.deb >/dev/null
     done
 }
+
+# again: the same command once more does nothing twice, and shows the same.
+again() {
+    cp shown before
+    rm calls
+    run 0 "second run"
+    [ ! -e calls ] || fail "second run: downloads again"
+    cmp -s shown before || fail "second run: shows something else"
+    ! grep -q '^step ' said || fail "second run: trains again"
+}
+
+# interrupt NAME RUN [WORDS]: ends the demo, which "make NAME" starts, after the first checkpoint of RUN.
+# Fails if it was not saved; 1: it was trained before.
+interrupt() {
+    name=$1 run=$2
+    shift 2
+    PATH=$work/bin:$PATH setsid sh -c 'echo $$ >group; exec "$0" "$@"' "$demo" "$@" >shown 2>said </dev/null &
+    waited=0
+    until ls "$run"/checkpoints/ckpt-* >/dev/null 2>&1 || [ -e made/trained ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+        [ $waited -lt 3000 ] || fail "interrupted run: no checkpoint after five minutes"
+    done
+    kill -INT -"$(cat group)" 2>/dev/null || : # where it is at its end already
+    interrupted=0
+    wait $! || interrupted=$?
+    if [ -e made/trained ]; then
+        echo "SKIPPED: interrupt: trained before it was interrupted"
+        return 1
+    fi
+    [ "$interrupted" = 75 ] || fail "interrupted run: exit $interrupted, wanted 75"
+    grep -q "make $name. resumes" said || fail "interrupted run: does not say how to go on"
+}
