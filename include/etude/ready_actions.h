@@ -1,5 +1,5 @@
-/* Ready-made actions: conditional actions, values in files, a new best metric, and exports (only
- * rank 0 writes them). Condition and action are separate objects, as in Orbit:
+/* Ready-made actions: conditional and periodic actions, values in files, a new best metric, and
+ * exports (only rank 0 writes them). Condition and action are separate objects, as in Orbit:
  *
  *     et_new_best_options best = { .metric = "accuracy", .filename = "runs/a/best_accuracy.json" };
  *     if (et_new_best_open(&new_best, &best, &error) ||
@@ -8,12 +8,13 @@
  *     if (et_export_now(&save_it, step, &path, &error)) ...        without a run
  *     et_conditional_init(&when_best, "export_best", et_new_best_holds, new_best,
  *                         (et_action *[]){ &save_it.action }, 1);
+ *     if (et_periodic_init(&every, "export_10", 10, (et_action *[]){ &save_it.action }, 1,
+ *                          &error)) ...
  *     et_checkpoint_export_init(&follow, "follow", exports, "runs/a", NULL);    of each checkpoint
  *
  *     if (et_persisted_value_open(&kept, logs, "runs/a/logs.json", false, &error) ||
  *         et_persisted_value_write(kept, logs, &error)) ...
- *     seen = et_persisted_value_read(kept);
- *     et_persisted_value_close(kept);
+ *     seen = et_persisted_value_read(kept);           et_persisted_value_close(kept);
  *     if (et_new_best_commit(new_best, logs, &is_new, &error) ||
  *         et_exports_next_name(exports, &name, &error) || et_exports_clean_up(exports, &error)) ...
  *
@@ -40,6 +41,7 @@ typedef struct et_conditional {
     void *payload;
     et_action *const *actions; /* [count]; borrowed */
     int count;
+    int64_t interval; /* steps; 0: not periodic */
 } et_conditional;
 
 /* An action that calls other actions, in order, if a condition holds. It is due when one of them is
@@ -47,10 +49,14 @@ typedef struct et_conditional {
 ET_API void et_conditional_init(et_conditional *self, const char *name, et_condition_fn *condition,
                                 void *payload, et_action *const *actions, int count);
 
+/* An action that calls other actions at each multiple of interval (Orbit's PeriodicAction). At
+ * other steps it does nothing: steps_per_loop should divide interval. ET_ECONFIG: interval < 1. */
+ET_API int et_periodic_init(et_conditional *self, const char *name, int64_t interval,
+                            et_action *const *actions, int count, et_error *error);
+
 /* ---- a value in a file ---- */
 
-/* A value that later processes find again (Orbit's JSONPersistedValue): a scalar, a list or a
- * dict. */
+/* A scalar, list or dict that later processes find again (Orbit's JSONPersistedValue). */
 typedef struct et_persisted_value et_persisted_value;
 
 /* Reads the value from a JSON file. If there is no file, or it is empty or null, the value is
@@ -59,7 +65,6 @@ typedef struct et_persisted_value et_persisted_value;
 ET_API int et_persisted_value_open(et_persisted_value **out, const et_value *initial_value,
                                    const char *filename, bool read_only, et_error *error);
 ET_API void et_persisted_value_close(et_persisted_value *self); /* NULL allowed */
-
 /* The value; borrowed until the next write. */
 ET_API const et_value *et_persisted_value_read(const et_persisted_value *self);
 /* Replaces the file atomically. On failure the old value stays. ET_EDATA: the value has NaN or
@@ -98,7 +103,6 @@ ET_API int et_new_best_commit(et_new_best *self, const et_value *logs, bool *is_
 ET_API int et_new_best_metric(const et_new_best *self, const et_value *logs, double *out,
                               et_error *error);
 ET_API double et_new_best_value(const et_new_best *self);
-
 /* commit as a condition, as in Orbit. It commits before the actions run, so a best whose export
  * fails or is interrupted is not exported again. Payload: the et_new_best. Only rank 0 writes the
  * file. */
@@ -107,10 +111,9 @@ ET_API int et_new_best_holds(void *new_best, const et_moment *now, bool *holds, 
 /* ---- exports ---- */
 
 /* Numbered exports BASE-0, BASE-1, ... Any entry with such a name is an export: its number is not
- * used again, and it is removed when there are too many. The actions
- * below make directories, and never change entries that they did not make. An export of another
- * process with the same number and other weights is moved to a folder "earlier-N" in the same
- * directory. */
+ * used again, and it is removed when there are too many. The actions below make directories, and
+ * never change entries that they did not make. An export of another process with the same number
+ * and other weights is moved to a folder "earlier-N" in the same directory. */
 typedef struct et_exports et_exports;
 
 typedef struct et_exports_options {
@@ -132,10 +135,8 @@ ET_API void et_exports_close(et_exports *self); /* NULL allowed */
 
 /* Path of the next export, "BASE-3/sub": another in each call. Borrowed until the next call. */
 ET_API int et_exports_next_name(et_exports *self, const char **name, et_error *error);
-
 /* Adds the paths of all exports to list, by number. */
 ET_API int et_exports_managed(const et_exports *self, et_value *list, et_error *error);
-
 /* Removes exports beyond max_to_keep. */
 ET_API int et_exports_clean_up(et_exports *self, et_error *error);
 
@@ -172,9 +173,8 @@ ET_API int64_t et_exports_by_iterations(void *optimizer);
 
 /* Updates exports to match the checkpoints that a run keeps. A checkpoint without export gets
  * BASE-STEP from its file, with its average if it has one. An export whose checkpoint is gone is
- * removed. max_to_keep and next_id are ignored. Any process may do this, unlike in Model Garden's
- * SavedModelCheckpointManager. Checkpoints of an interruption are not exported. settings: as
- * above. */
+ * removed. max_to_keep and next_id are ignored. Any process may call this function, unlike Model
+ * Garden's SavedModelCheckpointManager. Checkpoints of an interruption are not exported. */
 ET_API int et_exports_follow(et_exports *self, const char *model_dir, const et_value *settings,
                              et_error *error);
 

@@ -80,6 +80,35 @@ static void test_ready_actions__conditional(void **state)
     assert_fails(c.action.class->act(&c.action, &wrong, error), ET_EDATA, "no 99");
 }
 
+/* As one of the program's actions, and in loops that end between two multiples. */
+static void test_ready_actions__periodic(void **state)
+{
+    static const struct {
+        int64_t step, due;
+    } next[] = { { 0, 10 }, { 9, 10 }, { 10, 20 }, { 25, 30 }, { INT64_MAX - 9, ET_ACTION_NEVER } };
+    (void)state;
+    counter one = { .action = { &free_class } }, two = { .action = { &due_class }, .every = 7 };
+    et_action *all[] = { &one.action, &two.action };
+    et_conditional p;
+    assert_fails(et_periodic_init(&p, "often", 0, all, 2, error), ET_ECONFIG,
+                 "action often: the interval is 0 steps; give at least 1");
+    assert_fails(et_periodic_init(&p, "often", -3, all, 2, error), ET_ECONFIG, "is -3 steps");
+    assert_ok(et_periodic_init(&p, "often", 10, all, 2, error));
+    assert_string_equal(p.action.class->name, "often");
+    for (size_t i = 0; i < sizeof next / sizeof *next; i++)
+        assert_true(p.action.class->due(&p.action, next[i].step) == next[i].due);
+    for (int64_t step = 0; step <= 40; step += 4) { /* 0, 20 and 40 */
+        et_moment now = { .step = step };
+        assert_ok(p.action.class->act(&p.action, &now, error));
+    }
+    assert_int_equal(one.acted, 3);
+    assert_int_equal(two.acted, 3);
+    one.breaks = 1;
+    assert_fails(p.action.class->act(&p.action, &(et_moment){ .step = 50 }, error), ET_EIO,
+                 "broken");
+    assert_int_equal(two.acted, 3);
+}
+
 /* ---- a new best ---- */
 
 /* {"accuracy": value, "sets": {"one": {"loss": value}}} */
@@ -655,6 +684,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ready_actions__conditional),
+        cmocka_unit_test(test_ready_actions__periodic),
         cmocka_unit_test(test_ready_actions__new_best),
         cmocka_unit_test(test_ready_actions__new_best_named),
         cmocka_unit_test(test_ready_actions__new_best_files),

@@ -9,6 +9,9 @@ static int64_t due(const et_action *action, int64_t step)
 {
     const et_conditional *self = (const et_conditional *)action;
     int64_t first = ET_ACTION_NEVER;
+    if (self->interval)
+        return step > INT64_MAX - self->interval ? ET_ACTION_NEVER
+                                                 : (step / self->interval + 1) * self->interval;
     for (int i = 0; i < self->count; i++) {
         const et_action_class *class = self->actions[i]->class;
         int64_t next = class->due ? class->due(self->actions[i], step) : ET_ACTION_NEVER;
@@ -36,6 +39,24 @@ void et_conditional_init(et_conditional *self, const char *name, et_condition_fn
                               .actions = actions,
                               .count = count };
     self->action.class = &self->kind;
+}
+
+static int is_multiple(void *interval, const et_moment *now, bool *holds, et_error *error)
+{
+    (void)error;
+    *holds = now->step % *(const int64_t *)interval == 0;
+    return ET_OK;
+}
+
+int et_periodic_init(et_conditional *self, const char *name, int64_t interval,
+                     et_action *const *actions, int count, et_error *error)
+{
+    if (interval < 1)
+        return et_fail(error, ET_ECONFIG, "action %s: the interval is %lld steps; give at least 1",
+                       name ? name : "", (long long)interval);
+    et_conditional_init(self, name, is_multiple, &self->interval, actions, count);
+    self->interval = interval;
+    return ET_OK;
 }
 
 int et_recovery_condition_holds(void *recovery_condition, const et_moment *now, bool *holds,

@@ -1,4 +1,4 @@
-/* Orbit, orbit/actions/periodic_action_test.py. The period is the action's method due. */
+/* Orbit, orbit/actions/periodic_action_test.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,26 +6,19 @@
 #include <cmocka.h>
 
 #include <etude/outer_loop.h>
+#include <etude/ready_actions.h>
 
 #include "calls.h"
 
 typedef struct counter {
     et_action action;
-    int64_t steps[4]; /* [count]: at which it acted */
     int count;
 } counter;
 
-static int64_t every_10(const et_action *self, int64_t step)
-{
-    (void)self;
-    return (step / 10 + 1) * 10;
-}
-
 static int count(et_action *self, const et_moment *now, et_error *error)
 {
-    counter *c = (counter *)self;
-    (void)error;
-    c->steps[c->count++] = now->step;
+    (void)now, (void)error;
+    ((counter *)self)->count++;
     return ET_OK;
 }
 
@@ -35,28 +28,34 @@ static int step_once(et_trainer *self, et_error *error)
     return ET_OK;
 }
 
-/* Loops end at steps 5, 10, 15 and 20. */
+/* A controller calls the action by its schedule, and, as a train action, after each loop. */
 static void test_periodic_action_test__periodic_execution(void **state)
 {
     static const et_trainer_class trainer_class = { .name = "trainer", .step = step_once };
-    static const et_action_class action_class = { "periodic", every_10, count };
-    et_trainer trainer = { .class = &trainer_class };
-    counter periodic = { .action.class = &action_class };
-    et_action *const actions[] = { &periodic.action };
-    const et_outer_loop_options outer = { 0 };
-    const et_controller_options options = { .trainer = &trainer,
-                                            .actions = actions,
-                                            .action_count = 1,
-                                            .outer_loop = &outer,
-                                            .steps_per_loop = 5 };
-    et_controller *controller;
+    static const et_action_class action_class = { .name = "count", .act = count };
     (void)state;
-    assert_ok(et_controller_open(&controller, &options, error));
-    assert_ok(et_controller_train_to(controller, 20, false, error));
-    assert_int_equal(periodic.count, 2);
-    assert_int_equal(periodic.steps[0], 10);
-    assert_int_equal(periodic.steps[1], 20);
-    assert_ok(et_controller_close(controller, error));
+    for (int train = 0; train < 2; train++) {
+        et_trainer trainer = { .class = &trainer_class };
+        counter counted = { .action.class = &action_class };
+        et_action *const action[] = { &counted.action };
+        et_conditional periodic;
+        et_action *const actions[] = { &periodic.action };
+        const et_outer_loop_options outer = { .train_actions = actions,
+                                              .train_action_count = train };
+        const et_controller_options options = { .trainer = &trainer,
+                                                .actions = actions,
+                                                .action_count = !train,
+                                                .outer_loop = &outer,
+                                                .steps_per_loop = 5 };
+        et_controller *controller;
+        assert_ok(et_periodic_init(&periodic, "periodic", 10, action, 1, error));
+        assert_ok(et_controller_open(&controller, &options, error));
+        for (int loop = 1; loop <= 4; loop++) {
+            assert_ok(et_controller_train_to(controller, 5 * loop, true, error));
+            assert_int_equal(counted.count, loop / 2);
+        }
+        assert_ok(et_controller_close(controller, error));
+    }
 }
 
 int main(void)
