@@ -87,10 +87,13 @@ static void test_module_test__construct_in_scope(void **state)
     et_module_free(foo);
 }
 
+static int calls_done; /* of methods */
+
 /* The methods of ReturnsNameScopeModule and its subclass. */
 static void forward(et_scope *scope, void *module)
 {
     assert_string_equal(current_scope(scope), et_module_scope_name(module));
+    calls_done++;
 }
 
 static void alternative_forward(et_scope *scope, void *module)
@@ -111,6 +114,7 @@ typedef struct calls {
 static void call_methods(et_scope *scope, void *payload)
 {
     const calls *c = payload;
+    calls_done = 0;
     et_module *module = new_module(c->class_name, NULL, NULL);
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 2 && c->methods[k]; k++) {
@@ -125,12 +129,14 @@ static void test_module_test__enters_name_scope_in_call(void **state)
 {
     (void)state;
     build_graph(call_methods, &(calls){ "ReturnsNameScopeModule", { forward } });
+    assert_int_equal(calls_done, 3);
 }
 
 static void test_module_test__enters_name_scope_in_other_method(void **state)
 {
     (void)state;
     build_graph(call_methods, &(calls){ "ReturnsNameScopeModule", { alternative_forward } });
+    assert_int_equal(calls_done, 3);
 }
 
 static void test_module_test__subclassed_module(void **state)
@@ -138,6 +144,7 @@ static void test_module_test__subclassed_module(void **state)
     (void)state;
     build_graph(call_methods, &(calls){ "SubclassedReturnsNameScopeModule",
                                         { alternative_forward, alternative_alternative_forward } });
+    assert_int_equal(calls_done, 6);
 }
 
 static void test_module_test__submodule_created_late(void **state)
@@ -224,11 +231,13 @@ static void test_module_test__modules_not_numbered_in_eager(void **state)
     }
 }
 
+/* A constructor and a method that fail in the name scope of their module. */
 static void construct(et_scope *scope, void *module)
 {
-    et_module *within;
+    const et_init ones = { ET_INIT_ONES, 0 };
     forward(scope, module);
-    assert_fails(et_module_new(&within, "ErrorModule", "", module, error), ET_ECONFIG, "name");
+    et_param(scope, "w", et_shape_1(1), ones);
+    et_param(scope, "w", et_shape_1(2), ones);
 }
 
 static void misfit(et_scope *scope, void *module)
@@ -241,26 +250,99 @@ static void misfit(et_scope *scope, void *module)
 static void call_failing(et_scope *scope, void *method)
 {
     et_module *module = new_module("ErrorModule", NULL, NULL);
+    et_scope *const root = et_scope_enter(scope);
+    calls_done = 0;
     et_module_with_name_scope(module, scope, *(et_build_fn **)method, module);
-    assert_string_equal(current_scope(scope), "");
-    et_output(scope, "end", et_integers(scope, 0, 2, 1));
+    assert_int_equal(calls_done, 1);
+    assert_ptr_equal(et_scope_enter(root), scope);
     et_module_free(module);
+}
+
+static void check_closes(et_build_fn *method, const char *message)
+{
+    graph g = { .pass = NULL };
+    assert_fails(open_graph(&g, call_failing, &method, error), ET_EGRAPH, message);
+    close_graph(&g);
 }
 
 static void test_module_test__ctor_error_closes_name_scope(void **state)
 {
-    et_build_fn *method = construct;
     (void)state;
-    build_graph(call_failing, &method);
+    check_closes(construct, "error_module/w");
 }
 
 static void test_module_test__forward_method_closes_name_scope(void **state)
 {
-    et_build_fn *method = misfit;
-    graph g = { .pass = NULL };
     (void)state;
-    assert_fails(open_graph(&g, call_failing, &method, error), ET_EGRAPH, "error_module");
-    close_graph(&g);
+    check_closes(misfit, "error_module");
+}
+
+/* ---- functions without a name scope, and properties ---- */
+
+/* A getter and a setter keep the scope in which they were called. */
+typedef struct property_module {
+    et_module *module;
+    char getter[100], setter[100];
+} property_module;
+
+static void get_property(et_scope *scope, void *payload)
+{
+    strcpy(((property_module *)payload)->getter, current_scope(scope));
+}
+
+static void set_property(et_scope *scope, void *payload)
+{
+    strcpy(((property_module *)payload)->setter, current_scope(scope));
+}
+
+static void call_properties(et_scope *scope, void *payload)
+{
+    property_module *p = payload;
+    et_module_with_name_scope(p->module, scope, set_property, p);
+    et_module_with_name_scope(p->module, scope, get_property, p);
+    et_output(scope, "end", et_integers(scope, 0, 2, 1));
+}
+
+static void call_no_name_scope_properties(et_scope *scope, void *payload)
+{
+    set_property(scope, payload);
+    get_property(scope, payload);
+    et_output(scope, "end", et_integers(scope, 0, 2, 1));
+}
+
+static void check_property(et_build_fn *build, const char *expected)
+{
+    property_module p = { .getter = "no call", .setter = "no call" };
+    p.module = new_module("PropertyModule", NULL, NULL);
+    build_graph(build, &p);
+    assert_string_equal(p.getter, expected);
+    assert_string_equal(p.setter, expected);
+    et_module_free(p.module);
+}
+
+static void test_module_test__property(void **state)
+{
+    (void)state;
+    check_property(call_properties, "property_module");
+}
+
+static void test_module_test__property_no_name_scope(void **state)
+{
+    (void)state;
+    check_property(call_no_name_scope_properties, "");
+}
+
+/* The function of a module in "foo" that is called without the module's name scope. */
+static void test_module_test__patched_callable(void **state)
+{
+    et_module *foo = new_module("Module", "foo", NULL);
+    property_module p = { new_module("Module", "bar", foo), "no call", "no call" };
+    (void)state;
+    build_graph(call_no_name_scope_properties, &p);
+    assert_string_equal(et_module_scope_name(p.module), "foo/bar");
+    assert_string_equal(p.getter, "");
+    et_module_free(p.module);
+    et_module_free(foo);
 }
 
 static void test_module_test__variable_names(void **state)
@@ -397,27 +479,30 @@ static void test_module_test__concrete(void **state)
     et_module_free(module);
 }
 
-/* Attributes are those that are added. */
-static void test_module_test__attributes_to_ignore(void **state)
+/* Differs: attributes are listed by name, and a program cannot give another order. */
+static void test_module_test__attribute_traversal_key(void **state)
 {
-    static const char *const names[] = { "dangerous_variable", "normal_variable" };
-    et_module *module = new_module("DangerousModule", NULL, NULL);
-    et_module *dangerous = new_module("Module", NULL, module);
+    static const char *const names[] = { "a", "b", "c", "d", "e" };
+    static const char *const attributes[] = { "_trainable_variables", "_trainable_variables",
+                                              "_non_trainable_variables",
+                                              "_non_trainable_variables", "_bonus" };
+    static const int expected[] = { 4, 2, 3, 0, 1 };
+    et_module *module = new_module("LayerModule", NULL, NULL);
     const et_module_variable *found;
     size_t count;
     et_params *params;
     int index;
     (void)state;
     assert_ok(et_params_new(&params, error));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 5; i++) {
         assert_ok(et_params_declare(params, names[i], et_shape_scalar(),
                                     (et_init){ ET_INIT_ONES, 0 }, &index, error));
-    assert_ok(et_module_add_param(module, "normal_variable", params, index, error));
-    check_submodules(module, NULL, 0);
+        assert_ok(et_module_add_param(module, attributes[i], params, index, error));
+    }
     assert_ok(et_module_variables(module, &found, &count, error));
-    assert_int_equal(count, 1);
-    assert_int_equal(found[0].index, index);
-    et_module_free(dangerous);
+    assert_int_equal(count, 5);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(found[i].index, expected[i]);
     et_module_free(module);
     et_params_free(params);
 }
@@ -435,6 +520,9 @@ int main(void)
         cmocka_unit_test(test_module_test__modules_not_numbered_in_eager),
         cmocka_unit_test(test_module_test__ctor_error_closes_name_scope),
         cmocka_unit_test(test_module_test__forward_method_closes_name_scope),
+        cmocka_unit_test(test_module_test__property),
+        cmocka_unit_test(test_module_test__property_no_name_scope),
+        cmocka_unit_test(test_module_test__patched_callable),
         cmocka_unit_test(test_module_test__variable_names),
         cmocka_unit_test(test_module_test__memoized_in_tf2),
         cmocka_unit_test(test_module_test__variables),
@@ -443,7 +531,7 @@ int main(void)
         cmocka_unit_test(test_module_test__submodules),
         cmocka_unit_test(test_module_test__non_ctor_submodule),
         cmocka_unit_test(test_module_test__concrete),
-        cmocka_unit_test(test_module_test__attributes_to_ignore),
+        cmocka_unit_test(test_module_test__attribute_traversal_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
