@@ -79,15 +79,16 @@ static void test_ops_test__clip_l2_norm(void **state)
     assert_float_equal(b, -12 / 13.0, 1e-6);
 }
 
-/* Gradients of zero get independent noise with a standard deviation of 10, within five deviations
- * of the estimate. */
+/* The case replaces the generator; here a seed repeats the noise. The noise of gradients of zero is
+ * independent with a standard deviation of 10, within five deviations of the estimates. Other
+ * gradients get exactly the same noise. */
 static void test_ops_test__add_noise(void **state)
 {
     (void)state;
     const et_privacy_options privacy = { .clipping_norm = 1, .noise_multiplier = 10 };
     static float a[WIDTH];
-    double sum = 0, squares = 0;
-    float b;
+    double sum = 0, squares = 0, products = 0;
+    float b, added[2], b_added;
     width = WIDTH;
     memset(x, 0, sizeof x);
     y = 0;
@@ -95,10 +96,21 @@ static void test_ops_test__add_noise(void **state)
     for (int i = 0; i < WIDTH; i++) {
         sum += a[i];
         squares += (double)a[i] * a[i];
+        products += (double)a[i] * a[(i + 1) % WIDTH];
     }
     assert_true(fabs(sum / WIDTH) < 5 * 10 / sqrt(WIDTH));
     assert_true(fabs(sqrt(squares / WIDTH) - 10) < 5 * 10 / sqrt(2 * WIDTH));
-    assert_true(b != 0 && fabsf(b) < 60);
+    assert_true(fabs(products / squares) < 5 / sqrt(WIDTH));
+    assert_true(b != 0 && fabsf(b) < 60 && b != a[0]);
+    width = 2;
+    update(&privacy, a, &b);
+    x[0] = 0.25f;
+    x[1] = 0.5f;
+    y = 0.75f;
+    update(&privacy, added, &b_added);
+    assert_float_equal(added[0], a[0] - x[0], 1e-5);
+    assert_float_equal(added[1], a[1] - x[1], 1e-5);
+    assert_float_equal(b_added, b - y, 1e-5);
 }
 
 int main(void)
