@@ -25,6 +25,7 @@ typedef struct runner {
     et_pass *pass[2];
     et_metrics *metrics; /* "train_loss", "eval_loss" */
     int steps;           /* of training */
+    et_standard_trainer_options loop;
     et_outer_loop_options outer;
     et_controller_options options;
     et_controller *controller;
@@ -154,7 +155,7 @@ static inline void prepare_as(runner *r, const et_standard_trainer_class *traine
     assert_ok(et_params_materialize(r->params, false, error));
     et_init_draw(r->params, 1);
     assert_ok(et_optimizer_open(&r->optimizer, r->device, r->params, NULL, &rmsprop, error));
-    assert_ok(et_standard_trainer_init(&r->trainer, trainer, &r->data[0], NULL, error));
+    assert_ok(et_standard_trainer_init(&r->trainer, trainer, &r->data[0], &r->loop, error));
     assert_ok(et_standard_evaluator_init(&r->evaluator, evaluator, &r->data[1], NULL, error));
     r->options.outer_loop = &r->outer;
     r->options.run.max_to_keep = -1;
@@ -182,10 +183,11 @@ static inline void finish(runner *r)
     et_device_close(r->device);
 }
 
-/* Number of events with this text in the event files of a directory. */
-static inline int events(const char *directory, const char *text)
+typedef void event_fn(void *payload, const void *bytes, size_t length);
+
+/* Calls function for the events in the event files of a directory. */
+static inline void each_event(const char *directory, event_fn *function, void *payload)
 {
-    int count = 0;
     DIR *files = opendir(directory);
     for (struct dirent *file; files && (file = readdir(files)) != NULL;) {
         et_record_reader *reader;
@@ -200,13 +202,31 @@ static inline int events(const char *directory, const char *text)
             assert_ok(et_record_read(reader, &bytes, &length, error));
             if (!bytes)
                 break;
-            count += memmem(bytes, length, text, strlen(text)) != NULL;
+            function(payload, bytes, length);
         }
         et_record_reader_close(reader);
     }
     if (files)
         closedir(files);
-    return count;
+}
+
+typedef struct matches {
+    const char *text;
+    int count;
+} matches;
+
+static inline void match(void *payload, const void *bytes, size_t length)
+{
+    matches *found = payload;
+    found->count += memmem(bytes, length, found->text, strlen(found->text)) != NULL;
+}
+
+/* Number of events with this text in the event files of a directory. */
+static inline int events(const char *directory, const char *text)
+{
+    matches found = { .text = text };
+    each_event(directory, match, &found);
+    return found.count;
 }
 
 #endif

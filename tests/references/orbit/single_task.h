@@ -9,16 +9,50 @@
 
 #include "formats/files.h"
 
-enum { KINDS = 3, EACH = 50, ROWS = KINDS * EACH, COLUMNS = 4, BATCH = 32 };
+enum { KINDS = 3, ROWS = 150, COLUMNS = 4, BATCH = 32 };
 
-/* Means and deviations of sepal length and width, petal length and width of Fisher's irises (1936),
- * from which the flowers are drawn. */
-static const float mean[KINDS][COLUMNS] = { { 5.01f, 3.43f, 1.46f, 0.25f },
-                                            { 5.94f, 2.77f, 4.26f, 1.33f },
-                                            { 6.59f, 2.97f, 5.55f, 2.03f } };
-static const float deviation[KINDS][COLUMNS] = { { 0.35f, 0.38f, 0.17f, 0.11f },
-                                                 { 0.52f, 0.31f, 0.47f, 0.20f },
-                                                 { 0.64f, 0.32f, 0.55f, 0.27f } };
+/* Fisher's irises (1936) as the UCI repository has them, in the order of tensorflow_datasets:
+ * sepal length and width, petal length and width in mm, kind. */
+static const uint8_t iris[ROWS][COLUMNS + 1] = {
+    { 51, 34, 15, 2, 0 },  { 77, 30, 61, 23, 2 }, { 57, 28, 45, 13, 1 }, { 68, 32, 59, 23, 2 },
+    { 52, 34, 14, 2, 0 },  { 56, 29, 36, 13, 1 }, { 55, 26, 44, 12, 1 }, { 55, 24, 37, 10, 1 },
+    { 46, 34, 14, 3, 0 },  { 77, 28, 67, 20, 2 }, { 70, 32, 47, 14, 1 }, { 46, 32, 14, 2, 0 },
+    { 65, 30, 52, 20, 2 }, { 55, 42, 14, 2, 0 },  { 54, 39, 13, 4, 0 },  { 50, 35, 13, 3, 0 },
+    { 51, 38, 15, 3, 0 },  { 48, 30, 14, 1, 0 },  { 65, 30, 58, 22, 2 }, { 76, 30, 66, 21, 2 },
+    { 67, 33, 57, 21, 2 }, { 79, 38, 64, 20, 2 }, { 67, 30, 52, 23, 2 }, { 58, 40, 12, 2, 0 },
+    { 63, 25, 50, 19, 2 }, { 50, 30, 16, 2, 0 },  { 69, 31, 51, 23, 2 }, { 61, 30, 46, 14, 1 },
+    { 58, 27, 41, 10, 1 }, { 52, 27, 39, 14, 1 }, { 67, 30, 50, 17, 1 }, { 57, 26, 35, 10, 1 },
+    { 58, 28, 51, 24, 2 }, { 65, 32, 51, 20, 2 }, { 57, 38, 17, 3, 0 },  { 54, 39, 17, 4, 0 },
+    { 52, 35, 15, 2, 0 },  { 49, 31, 15, 1, 0 },  { 56, 27, 42, 13, 1 }, { 50, 34, 16, 4, 0 },
+    { 53, 37, 15, 2, 0 },  { 66, 29, 46, 13, 1 }, { 55, 35, 13, 2, 0 },  { 67, 31, 44, 14, 1 },
+    { 43, 30, 11, 1, 0 },  { 64, 31, 55, 18, 2 }, { 50, 32, 12, 2, 0 },  { 57, 44, 15, 4, 0 },
+    { 60, 22, 40, 10, 1 }, { 61, 26, 56, 14, 2 }, { 63, 23, 44, 13, 1 }, { 52, 41, 15, 1, 0 },
+    { 50, 33, 14, 2, 0 },  { 68, 28, 48, 14, 1 }, { 54, 34, 15, 4, 0 },  { 61, 28, 47, 12, 1 },
+    { 56, 30, 41, 13, 1 }, { 64, 29, 43, 13, 1 }, { 64, 28, 56, 21, 2 }, { 51, 37, 15, 4, 0 },
+    { 48, 30, 14, 3, 0 },  { 60, 29, 45, 15, 1 }, { 60, 30, 48, 18, 2 }, { 50, 36, 14, 2, 0 },
+    { 47, 32, 16, 2, 0 },  { 54, 30, 45, 15, 1 }, { 69, 32, 57, 23, 2 }, { 58, 27, 51, 19, 2 },
+    { 61, 28, 40, 13, 1 }, { 61, 30, 49, 18, 2 }, { 58, 27, 51, 19, 2 }, { 63, 27, 49, 18, 2 },
+    { 54, 37, 15, 2, 0 },  { 71, 30, 59, 21, 2 }, { 65, 28, 46, 15, 1 }, { 46, 36, 10, 2, 0 },
+    { 51, 35, 14, 3, 0 },  { 56, 25, 39, 11, 1 }, { 56, 28, 49, 20, 2 }, { 67, 31, 47, 15, 1 },
+    { 57, 30, 42, 12, 1 }, { 73, 29, 63, 18, 2 }, { 45, 23, 13, 3, 0 },  { 58, 27, 39, 12, 1 },
+    { 63, 29, 56, 18, 2 }, { 51, 35, 14, 2, 0 },  { 49, 25, 45, 17, 2 }, { 69, 31, 49, 15, 1 },
+    { 60, 22, 50, 15, 2 }, { 51, 25, 30, 11, 1 }, { 72, 30, 58, 16, 2 }, { 62, 29, 43, 13, 1 },
+    { 44, 29, 14, 2, 0 },  { 57, 28, 41, 13, 1 }, { 57, 25, 50, 20, 2 }, { 56, 30, 45, 15, 1 },
+    { 51, 33, 17, 5, 0 },  { 55, 23, 40, 13, 1 }, { 63, 33, 47, 16, 1 }, { 63, 28, 51, 15, 2 },
+    { 63, 34, 56, 24, 2 }, { 65, 30, 55, 18, 2 }, { 46, 31, 15, 2, 0 },  { 77, 38, 67, 22, 2 },
+    { 50, 20, 35, 10, 1 }, { 72, 36, 61, 25, 2 }, { 64, 32, 45, 15, 1 }, { 49, 30, 14, 2, 0 },
+    { 59, 30, 42, 15, 1 }, { 48, 31, 16, 2, 0 },  { 63, 33, 60, 25, 2 }, { 64, 28, 56, 22, 2 },
+    { 48, 34, 19, 2, 0 },  { 67, 25, 58, 18, 2 }, { 51, 38, 19, 4, 0 },  { 57, 29, 42, 13, 1 },
+    { 64, 27, 53, 19, 2 }, { 54, 34, 17, 2, 0 },  { 68, 30, 55, 21, 2 }, { 63, 25, 49, 15, 1 },
+    { 44, 32, 13, 2, 0 },  { 49, 31, 15, 1, 0 },  { 77, 26, 69, 23, 2 }, { 50, 34, 15, 2, 0 },
+    { 60, 27, 51, 16, 1 }, { 67, 33, 57, 25, 2 }, { 50, 35, 16, 6, 0 },  { 64, 32, 53, 23, 2 },
+    { 74, 28, 61, 19, 2 }, { 69, 31, 54, 21, 2 }, { 59, 32, 48, 18, 1 }, { 55, 25, 40, 13, 1 },
+    { 62, 22, 45, 15, 1 }, { 44, 30, 13, 2, 0 },  { 50, 23, 33, 10, 1 }, { 66, 30, 44, 14, 1 },
+    { 61, 29, 47, 14, 1 }, { 62, 28, 48, 18, 2 }, { 48, 34, 16, 2, 0 },  { 59, 30, 51, 18, 2 },
+    { 60, 34, 45, 16, 1 }, { 72, 32, 60, 18, 2 }, { 58, 26, 40, 12, 1 }, { 47, 32, 13, 2, 0 },
+    { 62, 34, 54, 23, 2 }, { 51, 38, 16, 2, 0 },  { 49, 24, 33, 10, 1 }, { 67, 31, 56, 24, 2 },
+    { 55, 24, 38, 11, 1 }, { 49, 31, 15, 1, 0 }
+};
 static float features[ROWS][COLUMNS];
 static int32_t label[ROWS];
 
@@ -35,21 +69,6 @@ typedef struct single {
 } single;
 
 static single s;
-
-static inline void grow_flowers(void)
-{
-    uint64_t number = 7;
-    for (int i = 0; i < ROWS; i++)
-        for (int c = 0; c < COLUMNS; c++) {
-            double sum = -6; /* twelve uniform numbers make nearly a normal one */
-            for (int k = 0; k < 12; k++) {
-                number = number * 6364136223846793005u + 1442695040888963407u;
-                sum += (double)(number >> 11) * 0x1p-53;
-            }
-            label[i] = i % KINDS;
-            features[i][c] = mean[label[i]][c] + deviation[label[i]][c] * (float)sum;
-        }
-}
 
 static inline void build(et_scope *scope, void *unused)
 {
@@ -130,7 +149,7 @@ static inline int open_half(int which, et_error *error)
     static const char *const measured[] = { "loss", "nll", "accuracy" };
     const et_array arrays[] = { { "features", ET_F32, features, et_shape_1(COLUMNS) },
                                 { "label", ET_I32, label, et_shape_scalar() } };
-    et_batches_options options = { .shuffle = !which, .repeat = !which, .capacity = { BATCH } };
+    et_batches_options options = { .repeat = !which, .capacity = { BATCH } };
     et_samples *samples;
     int status = et_arrays_open(&samples, arrays, 2, ROWS, error);
     if (!status)
@@ -157,7 +176,11 @@ static inline int open_all(et_error *error)
     };
     et_optimizer_setup sgd = { .rule = "sgd", .learning_rate = 0.01 };
     s = (single){ .first_loss = NAN };
-    grow_flowers();
+    for (int i = 0; i < ROWS; i++) {
+        for (int c = 0; c < COLUMNS; c++)
+            features[i][c] = (float)iris[i][c] / 10;
+        label[i] = iris[i][COLUMNS];
+    }
     int status = et_device_open(&s.device, error);
     if (!status)
         status = et_params_new(&s.params, error);

@@ -1,4 +1,4 @@
-/* Orbit, orbit/examples/single_task/single_task_trainer_test.py, with flowers that are drawn. */
+/* Orbit, orbit/examples/single_task/single_task_trainer_test.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
