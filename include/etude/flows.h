@@ -52,7 +52,8 @@ typedef struct et_split_options {
 ET_API int et_split_size(int64_t *size, int64_t count, const et_split_options *options,
                          et_error *error);
 
-/* Two parts over the same arrays, which are borrowed. A part without samples is NULL. */
+/* Two parts over the same arrays, which are borrowed. A part without samples is NULL, and both are
+ * if there are no arrays. */
 ET_API int et_split_open(et_samples **first, et_samples **second, const et_array *arrays,
                          int fields, int64_t count, const et_split_options *options,
                          et_error *error);

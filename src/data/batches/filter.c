@@ -111,14 +111,16 @@ int et_split_open(et_samples **first, et_samples **second, const et_array *array
                   int64_t count, const et_split_options *options, et_error *error)
 {
     int64_t size = 0;
-    if (count < 1 || count > UINT32_MAX)
+    *first = *second = NULL;
+    if (fields && (count < 1 || count > UINT32_MAX))
         return et_fail(error, ET_ECONFIG, "%lld samples to split: give 1 to 4,294,967,295",
                        (long long)count);
     int status = et_split_size(&size, count, options, error);
-    uint32_t *which = status ? NULL : et_alloc((size_t)count, sizeof *which);
+    if (status || !fields)
+        return status;
+    uint32_t *which = et_alloc((size_t)count, sizeof *which);
     if (!which)
-        return status ? status
-                      : et_alloc_failed(error, (size_t)count * sizeof *which, "a split of arrays");
+        return et_alloc_failed(error, (size_t)count * sizeof *which, "a split of arrays");
     et_random random = { .seed = options->seed, .site = et_random_site("split") };
     for (int64_t i = 0; i < count; i++)
         which[i] = (uint32_t)i;

@@ -66,6 +66,7 @@ static void check_split(et_split_options options, int second)
     check_part(right, 10 - second, second);
 }
 
+/* Differs: arrays of a split have one count, so unequal ones fail only when they are gathered. */
 static void test_data_utils__error_inputs(void **state)
 {
     (void)state;
@@ -82,11 +83,22 @@ static void test_data_utils__error_inputs(void **state)
         assert_fails(et_split_open(&left, &right, &ten, 1, 10, &options, error), ET_ECONFIG,
                      "give a portion from 0 to 1");
     }
-    /* Arrays of one call have one length; unequal ones cannot be brought together. */
     et_samples *parts[] = { open_ranges(&begin, 1, 10), open_ranges(&begin, 1, 11) };
     assert_fails(et_gather_open(&left, parts, 2, error), ET_ECONFIG, "equal numbers of samples");
     et_samples_close(parts[0]);
     et_samples_close(parts[1]);
+}
+
+static void test_data_utils__empty_inputs(void **state)
+{
+    (void)state;
+    const et_split_options options[] = { { .portion = 0.2 }, { .size = 10 } };
+    for (int i = 0; i < 2; i++) {
+        et_samples unused, *left = &unused, *right = &unused;
+        assert_ok(et_split_open(&left, &right, NULL, 0, 0, &options[i], error));
+        assert_null(left);
+        assert_null(right);
+    }
 }
 
 /* Differs: an option of 0 is one that is not given in C, so -1 is the size of an empty second part,
@@ -167,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_data_utils__minibatch_slices_iterator),
         cmocka_unit_test(test_data_utils__error_inputs),
+        cmocka_unit_test(test_data_utils__empty_inputs),
         cmocka_unit_test(test_data_utils__split_by_size),
         cmocka_unit_test(test_data_utils__shuffling_with_multiple_arrays),
         cmocka_unit_test(test_data_utils__split_multi_dimensional_data),
