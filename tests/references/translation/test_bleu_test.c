@@ -1,5 +1,6 @@
-/* Model Garden, official/nlp/metrics/bleu_test.py. The scores of the cases that the reference only
- * compares are those that its code gives. */
+/* Model Garden, official/nlp/metrics/bleu_test.py. bleu_wrapper reads two files; a program in C
+ * reads its files and gives their lines to et_score_add. Where the reference only compares scores,
+ * the numbers here are those of its code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -75,21 +75,29 @@ static void test_translation_test__no_sentencepiece_path(void **state)
     close_task(&o);
 }
 
-/* The model with the text of its end token changed: "</s>" is no control token any more. */
+/* The model that eos_id=-1 gives: token 1 is a normal one with another text, and the file ends with
+ * a TrainerSpec (field 2) of eos_id (field 42) -1, which protobuf merges into the first. Source:
+ * sentencepiece_model.proto. */
 static void write_model_without_end(const char *path)
 {
-    static char bytes[1 << 20];
+    static const unsigned char no_end[] = { 0x12, 12,   0xd0, 0x02, 0xff, 0xff, 0xff,
+                                            0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01 };
+    static unsigned char bytes[1 << 20];
     FILE *file = fopen("v20/vocabulary.model", "rb");
     assert_non_null(file);
     const size_t length = fread(bytes, 1, sizeof bytes, file);
     assert_int_equal(fclose(file), 0);
     size_t at = 0;
-    while (at + 4 < length && memcmp(bytes + at, "</s>", 4) != 0)
+    while (at + 11 < length && memcmp(bytes + at, "</s>", 4) != 0)
         at++;
-    assert_true(at + 4 < length);
-    bytes[at + 2] = 'z';
+    assert_true(at + 11 < length);
+    assert_int_equal(bytes[at + 9], 0x18); /* behind the score: type, CONTROL */
+    assert_int_equal(bytes[at + 10], 3);
+    bytes[at + 10] = 1; /* NORMAL */
+    memcpy(bytes + at, "zzzz", 4);
     file = fopen(path, "wb");
     assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fwrite(no_end, 1, sizeof no_end, file), sizeof no_end);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -106,6 +114,7 @@ static void test_translation_test__sentencepiece_no_eos(void **state)
                      ET_EFORMAT);
     assert_non_null(strstr(error.text, "EOS token not in tokenizer vocab"));
     assert_non_null(strstr(error.text, "no_eos.model"));
+    assert_non_null(strstr(error.text, "none of its 20 tokens is \"</s>\""));
     close_task(&o);
 }
 

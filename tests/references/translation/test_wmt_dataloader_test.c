@@ -4,6 +4,7 @@
 #include "references/translation/translation_fixture.h"
 
 #define VOCABULARY "sentencepiece_model_path: v20/vocabulary.model"
+#define NUMBERED   "input_path: test.record, " LANGUAGES
 
 /* Tokens of the longest sentence of a side. */
 static int longest(const et_batch *batch, const char *offsets)
@@ -28,8 +29,8 @@ static const struct {
     { false, false, 50, 2, 7, 0 },
 };
 
-/* Differs: in training without static_batch, the reference fills a batch of 12 with copies of the
- * same two pairs from six epochs; a batch of Etude has pairs of one epoch only. */
+/* Differs: a batch without static_batch is packed unless batching is bucketed. A batch has pairs of
+ * one epoch; the reference fills a training batch of 12 with copies of two pairs. */
 static void test_wmt_dataloader_test__load_dataset(void **state)
 {
     (void)state;
@@ -42,10 +43,9 @@ static void test_wmt_dataloader_test__load_dataset(void **state)
         const et_data_config config = { .training = cases[i].training };
         snprintf(folder, sizeof folder, "load%zu", i);
         snprintf(settings, sizeof settings,
-                 "{task: {" VOCABULARY ", %s: {" RECORDS
-                 ", max_seq_length: 35, global_batch_size: %d, %s}%s}}",
-                 cases[i].training ? "train_data" : "validation_data", cases[i].batch_size, way,
-                 cases[i].training ? "" : ", train_data: {" RECORDS "}");
+                 "{task: {" VOCABULARY ", %s, max_seq_length: 35, global_batch_size: %d, %s}%s}}",
+                 cases[i].training ? "train_data: {" RECORDS : "validation_data: {" NUMBERED,
+                 cases[i].batch_size, way, cases[i].training ? "" : ", train_data: {" RECORDS "}");
         ok(open_task(&o, folder, settings));
         ok(et_task_build_inputs(o.task, &config, NULL, &source, &error));
         ok(et_batch_new(&batch, &source->layout, &error));
@@ -65,16 +65,15 @@ static void test_wmt_dataloader_test__load_dataset(void **state)
     }
 }
 
-/* Too few tokens for a bucket of 100. */
+/* A batch of 10 tokens has no room for a sentence of 100. */
 static void test_wmt_dataloader_test__load_dataset_raise_invalid_window(void **state)
 {
     (void)state;
     opened o;
-    assert_int_equal(
-        open_task(&o, "window",
-                  "{task: {" VOCABULARY ", train_data: {" RECORDS
-                  ", max_seq_length: 100, global_batch_size: 10, batching: bucketed}}}"),
-        ET_ECONFIG);
+    assert_int_equal(open_task(&o, "window",
+                               "{task: {" VOCABULARY ", train_data: {" RECORDS
+                               ", max_seq_length: 100, global_batch_size: 10}}}"),
+                     ET_ECONFIG);
     assert_non_null(strstr(error.text, "task.train_data.global_batch_size: 10 tokens are fewer"));
     close_task(&o);
 }
@@ -82,8 +81,10 @@ static void test_wmt_dataloader_test__load_dataset_raise_invalid_window(void **s
 static int set_up(void **state)
 {
     const int status = enter_folder(state);
-    if (!status)
+    if (!status) {
+        write_records("test.record", true);
         train_vocabulary("v20", 20);
+    }
     return status;
 }
 

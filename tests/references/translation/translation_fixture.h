@@ -26,7 +26,8 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The settings that the reference's cases give, in the notation of et_task_open. */
-#define RECORDS   "input_path: inputs.record, src_lang: en, tgt_lang: reverse_en"
+#define LANGUAGES "src_lang: en, tgt_lang: reverse_en"
+#define RECORDS   "input_path: inputs.record, " LANGUAGES
 #define ONE_LAYER "encoder: {num_layers: 1}, decoder: {num_layers: 1}"
 
 static et_error error = ET_ERROR_INIT;
@@ -49,13 +50,16 @@ static inline void write_lines(const char *path, const char *const *lines, int c
     assert_int_equal(fclose(file), 0);
 }
 
-static inline void write_records(const char *path)
+/* With numbers as "unique_id", or without. */
+static inline void write_records(const char *path, bool numbered)
 {
     et_example_builder *examples[3];
-    for (int i = 0; i < 3; i++) {
+    for (int64_t i = 0; i < 3; i++) {
         ok(et_example_builder_new(&examples[i], NULL, &error));
         et_example_add_text(examples[i], "en", source_lines[i]);
         et_example_add_text(examples[i], "reverse_en", target_lines[i]);
+        if (numbered)
+            et_example_add_ints(examples[i], "unique_id", &i, 1);
     }
     ok(et_records_write(path, NULL, examples, 3, &error));
     for (int i = 0; i < 3; i++)
@@ -69,7 +73,7 @@ static inline int enter_folder(void **state)
     (void)state;
     if (!mkdtemp(own_folder) || chdir(own_folder))
         return -1;
-    write_records("inputs.record");
+    write_records("inputs.record", false);
     write_lines("inputs.en", source_lines, 3);
     write_lines("inputs.reverse_en", target_lines, 3);
     return 0;
