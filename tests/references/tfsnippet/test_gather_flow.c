@@ -8,26 +8,37 @@
 
 #include "references/tfsnippet/dataflow.h"
 
-/* Differs: a batch has one number of rows, so a flow that ends inside a batch of another is an
- * error instead of arrays of 4 and 3 rows. */
-static void test_gather_flow__flow(void **state)
+/* 0, 1, ... of so many rows and 10, ... 16, and the first batch of both. */
+static et_source *gather(int64_t rows, et_batch **batch)
 {
-    (void)state;
-    const int x = 0, y = 10;
     const et_batches_options four = { .capacity = { 4 } };
-    const char *const name = "b";
-    et_source *parts[] = { open_flow(open_ranges(&x, 1, 10), four), NULL }, *source;
-    const et_array array = { name, ET_I32, arange(y), et_shape_scalar() };
+    const et_array array = { "b", ET_I32, arange(10), et_shape_scalar() };
+    et_source *parts[] = { range_flow(0, rows, 4), NULL }, *source;
     et_samples *samples;
     assert_ok(et_arrays_open(&samples, &array, 1, 7, error));
     parts[1] = open_flow(samples, four);
     assert_ok(et_gather_sources_open(&source, parts, 2, error));
-    const int b = et_layout_find(&source->layout, name);
-    et_batch *batch = batch_of(source);
-    assert_next(source, batch, 0, arange(0), 4);
-    assert_field(batch, b, arange(10), 4);
+    *batch = batch_of(source);
+    assert_next(source, *batch, 0, arange(0), 4);
+    assert_field(*batch, et_layout_find(&source->layout, "b"), arange(10), 4);
+    return source;
+}
+
+/* Differs: a batch has one number of rows, so a flow that ends inside a batch of another is an
+ * error instead of arrays of 4 and 3 rows. Flows of equal lengths give all batches. */
+static void test_gather_flow__flow(void **state)
+{
+    (void)state;
+    et_batch *batch;
+    et_source *source = gather(10, &batch);
     assert_fails(et_source_next(source, batch, error), ET_EDATA,
                  "a has a batch of 4 samples where b has one of 3");
+    et_batch_free(batch);
+    et_source_close(source);
+    source = gather(7, &batch);
+    assert_next(source, batch, 0, arange(4), 3);
+    assert_field(batch, et_layout_find(&source->layout, "b"), arange(14), 3);
+    take(source, batch, 0);
     et_batch_free(batch);
     et_source_close(source);
 }

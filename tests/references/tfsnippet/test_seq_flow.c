@@ -1,4 +1,4 @@
-/* TFSnippet, tests/dataflows/test_seq_flow.py. */
+/* TFSnippet, tests/dataflows/test_seq_flow.py. Its int64 numbers are int32 here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -34,9 +34,10 @@ static void near(double value, double expected)
     assert_true(fabs(value - expected) < 5e-8);
 }
 
-/* Frees the collector. */
+/* Frees the collector. has_value of the reference is a counter above 0. */
 static void check(et_statistics *s, int64_t counter, double mean, double square, double weight_sum)
 {
+    assert_int_equal(et_statistics_counter(s) > 0, counter > 0);
     assert_int_equal(et_statistics_counter(s), counter);
     near(et_statistics_mean(s), mean);
     near(et_statistics_moments(s, 0).square, square);

@@ -185,7 +185,7 @@ static void test_summary_collector__global_add_summary(void **state)
     et_summary_stack_free(stack);
 }
 
-/* Of zeros [2, 3], as "var": the name without its scope. */
+/* Of zeros [2, 3] as "var". The operation's name, "ns", has no counterpart. */
 static void test_summary_collector__global_add_histogram(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_summary_collector__global_add_histogram(void **state)
     assert_ok(et_summary_add_histogram(expected.all, "var", values, 6, error));
     expected.bytes = et_summary_bytes(expected.all, &expected.length);
     assert_ok(et_summary_stack_push(stack, c, ET_AUTO_HISTOGRAM_KEEP, error));
-    assert_ok(et_summary_collector_add_histogram(et_summary_stack_top(stack), "ns/var", v, true,
+    assert_ok(et_summary_collector_add_histogram(et_summary_stack_top(stack), "var", v, true,
                                                  &collections, error));
     assert_ok(et_summary_stack_pop(stack, error));
     assert_collected(c, &expected, 1);
