@@ -81,7 +81,7 @@ static void check_equal_pieces(void **state, const char *folder)
 {
     size_t lengths[2], at[2] = { 0, 0 };
     et_vocabulary_piece pieces[2];
-    char *is = file_of(state, folder, "vocab.spm", &lengths[0]);
+    char *is = file_of(state, folder, "vocab.xxyy.spm", &lengths[0]);
     char *was = file_of(state, "bergamot", "vocab.xxyy.spm", &lengths[1]);
     while (et_vocabulary_next_piece(was, lengths[1], &at[1], &pieces[1])) {
         assert_true(et_vocabulary_next_piece(is, lengths[0], &at[0], &pieces[0]));
@@ -100,9 +100,9 @@ static void test_export_bergamot__same(void **state)
     write_bergamot(state, bergamot_settings, false);
     assert_ok(import_folder(state, "bergamot", error));
     assert_ok(export_folder(state, "out", NULL, NULL, error));
-    check_equal(state, "out", "lex.50.50.s2t.bin", "bergamot", "lex.50.50.xxyy.s2t.bin");
+    check_equal(state, "out", "lex.50.50.xxyy.s2t.bin", "bergamot", "lex.50.50.xxyy.s2t.bin");
     check_equal_pieces(state, "out");
-    et_marian_model *model = model_of(state, "out", "model.intgemm.alphas.bin");
+    et_marian_model *model = model_of(state, "out", "model.xxyy.intgemm.alphas.bin");
     for (int i = 0; i < bergamot_count; i++) {
         const sample_item *of = &bergamot_items[i];
         float read[PIECES * WIDTH + WIDTH * INNER];
@@ -124,7 +124,8 @@ static void test_export_bergamot__same(void **state)
     /* What came out goes in, and out again the same. */
     assert_ok(import_folder(state, "out", error));
     assert_ok(export_folder(state, "again", NULL, NULL, error));
-    check_equal(state, "out", "model.intgemm.alphas.bin", "again", "model.intgemm.alphas.bin");
+    check_equal(state, "out", "model.xxyy.intgemm.alphas.bin", "again",
+                "model.xxyy.intgemm.alphas.bin");
     check_equal(state, "out", "config.intgemm8bitalpha.yml", "again",
                 "config.intgemm8bitalpha.yml");
     check_equal_pieces(state, "again");
@@ -173,7 +174,7 @@ static void test_export_bergamot__measures(void **state)
     put_file(in(state, "a.y"), "b c e\n", 6);
     assert_ok(import_folder(state, "bergamot", error));
     assert_ok(export_folder(state, "out", "a.x", "a.y", error));
-    et_marian_model *model = model_of(state, "out", "model.intgemm.alphas.bin");
+    et_marian_model *model = model_of(state, "out", "model.xxyy.intgemm.alphas.bin");
     const float expected = 127 / largest_row(source, 3);
     assert_true(fabsf(multiplier_of(model, "encoder_l1_self_Wq") / expected - 1) < 1e-4f);
     assert_true(multiplier_of(model, "encoder_l1_self_Wk") ==
@@ -181,7 +182,8 @@ static void test_export_bergamot__measures(void **state)
     assert_true(multiplier_of(model, "none") > 0);
     assert_true(fabsf(multiplier_of(model, "Wemb") / multiplier_of(model, "none") - 1) < 1e-5f);
     et_marian_model_close(model);
-    char *read = file_of(state, "out", "lex.50.50.s2t.bin", &length), *own = et_alloc(length, 1);
+    char *read = file_of(state, "out", "lex.50.50.xxyy.s2t.bin", &length),
+         *own = et_alloc(length, 1);
     memcpy(own, read, length);
     free(read);
     assert_ok(et_lexicon_open(&after, own, length, PIECES, PIECES, "after", error));

@@ -273,7 +273,9 @@ static void reader_open(steps *s, reader *r, const int *parts, int batches)
                                       .capacity = { PLACES, PLACES },
                                       .unit = 1,
                                       .field = reader_fields };
-    *r = (reader){ .source = { &reader_class, layout }, .parts = parts, .batches = batches };
+    *r = (reader){ .source = { .class = &reader_class, .layout = layout },
+                   .parts = parts,
+                   .batches = batches };
     make_step(s, &r->source, build_reader, batches, false, 0.5);
 }
 

@@ -13,7 +13,7 @@ static int step_once(et_trainer *self, et_error *error)
     return ET_OK;
 }
 
-/* Differs: the step is a member of the trainer, and has no name as a variable has. */
+/* Here: the step is a member of the trainer, and has no name as a variable has. */
 static void test_common_test__create_global_step(void **state)
 {
     static const et_trainer_class class = { .name = "trainer", .step = step_once };

@@ -44,7 +44,7 @@ static void test_controller_test__no_checkpoint_and_summaries(void **state)
     finish(&r);
 }
 
-/* Differs: a run with a directory writes its summaries there, unless no_logs is set. */
+/* Here: a run with a directory writes its summaries there, unless no_logs is set. */
 static void test_controller_test__has_checkpoint_no_summaries(void **state)
 {
     const char *directory = in(state, "no_summaries");
@@ -58,7 +58,7 @@ static void test_controller_test__has_checkpoint_no_summaries(void **state)
     assert_false(file_is_there(below(directory, "train")));
 }
 
-/* Differs: a run with a directory writes its summaries there, unless no_logs is set. */
+/* Here: a run with a directory writes its summaries there, unless no_logs is set. */
 static void test_controller_test__has_checkpoint_eval_summary_only(void **state)
 {
     const char *directory = in(state, "eval_only"), *eval = in(state, "eval_only/summaries/eval");
@@ -215,7 +215,7 @@ static int train_with_summaries(et_standard_trainer *self, et_cursor *cursor, et
     return status ? status : et_optimizer_update(r->optimizer, r->pass[0], NULL, error);
 }
 
-/* Differs: a run with a directory saves its last step there, unless save_nothing is true. */
+/* Here: a run with a directory saves its last step there, unless save_nothing is true. */
 static void test_controller_test__summaries_inside_train_fn(void **state)
 {
     static const et_standard_trainer_class with_summaries = { .name = "TestTrainerWithSummaries",

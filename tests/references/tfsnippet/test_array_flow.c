@@ -61,7 +61,7 @@ static void test_array_flow__property(void **state)
     et_source_close(source);
 }
 
-/* Differs: the caller gives one number of rows for all arrays, so no array is a scalar, and unequal
+/* Here: the caller gives one number of rows for all arrays, so no array is a scalar, and unequal
  * arrays fail only when they are gathered. */
 static void test_array_flow__errors(void **state)
 {

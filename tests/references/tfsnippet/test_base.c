@@ -80,7 +80,7 @@ static void check_arrays(int64_t count, int second)
     et_source_close(source);
 }
 
-/* Differs: arrays without rows are refused when they are opened, so the empty flow here leaves out
+/* Here: arrays without rows are refused when they are opened, so the empty flow here leaves out
  * its only batch. */
 static void test_base__get_arrays(void **state)
 {

@@ -66,7 +66,7 @@ static void check_split(et_split_options options, int second)
     check_part(right, 10 - second, second);
 }
 
-/* Differs: arrays of a split have one count, so unequal ones fail only when they are gathered. */
+/* Here: arrays of a split have one count, so unequal ones fail only when they are gathered. */
 static void test_data_utils__error_inputs(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_data_utils__empty_inputs(void **state)
     }
 }
 
-/* Differs: an option of 0 is one that is not given in C, so -1 is the size of an empty second part,
+/* Here: an option of 0 is one that is not given in C, so -1 is the size of an empty second part,
  * and 0 alone is refused. */
 static void test_data_utils__split_by_size(void **state)
 {

@@ -45,6 +45,7 @@ typedef struct output {
     char *lexicon; /* [lexicon_length]; NULL: the model has no shortlist */
     size_t lexicon_length;
     bool shared;                  /* one vocabulary */
+    char text[FILES_MAX][64];     /* of names */
     const char *names[FILES_MAX]; /* [files] of the files */
     int files;
 } output;
@@ -243,17 +244,29 @@ static int write_one(void *self, int which, const char *path, et_error *error)
     return write_vocabulary(o, which - VOCABULARIES, path, error);
 }
 
+static void name_file(output *o, const char *begin, const char *pair, const char *ending)
+{
+    char *text = o->text[o->files];
+    snprintf(text, sizeof o->text[0], "%s%s%s", begin, pair, ending);
+    o->names[o->files++] = text;
+}
+
+/* Firefox's names have the languages, ".enpt", if their codes have two letters. */
 static void name_files(output *o)
 {
-    o->names[WEIGHTS] = ET_BERGAMOT_MODEL ".intgemm.alphas" ET_MARIAN_BINARY;
-    o->names[SETTINGS] = ET_BERGAMOT_USUAL_CONFIG;
-    o->files = VOCABULARIES;
-    o->names[o->files++] = o->shared ? ET_BERGAMOT_VOCABULARY ET_MARIAN_PIECES
-                                     : "src" ET_BERGAMOT_VOCABULARY ET_MARIAN_PIECES;
+    const et_translation_options *settings = o->m.t->experiment.task;
+    const char *source = settings->train_data.src_lang, *target = settings->train_data.tgt_lang;
+    char pair[8] = "";
+    if (source && target && strlen(source) == 2 && strlen(target) == 2)
+        snprintf(pair, sizeof pair, ".%s%s", source, target);
+    name_file(o, ET_BERGAMOT_MODEL, pair, ".intgemm.alphas" ET_MARIAN_BINARY);
+    name_file(o, ET_BERGAMOT_USUAL_CONFIG, "", "");
+    name_file(o, o->shared ? ET_BERGAMOT_VOCABULARY : "src" ET_BERGAMOT_VOCABULARY, pair,
+              ET_MARIAN_PIECES);
     if (!o->shared)
-        o->names[o->files++] = "trg" ET_BERGAMOT_VOCABULARY ET_MARIAN_PIECES;
+        name_file(o, "trg" ET_BERGAMOT_VOCABULARY, pair, ET_MARIAN_PIECES);
     if (o->lexicon)
-        o->names[o->files++] = ET_BERGAMOT_LEXICON ".50.50.s2t" ET_MARIAN_BINARY;
+        name_file(o, ET_BERGAMOT_LEXICON ".50.50", pair, ".s2t" ET_MARIAN_BINARY);
 }
 
 /* ---- multipliers and shortlist ---- */
