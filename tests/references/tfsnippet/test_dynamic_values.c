@@ -91,9 +91,9 @@ static void test_dynamic_values__errors(void **state)
         et_annealing_scalar_options options;
         const char *says;
     } cases[] = {
-        { { .initial_value = 1, .ratio = .5, .epochs = 1, .minimum = &two }, "outside" },
-        { { .initial_value = 1, .ratio = .5, .epochs = 1, .maximum = &half }, "outside" },
-        { { .initial_value = 1, .ratio = .5, .epochs = 1, .minimum = &one, .maximum = &half },
+        { { .initial_value = 1, .ratio = .5, .minimum = &two }, "outside" },
+        { { .initial_value = 1, .ratio = .5, .maximum = &half }, "outside" },
+        { { .initial_value = 1, .ratio = .5, .minimum = &one, .maximum = &half },
           "minimum 1 is above maximum 0.5" },
         { { .initial_value = 1, .ratio = .5 }, "either epochs or steps" },
         { { .initial_value = 1, .ratio = .5, .epochs = 1, .steps = 1 }, "either epochs or steps" },

@@ -37,6 +37,13 @@ static int first_is_one(void *payload, const et_batch *batch, double *values, et
     return ET_OK;
 }
 
+static double weigh(void *payload, const et_batch *batch)
+{
+    (void)batch;
+    ++*(int *)payload;
+    return 123;
+}
+
 static int twelve(void *payload, const et_batch *batch, double *values, et_error *error)
 {
     (void)payload, (void)batch, (void)error;
@@ -44,14 +51,14 @@ static int twelve(void *payload, const et_batch *batch, double *values, et_error
     return ET_OK;
 }
 
-/* Batches of 7 and 5 numbers, of which the first has the value 1: 7 / (7 + 5). There are no batches
- * without arrays, whose weight is 1 in the reference. */
+/* Differs: there are no batches without arrays, whose weight is 1 in the reference. */
 static void test_evaluator__auto_loss_weight(void **state)
 {
     (void)state;
     looped l;
     et_loop_evaluator *evaluator;
     numbers_init(&l, NULL, 0);
+    /* Batches of 7 and 5 numbers, of which the first has the value 1. */
     et_source *source = numbers_source(0, 12, 7);
     const et_loop_evaluator_options options = { .source = source, .run_batch = first_is_one };
     looped_begin(&l);
@@ -76,6 +83,7 @@ static void test_evaluator__props(void **state)
     } cases[] = { { NULL, NULL, "valid_loss", "eval time: " },
                   { &named, "valid_time_x", "valid_loss_x", "valid time x: " } };
     for (int i = 0; i < 2; i++) {
+        int weighed = 0;
         looped l;
         et_loop_evaluator *v;
         const et_loop_metric *metrics;
@@ -83,6 +91,8 @@ static void test_evaluator__props(void **state)
         et_source *source = numbers_source(0, 6, 4);
         const et_loop_evaluator_options options = { .source = source,
                                                     .run_batch = twelve,
+                                                    .weight = i ? weigh : NULL,
+                                                    .payload = &weighed,
                                                     .metrics = cases[i].metrics,
                                                     .metric_count = i,
                                                     .time_metric = cases[i].time };
@@ -94,6 +104,7 @@ static void test_evaluator__props(void **state)
         assert_int_equal(et_loop_evaluator_last_metrics(v, &metrics), 1);
         assert_string_equal(metrics[0].name, cases[i].metric);
         assert_true(et_loop_evaluator_last(v, cases[i].metric) == 12);
+        assert_int_equal(weighed, i ? 2 : 0);
         et_loop_print_logs(l.loop);
         assert_non_null(strstr(l.printed, cases[i].printed));
         et_loop_evaluator_close(v);

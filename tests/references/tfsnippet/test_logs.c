@@ -100,7 +100,6 @@ static void test_logs__summarize_variables(void **state)
 
 /* ---- metrics ---- */
 
-/* The lines are without the tag and the epoch's time. */
 static void test_logs__basic_logging(void **state)
 {
     (void)state;
@@ -119,15 +118,17 @@ static void test_logs__basic_logging(void **state)
     l.options.valid_metric_name = "";
     looped_begin(&l);
     assert_true(et_loop_next_epoch(l.loop));
-    et_loop_print_logs(l.loop);
+    et_loop_print_logs(l.loop); /* the epoch's time, and no metric */
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
         assert_int_equal(et_loop_collect_metrics(l.loop, &metrics[i], 1), 0);
     et_loop_print_logs(l.loop);
     et_loop_print_logs(l.loop);
     et_loop_collect(l.loop, "loss", 1);
     et_loop_print_logs(l.loop);
+    assert_int_equal(strncmp(l.printed, "[Step 0] epoch time: ", 21), 0);
     const char *lines = strchr(l.printed, '\n');
     assert_non_null(lines);
+    assert_int_equal(strcspn(l.printed, ";"), strcspn(lines, ";") + (size_t)(lines - l.printed));
     assert_string_equal(lines + 1, "[Step 0] train time: 0.25s (±0.05s); valid timer: 0.1s; "
                                    "loss: 3.25 (±1.92029); other metric: 5; valid acc: 6 (±1); "
                                    "valid loss: 3\n"

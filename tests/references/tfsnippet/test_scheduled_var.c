@@ -35,6 +35,7 @@ static void test_scheduled_var__scheduled_variable(void **state)
     et_checkpoints *saver;
     int64_t step;
     assert_ok(et_scheduled_variable_init(&v, params, "v", 123, error));
+    assert_false(et_params_is_trained(params, et_params_find(params, "v")));
     assert_true(et_scheduled_variable_get(&v) == 123);
     et_scheduled_variable_set(&v, 456);
     assert_true(et_scheduled_variable_get(&v) == 456);
