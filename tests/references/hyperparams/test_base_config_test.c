@@ -98,6 +98,8 @@ static void test_base_config_test__nested_config_types(void **state)
     et_settings settings = settings_in(&config, &table_3);
     config.h = (et_structs){ usual, 2 };
     config.g = (et_structs){ usual, 1 };
+    assert_int_equal(config.e.a, 1);
+    assert_string_equal(config.e.b, "text");
     assert_ok(et_settings_override(&settings, "{e: {a: 2, b: new text}}", error));
     assert_int_equal(config.e.a, 2);
     assert_string_equal(config.e.b, "new text");
@@ -177,12 +179,26 @@ static void test_base_config_test__import_export_unsupport_sequence(void **state
     }
 }
 
+static void test_base_config_test__import_config(void **state)
+{
+    (void)state;
+    const et_settings params = settings_of("{a: [{b: 2}, {c: {d: 3}}]}");
+    const et_value *a = et_value_get(params.extra, "a");
+    assert_int_equal(a->count, 2);
+    assert_int_equal(a->first->kind, ET_VALUE_DICT);
+    assert_int_equal(et_value_get(a->first, "b")->integer, 2);
+    assert_int_equal(a->last->kind, ET_VALUE_DICT);
+    assert_int_equal(et_value_get(a->last, "c")->kind, ET_VALUE_DICT);
+    assert_int_equal(et_value_path(params.extra, "a[1].c.d")->integer, 3);
+}
+
 static void test_base_config_test__override(void **state)
 {
     (void)state;
     et_settings params = settings_of("{a: [{b: 2}, {c: {d: 3}}]}");
     assert_ok(change(&params, "{a: [{b: 4}, {c: {d: 5}}]}", false, error));
     assert_settings(&params, "{a: [{b: 4}, {c: {d: 5}}]}");
+    assert_int_equal(et_value_get(params.extra, "a")->kind, ET_VALUE_LIST);
 }
 
 static void test_base_config_test__override_scalar_with_dict_replaces_the_whole_value(void **state)
@@ -199,6 +215,22 @@ static void test_base_config_test__override_dict_with_scalar_replaces_the_whole_
     et_settings params = settings_of("{a: {b: 2}}");
     assert_ok(change(&params, "{a: 1}", true, error));
     assert_settings(&params, "{a: 1}");
+}
+
+static void test_base_config_test__with_superclass_override(void **state)
+{
+    (void)state;
+    config_2 two;
+    config_3 three;
+    et_settings settings[] = { settings_in(&two, &table_2), settings_in(&three, &table_3) };
+    const config_1 *const optional[] = { &two.optional_e, &three.optional_e };
+    for (int i = 0; i < 2; i++) {
+        assert_false(optional[i]->given);
+        assert_ok(et_settings_override(&settings[i], "{optional_e: {a: 2}}", error));
+        assert_true(optional[i]->given);
+        assert_int_equal(optional[i]->a, 2);
+        assert_string_equal(optional[i]->b, "text");
+    }
 }
 
 static void test_base_config_test__get_annotations_without_base_config_leak(void **state)
@@ -279,9 +311,11 @@ int main(void)
         cmocka_unit_test(test_base_config_test__import_export_nested_structure),
         cmocka_unit_test(test_base_config_test__import_export_nested_sequences),
         cmocka_unit_test(test_base_config_test__import_export_unsupport_sequence),
+        cmocka_unit_test(test_base_config_test__import_config),
         cmocka_unit_test(test_base_config_test__override),
         cmocka_unit_test(test_base_config_test__override_scalar_with_dict_replaces_the_whole_value),
         cmocka_unit_test(test_base_config_test__override_dict_with_scalar_replaces_the_whole_value),
+        cmocka_unit_test(test_base_config_test__with_superclass_override),
         cmocka_unit_test(test_base_config_test__get_annotations_without_base_config_leak),
         cmocka_unit_test(test_base_config_test__with_restrictions),
         cmocka_unit_test(test_base_config_test__nested_tuple),

@@ -32,6 +32,7 @@ static void test_params_dict_test__init_from_a_param_dict(void **state)
     assert_settings(&params, "{a: aa, b: 2}");
 }
 
+/* Differs: nothing deletes a setting, so a lock need not refuse it. */
 static void test_params_dict_test__lock(void **state)
 {
     (void)state;
@@ -60,6 +61,28 @@ static void test_params_dict_test__getattr(void **state)
     assert_string_equal(et_value_get(params.extra, "a")->string, "aa");
     assert_int_equal(et_value_get(params.extra, "b")->integer, 2);
     assert_int_equal(et_value_get(params.extra, "c")->kind, ET_VALUE_NULL);
+}
+
+static void test_params_dict_test__contains(void **state)
+{
+    (void)state;
+    et_settings params = settings_of("{}");
+    assert_ok(change(&params, "{a: aa}", false, error));
+    assert_non_null(et_value_get(params.extra, "a"));
+    assert_null(et_value_get(params.extra, "b"));
+}
+
+/* The default is the variable's value before the call. */
+static void test_params_dict_test__get(void **state)
+{
+    (void)state;
+    et_settings params = settings_of("{}");
+    int64_t b = 2;
+    assert_ok(change(&params, "{a: aa}", false, error));
+    assert_string_equal(et_value_get(params.extra, "a")->string, "aa");
+    assert_int_equal(et_value_read_int(params.extra, "b", &b, NULL), ET_EFORMAT);
+    assert_int_equal(b, 2);
+    assert_null(et_value_get(params.extra, "b"));
 }
 
 static void test_params_dict_test__override_is_strict_true(void **state)
@@ -206,7 +229,7 @@ static void test_params_dict_test__override_params_dict_using_yaml_file(void **s
     assert_settings(&params, CHANGED);
 }
 
-/* assignments: means the same as yaml. */
+/* assignments: means the same as yaml, the text that the reference makes of it first. */
 static void assert_means(const char *assignments, const char *yaml)
 {
     const et_settings params = settings_of(assignments);
@@ -279,12 +302,8 @@ static void test_params_dict_test__incomplete_array_param_nested_csv_str_to_json
 static void test_params_dict_test__csv_str_load_supported_datatypes(void **state)
 {
     (void)state;
-    const et_settings params = settings_of("a=1,b=2.,c=[1,2,3],d='hello, there',e=\"Hi.\"");
-    assert_int_equal(et_value_get(params.extra, "a")->integer, 1);
-    assert_true(et_value_get(params.extra, "b")->real == 2);
-    assert_int_equal(et_value_path(params.extra, "c[2]")->integer, 3);
-    assert_string_equal(et_value_get(params.extra, "d")->string, "hello, there");
-    assert_string_equal(et_value_get(params.extra, "e")->string, "Hi.");
+    assert_means("a=1,b=2.,c=[1,2,3],d='hello, there',e=\"Hi.\"",
+                 "{a: 1, b: 2.0, c: [1, 2, 3], d: 'hello, there', e: 'Hi.'}");
 }
 
 static void test_params_dict_test__csv_str_load_unsupported_datatypes(void **state)
@@ -316,6 +335,8 @@ int main(void)
         cmocka_unit_test(test_params_dict_test__lock),
         cmocka_unit_test(test_params_dict_test__setattr),
         cmocka_unit_test(test_params_dict_test__getattr),
+        cmocka_unit_test(test_params_dict_test__contains),
+        cmocka_unit_test(test_params_dict_test__get),
         cmocka_unit_test(test_params_dict_test__override_is_strict_true),
         cmocka_unit_test(test_params_dict_test__override_is_strict_false),
         cmocka_unit_test(test_params_dict_test__as_dict),
