@@ -124,6 +124,8 @@ static void build_pruned(et_scope *s, void *payload)
             1);
 }
 
+/* Differs: Etude has no PruningAction: a rule and an action of the program, as these, do its work.
+ */
 static void test_actions_test__pruning(void **state)
 {
     static const float x[2][2] = { { 1, 0.5f }, { -0.5f, 1 } };

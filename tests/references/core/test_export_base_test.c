@@ -1,6 +1,4 @@
-/* Model Garden, official/core/export_base_test.py. An export has the weights, and the served
- * function as model.onnx for other programs. A program that loads it builds its own model function.
- */
+/* Model Garden, official/core/export_base_test.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,6 +107,8 @@ static void assert_exported(const et_export_module *module, const char *base, bo
     close_server(&imported);
 }
 
+/* Differs: the files are weights.safetensors and model.onnx, not a SavedModel; a program that loads
+ * the weights builds the served function anew, and other programs run model.onnx. */
 static void test_export_base_test__export_module(void **state)
 {
     const et_export_module module = { .model = dense };
@@ -120,6 +120,8 @@ static et_node *probabilities(et_scope *scope, et_node *inputs, const et_export_
     return et_softmax(module->model(scope, inputs, module->payload));
 }
 
+/* Differs: a program that loads the weights builds the served function anew, and other programs run
+ * model.onnx; the reference loads the function from the export. */
 static void test_export_base_test__custom_inference_step(void **state)
 {
     const et_export_module module = { .model = dense, .inference_step = probabilities };

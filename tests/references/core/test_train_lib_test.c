@@ -78,7 +78,6 @@ static void run(const char *mode, const char *model_dir, bool run_post_eval, et_
     runner_close(&r);
 }
 
-/* The list of checkpoints is TensorFlow's file "checkpoint"; here they have a folder. */
 static void check_modes(void **state, const char *name,
                         void (*run_one)(const char *mode, const char *model_dir, bool run_post_eval,
                                         et_value *logs))
@@ -105,6 +104,7 @@ static void check_modes(void **state, const char *name,
     }
 }
 
+/* Differs: no file "checkpoint" lists the checkpoints; their folder is the list. */
 static void test_train_lib_test__end_to_end(void **state)
 {
     check_modes(state, "run", run);
@@ -125,6 +125,7 @@ static void run_by_class(const char *mode, const char *model_dir, bool run_post_
     runner_close(&r);
 }
 
+/* Differs: no file "checkpoint" lists the checkpoints; their folder is the list. */
 static void test_train_lib_test__end_to_end_class(void **state)
 {
     check_modes(state, "class", run_by_class);

@@ -90,21 +90,20 @@ static int declare(et_params *params, const char *name, et_shape shape)
     return index;
 }
 
-/* TensorFlow's names end in ":0". */
 static void test_train_utils_test__write_model_params_keras_model(void **state)
 {
     (void)state;
     et_params *params;
     assert_ok(et_params_new(&params, error));
-    declare(params, "fake_keras_model/dense/kernel", et_shape_2(3, 4));
-    declare(params, "fake_keras_model/dense/bias", et_shape_1(4));
-    declare(params, "fake_keras_model/dense_1/kernel", et_shape_2(4, 4));
-    declare(params, "fake_keras_model/dense_1/bias", et_shape_1(4));
+    declare(params, "fake_keras_model/dense/kernel:0", et_shape_2(3, 4));
+    declare(params, "fake_keras_model/dense/bias:0", et_shape_1(4));
+    declare(params, "fake_keras_model/dense_1/kernel:0", et_shape_2(4, 4));
+    declare(params, "fake_keras_model/dense_1/bias:0", et_shape_1(4));
     assert_ok(et_run_files_write_params("train_utils-keras.txt", params, error));
-    assert_file("train_utils-keras.txt", "fake_keras_model/dense/kernel [3, 4]\n"
-                                         "fake_keras_model/dense/bias [4]\n"
-                                         "fake_keras_model/dense_1/kernel [4, 4]\n"
-                                         "fake_keras_model/dense_1/bias [4]\n"
+    assert_file("train_utils-keras.txt", "fake_keras_model/dense/kernel:0 [3, 4]\n"
+                                         "fake_keras_model/dense/bias:0 [4]\n"
+                                         "fake_keras_model/dense_1/kernel:0 [4, 4]\n"
+                                         "fake_keras_model/dense_1/bias:0 [4]\n"
                                          "\nTotal params: 36\n");
     et_params_free(params);
 }
@@ -123,8 +122,8 @@ static void test_train_utils_test__write_model_params_module(void **state)
     for (int i = 0; i < 2; i++) {
         char w[64], b[64];
         assert_ok(et_module_new(&dense[i], "Dense", names[i], model, error));
-        snprintf(w, sizeof w, "%s/w", et_module_scope_name(dense[i]));
-        snprintf(b, sizeof b, "%s/b", et_module_scope_name(dense[i]));
+        snprintf(w, sizeof w, "%s/w:0", et_module_scope_name(dense[i]));
+        snprintf(b, sizeof b, "%s/b:0", et_module_scope_name(dense[i]));
         const int weights = declare(params, w, et_shape_2(inputs[i], 4));
         const int bias = declare(params, b, et_shape_1(4));
         assert_ok(et_module_add_param(dense[i], "w", params, weights, error));
@@ -133,10 +132,10 @@ static void test_train_utils_test__write_model_params_module(void **state)
     }
     assert_ok(et_module_trainable_variables(model, &variables, &count, error));
     assert_ok(et_run_files_write_variables("train_utils-module.txt", variables, count, error));
-    assert_file("train_utils-module.txt", "fake_module/dense/b [4]\n"
-                                          "fake_module/dense/w [3, 4]\n"
-                                          "fake_module/dense_1/b [4]\n"
-                                          "fake_module/dense_1/w [4, 4]\n"
+    assert_file("train_utils-module.txt", "fake_module/dense/b:0 [4]\n"
+                                          "fake_module/dense/w:0 [3, 4]\n"
+                                          "fake_module/dense_1/b:0 [4]\n"
+                                          "fake_module/dense_1/w:0 [4, 4]\n"
                                           "\nTotal params: 36\n");
     et_module_free(model);
     et_module_free(dense[0]);
