@@ -161,10 +161,20 @@ static int note_request(et_task *self, const et_optimizer_request *request, et_o
  * bfloat16, where the reference ignores it, and is off by default, which is dynamic for float16. */
 static void test_base_trainer_test__configure_optimizer(void **state)
 {
-    (void)state;
     static const double scales[] = { 0, ET_LOSS_SCALE_DYNAMIC, 128, 256 };
+    static const char float16[] =
+        "{runtime: {mixed_precision_dtype: float16}, trainer: {train_steps: 1, optimizer_config: "
+        "{optimizer: {type: sgd}, learning_rate: {type: constant}}}}";
+    et_task_context context = { .model_dir = in(state, "float16") };
+    et_task *task;
     et_task_class noting = mock_class;
     noting.create_optimizer = note_request;
+    assert_ok(et_device_open(&context.device, error));
+    assert_ok(et_params_new(&context.params, error));
+    assert_fails(et_task_open(&task, &mock_kind, "mock", float16, &context, error), ET_ECONFIG,
+                 "float16");
+    et_params_free(context.params);
+    et_device_close(context.device);
     for (int row = 0; row < 8; row++) {
         bench b;
         bench_init(&b);

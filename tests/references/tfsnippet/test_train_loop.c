@@ -742,9 +742,23 @@ static void test_train_loop__errors(void **state)
         { on_steps, EPOCH, 0, "steps without data would never end" },
         { on_no_metrics, EPOCH, 10, "but the array is NULL" },
     };
+    char path[600];
+    int64_t o = 0;
     looped l;
     looped_init(&l);
     l.options.checkpoint_dir = in(state, "errors");
+    for (int named = 0; named < 2; named++) {
+        l.options.early_stopping = named;
+        l.options.restore_checkpoint = named ? path : NULL;
+        looped_open(&l);
+        assert_ok(et_loop_add_object(l.loop, "loop", &value_class, &o, error));
+        assert_ok(et_loop_begin(l.loop, error));
+        assert_int_equal(et_loop_make_checkpoint(l.loop), 0);
+        looped_end(&l);
+        snprintf(path, sizeof path, "%s/checkpoints/ckpt-0.safetensors", l.options.checkpoint_dir);
+    }
+    l.options.early_stopping = false;
+    l.options.restore_checkpoint = NULL;
     l.options.checkpoint_epoch_freq = -1;
     assert_fails(et_loop_open(&l.loop, l.params, &l.options, error), ET_ECONFIG,
                  "`checkpoint_epoch_freq` must be a positive integer");
