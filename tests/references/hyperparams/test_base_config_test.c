@@ -113,6 +113,35 @@ static void test_base_config_test__nested_config_types(void **state)
     assert_string_equal(item_1(&config.g, 0)->b, "new text 3");
 }
 
+/* Copies and overrides: a struct, settings with a member of another type, and a list. */
+static void test_base_config_test__replace(void **state)
+{
+    (void)state;
+    config_2 config, new_config;
+    config_3 three, new_three;
+    const config_1 usual = { .a = 1, .b = "text" };
+    et_settings settings = settings_in(&config, &table_2);
+    new_config = config;
+    settings.options = &new_config;
+    assert_ok(et_settings_override(&settings, "{e: {a: 2}}", error));
+    assert_int_equal(new_config.e.a, 2);
+    assert_int_equal(config.e.a, 1);
+    const et_settings old = settings_of("{c: 2, d: text, e: {c: 2, d: text}}");
+    et_settings copy = settings_of("{}");
+    assert_ok(et_settings_read(&copy, et_settings_dict(&old, arena), NULL, error));
+    assert_ok(change(&copy, "{e: {c: 4}}", true, error));
+    assert_settings(&copy, "{c: 2, d: text, e: {c: 4, d: text}}");
+    assert_settings(&old, "{c: 2, d: text, e: {c: 2, d: text}}");
+    settings = settings_in(&three, &table_3);
+    three.g = (et_structs){ &usual, 1 };
+    new_three = three;
+    settings.options = &new_three;
+    assert_ok(et_settings_override(&settings, "{g: [{a: 4, b: new text 3}]}", error));
+    assert_int_equal(item_1(&new_three.g, 0)->a, 4);
+    assert_string_equal(item_1(&new_three.g, 0)->b, "new text 3");
+    assert_int_equal(item_1(&three.g, 0)->a, 1);
+}
+
 static void test_base_config_test__key_error(void **state)
 {
     (void)state;
@@ -305,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_base_config_test__invalid_keys),
         cmocka_unit_test(test_base_config_test__nested_config_types),
+        cmocka_unit_test(test_base_config_test__replace),
         cmocka_unit_test(test_base_config_test__key_error),
         cmocka_unit_test(test_base_config_test__import_export_immutable_types),
         cmocka_unit_test(test_base_config_test__override_is_strict_true),
