@@ -37,7 +37,7 @@
 
 /* A value of a pass to collect. */
 typedef struct et_loop_measure {
-    const char *name;    /* name of the metric; NULL: the loop's valid metric */
+    const char *name; /* name of the metric; NULL: the loop's valid metric, of a trainer "loss" */
     const char *measure; /* name of a loss or measure of the pass; NULL: the sum of the losses */
 } et_loop_measure;
 

@@ -133,7 +133,8 @@ static int open_parts(et_loop_trainer *t, et_error *error)
     if (!status && o->pass && o->source)
         status = et_pass_prepare(o->pass, &o->source->layout, error);
     if (!status)
-        status = et_measures_init(&t->measures, o->pass, o->metrics, o->metric_count, NULL, error);
+        status =
+            et_measures_init(&t->measures, o->pass, o->metrics, o->metric_count, "loss", error);
     if (!status)
         status = open_shards(t, error);
     t->measures.shards = t->shards;
