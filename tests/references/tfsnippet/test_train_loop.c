@@ -198,12 +198,12 @@ static void test_train_loop__logs(void **state)
     l.options.max_step = 6;
     run_logs(&l, 4);
     hide_times(l.printed);
-    assert_string_equal(l.printed, "[Epoch 1, Step 2/6, ETA T] step time: T; x: 0.5 (±0.5)\n"
-                                   "[Epoch 1, Step 4/6, ETA T] step time: T; x: 2.5 (±0.5)\n"
-                                   "[Epoch 1, Step 4/6, ETA T] epoch time: T; step time: T; "
+    assert_string_equal(l.printed, "[Epoch 1, Step 2/6, ETA T] step time: T (±T); x: 0.5 (±0.5)\n"
+                                   "[Epoch 1, Step 4/6, ETA T] step time: T (±T); x: 2.5 (±0.5)\n"
+                                   "[Epoch 1, Step 4/6, ETA T] epoch time: T; step time: T (±T); "
                                    "x: 1.5 (±1.11803); y: 1\n"
-                                   "[Epoch 2, Step 6/6, ETA T] step time: T; x: 0.5 (±0.5)\n"
-                                   "[Epoch 2, Step 6/6, ETA T] epoch time: T; step time: T; "
+                                   "[Epoch 2, Step 6/6, ETA T] step time: T (±T); x: 0.5 (±0.5)\n"
+                                   "[Epoch 2, Step 6/6, ETA T] epoch time: T; step time: T (±T); "
                                    "x: 0.5 (±0.5); y: 2\n");
     looped_free(&l);
 }
@@ -218,9 +218,9 @@ static void test_train_loop__single_epoch_logs(void **state)
     run_logs(&l, 4);
     hide_times(l.printed);
     assert_string_equal(l.printed,
-                        "[Step 2] step time: T; x: 0.5 (±0.5)\n"
-                        "[Step 4] step time: T; x: 2.5 (±0.5)\n"
-                        "[Step 4] epoch time: T; step time: T; x: 1.5 (±1.11803); y: 1\n");
+                        "[Step 2] step time: T (±T); x: 0.5 (±0.5)\n"
+                        "[Step 4] step time: T (±T); x: 2.5 (±0.5)\n"
+                        "[Step 4] epoch time: T; step time: T (±T); x: 1.5 (±1.11803); y: 1\n");
     looped_free(&l);
 }
 
@@ -260,7 +260,7 @@ static void test_train_loop__valid_metric_default_settings(void **state)
     assert_string_equal(l.printed, "[Epoch 1, Step 1] step time: T; valid loss: 0.8 (*)\n"
                                    "[Epoch 1, Step 2] step time: T; valid loss: 0.6 (*)\n"
                                    "[Epoch 1, Step 3] step time: T; valid loss: 0.7\n"
-                                   "[Epoch 1, Step 3] epoch time: T; step time: T; "
+                                   "[Epoch 1, Step 3] epoch time: T; step time: T (±T); "
                                    "valid loss: 0.7 (±0.0816497)\n");
     looped_free(&l);
 }
@@ -276,7 +276,7 @@ static void test_train_loop__valid_metric_with_custom_settings(void **state)
     assert_string_equal(l.printed, "[Epoch 1, Step 1] step time: T; y: 0.7 (*)\n"
                                    "[Epoch 1, Step 2] step time: T; y: 0.6\n"
                                    "[Epoch 1, Step 3] step time: T; y: 0.8 (*)\n"
-                                   "[Epoch 1, Step 3] epoch time: T; step time: T; "
+                                   "[Epoch 1, Step 3] epoch time: T; step time: T (±T); "
                                    "y: 0.7 (±0.0816497)\n");
     looped_free(&l);
 }

@@ -100,10 +100,11 @@ static inline double weight_of(et_params *params, const char *name)
     return et_params_values(params)[et_params_offset(params, et_params_find(params, name))];
 }
 
-/* Replaces times in printed lines: "time: 0.01s (±0.2s)" and "ETA 1m 2s" become "time: T" and "ETA
- * T". */
+/* Replaces times in printed lines: "time: 0.01s (±0.2s)" and "ETA 1m 2s" become "time: T (±T)" and
+ * "ETA T". */
 static inline void hide_times(char *text)
 {
+    static const char spread[] = " (±T)";
     char *to = text;
     for (const char *from = text; *from;) {
         bool timer = !strncmp(from, "time: ", 6) || !strncmp(from, "timer: ", 7);
@@ -117,7 +118,12 @@ static inline void hide_times(char *text)
         to += keep;
         *to++ = 'T';
         from += keep;
-        from += strcspn(from, timer ? ";\n" : "]");
+        from += strcspn(from, timer ? "(;\n" : "]");
+        if (*from == '(') {
+            from += strcspn(from, ";\n");
+            memcpy(to, spread, sizeof spread - 1);
+            to += sizeof spread - 1;
+        }
     }
     *to = 0;
 }

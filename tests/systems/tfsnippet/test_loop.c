@@ -99,8 +99,9 @@ static void test_loop__break_out_of_steps(void **state)
     looped_end(&l);
     hide_times(l.printed);
     assert_string_equal(
-        l.printed, "[Epoch 1/2, Step 2] epoch time: T; step time: T; x: 0.5 (±0.5); y: 7\n"
-                   "[Epoch 2/2, Step 6] epoch time: T; step time: T; x: 1.5 (±1.11803); y: 7\n");
+        l.printed,
+        "[Epoch 1/2, Step 2] epoch time: T; step time: T; x: 0.5 (±0.5); y: 7\n"
+        "[Epoch 2/2, Step 6] epoch time: T; step time: T (±T); x: 1.5 (±1.11803); y: 7\n");
     et_source_close(source);
     looped_free(&l);
 }

@@ -40,10 +40,11 @@ static void test_loop_logs__metrics_wait_for_the_log(void **state)
         et_loop_println(l.loop, "hello", et_loop_epoch(l.loop) == 3);
     }
     looped_end(&l);
-    check_printed(&l, "hello\n"
-                      "[Epoch 2/4, Step 0] epoch time: T; many: 2 (±1); x: 1.5 (±0.5)\nhello\n"
-                      "[Epoch 3/4, Step 0] hello\n"
-                      "[Epoch 4/4, Step 0] epoch time: T; many: 2 (±1); x: 3.5 (±0.5)\nhello\n");
+    check_printed(&l,
+                  "hello\n"
+                  "[Epoch 2/4, Step 0] epoch time: T (±T); many: 2 (±1); x: 1.5 (±0.5)\nhello\n"
+                  "[Epoch 3/4, Step 0] hello\n"
+                  "[Epoch 4/4, Step 0] epoch time: T (±T); many: 2 (±1); x: 3.5 (±0.5)\nhello\n");
     looped_free(&l);
 }
 
