@@ -157,8 +157,8 @@ static int note_request(et_task *self, const et_optimizer_request *request, et_o
     return et_task_defaults.create_optimizer(self, request, out, error);
 }
 
-/* Differs: float16, which CPUs do not compute with, is refused; a loss scale works with float32 and
- * bfloat16, where the reference ignores it, and is off by default, which is dynamic for float16. */
+/* Differs: float16, which CPUs do not compute with, is refused. A loss scale works with float32 and
+ * bfloat16, where the reference ignores it; null, which is dynamic with float16, is none. */
 static void test_base_trainer_test__configure_optimizer(void **state)
 {
     static const double scales[] = { 0, ET_LOSS_SCALE_DYNAMIC, 128, 256 };

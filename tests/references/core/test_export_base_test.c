@@ -107,8 +107,8 @@ static void assert_exported(const et_export_module *module, const char *base, bo
     close_server(&imported);
 }
 
-/* Differs: the files are weights.safetensors and model.onnx, not a SavedModel; a program that loads
- * the weights builds the served function anew, and other programs run model.onnx. */
+/* Differs: the files are weights.safetensors and model.onnx, not a SavedModel. A program of Etude
+ * loads the weights and builds the served function; other programs run model.onnx. */
 static void test_export_base_test__export_module(void **state)
 {
     const et_export_module module = { .model = dense };
@@ -120,8 +120,8 @@ static et_node *probabilities(et_scope *scope, et_node *inputs, const et_export_
     return et_softmax(module->model(scope, inputs, module->payload));
 }
 
-/* Differs: a program that loads the weights builds the served function anew, and other programs run
- * model.onnx; the reference loads the function from the export. */
+/* Differs: the reference loads the served function from the export. A program of Etude loads the
+ * weights and builds the function; other programs run model.onnx. */
 static void test_export_base_test__custom_inference_step(void **state)
 {
     const et_export_module module = { .model = dense, .inference_step = probabilities };

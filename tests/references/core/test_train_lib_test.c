@@ -104,8 +104,8 @@ static void check_modes(void **state, const char *name,
     }
 }
 
-/* Differs: no function runs an experiment in a mode: a program calls its controller, as the runner
- * above; and no file "checkpoint" lists the checkpoints, because their folder is the list. */
+/* Differs: no function runs an experiment in a mode; a program calls its controller, as the runner
+ * above. The folder of the checkpoints is their list, in place of a file "checkpoint". */
 static void test_train_lib_test__end_to_end(void **state)
 {
     check_modes(state, "run", run);
@@ -126,8 +126,8 @@ static void run_by_class(const char *mode, const char *model_dir, bool run_post_
     runner_close(&r);
 }
 
-/* Differs: no type runs an experiment in a mode: a program calls its controller, as the runner
- * above; and no file "checkpoint" lists the checkpoints, because their folder is the list. */
+/* Differs: no type runs an experiment in a mode; a program calls its controller, as the runner
+ * above. The folder of the checkpoints is their list, in place of a file "checkpoint". */
 static void test_train_lib_test__end_to_end_class(void **state)
 {
     check_modes(state, "class", run_by_class);
