@@ -124,7 +124,7 @@ static void build_pruned(et_scope *s, void *payload)
             1);
 }
 
-/* Differs: Etude has no PruningAction: a rule and an action of the program, as these, do its work.
+/* Here: Etude has no PruningAction: a rule and an action of the program, as these, do its work.
  */
 static void test_actions_test__pruning(void **state)
 {

@@ -104,7 +104,7 @@ static void check_modes(void **state, const char *name,
     }
 }
 
-/* Differs: no function runs an experiment in a mode; a program calls its controller, as the runner
+/* Here: no function runs an experiment in a mode; a program calls its controller, as the runner
  * above. The folder of the checkpoints is their list, in place of a file "checkpoint". */
 static void test_train_lib_test__end_to_end(void **state)
 {
@@ -126,7 +126,7 @@ static void run_by_class(const char *mode, const char *model_dir, bool run_post_
     runner_close(&r);
 }
 
-/* Differs: no type runs an experiment in a mode; a program calls its controller, as the runner
+/* Here: no type runs an experiment in a mode; a program calls its controller, as the runner
  * above. The folder of the checkpoints is their list, in place of a file "checkpoint". */
 static void test_train_lib_test__end_to_end_class(void **state)
 {

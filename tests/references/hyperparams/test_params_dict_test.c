@@ -32,7 +32,7 @@ static void test_params_dict_test__init_from_a_param_dict(void **state)
     assert_settings(&params, "{a: aa, b: 2}");
 }
 
-/* Differs: nothing deletes a setting, so a lock need not refuse it. */
+/* Here: nothing deletes a setting, so a lock need not refuse it. */
 static void test_params_dict_test__lock(void **state)
 {
     (void)state;

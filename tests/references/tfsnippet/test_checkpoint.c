@@ -100,7 +100,7 @@ static void expect_kept(void **state, const char *name, const char *const *names
     et_state_free(tree);
 }
 
-/* Differs: the name that no variable may have is the file format's, and objects have none, because
+/* Here: the name that no variable may have is the file format's, and objects have none, because
  * the saver keeps no counter of its own among them. */
 static void test_checkpoint__constructor(void **state)
 {

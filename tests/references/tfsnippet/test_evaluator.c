@@ -51,7 +51,7 @@ static int twelve(void *payload, const et_batch *batch, double *values, et_error
     return ET_OK;
 }
 
-/* Differs: there are no batches without arrays, whose weight is 1 in the reference. */
+/* Here: there are no batches without arrays, whose weight is 1 in the reference. */
 static void test_evaluator__auto_loss_weight(void **state)
 {
     (void)state;
