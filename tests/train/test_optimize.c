@@ -81,6 +81,7 @@ static void test_optimize__rules(void **state)
                 "{optimizer: {type: sgd}, learning_rate: {constant: {learning_rate: 0.25}}}" },
           0.25,
           is_sgd },
+        { { .settings = "{optimizer: {type: sgd}, learning_rate: 0.25}" }, 0.25, is_sgd },
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         small_pass s;

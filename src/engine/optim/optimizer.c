@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/pattern.h"
 #include "engine/optim/optimizer_private.h"
@@ -263,14 +264,11 @@ static int build(et_optimizer *optimizer, const et_group *group,
 }
 
 /* Options are checked as a whole before anything is made. */
-int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
-                     const et_kernels *kernels, const et_optimization_options *options,
-                     et_error *error)
+static int new_checked(et_optimizer **out, et_params *params, const et_group *group,
+                       const et_kernels *kernels, const et_optimization_options *options,
+                       et_error *error)
 {
     const void *settings;
-    et_assert(et_params_ready(params));
-    et_assert(!group || et_group_params(group) == params);
-    *out = NULL;
     int status = et_optimization_check(options, error);
     if (status)
         return status;
@@ -300,6 +298,23 @@ int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *grou
     }
     *out = optimizer;
     return ET_OK;
+}
+
+/* Settings of a program may still have a number for the peak of the rate. */
+int et_optimizer_new(et_optimizer **out, et_params *params, const et_group *group,
+                     const et_kernels *kernels, const et_optimization_options *options,
+                     et_error *error)
+{
+    et_optimization_options final = *options;
+    et_arena arena = ET_ARENA_INIT;
+    et_assert(et_params_ready(params));
+    et_assert(!group || et_group_params(group) == params);
+    *out = NULL;
+    int status = et_optimization_use_peak(&final, &arena, error);
+    if (!status)
+        status = new_checked(out, params, group, kernels, &final, error);
+    et_arena_release(&arena);
+    return status;
 }
 
 et_params *et_optimizer_params(const et_optimizer *optimizer)
