@@ -26,6 +26,7 @@
 
 typedef struct et_sgd {
     double momentum; /* 0: none */
+    double decay;    /* the rate is divided by 1 + decay * step; 0: none */
     double clipvalue, clipnorm, global_clipnorm;
     bool nesterov;
 } et_sgd;
@@ -67,6 +68,7 @@ typedef struct et_lamb {
     double weight_decay_rate;
     const char *const *exclude_from_weight_decay;
     const char *const *exclude_from_layer_adaptation; /* NULL: as those */
+    double decay; /* the rate is divided by 1 + decay * step; 0: none */
     double clipvalue, clipnorm, global_clipnorm;
 } et_lamb;
 

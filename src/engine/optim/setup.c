@@ -36,8 +36,8 @@ typedef struct member {
         NULL, NUMBER, 0                                                                            \
     }
 
-static const member sgd[] = { ROW(et_sgd, NUMBER, momentum), CLIPS(et_sgd),
-                              ROW(et_sgd, FLAG, nesterov), END };
+static const member sgd[] = { ROW(et_sgd, NUMBER, momentum), ROW(et_sgd, NUMBER, decay),
+                              CLIPS(et_sgd), ROW(et_sgd, FLAG, nesterov), END };
 static const member rmsprop[] = {
     ROW(et_rmsprop, NUMBER, rho),     ROW(et_rmsprop, NUMBER, momentum),
     ROW(et_rmsprop, NUMBER, epsilon), CLIPS(et_rmsprop),
@@ -57,6 +57,7 @@ static const member lamb[] = { BETAS(et_lamb),
                                ROW(et_lamb, NUMBER, weight_decay_rate),
                                ROW(et_lamb, LIST, exclude_from_weight_decay),
                                ROW(et_lamb, LIST, exclude_from_layer_adaptation),
+                               ROW(et_lamb, NUMBER, decay),
                                CLIPS(et_lamb),
                                END };
 static const member lars[] = { ROW(et_lars, NUMBER, momentum),

@@ -29,8 +29,8 @@ typedef struct setup_case {
     "{optimizer: {type: adam}, learning_rate: {type: " name ", " name ": {" settings "}}}"
 
 static const setup_case cases[] = {
-    { { .sgd = &(const et_sgd){ .momentum = 0.3, CLIPS, .nesterov = true } },
-      RULE("sgd", "momentum: 0.3, nesterov: true, " CLIPS_TEXT) },
+    { { .sgd = &(const et_sgd){ .momentum = 0.3, .decay = 0.4, CLIPS, .nesterov = true } },
+      RULE("sgd", "momentum: 0.3, decay: 0.4, nesterov: true, " CLIPS_TEXT) },
     { { .rmsprop =
             &(const et_rmsprop){
                 .rho = 0.4, .momentum = 0.3, .epsilon = 0.1, CLIPS, .centered = true } },
@@ -46,9 +46,9 @@ static const setup_case cases[] = {
                                "gradient_clip_norm: 3, amsgrad: true, " CLIPS_TEXT) },
     { { .lamb = &(const et_lamb){ BETAS, CLIPS, .weight_decay_rate = 0.7,
                                   .exclude_from_weight_decay = ab,
-                                  .exclude_from_layer_adaptation = c } },
+                                  .exclude_from_layer_adaptation = c, .decay = 0.4 } },
       RULE("lamb", BETAS_TEXT ", weight_decay_rate: 0.7, exclude_from_weight_decay: [a, b], "
-                              "exclude_from_layer_adaptation: [c], " CLIPS_TEXT) },
+                              "exclude_from_layer_adaptation: [c], decay: 0.4, " CLIPS_TEXT) },
     { { .lars = &(const et_lars){ .momentum = 0.3,
                                   .eeta = 0.2,
                                   CLIPS,

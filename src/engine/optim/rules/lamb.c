@@ -2,7 +2,8 @@
  * as in Model Garden. With Adam's m and v of t updates, and norms of each tensor:
  *   u = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon) + weight_decay_rate w
  *   w -= rate |w| / |u| u;  if a norm is 0, or the tensor is excluded: w -= rate u
- * u replaces the gradient in the previous pass, which adds up both norms. */
+ * u replaces the gradient in the previous pass, which adds up both norms. The legacy `decay` of
+ * Keras divides the rate by 1 + decay * iterations. */
 #include <math.h>
 
 #include "base/assert.h"
@@ -42,10 +43,10 @@ static void before(const void *options, const et_rule_step *step, const et_rule_
 
 static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    (void)options;
+    const et_lamb_options *o = options;
     double weight = sqrt(chunk->sums[0]), direction = sqrt(chunk->sums[1]);
     double ratio = weight > 0 && direction > 0 ? weight / direction : 1;
-    et_rule_move(step, chunk, chunk->rate * ratio, 0);
+    et_rule_move(step, chunk, et_rule_decayed_rate(step, chunk, o->decay) * ratio, 0);
 }
 
 const et_optimizer_rule et_rule_lamb = {

@@ -29,6 +29,13 @@ static inline et_slice_update et_rule_update(const et_rule_step *step, const et_
                               .count = chunk->count };
 }
 
+/* The schedule's rate over 1 + decay * iterations, for rules with the legacy `decay` of Keras. */
+static inline double et_rule_decayed_rate(const et_rule_step *step, const et_rule_chunk *chunk,
+                                          double decay)
+{
+    return chunk->rate / (1 + decay * (double)step->iterations);
+}
+
 /* For its norms: sums[0] of weights, sums[1] of the gradient after `before`. */
 static inline void et_rule_add_squares(const et_rule_step *step, const et_rule_chunk *chunk,
                                        double sums[ET_RULE_SUMS_MAX])

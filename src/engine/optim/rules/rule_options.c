@@ -27,14 +27,15 @@
     ET_FIELD_STRINGS(                                                                              \
         type, exclude_from_layer_adaptation,                                                       \
         "regular expressions of parameters without layer adaptation; none: " ET_NO_DECAY)
+#define RATE_DECAY(type)                                                                           \
+    ET_FIELD_FLOAT(type, decay, 0, 0, 1, "the rate is divided by 1 + decay * step")
 #define JIT_COMPILE(type)                                                                          \
     ET_FIELD_BOOL(type, jit_compile, false, "no effect: updates are always compiled")
 
 /* Momentum 1 is allowed: a sum of all changes, without forgetting. */
 static const et_field sgd_fields[] = { MOMENTUM(et_sgd_options, 0),
                                        NESTEROV(et_sgd_options, false),
-                                       ET_FIELD_FLOAT(et_sgd_options, decay, 0, 0, 1,
-                                                      "the rate is divided by 1 + decay * step"),
+                                       RATE_DECAY(et_sgd_options),
                                        ET_RULE_CLIPS(et_sgd_options, 0),
                                        TENSORFLOW_NAME,
                                        ET_FIELD_END };
@@ -117,6 +118,7 @@ static const et_field lamb_fields[] = {
                    "weight decay, added to the direction before scaling; 0: none"),
     ET_RULE_NO_DECAY(et_lamb_options),
     NO_ADAPTATION(et_lamb_options),
+    RATE_DECAY(et_lamb_options),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };

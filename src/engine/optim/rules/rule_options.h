@@ -64,9 +64,9 @@ typedef et_adam_options et_adamw_options;
 typedef et_adam_options et_adamw_experimental_options;
 
 /* Tensors excluded from layer adaptation keep the schedule's rate. An empty list means that of
- * exclude_from_weight_decay. */
+ * exclude_from_weight_decay. decay as sgd's. */
 typedef struct et_lamb_options {
-    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm, weight_decay_rate;
+    double beta_1, beta_2, epsilon, clipvalue, clipnorm, global_clipnorm, weight_decay_rate, decay;
     et_strings exclude_from_weight_decay, exclude_from_layer_adaptation;
 } et_lamb_options;
 

@@ -20,11 +20,10 @@ static void update_at(const et_sgd_options *o, double rate, const et_rule_step *
         &update, &(et_momentum){ chunk->slot[0], (float)rate, (float)o->momentum, o->nesterov });
 }
 
-/* decay comes on top of the schedule, counted in updates done before this one. */
 static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const et_sgd_options *o = options;
-    update_at(o, chunk->rate / (1 + o->decay * (double)step->iterations), step, chunk);
+    update_at(o, et_rule_decayed_rate(step, chunk, o->decay), step, chunk);
 }
 
 static void newer_update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
