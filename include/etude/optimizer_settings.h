@@ -11,6 +11,12 @@
  *     et_optimizer_setup setup = { .adamw = &adamw, .cosine = &cosine,
  *                                  .parameter_groups = groups, .parameter_group_count = 2 };
  *
+ * A task trainer takes such settings from a file:
+ *
+ *     if (et_optimizer_settings(&settings, NULL, arena, &error) ||
+ *         et_settings_read_file(&settings, "optimizer.yaml", &error)) ...
+ *     trainer_options.optimization = settings.options;
+ *
  * A member that is 0 or NULL has the default in its comment. To set a number to 0 whose default is
  * another number, use the text. All rules clip: clipvalue, the largest absolute value of an
  * element; clipnorm, the largest norm of a parameter's gradient; global_clipnorm, that of all
@@ -21,6 +27,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <etude/settings.h>
+
+struct et_optimizer_rule;
 
 /* ---- rules ---- */
 
@@ -138,5 +148,15 @@ typedef struct et_schedule_inverse_sqrt {
     int64_t warmup_steps;      /* 4000 */
     double warmup_init_learning_rate;
 } et_schedule_inverse_sqrt;
+
+/* ---- as a file has them ---- */
+
+/* Settings with the names of the command's trainer.optimizer_config, in arena, with their defaults:
+ * no rule and no schedule is chosen. Change them by settings.h; a task trainer refuses missing
+ * choices. A number in place of learning_rate counts for the trainer, but et_settings_dict omits
+ * the number. out->options is a struct et_optimization_options. rules: the program's own, as in
+ * et_optimizer_setup; NULL: none. ET_EUSAGE: wrong rules. ET_ENOMEM: also if arena is NULL. */
+ET_API int et_optimizer_settings(et_settings *out, const struct et_optimizer_rule *const *rules,
+                                 et_arena *arena, et_error *error);
 
 #endif

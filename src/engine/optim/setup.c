@@ -329,3 +329,14 @@ int et_optimizer_settle(et_optimization_options *options, const et_optimizer_set
         et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
     return status ? status : et_fields_read(table, options, tree, arena, "settings", "", error);
 }
+
+int et_optimizer_settings(et_settings *out, const et_optimizer_rule *const *own, et_arena *arena,
+                          et_error *error)
+{
+    et_optimization_options *options = arena ? et_arena_alloc(arena, sizeof *options) : NULL;
+    if (!options)
+        return et_alloc_failed(error, sizeof *options, "settings of an optimizer");
+    et_fields_defaults(&et_optimization_fields, options);
+    *out = (et_settings){ .options = options, .arena = arena };
+    return et_optimization_register(&out->table, options, own, arena, error);
+}

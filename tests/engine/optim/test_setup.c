@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <etude/optimizer.h>
+#include <etude/optimizer_rule.h>
 
 #include "base/arena.h"
 #include "base/values/json.h"
@@ -167,6 +168,32 @@ static void test_setup__groups_are_read_back(void **state)
     et_arena_release(&arena);
 }
 
+static void no_update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
+{
+    (void)options, (void)step, (void)chunk;
+}
+
+/* Rules of the program may be chosen, and nothing is chosen at first. */
+static void test_setup__settings_of_a_program(void **state)
+{
+    (void)state;
+    static const et_optimizer_rule mine = { .name = "mine", .update = no_update },
+                                   adam = { .name = "adam", .update = no_update };
+    static const et_optimizer_rule *const own[] = { &mine, NULL }, *const taken[] = { &adam, NULL };
+    static const char *const none[] = { "optimizer.type == None", "learning_rate.type == None",
+                                        "warmup.type == None", NULL };
+    et_arena arena = ET_ARENA_INIT;
+    et_settings settings;
+    assert_ok(et_optimizer_settings(&settings, own, &arena, error));
+    assert_ok(et_settings_check(&settings, none, error));
+    assert_ok(et_settings_override(&settings, "optimizer.type=mine, learning_rate=0.5", error));
+    assert_fails(et_settings_check(&settings, none, error), ET_ECONFIG, "optimizer.type is mine");
+    assert_fails(et_optimizer_settings(&settings, taken, &arena, error), ET_EUSAGE,
+                 "adam is already registered");
+    assert_fails(et_optimizer_settings(&settings, NULL, NULL, error), ET_ENOMEM, "memory");
+    et_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_setup__the_text_counts),
         cmocka_unit_test(test_setup__the_text_has_the_groups),
         cmocka_unit_test(test_setup__groups_are_read_back),
+        cmocka_unit_test(test_setup__settings_of_a_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,7 @@
-/* A kind of task with one weight, for settings by name: what a run is opened with, and what its
- * params.yaml says. Include after cmocka.h and variables.h. */
+/* A kind of task with one weight, for the settings that a run is opened with. Include after
+ * cmocka.h and variables.h. */
 #ifndef ETUDE_TESTS_REFERENCES_OPTIMIZATION_KIND_H
 #define ETUDE_TESTS_REFERENCES_OPTIMIZATION_KIND_H
-
-#include <stdlib.h>
 
 #include "formats/files.h"
 
@@ -72,20 +70,6 @@ static inline int open_kind(const char *run, const char *settings, et_error *err
     et_params_free(context.params);
     et_device_close(context.device);
     return status;
-}
-
-/* Lines of the run's params.yaml, ended by NULL. */
-static inline void check_settings(const char *run, const char *const *lines)
-{
-    size_t length;
-    char *text = get_file(below(run, "params.yaml"), &length);
-    for (; *lines; lines++) {
-        char line[80];
-        snprintf(line, sizeof line, " %s\n", *lines);
-        if (!strstr(text, line))
-            fail_msg("no line \"%s\" in %s", *lines, text);
-    }
-    free(text);
 }
 
 #endif

@@ -6,66 +6,57 @@
 
 #include <cmocka.h>
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include <etude/etude.h>
 
-#include "references/optimization/variables.h"
+#include "formats/files.h"
+#include "references/hyperparams/settings_of.h"
 
-#include "references/optimization/kind.h"
+#include "references/optimization/optimization_of.h"
 
-#define CONSTANT "learning_rate: {type: constant, constant: {learning_rate: 0.1}}"
+/* Without settings, nothing is chosen. */
+static void assert_none(const char *restriction)
+{
+    const et_settings settings = read_optimization("{}");
+    assert_ok(et_settings_check(&settings, (const char *const[]){ restriction, NULL }, error));
+}
 
-/* None is no choice, which a run refuses by name. */
 static void test_optimization_config_test__no_optimizer(void **state)
 {
-    assert_fails(open_kind(in(state, "a"), "trainer: {optimizer_config: {" CONSTANT "}}", error),
-                 ET_ECONFIG, "optimizer.type is not set");
+    (void)state;
+    assert_none("optimizer.type == None");
 }
 
 static void test_optimization_config_test__no_lr_schedule(void **state)
 {
-    assert_fails(
-        open_kind(in(state, "b"), "trainer: {optimizer_config: {optimizer: {type: sgd}}}", error),
-        ET_ECONFIG, "learning_rate.type is not set");
+    (void)state;
+    assert_none("learning_rate.type == None");
 }
 
 static void test_optimization_config_test__no_warmup_schedule(void **state)
 {
-    const char *run = in(state, "c");
-    assert_ok(open_kind(run, "trainer: {optimizer_config: {optimizer: {type: sgd}, " CONSTANT "}}",
-                        error));
-    check_settings(run, (const char *const[]){ "warmup:\n      type: none", NULL });
+    (void)state;
+    assert_none("warmup.type == None");
 }
 
-/* Choices without settings have the defaults of their classes; where the reference's default is
- * None, the run refuses to begin. */
+/* Choices without settings have the defaults of their classes, and no further settings. */
 static void test_optimization_config_test__config(void **state)
 {
-    static const char format[] = "trainer: {optimizer_config: {optimizer: {type: sgd, sgd: {}}, "
-                                 "learning_rate: {type: polynomial, polynomial: {%s}}, "
-                                 "warmup: {type: linear%s}}}";
-    static const char *const lines[] = {
-        "momentum: 0.0",
-        "nesterov: false",
-        "decay: 0.0",
-        "end_learning_rate: 0.0001",
-        "power: 1.0",
-        "cycle: false",
-        "offset: 0",
-        "warmup_learning_rate: 0.0",
-        NULL,
-    };
-    const char *run = in(state, "d");
-    char settings[400];
-    snprintf(settings, sizeof settings, format, "", "");
-    assert_fails(open_kind(run, settings, error), ET_ECONFIG, "warmup_steps");
-    snprintf(settings, sizeof settings, format, "", ", linear: {warmup_steps: 2}");
-    assert_fails(open_kind(run, settings, error), ET_ECONFIG, "initial_learning_rate");
-    snprintf(settings, sizeof settings, format, "initial_learning_rate: 0.1",
-             ", linear: {warmup_steps: 2}");
-    assert_ok(open_kind(run, settings, error));
-    check_settings(run, lines);
+    (void)state;
+    static const char whole[] =
+        "{optimizer: {type: sgd, sgd: {clipnorm: null, clipvalue: null, global_clipnorm: null, "
+        "decay: 0.0, nesterov: false, momentum: 0.0}}, "
+        "learning_rate: {type: polynomial, polynomial: {initial_learning_rate: null, "
+        "decay_steps: null, end_learning_rate: 0.0001, power: 1.0, cycle: false, offset: 0}}, "
+        "warmup: {type: linear, linear: {warmup_learning_rate: 0.0, warmup_steps: null}}}";
+    static const char *const chosen[] = { "optimizer.sgd", "learning_rate.polynomial",
+                                          "warmup.linear" };
+    const et_value *config =
+        optimization_of("{optimizer: {type: sgd, sgd: {}}, learning_rate: {type: polynomial, "
+                        "polynomial: {}}, warmup: {type: linear}}");
+    assert_true(is_same(config, optimization_of(whole)));
+    for (size_t i = 0; i < COUNT(chosen); i++)
+        assert_int_equal(et_value_path(config, chosen[i])->count,
+                         et_value_path(settings_of(whole).extra, chosen[i])->count);
 }
 
 int main(void)
@@ -76,5 +67,5 @@ int main(void)
         cmocka_unit_test(test_optimization_config_test__no_warmup_schedule),
         cmocka_unit_test(test_optimization_config_test__config),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, begin, end);
 }

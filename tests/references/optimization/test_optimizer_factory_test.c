@@ -10,85 +10,107 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "references/hyperparams/settings_of.h"
 #include "references/optimization/variables.h"
 
 #include "references/optimization/kind.h"
+#include "references/optimization/optimization_of.h"
 
 typedef struct rule_defaults {
-    const char *rule, *lines[8];
+    const char *type, *settings;
 } rule_defaults;
 
-/* Each rule with a rate of 0.1 has the defaults of its class. */
-static void check_rules(void **state, const rule_defaults *rules, size_t count)
+/* A rule of which only the type is given has all defaults of its class, no further settings, and a
+ * rate of 0.1. */
+static void check_rule(const rule_defaults *rule)
 {
-    static int number;
-    for (size_t i = 0; i < count; i++) {
-        char settings[200], name[20];
-        snprintf(name, sizeof name, "rule%d", number++);
-        const char *run = in(state, name);
-        snprintf(settings, sizeof settings,
-                 "trainer: {optimizer_config: {optimizer: {type: %s}, learning_rate: {type: "
-                 "constant, constant: {learning_rate: 0.1}}}}",
-                 rules[i].rule);
-        assert_ok(open_kind(run, settings, error));
-        check_settings(run, rules[i].lines);
-        check_settings(run, (const char *const[]){ "learning_rate: 0.1", NULL });
-    }
+    static const float zeros[2][MOST];
+    char path[40], given[120], whole[600];
+    variables v;
+    snprintf(path, sizeof path, "optimizer.%s", rule->type);
+    snprintf(given, sizeof given, "{optimizer: {type: %s}, " CONSTANT "}", rule->type);
+    snprintf(whole, sizeof whole, "{optimizer: {type: %s, %s: {%s}}, " CONSTANT "}", rule->type,
+             rule->type, rule->settings);
+    const et_value *found = optimization_of(given), *expected = optimization_of(whole);
+    if (!is_same(found, expected))
+        fail_msg("%s", rule->type);
+    assert_int_equal(et_value_path(found, path)->count,
+                     et_value_path(settings_of(whole).extra, path)->count);
+    open_variables(&v, 1, zeros, zeros, &(et_optimizer_setup){ .settings = given });
+    assert_true(et_optimizer_learning_rate(v.optimizer) == 0.1);
+    close_variables(&v);
 }
 
-#define ADAM(epsilon) "beta_1: 0.9", "beta_2: 0.999", "epsilon: " epsilon
+#define CLIPS "clipnorm: null, clipvalue: null, global_clipnorm: null"
+#define ADAM  CLIPS ", beta_1: 0.9, beta_2: 0.999, epsilon: "
+#define LISTS                                                                                      \
+    ", weight_decay_rate: 0.0, exclude_from_weight_decay: null, exclude_from_layer_adaptation: "   \
+    "null"
+
+static const rule_defaults rules[] = {
+    { "sgd", CLIPS ", decay: 0.0, nesterov: false, momentum: 0.0" },
+    { "rmsprop", CLIPS ", rho: 0.9, momentum: 0.0, epsilon: 1e-7, centered: false" },
+    { "adam", ADAM "1e-7, amsgrad: false" },
+    { "adamw", ADAM "1e-7, amsgrad: false, weight_decay_rate: 0.0, include_in_weight_decay: null, "
+                    "exclude_from_weight_decay: null, gradient_clip_norm: 1.0" },
+    { "lamb", ADAM "1e-6, decay: 0.0" LISTS },
+    { "lars", CLIPS ", momentum: 0.9, eeta: 0.001, nesterov: false, classic_momentum: true" LISTS },
+    { "adagrad", CLIPS ", initial_accumulator_value: 0.1, epsilon: 1e-7" },
+};
 
 static void test_optimizer_factory_test__optimizers(void **state)
 {
-    static const rule_defaults rules[] = {
-        { "sgd", { "type: sgd", "momentum: 0.0", "nesterov: false", "decay: 0.0" } },
-        { "rmsprop",
-          { "type: rmsprop", "rho: 0.9", "momentum: 0.0", "epsilon: 1.0e-07", "centered: false" } },
-        { "adam", { "type: adam", ADAM("1.0e-07"), "amsgrad: false" } },
-        { "adamw",
-          { "type: adamw", ADAM("1.0e-07"), "weight_decay_rate: 0.0", "gradient_clip_norm: 1.0" } },
-        { "lamb", { "type: lamb", ADAM("1.0e-06"), "weight_decay_rate: 0.0" } },
-        { "lars",
-          { "type: lars", "momentum: 0.9", "eeta: 0.001", "weight_decay_rate: 0.0",
-            "nesterov: false", "classic_momentum: true" } },
-        { "adagrad", { "type: adagrad", "initial_accumulator_value: 0.1", "epsilon: 1.0e-07" } },
-    };
-    check_rules(state, rules, sizeof rules / sizeof *rules);
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++)
+        check_rule(&rules[i]);
 }
 
-/* The newer classes. Those without another name here are one rule with the same settings. */
+/* Differs: sgd keeps its decay, because a rule serves both classes of Keras; the two rules with
+ * another name for the newer class are compared, too. */
 static void test_optimizer_factory_test__new_optimizers(void **state)
 {
-    static const rule_defaults rules[] = {
-        { "sgd_experimental", { "type: sgd_experimental", "momentum: 0.0", "nesterov: false" } },
-        { "rmsprop",
-          { "type: rmsprop", "rho: 0.9", "momentum: 0.0", "epsilon: 1.0e-07", "centered: false" } },
-        { "adam_experimental", { "type: adam_experimental", ADAM("1.0e-07"), "amsgrad: false" } },
-        { "adamw", { "type: adamw", ADAM("1.0e-07"), "weight_decay_rate: 0.0" } },
-        { "lamb", { "type: lamb", ADAM("1.0e-06"), "weight_decay_rate: 0.0" } },
-        { "lars", { "type: lars", "momentum: 0.9", "eeta: 0.001", "nesterov: false" } },
-        { "adagrad", { "type: adagrad", "initial_accumulator_value: 0.1", "epsilon: 1.0e-07" } },
+    (void)state;
+    static const rule_defaults newer[] = {
+        { "sgd_experimental", CLIPS ", nesterov: false, momentum: 0.0, jit_compile: false" },
+        { "adam_experimental", ADAM "1e-7, amsgrad: false, jit_compile: false" },
     };
-    check_rules(state, rules, sizeof rules / sizeof *rules);
+    for (size_t i = 0; i < COUNT(rules); i++)
+        check_rule(&rules[i]);
+    for (size_t i = 0; i < COUNT(newer); i++)
+        check_rule(&newer[i]);
 }
 
-/* A function between gradients and update sets them to zero. */
+static void zero_gradients(et_params *params)
+{
+    for (int p = 0; p < et_params_count(params); p++)
+        memset(et_params_gradients(params) + et_params_offset(params, p), 0,
+               (size_t)et_shape_count(et_params_shape(params, p)) * sizeof(float));
+}
+
+/* Here: an optimizer takes no aggregator; the program calls its own function between the pass
+ * and the update. */
 static void test_optimizer_factory_test__gradient_aggregator(void **state)
 {
     (void)state;
     static const float values[2][MOST] = { { 1, 2 }, { 3, 4 } },
                        ones[2][MOST] = { { 1, 1 }, { 1, 1 } };
-    const et_optimizer_setup adam = { .rule = "adam", .learning_rate = 1 };
-    variables v;
-    open_variables(&v, 2, values, ones, &adam);
-    assert_ok(et_pass_run(v.pass, v.batch, 1, 0, error));
-    for (int p = 0; p < et_params_count(v.params); p++)
+    const et_optimizer_setup adam = {
+        .settings = "{optimizer: {type: adam}, learning_rate: {type: constant, constant: "
+                    "{learning_rate: 1.0}}}"
+    };
+    for (int aggregated = 0; aggregated < 2; aggregated++) {
+        variables v;
+        open_variables(&v, 2, values, ones, &adam);
+        assert_ok(et_pass_run(v.pass, v.batch, 1, 0, error));
+        if (aggregated)
+            zero_gradients(v.params);
+        assert_ok(et_optimizer_update(v.optimizer, v.pass, NULL, error));
         for (int i = 0; i < 2; i++)
-            et_params_gradients(v.params)[et_params_offset(v.params, p) + i] *= 0;
-    assert_ok(et_optimizer_update(v.optimizer, v.pass, NULL, error));
-    for (int i = 0; i < 2; i++)
-        assert_memory_equal(v.value[i], values[i], 2 * sizeof(float));
-    close_variables(&v);
+            for (int k = 0; k < 2; k++)
+                assert_float_equal(v.value[i][k], values[i][k] - !aggregated,
+                                   aggregated ? 0 : 1e-5);
+        close_variables(&v);
+    }
 }
 
 static void test_optimizer_factory_test__gradient_clipping(void **state)
@@ -119,20 +141,36 @@ static void test_optimizer_factory_test__gradient_clipping(void **state)
     }
 }
 
+/* Opens a trainer with these settings and no others. missing: of the message; NULL: none. */
+static void check_trainer(const char *text, const char *missing)
+{
+    const et_settings settings = read_optimization(text);
+    const et_task_trainer_options options = { .optimization = settings.options };
+    et_task task = { .ET_CLASS = &kind_class };
+    et_device *device;
+    et_params *params;
+    et_task_trainer *trainer;
+    assert_ok(et_device_open(&device, error));
+    assert_ok(et_params_new(&params, error));
+    if (missing)
+        assert_fails(et_task_trainer_open(&trainer, &task, device, params, &options, error),
+                     ET_ECONFIG, missing);
+    else
+        assert_ok(et_task_trainer_open(&trainer, &task, device, params, &options, error));
+    et_task_trainer_close(trainer);
+    et_params_free(params);
+    et_device_close(device);
+}
+
 static void test_optimizer_factory_test__missing_types(void **state)
 {
-    const char *run = in(state, "missing");
-    assert_fails(open_kind(run,
-                           "trainer: {optimizer_config: {optimizer: {type: sgd, sgd: "
-                           "{momentum: 0.9}}}}",
-                           error),
-                 ET_ECONFIG, "learning_rate.type is not set");
-    assert_fails(open_kind(run,
-                           "trainer: {optimizer_config: {learning_rate: {type: stepwise, "
-                           "stepwise: {boundaries: [10000, 20000], "
-                           "values: [0.1, 0.01, 0.001]}}}}",
-                           error),
-                 ET_ECONFIG, "optimizer.type is not set");
+    (void)state;
+    check_trainer("{optimizer: {type: sgd, sgd: {momentum: 0.9}}}",
+                  "learning_rate.type is not set");
+    check_trainer("{learning_rate: {type: stepwise, stepwise: {boundaries: [10000, 20000], values: "
+                  "[0.1, 0.01, 0.001]}}}",
+                  "optimizer.type is not set");
+    check_trainer("{optimizer: {type: sgd, sgd: {momentum: 0.9}}, " CONSTANT "}", NULL);
 }
 
 #define STEPWISE                                                                                   \
@@ -275,5 +313,5 @@ int main(void)
         cmocka_unit_test(test_optimizer_factory_test__step_cosine_lr_schedule_with_warmup),
         cmocka_unit_test(test_optimizer_factory_test__registry),
     };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return cmocka_run_group_tests(tests, begin, end);
 }

@@ -3,6 +3,8 @@
 #ifndef ETUDE_TESTS_REFERENCES_OPTIMIZATION_VARIABLES_H
 #define ETUDE_TESTS_REFERENCES_OPTIMIZATION_VARIABLES_H
 
+#include <string.h>
+
 #include <etude/etude.h>
 
 #include "calls.h"
@@ -20,13 +22,50 @@ typedef struct variables {
     float *value[2]; /* [size] */
 } variables;
 
+static inline float *value_of(const variables *v, const char *name)
+{
+    return et_params_values(v->params) +
+           et_params_offset(v->params, et_params_find(v->params, name));
+}
+
+/* All but the optimizer, with zeros as values; arrays have `rows` rows, which are a batch. */
+static inline void open_pass(variables *v, const et_array *arrays, int count, int rows,
+                             et_build_fn *build, const et_pass_options *options)
+{
+    const et_batches_options all = { .repeat = true, .capacity = { rows } };
+    et_samples *samples;
+    assert_ok(et_device_open(&v->device, error));
+    assert_ok(et_params_new(&v->params, error));
+    assert_ok(et_arrays_open(&samples, arrays, count, rows, error));
+    assert_ok(et_batches_open(&v->source, samples, &all, error));
+    assert_ok(et_batch_new(&v->batch, &v->source->layout, error));
+    assert_ok(
+        et_pass_open(&v->pass, v->device, v->params, &v->source->layout, build, v, options, error));
+    assert_ok(et_params_materialize(v->params, options->bfloat16, error));
+    assert_ok(et_source_next(v->source, v->batch, error));
+}
+
+static inline void open_optimizer(variables *v, const et_optimizer_setup *setup)
+{
+    assert_ok(et_optimizer_open(&v->optimizer, v->device, v->params, NULL, setup, error));
+}
+
+/* The values of var0 and var1. */
+static inline void set_values(variables *v, const float values[2][MOST])
+{
+    for (int i = 0; i < 2; i++) {
+        v->value[i] = value_of(v, i ? "var1" : "var0");
+        memcpy(v->value[i], values[i], (size_t)v->size * sizeof(float));
+    }
+}
+
 /* The derivative of a variable's loss is its field of the batch. */
 static inline void build_variables(et_scope *s, void *payload)
 {
-    const int *size = payload;
+    const variables *v = payload;
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "var1" : "var0";
-        et_node *w = et_param(s, name, et_shape_1(*size), (et_init){ ET_INIT_ZEROS, 0 });
+        et_node *w = et_param(s, name, et_shape_1(v->size), (et_init){ ET_INIT_ZEROS, 0 });
         et_loss(s, name, et_mul(et_batch_input(s, i ? "g1" : "g0"), w), 1);
     }
 }
@@ -36,26 +75,10 @@ static inline void open_variables(variables *v, int size, const float values[2][
 {
     const et_array arrays[] = { { "g0", ET_F32, gradients[0], et_shape_1(size) },
                                 { "g1", ET_F32, gradients[1], et_shape_1(size) } };
-    const et_batches_options one = { .repeat = true, .capacity = { 1 } };
-    const et_pass_options options = { .training = true };
-    et_samples *samples;
     *v = (variables){ .size = size };
-    assert_ok(et_device_open(&v->device, error));
-    assert_ok(et_params_new(&v->params, error));
-    assert_ok(et_arrays_open(&samples, arrays, 2, 1, error));
-    assert_ok(et_batches_open(&v->source, samples, &one, error));
-    assert_ok(et_batch_new(&v->batch, &v->source->layout, error));
-    assert_ok(et_pass_open(&v->pass, v->device, v->params, &v->source->layout, build_variables,
-                           &v->size, &options, error));
-    assert_ok(et_params_materialize(v->params, false, error));
-    for (int i = 0; i < 2; i++) {
-        v->value[i] = et_params_values(v->params) +
-                      et_params_offset(v->params, et_params_find(v->params, i ? "var1" : "var0"));
-        for (int k = 0; k < size; k++)
-            v->value[i][k] = values[i][k];
-    }
-    assert_ok(et_optimizer_open(&v->optimizer, v->device, v->params, NULL, setup, error));
-    assert_ok(et_source_next(v->source, v->batch, error));
+    open_pass(v, arrays, 2, 1, build_variables, &(et_pass_options){ .training = true });
+    set_values(v, values);
+    open_optimizer(v, setup);
 }
 
 static inline void close_variables(variables *v)
