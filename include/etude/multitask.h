@@ -18,8 +18,11 @@
  * step trains one task, drawn by (seed, step); parameters that this task does not use do not
  * change. Logs have a dict for each task by its name, so a best metric is "digits|validation_loss".
  * Logs of training also have the learning_rate of the last update. The number of steps of each task
- * is saved and resumes. Borrows tasks, device and params, which must be empty. Use from one
- * thread. */
+ * is saved and resumes.
+ *
+ * Borrows tasks, device and params. params must be empty. With trainer.use ET_EVALUATE_ONLY, params
+ * may also belong to a trainer of the same parameters, for example of the same controller; then no
+ * optimizer may have an average. Use from one thread. */
 #ifndef ETUDE_MULTITASK_H
 #define ETUDE_MULTITASK_H
 

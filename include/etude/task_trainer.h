@@ -9,9 +9,10 @@
  *     if (et_task_trainer_evaluate(trainer, -1, logs, &error)) ...      validation_loss, ...
  *     et_task_trainer_close(trainer);
  *
- * Borrows task, device and params, which must be empty. Validation uses averaged weights, if there
- * are any; afterwards the trained weights are restored bit for bit, also after an error. Use from
- * one thread. */
+ * Borrows task, device and params. params must be empty, or shared with a multitask that only
+ * evaluates the same parameters (multitask.h). Validation uses averaged weights, if there are any;
+ * afterwards the trained weights are restored bit for bit, also after an error. Use from one
+ * thread. */
 #ifndef ETUDE_TASK_TRAINER_H
 #define ETUDE_TASK_TRAINER_H
 
