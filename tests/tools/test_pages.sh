@@ -82,14 +82,19 @@ mv hf opus-mt-en-de
 mv bergamot enpt
 cp -r opus-mt-en-de opus-mt-de-en
 printf 'ab cd\tef\n' >terms.tsv
-for name in legal valid; do
+for name in legal valid test; do
     cp $name.de $name.pt
+done
+for side in en de pt; do
+    cp legal.$side mine.$side
+    cp legal.$side all.$side
 done
 text mono.de 40 5000
 text mono.en 40 6000
 text own.en 40 100
 text own.de 40 100
 etude import opus-mt-en-de --output runs/opus
+etude import enpt --output runs/enpt
 awk 'BEGIN { print "area,rooms,price,rent"; for (i = 0; i < 60; i++)
     print 40 + i % 7 * 10 "," 1 + i % 4 "," 200 + i % 7 * 50 + i % 3 "," 5 + i % 7 + i % 5 / 10 }' >houses.csv
 columns people.csv income
@@ -133,18 +138,19 @@ tiny="s|--experiment translation/tiny \|--data train.en train.de |$small &|"
 PATH=$work/world/build:$PATH HOME=$work/world/home
 export PATH HOME
 
-page README.md 6 "$tiny"
+page README.md 6 "$tiny; s|build/etude import enpt/ --output runs/enpt|rm -r runs/enpt; &|"
 page configs/README.md 1 "$tiny"
 page doc/watch.md 6
-page doc/finetune.md 12
+page doc/finetune.md 12 's|etude import enpt/ --output runs/enpt|rm -r runs/enpt; &|; s|augment runs/enpt|& --max-ratio 0|'
 page doc/resume-and-clusters.md 7 "$tiny"
-page doc/deploy.md 14 's/export runs\/a --format \(marian\|huggingface\)/export runs\/opus --format \1/'
+page doc/deploy.md 14 's/export runs\/a --format \(marian\|huggingface\)/export runs\/opus --format \1/
+    s/export runs\/a --format bergamot/export runs\/enpt --format bergamot/'
 page doc/recipes.md 7 "s|--config |$small,task.vocabulary.size=60,trainer.checkpoint_interval=1 &|"
 page doc/your-model.md 2
 page doc/coming-from.md 1 's|t.csv --target c|people.csv --target income|'
 page doc/reference/profile.md 3 's|train --steps 12 \.\.\.|train runs/p --experiment tabular/mlp --data people.csv --target income --steps 24|
     s|translate \.\.\.|translate runs/a|; s|100:110|4:8|'
-page doc/reference/command.md 25 "$tiny; s|augment runs/de-en|augment runs/opus|; s|--model-dir runs/a|$small &|
+page doc/reference/command.md 25 "$tiny; s|etude import enpt/ --output runs/enpt|rm -r runs/enpt; &|; s|augment runs/de-en|augment runs/opus|; s|--model-dir runs/a|$small &|
     s|1000|12|; s|RUN|runs/joint|; s|red < rows|red < red|; s|age,hours|age|"
 page doc/reference/scale.md 1 "$tiny"
 page doc/modelgarden.md 3
