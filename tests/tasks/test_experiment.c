@@ -51,15 +51,16 @@ static void test_experiment__models(void **state)
     (void)state;
     static const struct {
         const char *name;
-        int layers, heads, intermediate, width;
+        int layers[2], heads, intermediate, width;
         bool norm_first, use_bias;
     } cases[] = {
-        { "translation/auto", 4, 4, 256, 128, true, true },
-        { "translation/tiny", 4, 4, 256, 128, false, true },
-        { "translation/base", 6, 8, 2048, 512, true, false },
-        { "wmt_transformer/large", 6, 16, 4096, 1024, true, false },
-        { "wmt_transformer/base", 6, 8, 2048, 512, true, false },
-        { "wmt_transformer/tiny", 6, 4, 512, 128, true, false },
+        { "translation/auto", { 4, 4 }, 4, 256, 128, true, true },
+        { "translation/tiny", { 4, 4 }, 4, 256, 128, false, true },
+        { "translation/base", { 6, 6 }, 8, 2048, 512, true, false },
+        { "translation/student", { 6, 2 }, 8, 1536, 256, false, true },
+        { "wmt_transformer/large", { 6, 6 }, 16, 4096, 1024, true, false },
+        { "wmt_transformer/base", { 6, 6 }, 8, 2048, 512, true, false },
+        { "wmt_transformer/tiny", { 6, 6 }, 4, 512, 128, true, false },
     };
     size_t count = sizeof cases / sizeof cases[0];
     assert_null(et_translation_experiments[count].name);
@@ -70,10 +71,13 @@ static void test_experiment__models(void **state)
         assert_string_equal(e.name, cases[i].name);
         assert_int_equal(model->embedding_width, cases[i].width);
         for (int k = 0; k < 2; k++) {
-            check_stack(stacks[k], cases[i].layers, cases[i].heads, cases[i].intermediate);
+            check_stack(stacks[k], cases[i].layers[k], cases[i].heads, cases[i].intermediate);
             assert_int_equal(stacks[k]->norm_first, cases[i].norm_first);
             assert_int_equal(stacks[k]->use_bias, cases[i].use_bias);
         }
+        bool student = strcmp(cases[i].name, "translation/student") == 0;
+        assert_int_equal(model->decoder.recurrence,
+                         student ? ET_RECURRENCE_SSRU : ET_RECURRENCE_NONE);
         /* It is whole but for the data. */
         assert_fails(et_experiment_check(&e, error), ET_ECONFIG, "task.train_data: no data");
         assert_ok(et_experiment_set(&e, "task.train_data.tsv_path=a.tsv", &arena, error));
