@@ -48,7 +48,7 @@ typedef struct problem {
     int64_t rows, width, segment; /* segment: rows of each */
     int heads;
     et_dtype dtype;
-    void *x, *y, *z, *out;    /* act, rows * max(3 width, vocabulary) */
+    void *x, *y, *z, *out; /* act; [rows, 3 width], the same, [rows, vocabulary], [rows, width] */
     float *a, *b, *c, *d, *e; /* parameters and sums */
     float *lse, *scratch;
     int32_t *ids, *offsets;
@@ -419,7 +419,7 @@ static void bench_sgd(const et_kernels *k, problem *p)
 static void bench_amsgrad(const et_kernels *k, problem *p)
 {
     const et_slice_update update = { p->a, p->d, NULL, NULL, 0, 1, 0, p->rows * PARAMETERS / ROWS };
-    k->amsgrad(&update, &(et_adam_moments){ p->b, p->c, 1e-6f, 0.9f, 0.98f, 1e-9f }, p->out);
+    k->amsgrad(&update, &(et_adam_moments){ p->b, p->c, 1e-6f, 0.9f, 0.98f, 1e-9f }, p->z);
 }
 
 static void bench_rmsprop(const et_kernels *k, problem *p)
