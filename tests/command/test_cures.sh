@@ -55,9 +55,10 @@ refused 2 'no option --lr: it is an option of train, tune' predict m --lr 3
 refused 2 'no option --vocab-size: it is an option of translation tasks' train new --experiment mlp --data t.csv --vocab-size 9
 refused 2 'bf16 takes no value, found 3' $t --bf16=3
 refused 2 'patience needs a value' $t --early-stopping
-# Words that only look alike have no "Nearest".
-says 2 'no option --weigth-dacey' $t --weigth-dacey 3
-says 2 'no option --srx' $t --srx 3
+# The nearest is an option or a word of another tool; words that only look alike have none.
+says 2 'no option --weigth-dacey. Nearest: --weight-decay;' $t --weigth-dacey 3
+says 2 'no option --srx. Nearest: --src;' $t --srx 3
+says 2 'no option --frx;' $t --frx 3
 ! grep -q 'Nearest' out || fail 'another option'
 
 # ---- options that are the same
