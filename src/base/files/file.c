@@ -268,14 +268,13 @@ static char *temporary_name(const char *path)
 
 /* Removes the temporary files of killed processes that wrote the same path. A lock that is held
  * shows a process of another container, whose number says nothing here. */
-static void sweep(char *temporary)
+static void sweep(const char *temporary)
 {
-    char *base = temporary + (et_path_base(temporary) - temporary);
+    const char *base = et_path_base(temporary);
     const size_t length = (size_t)(strrchr(base, '.') - base) + 1; /* with the last dot */
-    const char first = *base;
-    *base = 0;
-    DIR *directory = opendir(base == temporary ? "." : temporary);
-    *base = first;
+    char *parent = et_path_parent(temporary);
+    DIR *directory = parent ? opendir(parent) : NULL;
+    et_free(parent);
     for (const struct dirent *item; directory && (item = readdir(directory));) {
         if (strncmp(item->d_name, base, length) != 0 || !strcmp(item->d_name, base) ||
             !et_file_is_left_over(item->d_name))
