@@ -147,14 +147,10 @@ static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, in
 
 /* ---- weights ---- */
 
-/* Adds w[row, s] to weight[s] for all s below length; scratch: [length]. */
-static void add_weights(const et_aligner *a, int64_t row, int64_t length, double *weight,
-                        double *scratch)
+void et_aligner_add_weights(const float *query, const float *keys, int64_t width, int heads,
+                            int64_t length, double *weight, double *scratch)
 {
-    const int heads = a->model.decoder.num_attention_heads;
-    const int64_t width = a->model.width, columns = width / heads;
-    const float *query = (const float *)et_plan_output(a->plan, 0).data + row * width;
-    const float *keys = et_plan_output(a->plan, 1).data;
+    const int64_t columns = width / heads;
     for (int h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0;
         for (int64_t s = 0; s < length; s++) {
@@ -203,11 +199,15 @@ static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last,
                                int words, int64_t length, double *memory, double *sum)
 {
     double *weight = memory, *scratch = memory + length;
+    const float *query = et_plan_output(a->plan, 0).data;
+    const float *keys = et_plan_output(a->plan, 1).data;
+    const int64_t width = a->model.width;
     et_alignment found = { .source = 0, .weight = -1, .weights = sum };
     memset(weight, 0, (size_t)length * sizeof *weight);
     memset(sum, 0, (size_t)words * sizeof *sum);
     for (int64_t row = first; row <= last; row++)
-        add_weights(a, row, length, weight, scratch);
+        et_aligner_add_weights(query + row * width, keys, width,
+                               a->model.decoder.num_attention_heads, length, weight, scratch);
     for (int64_t s = 0; s < length; s++)
         if (word[s] >= 0)
             sum[word[s]] += weight[s] / (double)(last - first + 1);

@@ -46,4 +46,9 @@ int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
                    const int32_t *target, int count, et_arena *arena, et_aligned *out,
                    et_error *error);
 
+/* Adds w[t, s] of one target token to weight[s], for all s below length. query: [width]; keys:
+ * [length, 2 width], of which the first half of a row is the key; scratch: [length]. */
+void et_aligner_add_weights(const float *query, const float *keys, int64_t width, int heads,
+                            int64_t length, double *weight, double *scratch);
+
 #endif

@@ -17,6 +17,7 @@
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
+#include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/interchange/tensor_map.h"
 
 /* Of a batch: tokens of a side, and pairs. A longer pair is left out. */
@@ -186,25 +187,12 @@ static void measure(et_calibration *c)
  * negative: the end of the source. */
 static int32_t look(const et_calibration *c, int32_t row, int32_t first, int32_t count)
 {
-    const int heads = c->model.decoder.num_attention_heads;
-    const int64_t width = c->model.width, columns = width / heads;
+    const int64_t width = c->model.width;
     const float *query = (const float *)et_plan_output(c->plan, c->query).data + row * width;
     const float *keys = (const float *)et_plan_output(c->plan, c->keys).data + first * 2 * width;
-    float weights[TOKENS] = { 0 }, scores[TOKENS];
-    for (int h = 0; h < heads; h++) {
-        float most = -INFINITY, sum = 0;
-        for (int32_t s = 0; s < count; s++) {
-            scores[s] = 0;
-            for (int64_t k = h * columns; k < (h + 1) * columns; k++)
-                scores[s] += query[k] * keys[s * 2 * width + k];
-            scores[s] /= sqrtf((float)columns);
-            most = fmaxf(most, scores[s]);
-        }
-        for (int32_t s = 0; s < count; s++)
-            sum += scores[s] = expf(scores[s] - most);
-        for (int32_t s = 0; s < count; s++)
-            weights[s] += scores[s] / sum;
-    }
+    double weights[TOKENS] = { 0 }, scratch[TOKENS];
+    et_aligner_add_weights(query, keys, width, c->model.decoder.num_attention_heads, count, weights,
+                           scratch);
     int32_t best = 0;
     for (int32_t s = 1; s < count; s++)
         best = weights[s] > weights[best] ? s : best;
