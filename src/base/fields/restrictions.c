@@ -228,8 +228,7 @@ int et_settings_check(const et_settings *settings, const char *const *restrictio
     if (!restrictions || !*restrictions)
         return ET_OK;
     et_arena arena = ET_ARENA_INIT;
-    et_value *tree = et_fields_echo(settings->table ? settings->table : &et_fields_none,
-                                    settings->options, &arena);
+    et_value *tree = et_fields_echo(et_settings_table(settings), settings->options, &arena);
     int status = tree ? ET_OK : et_alloc_failed(error, 0, "settings");
     if (!status && settings->extra)
         status = et_value_merge(tree, settings->extra, error);

@@ -252,8 +252,8 @@ static int set_one(et_settings *settings, const char *text, const assignment *a,
         return et_alloc_failed(error, a->length, "a setting");
     int status = list ? make_list(list, settings, text, a, where, error) : ET_OK;
     return status ? status
-                  : et_fields_set_from(&from, settings->table ? settings->table : &et_fields_none,
-                                       settings->options, path, list, list ? NULL : value, error);
+                  : et_fields_set_from(&from, et_settings_table(settings), settings->options, path,
+                                       list, list ? NULL : value, error);
 }
 
 /* From left to right; the first that is wrong ends it, those before it are set by then. */
