@@ -18,7 +18,6 @@
 
 #include <etude/log.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields_dotted.h"
@@ -37,11 +36,6 @@ void et_fields_defaults(const et_fields *table, void *options)
         else if (field->kind != ET_FIELD_KIND_ONLY)
             et_field_reset(field, options);
     }
-}
-
-static int no_memory(const et_fields_reading *reading)
-{
-    return et_alloc_failed(reading->error, 1, "settings");
 }
 
 static int read_dict(const et_fields_reading *reading, const et_fields *table, void *options,

@@ -12,18 +12,12 @@
 
 #include <etude/log.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields_dotted.h"
 #include "base/values/value.h"
 
 #define DEPTH_MAX 64
 #define KEY_MAX   128 /* bytes; a written name stays a name of YAML with all escapes */
-
-static int no_memory(const et_fields_reading *reading)
-{
-    return et_alloc_failed(reading->error, 1, "settings");
-}
 
 static bool is_number(const et_value *value)
 {

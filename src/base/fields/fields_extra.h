@@ -3,6 +3,7 @@
 #ifndef ETUDE_BASE_FIELDS_FIELDS_EXTRA_H
 #define ETUDE_BASE_FIELDS_FIELDS_EXTRA_H
 
+#include "base/alloc.h"
 #include "base/fields/fields.h"
 
 /* The state of a reading; messages start with its origin. */
@@ -13,6 +14,12 @@ typedef struct et_fields_reading {
     int depth; /* of groups in extra, so far */
     bool made; /* in a group that this reading has made, where all names are new */
 } et_fields_reading;
+
+/* Only paths are allocated there, so the message needs no size. */
+static inline int no_memory(const et_fields_reading *reading)
+{
+    return et_alloc_failed(reading->error, 1, "settings");
+}
 
 /* "a.b" in the arena, or "b" at the top; NULL: no memory. */
 const char *et_fields_join(et_arena *arena, const char *path, const char *key);

@@ -1,7 +1,6 @@
 /* Names of settings in messages: where a name is, and which names there are. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/fields/fields_extra.h"
 #include "base/text/strbuf.h"
@@ -35,12 +34,6 @@ const char *et_fields_locate(const et_fields_origin *from, const char *path, int
     if (line == 0)
         return et_arena_printf(from->arena, "%s: %s", from->name, path);
     return et_arena_printf(from->arena, "%s:%d: %s", from->name, line, path);
-}
-
-/* Only paths are allocated here, so the message needs no size. */
-static int no_memory(const et_fields_reading *reading)
-{
-    return et_alloc_failed(reading->error, 1, "settings");
 }
 
 /* The first names that fit, then dots: a message is read at once or not at all. */
