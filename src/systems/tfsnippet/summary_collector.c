@@ -10,9 +10,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "base/dtype.h"
 #include "base/text/strbuf.h"
 #include "base/vector.h"
+#include "engine/tensor/tensor.h"
 
 typedef struct collection {
     char *name; /* owned */
@@ -252,13 +252,6 @@ int et_summary_collector_add(et_summary_collector *c, const void *bytes, size_t 
     return status;
 }
 
-static double element(et_tensor tensor, int64_t i)
-{
-    return tensor.dtype == ET_F32    ? (double)((const float *)tensor.data)[i]
-           : tensor.dtype == ET_BF16 ? (double)et_bf16_to_float(((const et_bf16 *)tensor.data)[i])
-                                     : (double)((const int32_t *)tensor.data)[i];
-}
-
 static int add_values(et_summary_collector *c, const char *tag, const double *values, int64_t count,
                       const et_strings *collections, et_error *error)
 {
@@ -282,7 +275,7 @@ int et_summary_collector_add_histogram(et_summary_collector *c, const char *name
 {
     const char *last = name && strip_scope ? strrchr(name, '/') : NULL;
     const int64_t count = et_shape_count(tensor.shape);
-    if (tensor.dtype != ET_F32 && tensor.dtype != ET_BF16 && tensor.dtype != ET_I32)
+    if (!et_tensor_is_real(tensor) && tensor.dtype != ET_I32)
         return et_fail(error, ET_EDATA,
                        "the histogram %s: give a float32, bfloat16 or int32 tensor",
                        name ? name : "without a name");
@@ -293,7 +286,7 @@ int et_summary_collector_add_histogram(et_summary_collector *c, const char *name
     if (!values)
         return et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram");
     for (int64_t i = 0; i < count; i++)
-        values[i] = element(tensor, i);
+        values[i] = et_tensor_number(tensor, i);
     int status = add_values(c, last ? last + 1 : name, values, count, collections, error);
     et_free(values);
     return status;
