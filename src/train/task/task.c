@@ -139,10 +139,16 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 /* The place of the largest of a row's columns, or the value of one column. */
 static double predicted(et_tensor outputs, int64_t row, int64_t columns)
 {
-    int64_t best = row * columns;
-    for (int64_t i = best + 1; i < (row + 1) * columns; i++)
-        best = et_tensor_number(outputs, i) > et_tensor_number(outputs, best) ? i : best;
-    return columns > 1 ? (double)(best % columns) : et_tensor_number(outputs, best);
+    int64_t best = 0;
+    double largest = et_tensor_number(outputs, row * columns);
+    for (int64_t i = 1; i < columns; i++) {
+        const double x = et_tensor_number(outputs, row * columns + i);
+        if (x > largest) {
+            largest = x;
+            best = i;
+        }
+    }
+    return columns > 1 ? (double)best : largest;
 }
 
 /* Rows of both, [rows, ...]; those past rows are empty. */
