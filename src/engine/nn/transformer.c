@@ -248,7 +248,7 @@ et_node *et_transformer_encode(et_scope *scope, const et_transformer *model, int
 }
 
 /* "self_cache_3": no scope in the name but the root's, since the caller binds caches by layer
- * number. Rows hold k then v, in the type of activations. */
+ * number. */
 static et_node *layer_input(et_scope *scope, const char *kind, int layer, et_dtype dtype,
                             et_shape shape)
 {
@@ -257,6 +257,7 @@ static et_node *layer_input(et_scope *scope, const char *kind, int layer, et_dty
     return et_input(scope, name, dtype, shape);
 }
 
+/* Rows hold k then v, in the type of activations. */
 static et_node *cache_input(et_scope *scope, const char *kind, int layer, int64_t rows,
                             int64_t width)
 {
