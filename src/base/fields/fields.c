@@ -52,12 +52,12 @@ static int read_list(const et_fields_reading *reading, const et_field *field, et
     const et_value *item = list ? value->first : value;
     char *items = count ? et_arena_array(reading->from.arena, count, field->item_size) : NULL;
     if (count && !items)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     for (size_t i = 0; i < count; i++, item = item->next) {
         const char *whole = et_arena_printf(reading->from.arena, "%s[%zu]", path, i);
         void *options = items + i * field->item_size;
         if (!whole)
-            return no_memory(reading);
+            return et_fields_no_memory(reading);
         if (item->kind != ET_VALUE_DICT)
             return et_fields_not_a_group(reading, field->nested, whole, item);
         et_fields_defaults(field->nested, options);
@@ -89,7 +89,7 @@ static int read_null(const et_fields_reading *reading, const et_field *field, vo
     }
     const char *where = et_fields_locate(&reading->from, path, value->line);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (value->text && *value->text)
         et_log(ET_LOG_WARNING,
                "%s: %s changes nothing in a group of settings; name the settings to change", where,
@@ -106,7 +106,7 @@ static int read_scalar(const et_fields_reading *reading, const et_field *group, 
     et_assert(row);
     return where ? et_field_read(row, options, value, reading->from.arena, reading->from.typed,
                                  where, reading->error)
-                 : no_memory(reading);
+                 : et_fields_no_memory(reading);
 }
 
 /* path: of the member itself, from the top. */
@@ -135,11 +135,11 @@ static int read_member(const et_fields_reading *reading, const et_field *field, 
         return read_list(reading, field, et_field_member(field, options), value, path);
     const char *where = et_fields_locate(&reading->from, path, value->line);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (field->kind == ET_FIELD_KIND_ONLY)
         return et_field_check_only(field, value, where, reading->error);
     if (reading->from.said && !et_fields_say(reading->from.said, where, path))
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     return et_field_read(field, options, value, reading->from.arena, reading->from.typed, where,
                          reading->error);
 }
@@ -160,7 +160,7 @@ static int not_both_names(const et_fields_reading *reading, const et_fields *tab
         const char *where = et_fields_locate(&reading->from, path, value->line);
         return where ? et_fail(reading->error, ET_ECONFIG,
                                "%s: %s is set as well; remove one of them", where, row->name)
-                     : no_memory(reading);
+                     : et_fields_no_memory(reading);
     }
     return ET_OK;
 }
@@ -178,7 +178,7 @@ static int read_named(const et_fields_reading *reading, const et_fields *table, 
     /* Kept by the arena: text of a message, should this member be refused. */
     const char *whole = et_fields_join(reading->from.arena, path, value->key);
     if (!whole)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (!field)
         return et_fields_set_extra(reading, table, path, whole, value);
     int status = not_both_names(reading, table, field, dict, value, whole);
@@ -195,7 +195,7 @@ static int read_dict(const et_fields_reading *reading, const et_fields *table, v
         return et_fields_not_a_group(reading, table, path, dict);
     const et_value *twice = NULL;
     if (!nothing && !(dict = et_fields_undotted(dict, reading->from.arena, &twice)))
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (twice)
         return et_fields_set_twice(reading, path, twice);
     if (there && (nothing || !et_value_get(dict, there->name)))
@@ -230,7 +230,7 @@ static int parse_text(const et_fields_reading *reading, et_value **value, const 
 {
     const char *where = et_fields_locate(&reading->from, path, 0);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     return et_yaml_parse_value(value, reading->from.arena, text, where, reading->error);
 }
 
@@ -240,7 +240,7 @@ static int below_one(const et_fields_reading *reading, const char *path, int lin
     return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: %s is a single setting, not a group; remove what follows it", where,
                            key)
-                 : no_memory(reading);
+                 : et_fields_no_memory(reading);
 }
 
 /* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
@@ -253,7 +253,7 @@ static int enter_item(const et_fields_reading *reading, const et_field *field, c
     const unsigned long item = strtoul(index + 1, &end, 10);
     const char *where = et_fields_locate(&reading->from, path, line);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (index[1] < '0' || index[1] > '9' || *end != ']' || (end[1] && end[1] != '.') ||
         item >= member->count)
         return et_fail(reading->error, ET_ECONFIG,
@@ -261,7 +261,7 @@ static int enter_item(const et_fields_reading *reading, const et_field *field, c
                        field->name, member->count);
     char *items = et_arena_array(reading->from.arena, member->count, field->item_size);
     if (!items)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     memcpy(items, member->items, member->count * field->item_size);
     member->items = items;
     *options = items + item * field->item_size;
@@ -282,7 +282,7 @@ static int set(const et_fields_reading *reading, const et_fields *table, void *o
         size_t above_length = rest == path ? 0 : (size_t)(rest - path) - 1;
         const char *above = et_arena_printf(reading->from.arena, "%.*s", (int)above_length, path);
         if (!key || !above)
-            return no_memory(reading);
+            return et_fields_no_memory(reading);
         const et_field *field = et_fields_find(table, rest, name);
         if (!field)
             return reading->from.extra

@@ -44,7 +44,7 @@ static int check_list(const et_fields_reading *reading, const et_value *list, co
     return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: item %zu is %s; a list has values or groups of settings", where,
                            number, et_value_kind_name(item->kind))
-                 : no_memory(reading);
+                 : et_fields_no_memory(reading);
 }
 
 static int report_change(const et_fields_reading *reading, const et_value *old,
@@ -54,7 +54,7 @@ static int report_change(const et_fields_reading *reading, const et_value *old,
                       old->kind == ET_VALUE_NULL || value->kind == ET_VALUE_NULL;
     const char *where = same ? "" : et_fields_locate(&reading->from, path, value->line);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (!same)
         et_log(ET_LOG_WARNING, "%s: is now %s; it was %s", where, et_value_kind_name(value->kind),
                et_value_kind_name(old->kind));
@@ -70,7 +70,7 @@ static int override_dict(const et_fields_reading *reading, et_value *dict, const
 {
     const et_value *twice;
     const et_value *all = et_fields_undotted(over, reading->from.arena, &twice);
-    int status = all ? ET_OK : no_memory(reading);
+    int status = all ? ET_OK : et_fields_no_memory(reading);
     if (!status && twice)
         status = et_fields_set_twice(reading, above, twice);
     for (const et_value *v = status ? NULL : all->first; v && !status; v = v->next)
@@ -87,7 +87,7 @@ static int override_groups(const et_fields_reading *reading, et_value *list, con
     for (const et_value *v = over->first; v && !status; v = v->next, number++) {
         const char *whole = et_arena_printf(reading->from.arena, "%s[%d]", path, number);
         et_value *to = item ? item : et_value_add_dict(list);
-        status = whole && to ? override_dict(reading, to, v, whole) : no_memory(reading);
+        status = whole && to ? override_dict(reading, to, v, whole) : et_fields_no_memory(reading);
         item = item ? item->next : NULL;
     }
     return status;
@@ -100,7 +100,7 @@ static int warn_of_new(const et_fields_reading *reading, const char *path, const
         return ET_OK;
     const char *where = et_fields_locate(&reading->from, path, value->line);
     if (!where)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     et_log(ET_LOG_WARNING, "%s: no such setting; Etude keeps the line and ignores it", where);
     return ET_OK;
 }
@@ -111,7 +111,7 @@ static int override_member(const et_fields_reading *reading, et_value *dict, con
     et_value *old = et_value_get(dict, key);
     const char *path = et_fields_join(reading->from.arena, above, key);
     if (!path)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     if (!old && reading->from.strict && !reading->made)
         return et_fields_unknown(reading, &et_fields_none, dict, above, key, value->line);
     int status = value->kind == ET_VALUE_LIST ? check_list(reading, value, path) : ET_OK;
@@ -138,7 +138,7 @@ static int override_member(const et_fields_reading *reading, et_value *dict, con
               : groups ? et_value_set_list(dict, key)
                        : et_value_set_copy(dict, key, value);
     if (!old)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     return group    ? override_dict(&below, old, value, path)
            : groups ? override_groups(&below, old, value, path)
                     : ET_OK;
@@ -153,14 +153,14 @@ int et_fields_set_extra(const et_fields_reading *reading, const et_fields *table
     const char *bracket = strchr(path, '[') ? strrchr(path, ']') : NULL;
     const char *key = et_arena_printf(arena, "%.*s", (int)strcspn(rest, ".["), rest);
     if (!key)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     const bool missing = !group || !et_value_get(group, key);
     if (missing && (reading->from.strict || bracket))
         return et_fields_unknown(reading, table, group, above, key, value->line);
     const char *item =
         et_arena_printf(arena, "%.*s", bracket ? (int)(bracket - path) + 1 : 0, path);
     if (!item)
-        return no_memory(reading);
+        return et_fields_no_memory(reading);
     dict = et_value_path(dict, item);
     rest = path + strlen(item);
     if (!dict || dict->kind != ET_VALUE_DICT || (bracket && *rest && *rest != '.')) {
@@ -169,7 +169,7 @@ int et_fields_set_extra(const et_fields_reading *reading, const et_fields *table
                    ? et_fail(reading->error, ET_ECONFIG,
                              "%s: %s is not a group of settings; name an item of a list of groups",
                              where, item)
-                   : no_memory(reading);
+                   : et_fields_no_memory(reading);
     }
     rest += bracket && *rest;
     et_fields_reading below = *reading;
@@ -180,7 +180,7 @@ int et_fields_set_extra(const et_fields_reading *reading, const et_fields *table
         const char *where = et_fields_locate(&reading->from, path, value->line);
         return where ? et_fail(reading->error, ET_ECONFIG, "%s: needs a group of settings, not %s",
                                where, et_value_kind_name(value->kind))
-                     : no_memory(reading);
+                     : et_fields_no_memory(reading);
     }
-    return over ? override_dict(&below, dict, over, item) : no_memory(reading);
+    return over ? override_dict(&below, dict, over, item) : et_fields_no_memory(reading);
 }

@@ -16,7 +16,7 @@ typedef struct et_fields_reading {
 } et_fields_reading;
 
 /* Only paths are allocated there, so the message needs no size. */
-static inline int no_memory(const et_fields_reading *reading)
+static inline int et_fields_no_memory(const et_fields_reading *reading)
 {
     return et_alloc_failed(reading->error, 1, "settings");
 }

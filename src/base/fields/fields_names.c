@@ -149,7 +149,7 @@ int et_fields_unknown(const et_fields_reading *reading, const et_fields *table,
     append_names(&list, names);
     append_hint(&hint, reading->root, names, key);
     int status = !where || list.failed || hint.failed
-                     ? no_memory(reading)
+                     ? et_fields_no_memory(reading)
                      : et_fail(reading->error, ET_ECONFIG, "%s: no such setting%s (%s has: %s)",
                                where, et_strbuf_text(&hint), *path ? path : table->name,
                                count ? et_strbuf_text(&list) : "none");
@@ -169,7 +169,7 @@ int et_fields_not_a_group(const et_fields_reading *reading, const et_fields *tab
     append_names(&list, names);
     int status =
         !where || list.failed
-            ? no_memory(reading)
+            ? et_fields_no_memory(reading)
             : et_fail(reading->error, ET_ECONFIG,
                       "%s: a group of settings, not %s; name one setting of the group (%s)", where,
                       et_value_kind_name(value->kind), et_strbuf_text(&list));
@@ -183,5 +183,5 @@ int et_fields_set_twice(const et_fields_reading *reading, const char *path, cons
     const char *where = whole ? et_fields_locate(&reading->from, whole, value->line) : NULL;
     return where ? et_fail(reading->error, ET_ECONFIG,
                            "%s: set twice, as a group and by a dotted name; remove one", where)
-                 : no_memory(reading);
+                 : et_fields_no_memory(reading);
 }

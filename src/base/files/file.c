@@ -268,13 +268,11 @@ static char *temporary_name(const char *path)
 
 /* Removes the temporary files of killed processes that wrote the same path. A lock that is held
  * shows a process of another container, whose number says nothing here. */
-static void sweep(const char *temporary)
+static void sweep(const char *parent, const char *temporary)
 {
     const char *base = et_path_base(temporary);
     const size_t length = (size_t)(strrchr(base, '.') - base) + 1; /* with the last dot */
-    char *parent = et_path_parent(temporary);
-    DIR *directory = parent ? opendir(parent) : NULL;
-    et_free(parent);
+    DIR *directory = opendir(parent);
     for (const struct dirent *item; directory && (item = readdir(directory));) {
         if (strncmp(item->d_name, base, length) != 0 || !strcmp(item->d_name, base) ||
             !et_file_is_left_over(item->d_name))
@@ -303,7 +301,9 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
         return ET_EDENIED;
     writer->path = et_strdup(path);
     writer->temporary = temporary_name(path);
-    if (!writer->path || !writer->temporary) {
+    char *parent = et_path_parent(path);
+    if (!writer->path || !writer->temporary || !parent) {
+        et_free(parent);
         writer_clear(writer);
         return et_alloc_failed(error, strlen(path), path);
     }
@@ -313,11 +313,12 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     if (writer->fd < 0) {
         status = et_fail_errno(error, "cannot write %s", path);
         writer_clear(writer);
-        return status;
+    } else {
+        et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
+        sweep(parent, writer->temporary);
     }
-    et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
-    sweep(writer->temporary);
-    return ET_OK;
+    et_free(parent);
+    return status;
 }
 
 /* After a failure, abandon the writer; length counts the bytes of complete writes. */
