@@ -1,6 +1,6 @@
 /* Shared declarations of the commands: signals, and where messages go. Each command is one file and
- * a row of the table in command.c, or of its kind of task. Only the folders of `command` print, and
- * only this one exits and handles signals.
+ * a row of the table in etude/dispatch.c, or of its kind of task. Only the folders of `command`
+ * print, and only this one exits and handles signals.
  *
  * Every command has the same order, so that errors are found as early as possible:
  *
@@ -10,7 +10,8 @@
  *   work       in the library; results to standard output or to the named file
  *   release    everything, for any status; the status is returned
  *
- * command.c turns the status into an exit code, and its message into one line on standard error. */
+ * etude/dispatch.c turns the status into an exit code, and its message into one line on standard
+ * error. */
 #ifndef ETUDE_COMMAND_COMMAND_H
 #define ETUDE_COMMAND_COMMAND_H
 
@@ -41,7 +42,7 @@ ET_COMMAND_NAMED(compare);
 ET_COMMAND_NAMED(runs);
 ET_COMMAND_NAMED(completion);
 
-/* Of every program, in the order of help; command.c. */
+/* Of every program, in the order of help; etude/dispatch.c. */
 extern const et_command et_commands_general[];
 
 #define ET_COMMANDS_MAX 64

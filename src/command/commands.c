@@ -1,5 +1,5 @@
-/* The commands of a program, and running one: the general commands, from the table of command.c,
- * and those of the program's kinds of task. */
+/* The commands of a program, and running one: the general commands, from the table of
+ * etude/dispatch.c, and those of the program's kinds of task. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 
 const et_command *et_commands_find(const et_commands *all, const char *name)
 {

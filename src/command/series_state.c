@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "command/series_log.h"
 #include "command/session.h"
-#include "command/training/series/series_log.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
 

@@ -56,7 +56,7 @@ refused src/formats/other.c '#include <yaml.h>' 'already stands behind src/base/
 refused src/train/step/step.c '/* of a sentence */' 'names none'
 refused src/command/list.c 'static int et_beam;' 'names none'
 refused src/command/runs/list.c 'static int vocabulary;' 'names none'
-refused src/command/web/page.c '#include "command/training/processes/roles.h"' 'web may not include training'
+refused src/command/web/page.c '#include "command/training/roles.h"' 'web may not include training'
 refused src/command/options/new.c '#include "command/runs/history.h"' 'options may not include runs'
 refused src/extra/new.c '#include <stddef.h>' 'has no rank'
 refused include/etude/error.h '#include "base/map.h"' 'public and standard headers only'

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "command/command.h"
-#include "command/named_run.h"
+#include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/pages/offers.h"
 

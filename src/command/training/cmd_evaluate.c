@@ -13,9 +13,9 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
+#include "command/ranks.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
-#include "command/training/processes/ranks.h"
 #include "train/task/task_private.h"
 
 const et_option et_evaluate_options[] = {

@@ -12,7 +12,7 @@
 #include "base/flag.h"
 #include "base/values/value.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"

@@ -9,11 +9,11 @@
 
 #include "command/command.h"
 #include "command/model_dir.h"
+#include "command/ranks.h"
 #include "command/session.h"
 #include "command/training/initial.h"
-#include "command/training/processes/ranks.h"
-#include "command/training/processes/roles.h"
 #include "command/training/profile.h"
+#include "command/training/roles.h"
 #include "command/training/training.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"

@@ -27,7 +27,7 @@
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 #include "command/translation/augment_journal.h"
 #include "command/translation/lines.h"
 #include "command/translation/translating.h"

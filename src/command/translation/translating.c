@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "command/command.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 #include "command/translation/lines.h"
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/decoder.h"

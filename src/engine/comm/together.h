@@ -22,7 +22,7 @@
  * - train/ranks/ranked.c, exchange.c: a step's agreement is sent with the messages of its gradients
  * - train/ranks/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
  *   so it agrees before and after its end
- * - command/training/processes/ranks.c: ranks of a command end with one status, and one rank
+ * - command/ranks.c: ranks of a command end with one status, and one rank
  *   reports it before any of them ends
  *
  * All ranks call these functions together. comm NULL: this process alone. */

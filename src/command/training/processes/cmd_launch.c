@@ -23,7 +23,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 #include "engine/comm/launch.h"
 
 #define GRACE  10 /* seconds */

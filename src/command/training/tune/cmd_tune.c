@@ -27,7 +27,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 #include "command/training/train_args.h"
 #include "command/training/tune/search.h"
 #include "command/training/tune/trials.h"

@@ -24,7 +24,7 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/named_run.h"
+#include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/runs/comparing.h"

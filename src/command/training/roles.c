@@ -1,4 +1,4 @@
-#include "command/training/processes/roles.h"
+#include "command/training/roles.h"
 
 #include <signal.h>
 

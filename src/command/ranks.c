@@ -1,4 +1,4 @@
-#include "command/training/processes/ranks.h"
+#include "command/ranks.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "command/training/series/series_log.h"
+#include "command/series_log.h"
 
 #include <string.h>
 

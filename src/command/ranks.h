@@ -1,7 +1,7 @@
 /* Ranks (<etude/comm.h>) in the command: opening them, and checking that all have the same
  * settings. */
-#ifndef ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
-#define ETUDE_COMMAND_TRAINING_PROCESSES_RANKS_H
+#ifndef ETUDE_COMMAND_RANKS_H
+#define ETUDE_COMMAND_RANKS_H
 
 #include <etude/comm.h>
 #include <etude/command.h>

@@ -4,8 +4,8 @@
  *     et_train_args_settle(args, call, &error);
  *     return et_roles_train(call, args, &error);
  */
-#ifndef ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
-#define ETUDE_COMMAND_TRAINING_PROCESSES_ROLES_H
+#ifndef ETUDE_COMMAND_TRAINING_ROLES_H
+#define ETUDE_COMMAND_TRAINING_ROLES_H
 
 #include "command/training/processes/local_cluster.h"
 #include "command/training/train_args.h"

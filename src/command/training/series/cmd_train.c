@@ -4,7 +4,7 @@
 #include "command/command.h"
 #include "command/training/finetuning.h"
 #include "command/training/following.h"
-#include "command/training/processes/roles.h"
+#include "command/training/roles.h"
 #include "command/training/series/series.h"
 
 int et_cmd_train(const et_call *call, et_error *error)

@@ -5,7 +5,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "command/command.h"
-#include "command/training/processes/roles.h"
+#include "command/training/roles.h"
 
 /* What is for ranks alone, or for one process. */
 static int check_settings(const et_experiment *experiment, et_error *error)

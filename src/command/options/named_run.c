@@ -1,6 +1,6 @@
 /* Examines the words one by one instead of parsing them, because the answer decides which table of
  * options parses them. An option counts as in command/options/parse.c: of several uses the last. */
-#include "command/named_run.h"
+#include "command/options/named_run.h"
 
 #include <string.h>
 

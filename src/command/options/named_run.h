@@ -1,7 +1,7 @@
 /* The run that a command line names, before a command has parsed the line. The run's kind of task
  * chooses between commands with the same name. */
-#ifndef ETUDE_COMMAND_NAMED_RUN_H
-#define ETUDE_COMMAND_NAMED_RUN_H
+#ifndef ETUDE_COMMAND_OPTIONS_NAMED_RUN_H
+#define ETUDE_COMMAND_OPTIONS_NAMED_RUN_H
 
 #include <stdbool.h>
 
