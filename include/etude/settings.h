@@ -43,7 +43,7 @@ typedef struct et_settings {
     /* The option that texts are from, such as "--set", at the beginning of messages. NULL: messages
      * begin with the path. */
     const char *source;
-    struct et_fields_said *said; /* internal; NULL */
+    struct et_fields_given *given; /* internal; NULL */
 } et_settings;
 
 /* Applies a text to the settings. Forms of the text, tried in this order:

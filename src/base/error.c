@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text/plain.h"
+#include "base/plain.h"
 
 /* Messages contain file names and values, which may have any bytes; this makes them safe to print.
  * Returns the length, or -1: the format could not be printed. */

@@ -6,6 +6,6 @@
 #define ET_INLINE static inline __attribute__((always_inline))
 
 /* Never inlined: callers that skip the call do not pay for its registers and stack. */
-#define ET_APART __attribute__((noinline)) static
+#define ET_NOINLINE __attribute__((noinline))
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/text/plain.h"
+#include "base/plain.h"
 
 static et_log_fn *log_fn; /* NULL: messages go only to runs */
 static void *log_payload;

@@ -5,7 +5,7 @@
 #include <etude/log.h>
 
 /* A listener's member. take may be called from any thread, one call at a time; it must not log.
- * Texts are plain (base/text/plain.h). */
+ * Texts are plain (base/plain.h). */
 typedef struct et_log_tap {
     et_log_fn *take;
     void *payload;

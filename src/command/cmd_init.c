@@ -18,7 +18,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/fields/fields_scalar.h"
 #include "base/files/file.h"
 #include "base/values/yaml.h"
 #include "command/command.h"

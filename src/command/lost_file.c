@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text/plain.h"
+#include "base/plain.h"
 
 #define EXIT_CODE 3 /* of data that are wrong */
 

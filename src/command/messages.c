@@ -5,7 +5,7 @@
 #include <etude/log.h>
 
 #include "base/files/checksum.h"
-#include "base/text/plain.h"
+#include "base/plain.h"
 #include "command/command.h"
 #include "command/print.h"
 #include "formats/events/progress.h"

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "base/text/plain.h"
+#include "base/plain.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 #include "base/values/json.h"

@@ -1,5 +1,5 @@
 /* Printing of commands. Text for people may contain names and values from others, so it is always
- * made plain (base/text/plain.h). Results for programs are printed unchanged, but plain on a
+ * made plain (base/plain.h). Results for programs are printed unchanged, but plain on a
  * terminal, where people read them. Failures stay in the stream, for ferror and fflush. */
 #ifndef ETUDE_COMMAND_PRINT_H
 #define ETUDE_COMMAND_PRINT_H

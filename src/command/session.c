@@ -20,7 +20,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/threads/thread.h"
 #include "base/values/json.h"
 #include "base/values/value.h"

@@ -5,8 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/markup.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 

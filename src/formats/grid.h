@@ -8,7 +8,7 @@
  *     et_grid_release(&grid);
  *
  * Widths are columns of a terminal: a wide character has two (base/text/unicode.h). Cells may
- * contain text from anyone: control characters are escaped (base/text/plain.h), in CSV too. */
+ * contain text from anyone: control characters are escaped (base/plain.h), in CSV too. */
 #ifndef ETUDE_FORMATS_GRID_H
 #define ETUDE_FORMATS_GRID_H
 

@@ -19,7 +19,7 @@ enum { TOTAL, WEIGHT };
 static const char *const sum_names[] = { "total", "weight", NULL };
 static const char *const own_name[] = { "", NULL };
 
-ET_APART void add_digits(et_exact_sum *sums, double total, double weight)
+ET_NOINLINE static void add_digits(et_exact_sum *sums, double total, double weight)
 {
     et_exact_sum_add_digits(&sums[WEIGHT], weight);
     et_exact_sum_add(&sums[TOTAL], total);

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/main.h"
-#include "base/numbers/half.h"
 
 static uint32_t bits_of(float value)
 {

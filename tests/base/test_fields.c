@@ -1,4 +1,3 @@
-#include "base/fields/fields_scalar.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-#include "base/text/plain.h"
+#include "base/plain.h"
+#include "base/text/strbuf.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* How a growing file reaches the disk. This test receives the library's calls of fsync, counts them
  * by purpose, and passes them on. */
-#include "formats/events/append.h"
+#include "formats/append.h"
 
 #include <errno.h>
 #include <setjmp.h>

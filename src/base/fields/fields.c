@@ -22,8 +22,6 @@
 #include "base/assert.h"
 #include "base/fields/fields_dotted.h"
 #include "base/fields/fields_extra.h"
-#include "base/fields/fields_said.h"
-#include "base/fields/fields_scalar.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 
@@ -138,7 +136,7 @@ static int read_member(const et_fields_reading *reading, const et_field *field, 
         return et_fields_no_memory(reading);
     if (field->kind == ET_FIELD_KIND_ONLY)
         return et_field_check_only(field, value, where, reading->error);
-    if (reading->from.said && !et_fields_say(reading->from.said, where, path))
+    if (reading->from.given && !et_fields_given_add(reading->from.given, where, path))
         return et_fields_no_memory(reading);
     return et_field_read(field, options, value, reading->from.arena, reading->from.typed, where,
                          reading->error);

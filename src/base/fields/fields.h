@@ -1,4 +1,11 @@
-/* Fields, for the library, beyond <etude/fields.h>: origins, and the nearest name. */
+/* Fields, for the library, beyond <etude/fields.h>: origins, the nearest name, and the settings
+ * that a user has given. Of these, a setting without effect is refused: one of an optimizer, a
+ * schedule or a model that is not chosen.
+ *
+ *     et_fields_given given = { .arena = &arena };             named by an et_fields_origin
+ *     et_fields_given_settle(&given, table, options);          after each file
+ *     et_fields_given_check(&given, table, options, &error);   when everything is read
+ */
 #ifndef ETUDE_BASE_FIELDS_FIELDS_H
 #define ETUDE_BASE_FIELDS_FIELDS_H
 
@@ -10,12 +17,11 @@
 typedef struct et_fields_origin {
     const char *name; /* as of et_fields_read */
     et_arena *arena;
-    et_value *extra;             /* of et_settings; NULL: unknown names are errors */
-    struct et_fields_said *said; /* set values are added to it (fields_said.h); NULL: not
-                                    recorded */
-    bool strict;                 /* of et_settings */
-    bool option;                 /* name is an option whose value has the paths */
-    bool typed;                  /* values are words of a command line: see et_field_read */
+    et_value *extra;               /* of et_settings; NULL: unknown names are errors */
+    struct et_fields_given *given; /* set values are added to it; NULL: not recorded */
+    bool strict;                   /* of et_settings */
+    bool option;                   /* name is an option whose value has the paths */
+    bool typed;                    /* values are words of a command line: see et_field_read */
 } et_fields_origin;
 
 /* The table without rows: of settings that are all in `extra`. */
@@ -74,5 +80,74 @@ et_value *et_fields_effective(const et_fields *table, const void *options, et_ar
  * path: dotted prefix, "" at the top. On an error some members may be set already. */
 int et_fields_read(const et_fields *table, void *options, const et_value *dict, et_arena *arena,
                    const char *name, const char *path, et_error *error);
+
+/* ---- one member of any kind except a nested struct ---- */
+
+/* The field's member, in options or in the struct that options points to. */
+static inline void *et_field_member(const et_field *field, void *options)
+{
+    void *member = (char *)options + field->offset;
+    return field->indirect ? *(void **)member : member;
+}
+
+/* Stores value in the member. typed: value is a word of a command line; its numbers must be
+ * decimal, and integers digits alone. where: the beginning of messages ("file:3: a.b"). */
+int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
+                  bool typed, const char *where, et_error *error);
+
+/* Stores a word of a command line: a number or truth value as in YAML, or the text itself,
+ * borrowed. No lists. ET_EUSAGE with the messages of et_field_read. */
+int et_field_read_word(const et_field *field, void *options, const char *word, const char *where,
+                       et_error *error);
+
+/* For a row without a member: checks that value is the only allowed one. ET_ECONFIG says why. */
+int et_field_check_only(const et_field *field, const et_value *value, const char *where,
+                        et_error *error);
+
+/* Sets the default. */
+void et_field_reset(const et_field *field, void *options);
+
+/* Adds the member to dict. A failure is remembered by dict's arena. */
+void et_field_echo(const et_field *field, const void *options, et_value *dict);
+
+/* Appends the allowed values: "0 to 1", "1 or more", "relu, gelu"; nothing if all values of the
+ * type are allowed. */
+void et_field_range(const et_field *field, et_strbuf *out);
+
+/* The kind in a word for people: "integer", "texts". */
+const char *et_field_type(const et_field *field);
+
+/* Appends the default as it would be written in a file. */
+void et_field_default(const et_field *field, et_strbuf *out);
+
+/* The settings that a user has given, one by one. A later source may choose another branch than an
+ * earlier file. So settle forgets the settings that had an effect until then, and those that the
+ * same file turns off. */
+typedef struct et_fields_given {
+    et_arena *arena;                   /* of the entries */
+    const struct et_given_item *first; /* the last setting; a copy of the struct shares it */
+    const struct et_given_item *ever;  /* the same of all, forgotten or not */
+} et_fields_given;
+
+/* Adds a setting. where: the beginning of messages about it; both texts outlive given. False: no
+ * memory. */
+bool et_fields_given_add(et_fields_given *given, const char *where, const char *path);
+
+/* Forgets what counts by now. */
+void et_fields_given_settle(et_fields_given *given, const et_fields *table, const void *options);
+
+/* Whether all settings that are left count. ET_ECONFIG names the first that does not, what keeps it
+ * from counting and the cure. */
+int et_fields_given_check(const et_fields_given *given, const et_fields *table, const void *options,
+                          et_error *error);
+
+/* Whether the setting at path counts: nothing shuts it out. */
+bool et_fields_is_open(const et_fields *table, const void *options, const char *path);
+
+/* Whether the setting at path was given, and not forgotten. */
+bool et_fields_is_given(const et_fields_given *given, const char *path);
+
+/* Whether the setting at path was ever given. */
+bool et_fields_was_given(const et_fields_given *given, const char *path);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 
 /* For people; ORDER et_field_kind, by designator. */
 static const char *const type_names[] = {

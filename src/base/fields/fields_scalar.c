@@ -23,7 +23,7 @@
  *
  * To add a kind: a case in each of the three switches at the end (the compiler asks for it), a
  * reader above, and a row here. */
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -36,7 +36,7 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
-#include "base/values/yaml_scalar.h"
+#include "base/values/yaml.h"
 
 /* Messages quote at most so many characters of a value, so that a mistake (a whole file as a name)
  * stays one line. */

@@ -16,7 +16,6 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "base/values/yaml_scalar.h"
 
 typedef enum relation { EQUAL, UNEQUAL, NOT_ABOVE, BELOW, NOT_BELOW, ABOVE, RELATIONS } relation;
 

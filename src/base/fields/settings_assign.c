@@ -47,7 +47,7 @@ et_fields_origin et_settings_origin(const et_settings *settings, const char *nam
     return (et_fields_origin){ .name = name,
                                .arena = settings->arena,
                                .extra = settings->extra,
-                               .said = settings->said,
+                               .given = settings->given,
                                .strict = settings->strict,
                                .option = name && name == settings->source };
 }

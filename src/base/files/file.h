@@ -1,7 +1,13 @@
 /* Files: whole reads with a limit, atomic writes, locks, directories. Every message names the path.
  * A write uses a temporary name in the same directory, loops for short writes and EINTR, fsync,
  * rename, fsync of the directory. A failed fsync loses the new file: fsync is never retried, the
- * temporary file is removed and the old file stays. */
+ * temporary file is removed and the old file stays.
+ *
+ * A temporary directory of a command is deleted with everything in it:
+ *
+ *     et_scratch_open(&directory, "etude-dry-run", &error);      /tmp/etude-dry-run.8fK2aQ
+ *     et_scratch_close(directory);
+ */
 #ifndef ETUDE_BASE_FILES_FILE_H
 #define ETUDE_BASE_FILES_FILE_H
 
@@ -156,5 +162,9 @@ double et_file_written(const char *path);
  * no process works on it. Our own number counts as free: a killed process may have had it, as
  * processes in containers do. */
 bool et_file_is_left_over(const char *name);
+
+/* Makes a temporary directory below TMPDIR or else /tmp. */
+int et_scratch_open(char **directory, const char *name, et_error *error);
+void et_scratch_close(char *directory); /* frees it too; NULL allowed */
 
 #endif

@@ -6,9 +6,7 @@
 
 #include <stdbool.h>
 
-#include <etude/error.h>
-
-#include "base/fields/fields.h"
+#include <etude/fields.h>
 
 typedef struct et_patterns et_patterns;
 

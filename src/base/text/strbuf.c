@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
+#include "base/plain.h"
 
 /* Room for `more` bytes and the final 0; false: none, or an earlier failure. 32 bytes at least, so
  * that growing by half grows. */
@@ -192,4 +193,75 @@ void et_strbuf_release(et_strbuf *buffer)
 {
     et_free(buffer->data);
     *buffer = (et_strbuf)ET_STRBUF_INIT;
+}
+
+static void append_plain(void *out, const char *bytes, size_t length)
+{
+    et_strbuf_append_bytes(out, bytes, length);
+}
+
+void et_plain_append(et_strbuf *out, const char *text)
+{
+    et_plain_walk(text, strlen(text), false, append_plain, out);
+}
+
+void et_plain_append_lines(et_strbuf *out, const char *text, size_t length)
+{
+    et_plain_walk(text, length, true, append_plain, out);
+}
+
+void et_markup_append(et_strbuf *out, const char *text)
+{
+    et_strbuf plain = ET_STRBUF_INIT;
+    et_plain_append(&plain, text);
+    for (const char *c = et_strbuf_text(&plain); *c; c++) {
+        const char *name = *c == '&'   ? "&amp;"
+                           : *c == '<' ? "&lt;"
+                           : *c == '>' ? "&gt;"
+                           : *c == '"' ? "&quot;"
+                                       : NULL;
+        if (name)
+            et_strbuf_append(out, name);
+        else
+            et_strbuf_append_char(out, *c);
+    }
+    out->failed |= plain.failed;
+    et_strbuf_release(&plain);
+}
+
+/* Of a message, for problems: the rest is for the text around them. */
+#define PROBLEMS_ROOM (ET_ERROR_TEXT_MAX - 224)
+
+/* The first problem is always shown, cut if necessary. */
+void et_problems_add(et_problems *self, const char *format, ...)
+{
+    size_t before = self->text.length;
+    va_list arguments;
+    self->count++;
+    et_strbuf_printf(&self->text, "%s(%d) ", before ? "; " : "", self->count);
+    va_start(arguments, format);
+    et_strbuf_vprintf(&self->text, format, arguments);
+    va_end(arguments);
+    if (before && (self->text.length > PROBLEMS_ROOM || self->shown < self->count - 1))
+        et_strbuf_truncate(&self->text, before);
+    else
+        self->shown++;
+}
+
+int et_problems_report(et_problems *self, int status, const char *what, et_error *error)
+{
+    const char *text = et_strbuf_text(&self->text);
+    if (!self->count)
+        status = ET_OK;
+    else if (self->text.failed)
+        status = et_alloc_failed(error, self->text.length, "a message");
+    else if (self->count == 1)
+        status = et_fail(error, status, "%s: %s", what, text + 4);
+    else if (self->shown == self->count)
+        status = et_fail(error, status, "%s, in %d places: %s", what, self->count, text);
+    else
+        status = et_fail(error, status, "%s, in %d places: %s; and %d more", what, self->count,
+                         text, self->count - self->shown);
+    et_strbuf_release(&self->text);
+    return status;
 }

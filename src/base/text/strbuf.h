@@ -1,5 +1,12 @@
 /* A string that grows. Appending never fails at once: an allocation failure is kept (`failed`) and
- * later calls are ignored, so a writer checks once at the end. */
+ * later calls are ignored, so a writer checks once at the end.
+ *
+ * Several problems can be reported in one message; those that do not fit are counted.
+ *
+ *     et_problems problems = ET_PROBLEMS_INIT;
+ *     et_problems_add(&problems, "field %s is not in the schema", name);
+ *     status = et_problems_report(&problems, ET_ECONFIG, "the features do not fit", &error);
+ */
 #ifndef ETUDE_BASE_TEXT_STRBUF_H
 #define ETUDE_BASE_TEXT_STRBUF_H
 
@@ -7,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <etude/error.h>
 
 typedef struct et_strbuf {
     char *data;      /* terminated by 0 after the first append; before: NULL */
@@ -56,5 +65,33 @@ void et_strbuf_truncate(et_strbuf *buffer, size_t length);
 char *et_strbuf_detach(et_strbuf *buffer);
 
 void et_strbuf_release(et_strbuf *buffer);
+
+/* Appends a text from others made safe to print (base/plain.h), on one line. */
+void et_plain_append(et_strbuf *out, const char *text);
+
+/* The same for a text of several lines: \n and \t are kept. */
+void et_plain_append_lines(et_strbuf *out, const char *text, size_t length);
+
+/* Appends a text from others to HTML or SVG, for an element or an attribute in double quotes: made
+ * plain and escaped. */
+void et_markup_append(et_strbuf *out, const char *text);
+
+/* Problems for one message. */
+typedef struct et_problems {
+    et_strbuf text;
+    int count, shown;
+} et_problems;
+
+#define ET_PROBLEMS_INIT                                                                           \
+    {                                                                                              \
+        ET_STRBUF_INIT, 0, 0                                                                       \
+    }
+
+void et_problems_add(et_problems *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ET_OK: no problems; else "what: one", "what, in 3 places: (1) one; (2) two; ...". Releases
+ * problems. */
+int et_problems_report(et_problems *self, int status, const char *what, et_error *error);
 
 #endif

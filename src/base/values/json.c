@@ -284,7 +284,7 @@ static int read_text(et_value **out, et_arena *arena, const char *text, size_t l
 {
     json_error_t reason;
     json_t *json = load(text, length, &reason);
-    /* jansson refuses integers beyond 64 bits and reals beyond a double, as yaml_scalar.c does. */
+    /* jansson refuses integers beyond 64 bits and reals beyond a double, as et_yaml_resolve does. */
     if (!json && written && json_error_code(&reason) == json_error_numeric_overflow) {
         const char *copy = without_numbers(text, length, &current->memory);
         if (!copy)

@@ -37,7 +37,6 @@
 #include "base/map.h"
 #include "base/text/unicode.h"
 #include "base/values/value.h"
-#include "base/values/yaml_scalar.h"
 
 /* Far beyond any file that people write. Text, values and keys are in memory at once. */
 #define DEPTH_MAX  64

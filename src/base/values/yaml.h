@@ -6,6 +6,7 @@
 
 #include "base/text/strbuf.h"
 #include <etude/value.h>
+#include <stdbool.h>
 
 /* Parses length bytes (one document; empty: an empty dict). name is for messages. */
 int et_yaml_parse(et_value **out, et_arena *arena, const char *text, size_t length,
@@ -19,5 +20,11 @@ int et_yaml_parse_value(et_value **out, et_arena *arena, const char *text, const
 /* Appends value in block style, lists of scalars in flow style; strings are quoted if parsing needs
  * quotes to give the same tree again. */
 void et_yaml_print(et_strbuf *out, const et_value *value);
+
+/* The meaning of a plain (unquoted) scalar, by the core schema of YAML 1.2.2, section 10.3.2. The
+ * printer uses it to quote texts that the reader would take for numbers.
+ * Sets value's kind and content from text; ordinary text does not change it. False: a number beyond
+ * 64 bits, or beyond a double; value does not change. */
+bool et_yaml_resolve(et_value *value, const char *text);
 
 #endif

@@ -11,7 +11,7 @@
  *         every: 10
  *
  * Invariants: yaml.c reads the printed text back as the same tree (of texts that are UTF-8); a
- * string is quoted whenever yaml_scalar.c, or a reader of YAML 1.1, would not read it as this
+ * string is quoted whenever et_yaml_resolve, or a reader of YAML 1.1, would not read it as this
  * string. */
 #include "base/values/yaml.h"
 
@@ -21,7 +21,6 @@
 #include <strings.h>
 
 #include "base/text/unicode.h"
-#include "base/values/yaml_scalar.h"
 
 /* Columns of a level, and the width of "- ", so that a dict in a list is level with its first
  * key. */

@@ -8,8 +8,8 @@
  *
  * Words have three spellings: null, Null, NULL. YAML 1.1's yes, no, on and off stay text; fields
  * that need a truth value accept them (fields_scalar.c). 017 is 17: octal is only 0o17. */
-#include "base/values/yaml_scalar.h"
 #include "base/numbers/decimal.h"
+#include "base/values/yaml.h"
 
 #include <errno.h>
 #include <math.h>

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
 #include "base/text/strbuf.h"
 #include "command/tabular/column_uses.h"
 #include "command/tabular/tabular_commands.h"

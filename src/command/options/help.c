@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 #include "command/options/options.h"

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/options/sets.h"

@@ -25,7 +25,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/fields/fields_scalar.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"

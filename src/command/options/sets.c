@@ -9,7 +9,7 @@
 #include "base/numbers/decimal.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
-#include "base/values/yaml_scalar.h"
+#include "base/values/yaml.h"
 #include "command/options/name_list.h"
 
 /* Letters of the name of a part. */

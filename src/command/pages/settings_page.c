@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/fields/fields_scalar.h"
 #include "base/text/strbuf.h"
 #include "base/values/yaml.h"
 #include "formats/grid.h"

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/text/format.h"
-#include "base/text/markup.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "command/runs/chart.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text/markup.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 
 #define CELL   26  /* pixels of a side of a cell */

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/vector.h"

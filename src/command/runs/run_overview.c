@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "command/print.h"
 #include "command/session.h"

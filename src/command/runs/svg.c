@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/markup.h"
+#include "base/text/strbuf.h"
 #include "command/runs/axis.h"
 
 #define LETTER 6.6 /* pixels of a letter of 12 pixels, about */

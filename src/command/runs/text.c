@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "command/runs/axis.h"
 
 typedef struct cell {

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/text/format.h"
-#include "base/text/markup.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/text/format.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "formats/grid.h"
 

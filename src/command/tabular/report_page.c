@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/text/markup.h"
+#include "base/text/strbuf.h"
 
 /* Pixels. A page of 420 pixels shows a chart nearly in this size, so its text is readable. */
 #define CHART_WIDTH  400

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
-#include "base/files/scratch.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/print.h"

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/files/scratch.h"
+#include "base/files/file.h"
 #include "base/flag.h"
 #include "base/values/value.h"
 #include "command/print.h"

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "command/print.h"
 #include "command/training/processes/local_cluster.h"

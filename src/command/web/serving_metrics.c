@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "base/assert.h"
-#include "base/text/plain.h"
+#include "base/plain.h"
 
 /* Upper limits in seconds; above the last there is +Inf. */
 static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,

@@ -428,7 +428,7 @@ static int next_original(et_corpus *corpus, et_corpus_pair *pair, et_error *erro
 }
 
 /* A copy of the last pair, or the next pair, and its tag. */
-ET_APART int next_changed(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
+ET_NOINLINE static int next_changed(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
     *pair = (et_corpus_pair){ 0 };
     int status = corpus->augmented ? next_copy(corpus, pair, error) : ET_OK;

@@ -257,7 +257,7 @@ void et_plan_set_rows(et_plan *plan, int64_t planned, int64_t rows)
     }
 }
 
-ET_APART void point_at_params(et_plan *plan, float *weights)
+ET_NOINLINE static void point_at_params(et_plan *plan, float *weights)
 {
     for (int i = 0; i < plan->value_count; i++) {
         et_plan_value *value = &plan->values[i];

@@ -430,7 +430,7 @@ int64_t et_schedule_warmup(const et_schedule *schedule)
 /* With W steps of warm-up and p = rate(W): linear w0 + step / W (p - w0), which is w0 at step 0;
  * polynomial p (max(step, 1) / W)^power. The warm-up ends at the schedule's rate at that step, p,
  * not at its initial rate. */
-ET_APART double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
+ET_NOINLINE static double warm_rate(const et_schedule *schedule, int64_t step, int64_t warmup)
 {
     double peak = rate_at(schedule, warmup);
     if (schedule->warmup.type == ET_WARMUP_LINEAR) {

@@ -32,21 +32,6 @@ et_shape et_shape_4(int64_t samples, int64_t height, int64_t width, int64_t chan
     return (et_shape){ 4, { samples, height, width, channels } };
 }
 
-/* Elements, up to 16 bytes of each, and sums of a few such arrays fit 64 bits. */
-#define COUNT_MAX (INT64_MAX / 256)
-
-/* The empty product is 1: a scalar has one element. -1: not valid. */
-int64_t et_shape_count(et_shape shape)
-{
-    int64_t count = 1;
-    if (shape.rank < 0 || shape.rank > ET_RANK_MAX)
-        return -1;
-    for (int i = 0; i < shape.rank; i++)
-        if (shape.size[i] < 0 || __builtin_mul_overflow(count, shape.size[i], &count))
-            return -1;
-    return count <= COUNT_MAX ? count : -1;
-}
-
 bool et_shape_valid(et_shape shape)
 {
     return et_shape_count(shape) >= 0;

@@ -17,7 +17,7 @@
 
 #include <etude/error.h>
 
-#include "formats/events/append.h"
+#include "formats/append.h"
 
 /* Readers look for "tfevents" in the name and want the rest sortable. A file has one writer:
  * training writes the first, a separate evaluation the other. */

@@ -33,8 +33,9 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/inline.h"
+#include "base/plain.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 #include "base/text/unicode.h"
 
@@ -352,7 +353,7 @@ static bool is_passed_over(const et_progress *progress, const et_progress_state 
 }
 
 /* The last step is shown whenever it comes, once. */
-ET_APART void take_state(et_progress *progress, const et_progress_state *state)
+ET_NOINLINE static void take_state(et_progress *progress, const et_progress_state *state)
 {
     pthread_mutex_lock(&progress->lock);
     const bool first = !progress->started;

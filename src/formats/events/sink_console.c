@@ -15,7 +15,6 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
 #include "base/text/strbuf.h"
 #include "formats/events/progress.h"
 #include "formats/events/sink.h"

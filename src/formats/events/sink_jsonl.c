@@ -21,7 +21,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "formats/events/append.h"
+#include "formats/append.h"
 #include "formats/events/sink.h"
 
 /* A resumed run gets its position as a number of lines. Bytes would depend on the clock, whose

@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/map.h"
-#include "base/numbers/half.h"
 
 enum { VERSION = 1, HEADER = 4 * sizeof(uint64_t) };
 

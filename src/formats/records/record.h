@@ -19,7 +19,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "formats/events/append.h"
+#include "formats/append.h"
 
 /* Bytes before the data of a record (length and its crc), after it, and both. */
 #define ET_RECORD_HEAD     12

@@ -65,7 +65,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
         .name = row->name,
         .task = task,
         .table = table,
-        .said = { .arena = arena },
+        .given = { .arena = arena },
     };
     int status =
         et_trainer_register(&rows[1].nested, &experiment->trainer, kind->rules, arena, error);
@@ -75,7 +75,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
     if (kind->begin)
         kind->begin(kind, task);
     status = settings ? et_experiment_set(experiment, settings, arena, error) : ET_OK;
-    experiment->said = (et_fields_said){ .arena = arena };
+    experiment->given = (et_fields_given){ .arena = arena };
     return status ? et_fail_while(error, status, "experiment %s", row->name) : ET_OK;
 }
 
@@ -256,7 +256,7 @@ static et_settings settings_of(et_experiment *experiment, et_arena *arena)
                           .arena = arena,
                           .locked = experiment->locked,
                           .source = experiment->source,
-                          .said = &experiment->said };
+                          .given = &experiment->given };
 }
 
 #define NAME_KEY "experiment" /* in addition to the fields: the experiment of a settings file */
@@ -321,7 +321,7 @@ static int read_settings(et_experiment *experiment, const et_value *dict, const 
         return et_alloc_failed(error, sizeof *rest, "settings");
     et_settings settings = settings_of(experiment, arena);
     status = et_settings_read(&settings, rest, path, error);
-    et_fields_said_settle(&experiment->said, experiment->table, experiment);
+    et_fields_given_settle(&experiment->given, experiment->table, experiment);
     return status;
 }
 
@@ -351,7 +351,7 @@ static int assign_value(et_experiment *experiment, const char *name, const char 
                         const et_value *value, bool typed, et_arena *arena, et_error *error)
 {
     const et_fields_origin from = {
-        .name = name, .arena = arena, .said = &experiment->said, .typed = typed
+        .name = name, .arena = arena, .given = &experiment->given, .typed = typed
     };
     return et_fields_set_from(&from, experiment->table, experiment, path, value, NULL, error);
 }
@@ -436,7 +436,7 @@ static int complete_metric(et_experiment *experiment, et_error *error)
     const char *metric = et_trainer_own_metric(&experiment->trainer);
     if (!metric || !kind->check_metric || !kind->check_metric(experiment->task, metric, NULL))
         return ET_OK;
-    et_arena *arena = experiment->said.arena;
+    et_arena *arena = experiment->given.arena;
     size_t last = strlen(metric);
     while (last && !strchr("|/.", metric[last - 1]))
         last--;
@@ -452,17 +452,17 @@ static int complete_metric(et_experiment *experiment, et_error *error)
 int et_experiment_complete(et_experiment *experiment, et_error *error)
 {
     et_optimization_options *o = &experiment->trainer.optimizer_config;
-    et_arena *arena = experiment->said.arena;
+    et_arena *arena = experiment->given.arena;
     const char *path = et_arena_printf(arena, "trainer.optimizer_config.learning_rate.%s",
                                        et_optimization_peak_name(o));
     if (!path)
         return et_alloc_failed(error, 0, "settings");
-    if (o->learning_rate.peak >= 0 && et_fields_was_said(&experiment->said, path))
+    if (o->learning_rate.peak >= 0 && et_fields_is_given(&experiment->given, path))
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.learning_rate: %g: the same as %s, which is also "
                        "set; remove one of them",
                        o->learning_rate.peak, path);
-    if (o->learning_rate.peak >= 0 && !et_fields_say(&experiment->said, path, path))
+    if (o->learning_rate.peak >= 0 && !et_fields_given_add(&experiment->given, path, path))
         return et_alloc_failed(error, 0, "settings");
     int status = et_optimization_use_peak(o, arena, error);
     return status ? status : complete_metric(experiment, error);
@@ -473,7 +473,7 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
 static int check_alone(const et_experiment *experiment, et_error *error)
 {
     const et_series *series = experiment->kind->series;
-    if (!series || !series->alone || !et_fields_was_given(&experiment->said, series->alone) ||
+    if (!series || !series->alone || !et_fields_was_given(&experiment->given, series->alone) ||
         et_series_of(experiment))
         return ET_OK;
     et_arena arena = ET_ARENA_INIT;
@@ -494,7 +494,7 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     const et_trainer_options *trainer = &experiment->trainer;
     const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
     const et_task_kind *kind = experiment->kind;
-    int status = et_fields_said_check(&experiment->said, experiment->table, experiment, error);
+    int status = et_fields_given_check(&experiment->given, experiment->table, experiment, error);
     if (!status)
         status = check_restrictions(experiment, error);
     if (!status)
@@ -648,7 +648,7 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
         return et_fail_while(error, status, "%s:%d", path, line);
     leave_unknown_rule(experiment, dict);
     status = read_settings(experiment, dict, path, arena, error);
-    experiment->said = (et_fields_said){ .arena = arena }; /* nobody says it now */
+    experiment->given = (et_fields_given){ .arena = arena }; /* nobody says it now */
     return status;
 }
 

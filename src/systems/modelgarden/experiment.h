@@ -17,7 +17,7 @@
 #include <etude/controller.h>
 #include <etude/task_trainer.h>
 
-#include "base/fields/fields_said.h"
+#include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
@@ -36,7 +36,7 @@ typedef struct et_experiment {
     bool locked;                /* nothing can be put on top any more */
     const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
     const char *source;         /* of et_experiment_set's texts, for messages (et_settings) */
-    et_fields_said said;        /* the settings that people have put on top */
+    et_fields_given given;      /* the settings that people have put on top */
 } et_experiment;
 
 /* Checks that the program's kinds are complete, and that the names of kinds and experiments are

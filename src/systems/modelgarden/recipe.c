@@ -26,12 +26,12 @@ const et_recipe *et_recipe_of(const et_experiment *experiment)
 int et_recipe_begin_finetuning(et_experiment *experiment, et_arena *arena, et_error *error)
 {
     const et_recipe *recipe = experiment->kind->finetuning;
-    const et_fields_said said = experiment->said;
+    const et_fields_given given = experiment->given;
     if (!recipe)
         return ET_OK;
     int status =
         recipe->settings ? et_experiment_set(experiment, recipe->settings, arena, error) : ET_OK;
-    experiment->said = said;
+    experiment->given = given;
     experiment->finetunes = true;
     return status;
 }
@@ -79,8 +79,8 @@ int et_recipe_measure(const et_experiment *experiment, et_recipe_amounts *amount
 
 bool et_recipe_has_length(const et_experiment *experiment)
 {
-    return et_fields_was_given(&experiment->said, LENGTH) ||
-           et_fields_was_given(&experiment->said, LENGTH_EPOCHS);
+    return et_fields_was_given(&experiment->given, LENGTH) ||
+           et_fields_was_given(&experiment->given, LENGTH_EPOCHS);
 }
 
 /* Of steps that are given in epochs, "2ep", negative thousandths, as in their struct. */
@@ -109,7 +109,7 @@ static bool is_replaced(const et_recipe_row *row, const et_value *echo)
 static bool is_given(const et_experiment *experiment, const et_recipe_row *row,
                      const et_value *echo)
 {
-    return et_fields_was_given(&experiment->said, row->setting) || is_replaced(row, echo) ||
+    return et_fields_was_given(&experiment->given, row->setting) || is_replaced(row, echo) ||
            !et_fields_is_open(experiment->table, experiment, row->setting);
 }
 
@@ -117,9 +117,9 @@ static bool is_given(const et_experiment *experiment, const et_recipe_row *row,
 static int assign(et_experiment *experiment, const char *path, const et_value *value,
                   et_arena *arena, et_error *error)
 {
-    const et_fields_said said = experiment->said;
+    const et_fields_given given = experiment->given;
     int status = et_experiment_assign(experiment, experiment->name, path, value, arena, error);
-    experiment->said = said;
+    experiment->given = given;
     return status;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "systems/tfsnippet/loop_private.h"
 
 /* Events within handlers of events: more have no end. */

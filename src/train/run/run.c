@@ -496,7 +496,7 @@ static bool is_undisturbed(const et_run *run)
            !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
 }
 
-ET_APART int serve(et_run *run, int64_t step, et_error *error)
+ET_NOINLINE static int serve(et_run *run, int64_t step, et_error *error)
 {
     et_run_tell_warnings(run);
     int status = et_run_meet(run, error);

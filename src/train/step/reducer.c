@@ -94,7 +94,7 @@ static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t en
     memcpy(to->array + first, self->gradients + first, (size_t)(end - first) * sizeof *to->array);
 }
 
-ET_APART void copy_means(const tree *self, float *means, const et_pass *pass)
+ET_NOINLINE static void copy_means(const tree *self, float *means, const et_pass *pass)
 {
     for (int i = 0; i < self->tracks; i++) {
         et_tracked tracked = et_pass_tracked(pass, i);

@@ -264,7 +264,7 @@ int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_m
                 : ET_OK;
 }
 
-ET_APART void add_last_run(const et_task_step *now)
+ET_NOINLINE static void add_last_run(const et_task_step *now)
 {
     const et_task_inside *inside = now->inside;
     const int count = et_pass_measures(now->model);

@@ -58,7 +58,7 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
                 keep_given(g, group, v, other, name);
             if (group && group->first)
                 et_value_append(out, v->key, group);
-        } else if (is_same(v, other) && !et_fields_was_given(&g->run->said, name)) {
+        } else if (is_same(v, other) && !et_fields_was_given(&g->run->given, name)) {
             continue;
         } else if (et_fields_is_open(g->candidate->table, g->candidate, name)) {
             et_value_append_copy(out, v->key, v);

@@ -20,7 +20,7 @@
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
-#include "base/text/plain.h"
+#include "base/text/strbuf.h"
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"

@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/format.h"
-#include "base/text/problems.h"
 #include "base/text/strbuf.h"
 #include "data/table/features/schema.h"
 #include "data/table/rows/number.h"

@@ -7,7 +7,7 @@
 #include <etude/feature_set.h>
 
 #include "base/arena.h"
-#include "base/text/problems.h"
+#include "base/text/strbuf.h"
 #include "data/table/analysis/dictionary.h"
 #include "data/table/features/encoder.h"
 #include "engine/onnx/onnx_model.h"

@@ -14,7 +14,7 @@ const double et_number_tens[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
-ET_APART et_number parse_any(double *out, const char *text, size_t length)
+ET_NOINLINE static et_number parse_any(double *out, const char *text, size_t length)
 {
     const size_t plus = length && *text == '+', sign = plus || (length && *text == '-');
     double value;

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/text/problems.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "data/table/features/schema.h"
 #include "data/table/frame.h"

@@ -141,8 +141,8 @@ void et_vocabulary_close(et_vocabulary *vocabulary)
 
 /* The first use loads the model. A thread that comes while it is being loaded waits for the mutex.
  * Release order publishes the model's memory with the pointer. */
-ET_APART int load_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
-                        et_error *error)
+ET_NOINLINE static int load_model(const et_sentencepiece **model, const et_vocabulary *vocabulary,
+                                  et_error *error)
 {
     loaded *shared = vocabulary->loaded;
     int status = ET_OK;

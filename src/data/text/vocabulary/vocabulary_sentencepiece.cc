@@ -169,14 +169,14 @@ ET_INLINE int copy_ids(et_tokens *tokens, std::vector<int> &ids, const et_vocabu
     return ET_OK;
 }
 
-ET_APART int cannot_encode(const sentencepiece::util::Status &encoded, et_error *error)
+ET_NOINLINE static int cannot_encode(const sentencepiece::util::Status &encoded, et_error *error)
 {
     return et_fail(error, ET_EFAIL, "SentencePiece cannot encode a line: %s",
                    reason(encoded).c_str());
 }
 
-ET_APART int encode_tagged(const et_sentencepiece *model, const char *text, size_t length,
-                           et_tokens *tokens, et_error *error)
+ET_NOINLINE static int encode_tagged(const et_sentencepiece *model, const char *text, size_t length,
+                                     et_tokens *tokens, et_error *error)
 {
     std::vector<int> ids;
     int tag = 0;

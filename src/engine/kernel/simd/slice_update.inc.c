@@ -90,7 +90,7 @@ static void squares_part(double *partial, const float *x, int64_t length, int64_
     }
 }
 
-ET_APART double long_sum_of_squares(const float *x, int64_t count)
+ET_NOINLINE static double long_sum_of_squares(const float *x, int64_t count)
 {
     double partial[SQUARE_PARTS], total = 0;
     /* Whole vectors, so that only the last part has a tail. */

@@ -209,7 +209,7 @@ ET_INLINE void few_take(few_rows *few, const void *x, const int32_t *labels, int
 /* The formulas of entropy_row, lane by lane; sums over classes are in their order, so a lane's
  * result does not depend on the others. `first` goes from the last class to the first; a NaN is not
  * the largest. */
-ET_APART void few_losses(few_rows *few, const smoothed *target, int classes)
+ET_NOINLINE static void few_losses(few_rows *few, const smoothed *target, int classes)
 {
     vf largest = v_set(-INFINITY), sum = v_set(0.0f), shift = v_set(0.0f), first = v_set(-1.0f);
     for (int c = 0; c < classes; c++)
@@ -267,7 +267,7 @@ ET_INLINE void few_put_all(const few_rows *few, const few_call *call, int64_t at
 }
 
 /* A separate function, because values common to all blocks then fit into registers. */
-ET_APART void few_block(const few_call *call, int64_t at, int n, et_dtype dtype)
+ET_NOINLINE static void few_block(const few_call *call, int64_t at, int n, et_dtype dtype)
 {
     few_rows few;
     ET_BY_DTYPE(dtype, few_take, &few, call->logits, call->labels + at, at * call->classes, n,

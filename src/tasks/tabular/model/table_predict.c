@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "base/files/scratch.h"
 #include "tasks/tabular/model/prediction_block.h"
 #include "tasks/tabular/model/tables.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "base/files/scratch.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "tasks/tabular/folds/ensemble.h"

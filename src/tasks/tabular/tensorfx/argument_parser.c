@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/vector.h"

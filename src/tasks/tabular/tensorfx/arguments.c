@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/fields/fields_scalar.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "tasks/tabular/tensorfx/argument_parser.h"

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "base/numbers/half.h"
 #include "engine/kernel/positions.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/translation/export/export_formats.h"

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "base/files/scratch.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/vector.h"

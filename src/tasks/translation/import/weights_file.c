@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/files/file.h"
-#include "base/numbers/half.h"
 #include "base/vector.h"
 #include "formats/marian/marian_model.h"
 #include "formats/safetensors/safetensors.h"

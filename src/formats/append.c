@@ -13,7 +13,7 @@
  *   (1) between calls, offset is the length of the file and a boundary of pieces: a write that
  *       fails is cut off again;
  *   (2) bytes before offset are never written again. */
-#include "formats/events/append.h"
+#include "formats/append.h"
 
 #include <fcntl.h>
 #include <string.h>

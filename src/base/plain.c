@@ -1,4 +1,4 @@
-#include "base/text/plain.h"
+#include "base/plain.h"
 
 #include <stdint.h>
 #include <string.h>

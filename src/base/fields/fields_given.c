@@ -5,7 +5,6 @@
  *   enabled: false  a BOOL that selects: its whole group is off
  *   loss: softmax   the row that .with of a row names has another value
  *   path: a.yaml    the same for a text that must be null */
-#include "base/fields/fields_said.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +12,11 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
-#include "base/fields/fields_scalar.h"
 
-typedef struct et_said_item {
-    const struct et_said_item *next;
+typedef struct et_given_item {
+    const struct et_given_item *next;
     const char *where, *path;
-} et_said_item;
+} et_given_item;
 
 /* What shuts a setting out. */
 typedef struct gate {
@@ -29,21 +27,21 @@ typedef struct gate {
     bool usual;           /* the setting has its default */
 } gate;
 
-static bool push(et_arena *arena, const et_said_item **list, const char *where, const char *path)
+static bool push(et_arena *arena, const et_given_item **list, const char *where, const char *path)
 {
-    et_said_item *item = et_arena_alloc(arena, sizeof *item);
+    et_given_item *item = et_arena_alloc(arena, sizeof *item);
     if (!item)
         return false;
-    *item = (et_said_item){ *list, where, path };
+    *item = (et_given_item){ *list, where, path };
     *list = item;
     return true;
 }
 
-bool et_fields_say(et_fields_said *said, const char *where, const char *path)
+bool et_fields_given_add(et_fields_given *given, const char *where, const char *path)
 {
     et_assert(where && path);
-    return push(said->arena, &said->first, where, path) &&
-           push(said->arena, &said->given, where, path);
+    return push(given->arena, &given->first, where, path) &&
+           push(given->arena, &given->ever, where, path);
 }
 
 static const char *value_of(const et_field *row, const void *options)
@@ -153,7 +151,7 @@ bool et_fields_is_open(const et_fields *table, const void *options, const char *
 
 /* A file with a whole group, such as a run's, also contains settings that are off. In addition to
  * settings of a text, a run's file has defaults. */
-static bool is_said_off(const et_said_item *all, const et_said_item *item, const gate *found)
+static bool is_given_off(const et_given_item *all, const et_given_item *item, const gate *found)
 {
     const size_t above = found->above;
     if (found->row->kind == ET_FIELD_KIND_CHOICE && found->row->selects)
@@ -166,23 +164,23 @@ static bool is_said_off(const et_said_item *all, const et_said_item *item, const
     return false;
 }
 
-void et_fields_said_settle(et_fields_said *said, const et_fields *table, const void *options)
+void et_fields_given_settle(et_fields_given *given, const et_fields *table, const void *options)
 {
-    const et_said_item *all = said->first;
-    said->first = NULL;
-    for (const et_said_item *item = all; item; item = item->next) {
+    const et_given_item *all = given->first;
+    given->first = NULL;
+    for (const et_given_item *item = all; item; item = item->next) {
         const gate found = find_gate(table, options, item->path);
-        if (found.row && !is_said_off(all, item, &found))
-            (void)push(said->arena, &said->first, item->where, item->path);
+        if (found.row && !is_given_off(all, item, &found))
+            (void)push(given->arena, &given->first, item->where, item->path);
     }
 }
 
-int et_fields_said_check(const et_fields_said *said, const et_fields *table, const void *options,
-                         et_error *error)
+int et_fields_given_check(const et_fields_given *given, const et_fields *table, const void *options,
+                          et_error *error)
 {
     gate first = { .row = NULL };
-    const et_said_item *of = NULL;
-    for (const et_said_item *item = said->first; item; item = item->next) {
+    const et_given_item *of = NULL;
+    for (const et_given_item *item = given->first; item; item = item->next) {
         const gate found = find_gate(table, options, item->path);
         of = found.row ? item : of;
         first = found.row ? found : first;
@@ -197,7 +195,7 @@ int et_fields_said_check(const et_fields_said *said, const et_fields *table, con
         of->path, first.row->name, any ? "" : "=", any ? 0 : (int)first.length, first.needs);
 }
 
-static bool holds(const et_said_item *list, const char *path)
+static bool holds(const et_given_item *list, const char *path)
 {
     for (; list; list = list->next)
         if (!strcmp(list->path, path))
@@ -205,12 +203,12 @@ static bool holds(const et_said_item *list, const char *path)
     return false;
 }
 
-bool et_fields_was_said(const et_fields_said *said, const char *path)
+bool et_fields_is_given(const et_fields_given *given, const char *path)
 {
-    return holds(said->first, path);
+    return holds(given->first, path);
 }
 
-bool et_fields_was_given(const et_fields_said *said, const char *path)
+bool et_fields_was_given(const et_fields_given *given, const char *path)
 {
-    return holds(said->given, path);
+    return holds(given->ever, path);
 }

@@ -9,19 +9,11 @@
  *
  * All other text is unchanged, so plain text stays plain. JSON keeps its values: a control
  * character within quotes becomes JSON's escape for it. */
-#ifndef ETUDE_BASE_TEXT_PLAIN_H
-#define ETUDE_BASE_TEXT_PLAIN_H
+#ifndef ETUDE_BASE_PLAIN_H
+#define ETUDE_BASE_PLAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#include "base/text/strbuf.h"
-
-/* Appends a text on one line. */
-void et_plain_append(et_strbuf *out, const char *text);
-
-/* Appends a text of several lines: \n and \t are kept. */
-void et_plain_append_lines(et_strbuf *out, const char *text, size_t length);
 
 /* Passes a text's pieces to fn, without allocating. lines: \n and \t are kept. */
 typedef void et_plain_fn(void *payload, const char *bytes, size_t length);

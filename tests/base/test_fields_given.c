@@ -1,4 +1,3 @@
-#include "base/fields/fields_said.h"
 
 #include <string.h>
 
@@ -77,21 +76,21 @@ static const et_fields table = { "options", members };
 typedef struct world {
     options options;
     et_arena arena;
-    et_fields_said said;
+    et_fields_given given;
 } world;
 
 static void open_world(world *w)
 {
     memset(w, 0, sizeof *w);
     w->arena = (et_arena)ET_ARENA_INIT;
-    w->said = (et_fields_said){ .arena = &w->arena };
+    w->given = (et_fields_given){ .arena = &w->arena };
     et_fields_defaults(&table, &w->options);
 }
 
 static void set(world *w, const char *path, const char *text)
 {
     const et_fields_origin from = {
-        .name = "--set", .arena = &w->arena, .said = &w->said, .option = true
+        .name = "--set", .arena = &w->arena, .given = &w->given, .option = true
     };
     et_error error = ET_ERROR_INIT;
     if (et_fields_set_from(&from, &table, &w->options, path, NULL, text, &error))
@@ -100,18 +99,18 @@ static void set(world *w, const char *path, const char *text)
 
 static void read_file(world *w, const char *text)
 {
-    const et_fields_origin from = { .name = "a.yaml", .arena = &w->arena, .said = &w->said };
+    const et_fields_origin from = { .name = "a.yaml", .arena = &w->arena, .given = &w->given };
     et_value *dict;
     assert_int_equal(et_yaml_parse(&dict, &w->arena, text, strlen(text), "a.yaml", NULL), ET_OK);
     assert_int_equal(et_fields_read_from(&from, &table, &w->options, dict, "", NULL), ET_OK);
-    et_fields_said_settle(&w->said, &table, &w->options);
+    et_fields_given_settle(&w->given, &table, &w->options);
 }
 
 /* And closes it. message NULL: all count. */
 static void check(world *w, const char *message)
 {
     et_error error = ET_ERROR_INIT;
-    int status = et_fields_said_check(&w->said, &table, &w->options, &error);
+    int status = et_fields_given_check(&w->given, &table, &w->options, &error);
     if (message && (status != ET_ECONFIG || strcmp(error.text, message) != 0))
         fail_msg("%d %s", status, error.text);
     if (!message && status)
@@ -121,7 +120,7 @@ static void check(world *w, const char *message)
 
 /* The first setting without effect is named, with the choice that would enable it, in any order of
  * settings. */
-static void test_fields_said__branches(void **state)
+static void test_fields_given__branches(void **state)
 {
     (void)state;
     world w;
@@ -150,7 +149,7 @@ static void test_fields_said__branches(void **state)
 
 /* Settings that a named file contains. A setting that names a file and keeps its default is not
  * reported. */
-static void test_fields_said__beside_path(void **state)
+static void test_fields_given__beside_path(void **state)
 {
     (void)state;
     static const char shut[] = "--set counted: has no effect while path is a.txt; set path=null as "
@@ -188,7 +187,7 @@ static void test_fields_said__beside_path(void **state)
 }
 
 /* A dict says that its group is there, a single setting of it does not. */
-static void test_fields_said__presence(void **state)
+static void test_fields_given__presence(void **state)
 {
     (void)state;
     world w;
@@ -203,7 +202,7 @@ static void test_fields_said__presence(void **state)
 
 /* A later choice may disable settings of an earlier file, but not settings that never had an
  * effect. */
-static void test_fields_said__files(void **state)
+static void test_fields_given__files(void **state)
 {
     (void)state;
     world w;
@@ -221,7 +220,7 @@ static void test_fields_said__files(void **state)
 }
 
 /* Items of lists have their own branches; an item that was removed does not matter. */
-static void test_fields_said__lists(void **state)
+static void test_fields_given__lists(void **state)
 {
     (void)state;
     world w;
@@ -238,7 +237,7 @@ static void test_fields_said__lists(void **state)
 
 /* A number or a word in place of a group, and pairs in place of a list: neither is a key of the
  * saved settings. */
-static void test_fields_said__other_forms(void **state)
+static void test_fields_given__other_forms(void **state)
 {
     (void)state;
     world w;
@@ -270,31 +269,31 @@ static void test_fields_said__other_forms(void **state)
 }
 
 /* A setting that had an effect and lost it is forgotten, but still counts as given. */
-static void test_fields_said__given(void **state)
+static void test_fields_given__given(void **state)
 {
     (void)state;
     world w;
     open_world(&w);
     read_file(&w, "rate: {type: cosine, cosine: {rate: 2}}");
     set(&w, "average.decay", "0.3");
-    assert_false(et_fields_was_said(&w.said, "rate.cosine.rate"));
-    assert_true(et_fields_was_given(&w.said, "rate.cosine.rate"));
-    assert_true(et_fields_was_given(&w.said, "average.decay"));
-    assert_false(et_fields_was_given(&w.said, "rate.cosine.steps"));
-    assert_false(et_fields_was_given(&w.said, "rate.cosine"));
+    assert_false(et_fields_is_given(&w.given, "rate.cosine.rate"));
+    assert_true(et_fields_was_given(&w.given, "rate.cosine.rate"));
+    assert_true(et_fields_was_given(&w.given, "average.decay"));
+    assert_false(et_fields_was_given(&w.given, "rate.cosine.steps"));
+    assert_false(et_fields_was_given(&w.given, "rate.cosine"));
     et_arena_release(&w.arena);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fields_said__branches),
-        cmocka_unit_test(test_fields_said__beside_path),
-        cmocka_unit_test(test_fields_said__presence),
-        cmocka_unit_test(test_fields_said__files),
-        cmocka_unit_test(test_fields_said__lists),
-        cmocka_unit_test(test_fields_said__other_forms),
-        cmocka_unit_test(test_fields_said__given),
+        cmocka_unit_test(test_fields_given__branches),
+        cmocka_unit_test(test_fields_given__beside_path),
+        cmocka_unit_test(test_fields_given__presence),
+        cmocka_unit_test(test_fields_given__files),
+        cmocka_unit_test(test_fields_given__lists),
+        cmocka_unit_test(test_fields_given__other_forms),
+        cmocka_unit_test(test_fields_given__given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* A file that grows at its end and is continued when a run resumes: the common part of record files
  * and JSON lines. A piece that cannot be written completely is cut off again. One thread per
  * value. */
-#ifndef ETUDE_FORMATS_EVENTS_APPEND_H
-#define ETUDE_FORMATS_EVENTS_APPEND_H
+#ifndef ETUDE_FORMATS_APPEND_H
+#define ETUDE_FORMATS_APPEND_H
 
 #include <stdbool.h>
 #include <stddef.h>
