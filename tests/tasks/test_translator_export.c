@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tensor/params.h"
 #include "tasks/learnt_run.h"
+#include "tasks/translation/decoding/translator_private.h"
 
 enum { LINES = 6 };
 
@@ -118,6 +120,8 @@ static void test_export__one_file(void **state)
     memset(bytes, 0, length); /* borrowed only for the call */
     free(bytes);
     assert_same(run, memory);
+    assert_true(et_params_mapped(run->params) && et_params_mapped(file->params) &&
+                !et_params_mapped(memory->params));
     /* a translator opened from memory can be exported too */
     assert_int_equal(et_translator_export(memory, "two.safetensors", NULL, &error), ET_OK);
     size_t other;
@@ -258,6 +262,7 @@ static void test_export__int8(void **state)
     et_translator *said = open_at("small.safetensors", "int8"), *other;
     assert_same(run, file);
     assert_same(run, said);
+    assert_true(et_params_mapped(run->params) && !et_params_mapped(file->params));
     et_translator *wide = open_at("small.safetensors", "float32");
     et_translator_close(wide);
     /* One store holds one kind of weights. */

@@ -56,6 +56,49 @@ static void test_checkpoint_weights__load_weights(void **state)
     toy_free(&t);
 }
 
+/* A mapped store reads the file in place, without arrays and copies: what is written to an unlocked
+ * parameter reaches neither the file nor a second store. It may be loaded and materialized again.
+ */
+static void test_checkpoint_weights__mapped(void **state)
+{
+    const char *directory = in(state, "mapped");
+    const et_weights_choice choice = { .averages = true, .mapped = true };
+    int index;
+    char *path;
+    SAVE(directory, 6);
+    toy t = toy_new(6);
+    et_params *params, *second;
+    assert_ok(et_checkpoint_newest(&path, directory, error));
+    assert_ok(et_params_new(&params, error));
+    assert_ok(et_params_declare(params, "w", et_shape_2(TOY_ROWS, TOY_COLUMNS), (et_init){ 0 },
+                                &index, error));
+    assert_ok(
+        et_checkpoint_take_file(params, path, (et_weights_choice){ .mapped = true }, NULL, error));
+    assert_true(et_params_ready(params) && et_params_mapped(params));
+    assert_null(et_params_gradients(params));
+    assert_memory_equal(et_params_values(params), t.weight, TOY_SIZE * sizeof(float));
+    assert_ok(et_checkpoint_take_file(params, path, choice, NULL, error));
+    assert_memory_equal(et_params_values(params), t.average, TOY_SIZE * sizeof(float));
+    et_params_forget(params, index);
+    assert_memory_equal(et_params_values(params), t.average, TOY_SIZE * sizeof(float));
+    assert_ok(et_params_unlock(params, index, error));
+    et_params_begin_change(params);
+    memset(et_params_values(params), 0, TOY_SIZE * sizeof(float));
+    et_params_changed(params, false);
+    et_params_forget(params, index);
+    assert_true(et_params_values(params)[TOY_SIZE - 1] == 0);
+    second = toy_params(TOY_ROWS);
+    assert_ok(et_checkpoint_take_file(second, path, choice, NULL, error));
+    assert_memory_equal(et_params_values(second), t.average, TOY_SIZE * sizeof(float));
+    assert_ok(et_params_materialize(params, true, error));
+    assert_false(et_params_mapped(params));
+    assert_non_null(et_params_gradients(params));
+    et_free(path);
+    et_params_free(params);
+    et_params_free(second);
+    toy_free(&t);
+}
+
 /* A run that replaces its only checkpoint, and its best one, at a chosen moment: at the allocation
  * that counts to zero. It then does the last steps of a save, renames and removals of files that
  * are ready in "next". */
@@ -158,7 +201,7 @@ static void test_checkpoint_weights__read_beside_a_save(void **state)
                 : way == 1
                     ? et_checkpoint_load(&path, params, directory, "best", false, &facts, &error)
                     : et_checkpoint_take_named(&path, params, directory, names[way],
-                                               (et_weights_choice){ false, NULL }, &facts, &error);
+                                               (et_weights_choice){ 0 }, &facts, &error);
             et_free(path);
             et_allocator_set(NULL);
             if (status || warnings[0])
@@ -269,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checkpoint_weights__load_weights),
+        cmocka_unit_test(test_checkpoint_weights__mapped),
         cmocka_unit_test(test_checkpoint_weights__read_beside_a_save),
         cmocka_unit_test(test_checkpoint_weights__average),
         cmocka_unit_test(test_checkpoint_weights__average_of_other_models),

@@ -692,6 +692,18 @@ int et_mapping_open(et_mapping *mapping, const char *path, et_error *error)
     return status;
 }
 
+/* Also the rest of the first page and of the last. */
+int et_mapping_unlock(const et_mapping *mapping, const void *from, size_t length, et_error *error)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t at = (size_t)((const char *)from - (const char *)mapping->data);
+    const size_t begin = at / page * page;
+    et_assert(at + length <= mapping->length);
+    return mprotect((char *)mapping->data + begin, at + length - begin, PROT_READ | PROT_WRITE)
+               ? et_fail_errno(error, "cannot copy %zu bytes of a mapped file", length)
+               : ET_OK;
+}
+
 /* Whole pages only; the file still has them. */
 void et_mapping_forget(const et_mapping *mapping, const void *from, size_t length)
 {

@@ -115,6 +115,9 @@ typedef struct et_mapping {
 int et_mapping_open(et_mapping *mapping, const char *path, et_error *error);
 void et_mapping_close(et_mapping *mapping);
 
+/* The process may write to its own copy of these bytes; the file keeps what it has. */
+int et_mapping_unlock(const et_mapping *mapping, const void *from, size_t length, et_error *error);
+
 /* Bytes that are not needed soon no longer count as memory of the process. They can be read again.
  */
 void et_mapping_forget(const et_mapping *mapping, const void *from, size_t length);

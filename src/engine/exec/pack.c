@@ -207,6 +207,7 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
         et_gemm_pack(pack->gemm, pack->data, from);
     else
         et_row_weight_pack(&pack->rows, from, pack->dtype, pack->transposed);
+    et_params_forget(params, pack->param);
 }
 
 static const et_activity packing = { .name = "pack weights", .kind = "packing weights" };

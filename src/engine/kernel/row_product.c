@@ -2,9 +2,8 @@
  * row_product.h describes the layouts and the conversion to bytes.
  *
  * As bytes, column w of a weight becomes scale q: q = round(127 w / max|w|), scale = (w . q) / (q .
- * q). So w - scale q is orthogonal to q, and |w - scale q|^2 = |w|^2 - scale (w . q). The lengths
- * of both parts are stored with the bytes: best_tokens.inc.c uses them to bound the error of a
- * logit computed from bytes.
+ * q), rounded to 16 bits. The lengths of scale q and of the rest, w - scale q, are stored with the
+ * bytes: best_tokens.inc.c uses them to bound the error of a logit computed from bytes.
  *
  * Example: w = (1, -0.5, 0.26). 127 / 1 = 127, so q = (127, -64, 33) with -63.5 rounded to the even
  * neighbour; w . q = 127 + 32 + 8.58 = 167.58, q . q = 21314, scale = 0.0078624.
@@ -24,6 +23,9 @@
 
 /* Bytes of a line of cache: every part of the memory begins at one. */
 #define LINE 64
+
+/* Added to a float32 below 2^22 and subtracted again: the nearest whole number, as rintf. */
+#define NEAREST 0x1.8p23f
 
 /* Bounds the error of a sum of k products in float32, for |x| |w| = 1: k roundings of half a unit
  * each, and as many again for the bound's own sum. */
@@ -132,11 +134,13 @@ static quantized quantize_column(int8_t *to, int64_t four, int64_t one, const fl
 {
     quantized t = { 0, 0, 0, 0 };
     float largest = 0;
-    for (int64_t i = 0; i < k; i++)
-        largest = fmaxf(largest, fabsf(from[i * step]));
+    for (int64_t i = 0; i < k; i++) {
+        const float size = fabsf(from[i * step]);
+        largest = size > largest ? size : largest;
+    }
     const float inverse = largest > 0 ? 127.0f / largest : 0.0f;
     for (int64_t i = 0; i < k; i++) {
-        const float x = from[i * step], near = rintf(x * inverse);
+        const float x = from[i * step], near = x * inverse + NEAREST - NEAREST;
         const float q = fabsf(near) <= 127.0f ? near : 0.0f;
         to[i / 4 * four + i % 4 * one] = (int8_t)q;
         t.sum += (int32_t)q;
@@ -153,6 +157,17 @@ static float scale_of(quantized t)
     return !isfinite(t.whole) ? NAN : t.square > 0 ? (float)(t.cross / t.square) : 0;
 }
 
+/* Rounds to 16 bits: times a q of 7 bits it is exact in float32, so that packing the unpacked
+ * values gives these bytes and this scale again. */
+static float shorten(float scale)
+{
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof bits);
+    bits = (bits + 0x80) & ~(uint32_t)0xff;
+    memcpy(&scale, &bits, sizeof bits);
+    return scale;
+}
+
 /* Packs column j; to is the place of its first four bytes. A column of zeros has scale 0; a column
  * with a number that is not finite gets NaN, so that the fault is not lost.
  *
@@ -163,12 +178,12 @@ static void pack_bytes(const et_row_weight *w, int64_t j, int8_t *to, source s)
 {
     const float *from = (const float *)s.from + j * s.column;
     const quantized t = quantize_column(to, 4 * w->panel, 1, from, s.row, w->k);
-    const double scale = t.square > 0 ? t.cross / t.square : 0;
-    w->scale[j] = scale_of(t);
+    const double scale = isfinite(t.whole) ? shorten(scale_of(t)) : 0;
+    const double rest = t.whole - 2 * scale * t.cross + scale * scale * t.square;
+    w->scale[j] = isfinite(t.whole) ? (float)scale : NAN;
     w->offset[j] = -128 * t.sum;
     w->length[j] = (float)(scale * sqrt(t.square));
-    w->error[j] =
-        (float)(sqrt(fmax(0, t.whole - scale * t.cross)) + rounding(w->k) * sqrt(t.whole));
+    w->error[j] = (float)(sqrt(fmax(0, rest)) + rounding(w->k) * sqrt(t.whole));
 }
 
 /* The whole panel is zeroed first: columns after n and rows after k then give 0. */
@@ -214,17 +229,6 @@ size_t et_row_scratch(int64_t rows, int64_t k, et_row_kind kind, et_dtype x)
     if (kind == ET_ROW_F32)
         return x == ET_F32 ? 0 : (size_t)(rows * k) * sizeof(float);
     return (size_t)(rows * et_row_stride(k)) + lines((size_t)rows * sizeof(float));
-}
-
-/* Rounds to 16 bits: times a q of 7 bits it is exact in float32, so that packing the unpacked
- * values gives these bytes and this scale again. */
-static float shorten(float scale)
-{
-    uint32_t bits;
-    memcpy(&bits, &scale, sizeof bits);
-    bits = (bits + 0x80) & ~(uint32_t)0xff;
-    memcpy(&scale, &bits, sizeof bits);
-    return scale;
 }
 
 void et_row_weight_to_bytes(int8_t *q, float *scale, const float *w, int64_t rows, int64_t columns,

@@ -13,7 +13,9 @@
  *   (3) by_name's keys are the items' own names, so both live equally long;
  *   (4) in_use is values or a borrowed array of the same layout, never NULL after a successful
  *       materialize;
- *   (5) values, gradients and slots of optimizers change only while `changing`.
+ *   (5) values, gradients and slots of optimizers change only while `changing`;
+ *   (6) of a mapped store only (3) holds: its values are where the file has them, an offset is the
+ *       distance to the first of them, and only unlocked parameters change.
  *
  * With flat arrays instead of an allocation for each parameter, the optimizer, clipping, averages
  * and checkpoints are loops over one array that threads can divide anywhere, and a sum over all
@@ -45,7 +47,8 @@ typedef struct param {
     et_init init;   /* how et_init_draw fills it */
     bool trained;   /* else a variable */
     int64_t offset; /* in the flat arrays; of a variable, before they are made: among variables */
-    int64_t held;   /* 1 + the row of zeros that stays; 0: none */
+    const et_safetensors_tensor *mapped; /* in the store's file, locked; NULL: it may change */
+    int64_t held;                        /* 1 + the row of zeros that stays; 0: none */
 } param;
 
 struct et_params {
@@ -58,6 +61,7 @@ struct et_params {
     int *placed;               /* [count]: indices by offset; owned, NULL before materialize */
     float *values, *gradients; /* NULL before materialize */
     et_bf16 *shadow;           /* NULL: not kept */
+    et_safetensors *file;      /* owned; values points to its mapping. NULL: values is owned */
     /* The array that runs read: the average during an evaluation with it, else the values. Only the
      * values are trained. */
     float *in_use;             /* values, or what et_params_use gave */
@@ -89,6 +93,18 @@ int et_params_new(et_params **out, et_error *error)
 }
 
 /* The borrowed in_use is not freed, it is values or somebody else's. */
+static void drop_arrays(et_params *params)
+{
+    if (!params->file)
+        et_free_array(params->values);
+    et_safetensors_close(params->file);
+    et_free_array(params->gradients);
+    et_free_array(params->shadow);
+    params->values = params->gradients = NULL;
+    params->shadow = NULL;
+    params->file = NULL;
+}
+
 void et_params_free(et_params *params)
 {
     if (!params)
@@ -98,9 +114,7 @@ void et_params_free(et_params *params)
     et_free(params->items);
     et_free(params->placed);
     et_map_release(&params->by_name);
-    et_free_array(params->values);
-    et_free_array(params->gradients);
-    et_free_array(params->shadow);
+    drop_arrays(params);
     et_free(params);
 }
 
@@ -219,7 +233,7 @@ static int declare(et_params *params, const char *name, et_shape shape, et_init 
     /* Rounded up, so that the next parameter begins on a multiple again (invariant 1). */
     int64_t size = et_shape_count(shape);
     int64_t *part = trained ? &params->trained_size : &params->variable_size;
-    *item = (param){ copy, shape, init, trained, *part, 0 };
+    *item = (param){ copy, shape, init, trained, *part, NULL, 0 };
     params->elements += size;
     *part += et_flat_up(size);
     *index = params->count++;
@@ -274,16 +288,20 @@ int et_params_declare_variable(et_params *params, const char *name, et_shape sha
 static int lay_out(et_params *params, et_error *error)
 {
     size_t count = (size_t)params->count;
+    int nth = 0;
+    int64_t at = 0;
+    et_free(params->placed);
     params->placed = et_alloc(count ? count : 1, sizeof *params->placed);
     if (!params->placed)
         return et_alloc_failed(error, count * sizeof *params->placed, "parameters");
-    int nth = 0;
-    for (int i = 0; i < params->count; i++)
-        if (params->items[i].trained)
-            params->placed[nth++] = i;
-    for (int i = 0; i < params->count; i++)
-        if (!params->items[i].trained) {
-            params->items[i].offset += params->trained_size;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < params->count; i++) {
+            param *p = &params->items[i];
+            if (p->trained != !pass)
+                continue;
+            p->offset = at;
+            p->mapped = NULL;
+            at += et_flat_up(et_shape_count(p->shape));
             params->placed[nth++] = i;
         }
     return ET_OK;
@@ -294,9 +312,10 @@ static int lay_out(et_params *params, et_error *error)
 int et_params_materialize(et_params *params, bool shadow, et_error *error)
 {
     params = whole(params);
-    if (params->values)
+    if (params->values && !params->file)
         return et_fail(error, ET_EGRAPH, "the parameters already have memory");
     size_t size = (size_t)et_params_flat_size(params);
+    drop_arrays(params);
     if (lay_out(params, error))
         return ET_ENOMEM;
     params->values = et_alloc_array(size * sizeof(float));
@@ -308,6 +327,50 @@ int et_params_materialize(et_params *params, bool shadow, et_error *error)
     /* All is zero, the shadow too: there is nothing to round. */
     params->version++;
     return ET_OK;
+}
+
+int et_params_map(et_params *params, et_safetensors *file,
+                  const et_safetensors_tensor *const *found, et_error *error)
+{
+    params = whole(params);
+    et_assert(params->count > 0);
+    if (lay_out(params, error))
+        return ET_ENOMEM;
+    drop_arrays(params);
+    const char *first = found[0]->data;
+    for (int i = 1; i < params->count; i++)
+        if ((const char *)found[i]->data < first)
+            first = found[i]->data;
+    for (int i = 0; i < params->count; i++) {
+        params->items[i].mapped = found[i];
+        params->items[i].offset = ((const char *)found[i]->data - first) / (int64_t)sizeof(float);
+    }
+    params->file = file;
+    params->values = params->in_use = (float *)(void *)first;
+    params->version++;
+    return ET_OK;
+}
+
+bool et_params_mapped(const et_params *params)
+{
+    return whole(params)->file != NULL;
+}
+
+void et_params_forget(const et_params *params, int index)
+{
+    params = whole(params);
+    if (params->items[index].mapped)
+        et_safetensors_forget(params->file, params->items[index].mapped);
+}
+
+int et_params_unlock(et_params *params, int index, et_error *error)
+{
+    params = whole(params);
+    param *p = &params->items[index];
+    const int status = p->mapped ? et_safetensors_unlock(params->file, p->mapped, error) : ET_OK;
+    if (!status)
+        p->mapped = NULL;
+    return status;
 }
 
 /* Testing values is enough: materialize either makes all arrays or fails the run. */

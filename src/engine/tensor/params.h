@@ -4,8 +4,27 @@
 
 #include <etude/params.h>
 
-/* Whether materialize has been done. */
+#include "formats/safetensors/safetensors.h"
+
+/* Whether the values have memory: after materialize or map. */
 bool et_params_ready(const et_params *params);
+
+/* Instead of et_params_materialize, or after it, for a store whose values are only read: parameter
+ * i has the values of found[i] (float32, its shape) where `file` is mapped. The values are not
+ * adjacent, and there are no gradients and no shadow. found: [et_params_count]. On success the
+ * store owns `file`, and what it had before is freed. et_params_materialize may follow. */
+int et_params_map(et_params *params, et_safetensors *file,
+                  const et_safetensors_tensor *const *found, et_error *error);
+
+bool et_params_mapped(const et_params *params);
+
+/* Lets a parameter of a mapped store change; others must not. A page that is written is copied, and
+ * the file keeps its bytes. Nothing to do for other stores. */
+int et_params_unlock(et_params *params, int index, et_error *error);
+
+/* The values of a parameter no longer count as memory of the process until they are read again, if
+ * they are mapped and locked. */
+void et_params_forget(const et_params *params, int index);
 
 /* Elements of the flat array of values, which pads each parameter to 16 elements (padding is zero
  * and stays zero), and of its first part, which is trained: the size of the array of gradients. */

@@ -448,6 +448,13 @@ void et_safetensors_forget(const et_safetensors *file, const et_safetensors_tens
         et_mapping_forget(&file->mapping, tensor->data, tensor->bytes);
 }
 
+int et_safetensors_unlock(const et_safetensors *file, const et_safetensors_tensor *tensor,
+                          et_error *error)
+{
+    et_assert(!file->borrowed);
+    return et_mapping_unlock(&file->mapping, tensor->data, tensor->bytes, error);
+}
+
 int et_safetensors_verify(const et_safetensors *file, et_error *error)
 {
     for (size_t i = 0; i < file->count; i++) {
@@ -462,6 +469,11 @@ int et_safetensors_verify(const et_safetensors *file, et_error *error)
 bool et_safetensors_sealed(const et_safetensors *file)
 {
     return file->sealed;
+}
+
+bool et_safetensors_in_memory(const et_safetensors *file)
+{
+    return file->borrowed;
 }
 
 size_t et_safetensors_count(const et_safetensors *file)

@@ -126,8 +126,14 @@ int et_safetensors_verify(const et_safetensors *file, et_error *error);
 /* A tensor's bytes no longer count as memory of the process until they are read again. */
 void et_safetensors_forget(const et_safetensors *file, const et_safetensors_tensor *tensor);
 
+/* A tensor's bytes may be changed in memory, of a file that is not the caller's memory. Do not
+ * forget the tensor afterwards. */
+int et_safetensors_unlock(const et_safetensors *file, const et_safetensors_tensor *tensor,
+                          et_error *error);
+
 /* Getters; results are valid until close. */
 bool et_safetensors_sealed(const et_safetensors *file);
+bool et_safetensors_in_memory(const et_safetensors *file); /* the caller's */
 size_t et_safetensors_count(const et_safetensors *file);
 /* In the order of the data. */
 const et_safetensors_tensor *et_safetensors_at(const et_safetensors *file, size_t index);

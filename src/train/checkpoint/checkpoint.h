@@ -95,8 +95,12 @@ typedef struct et_weights_choice {
     bool averages;      /* use "average/<name>" if the file has it */
     const char *prefix; /* for one of several models: "<prefix><name>" if the file has it, else the
                            shared "<name>"; NULL: one model */
+    bool mapped;        /* params only gives values: float32 weights stay where the file is mapped
+                           (et_params_map); others are copied, as without this */
 } et_weights_choice;
 
+int et_checkpoint_take_file(et_params *params, const char *path, et_weights_choice choice,
+                            et_checkpoint_facts *facts, et_error *error);
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
                               et_weights_choice choice, et_checkpoint_facts *facts,
                               et_error *error);

@@ -43,8 +43,9 @@ typedef enum et_restore_fit {
 int et_checkpoint_file_restore(et_state *state, const et_safetensors *file, const char *path,
                                et_restore_fit fit, et_error *error);
 
-/* Loads the chosen weights from an open file, which is path. */
-int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
+/* Loads the chosen weights from an open file, which is path. *file becomes NULL if params owns it
+ * afterwards. */
+int et_checkpoint_file_load(et_params *params, et_safetensors **file, const char *path,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
 /* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild

@@ -92,52 +92,75 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
     return status;
 }
 
-/* All is found and checked before the first value changes. Values of the store only: gradients
- * are left as they are, the shadow follows by et_params_changed. */
-static int load(et_params *params, const et_safetensors *file, const char *path,
+/* A file in memory is only lent. Tensors of a sealed file are aligned. */
+static bool can_map(const et_safetensors *file, const et_safetensors_tensor *const *found,
+                    size_t count)
+{
+    bool ok = count && et_safetensors_sealed(file) && !et_safetensors_in_memory(file);
+    for (size_t i = 0; i < count && ok; i++)
+        ok = found[i]->dtype == ET_F32 && found[i]->bytes;
+    return ok;
+}
+
+/* Values of the store only: gradients are left as they are, the shadow follows by
+ * et_params_changed. */
+static void copy_all(et_params *params, const et_safetensors *file,
+                     const et_safetensors_tensor *const *found)
+{
+    et_params_begin_change(params);
+    for (int i = 0; i < et_params_count(params); i++)
+        if (found[i]) {
+            et_stored_weight_read(et_params_values(params) + et_params_offset(params, i), file,
+                                  found[i]);
+            et_safetensors_forget(file, found[i]);
+        }
+    et_params_changed(params, true);
+}
+
+/* All is found and checked before the first value changes. */
+static int load(et_params *params, et_safetensors **file, const char *path,
                 et_weights_choice choice, const et_patterns *wanted, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     size_t count = (size_t)et_params_count(params);
     const et_safetensors_tensor **found = et_arena_array(&arena, count, sizeof *found);
-    int status = found ? find_all(found, params, file, path, choice, wanted, &arena, error)
+    int status = found ? find_all(found, params, *file, path, choice, wanted, &arena, error)
                        : et_alloc_failed(error, count * sizeof *found, "a list of weights");
-    if (!status)
-        et_params_begin_change(params);
-    for (size_t i = 0; !status && i < count; i++)
-        if (found[i]) {
-            et_stored_weight_read(et_params_values(params) + et_params_offset(params, (int)i), file,
-                                  found[i]);
-            et_safetensors_forget(file, found[i]);
-        }
+    et_assert(choice.mapped || et_params_ready(params));
+    if (!status && choice.mapped && can_map(*file, found, count)) {
+        status = et_params_map(params, *file, found, error);
+        *file = status ? *file : NULL;
+    } else {
+        if (!status && (!et_params_ready(params) || et_params_mapped(params)))
+            status = et_params_materialize(params, false, error);
+        if (!status)
+            copy_all(params, *file, found);
+    }
     et_arena_release(&arena);
-    if (!status)
-        et_params_changed(params, true);
     return status;
 }
 
-int et_checkpoint_file_load(et_params *params, const et_safetensors *file, const char *path,
+int et_checkpoint_file_load(et_params *params, et_safetensors **file, const char *path,
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error)
 {
     int status = ET_OK;
     if (facts && facts->arena)
         status = et_identity_parse(&facts->identity,
-                                   et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE), path,
+                                   et_safetensors_metadata(*file, ET_CHECKPOINT_KEY_STATE), path,
                                    facts->arena, error);
     return status ? status : load(params, file, path, choice, NULL, error);
 }
 
 /* Writes the step only after the weights. */
-static int take_weights(et_params *params, const char *path, et_weights_choice choice,
-                        et_checkpoint_facts *facts, et_error *error)
+int et_checkpoint_take_file(et_params *params, const char *path, et_weights_choice choice,
+                            et_checkpoint_facts *facts, et_error *error)
 {
     et_safetensors *file;
     int64_t found;
-    et_assert(et_params_ready(params));
     int status = et_checkpoint_file_open(&file, path, &found, error);
     if (status)
         return status;
-    status = et_checkpoint_file_load(params, file, path, choice, facts, error);
+    status = et_checkpoint_file_load(params, &file, path, choice, facts, error);
     et_safetensors_close(file);
     if (!status && facts)
         facts->step = found;
@@ -150,8 +173,8 @@ int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_
     int status = et_path_check(path, error);
     if (status)
         return status;
-    return take_weights(params, path, (et_weights_choice){ .averages = prefer_average }, facts,
-                        error);
+    return et_checkpoint_take_file(params, path, (et_weights_choice){ .averages = prefer_average },
+                                   facts, error);
 }
 
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
@@ -161,7 +184,7 @@ int et_checkpoint_take_newest(char **path, et_params *params, const char *model_
     int64_t step;
     int status = et_checkpoint_newest_file(&file, &step, path, model_dir, error);
     if (!status)
-        status = et_checkpoint_file_load(params, file, *path, choice, facts, error);
+        status = et_checkpoint_file_load(params, &file, *path, choice, facts, error);
     if (!status && facts)
         facts->step = step;
     et_safetensors_close(file);
@@ -176,7 +199,7 @@ int et_checkpoint_take_best(char **path, et_params *params, const char *model_di
     et_error reason = ET_ERROR_INIT;
     int status = et_checkpoint_best(path, model_dir, &reason);
     while (!status) {
-        status = take_weights(params, *path, choice, facts, &reason);
+        status = et_checkpoint_take_file(params, *path, choice, facts, &reason);
         if (status != ET_ENOTFOUND)
             break;
         char *now;
@@ -201,7 +224,7 @@ int et_checkpoint_take_named(char **path, et_params *params, const char *model_d
     if (!strcmp(name, ET_CHECKPOINT_BEST))
         return et_checkpoint_take_best(path, params, model_dir, choice, facts, error);
     int status = et_checkpoint_named(path, model_dir, name, error);
-    return status ? status : take_weights(params, *path, choice, facts, error);
+    return status ? status : et_checkpoint_take_file(params, *path, choice, facts, error);
 }
 
 int et_checkpoint_load(char **path, et_params *params, const char *model_dir, const char *name,
@@ -285,7 +308,7 @@ static int load_file(et_params *params, const char *path, const et_patterns *wan
     int status = et_checkpoint_file_open(&file, path, &step, error);
     if (status)
         return status;
-    status = load(params, file, path, (et_weights_choice){ .averages = true }, wanted, error);
+    status = load(params, &file, path, (et_weights_choice){ .averages = true }, wanted, error);
     if (!status && !wanted)
         tell_unused(params, file, path);
     et_safetensors_close(file);

@@ -129,6 +129,33 @@ static void test_row_product__packing(void **state)
     free(from);
 }
 
+/* Bytes of a weight are those of the weight rounded to bytes before, with the same scales. */
+static void test_row_product__packing_of_rounded(void **state)
+{
+    (void)state;
+    enum { N = 70, K = 37 };
+    const et_kernels *table = et_kernels_best();
+    float *from = make_floats(N * K, 0.1f, 2), rounded[N * K], scale[N];
+    int8_t q[N * K];
+    for (int transposed = 0; transposed < 2; transposed++) {
+        const setting s = { .n = N, .k = K, .transposed = transposed, .kind = ET_ROW_INT8 };
+        const int64_t rows = transposed ? N : K, columns = transposed ? K : N;
+        et_row_weight_to_bytes(q, scale, from, rows, columns, transposed);
+        et_row_weight_from_bytes(rounded, q, scale, rows, columns, transposed);
+        et_row_weight a = pack(table, from, ET_F32, &s), b = pack(table, rounded, ET_F32, &s);
+        const size_t bytes = (size_t)((N + a.panel - 1) / a.panel * a.panel * ((K + 3) / 4 * 4));
+        assert_memory_equal(a.panels, b.panels, bytes);
+        assert_memory_equal(a.scale, scale, sizeof scale);
+        assert_memory_equal(b.scale, scale, sizeof scale);
+        assert_memory_equal(a.offset, b.offset, sizeof scale);
+        for (int j = 0; j < N; j++)
+            assert_true(a.error[j] > b.error[j] && b.error[j] >= 0);
+        free(a.panels);
+        free(b.panels);
+    }
+    free(from);
+}
+
 /* Relu keeps a NaN, here of a bias, and makes negative values 0; without relu all values stay, and
  * so they do without a bias. */
 static void test_row_product__relu_keeps_nan(void **state)
@@ -296,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_row_product__tables),
         cmocka_unit_test(test_row_product__packing),
+        cmocka_unit_test(test_row_product__packing_of_rounded),
         cmocka_unit_test(test_row_product__relu_keeps_nan),
         cmocka_unit_test(test_row_product__odd_rows_of_bytes),
         cmocka_unit_test(test_row_product__threads),

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "engine/graph/graph.h"
 #include "engine/kernel/gemm/gemm.h"
+#include "engine/tensor/params.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
@@ -31,6 +32,7 @@ static int load_weights(et_translator *t, const et_artifact *artifact, et_error 
 {
     et_artifact_weights load = { .artifact = artifact,
                                  .params = t->params,
+                                 .mapped = t->act == ET_F32,
                                  .named = t->options.checkpoint,
                                  .live_weights = t->options.live_weights,
                                  .facts = { .arena = &t->arena },
@@ -82,19 +84,28 @@ static int declare_params(et_translator *t, et_error *error)
     et_transformer_output_bias(et_graph_scope(graph), &model);
     status = et_graph_finish(graph, error);
     et_graph_free(graph);
-    return status ? status : et_params_materialize(t->params, t->act == ET_BF16, error);
+    if (!status && t->act == ET_BF16)
+        status = et_params_materialize(t->params, true, error);
+    return status;
 }
 
-/* Rounds weights for int8 as an export in int8 stores them, for look-ups as well as for products.
- * Those of such an export stay as they are. */
-static int round_weights(et_translator *t, et_error *error)
+/* Rounds tables for int8 as an export in int8 stores them, because their rows are looked up. Tables
+ * of such an export stay as they are. Other weights are only read by products, which round them in
+ * the same way. */
+static int round_tables(et_translator *t, et_error *error)
 {
     int status = ET_OK;
     et_params_begin_change(t->params);
-    for (int i = 0; i < et_params_count(t->params) && !status; i++)
-        status = et_stored_weight_round(
-            et_params_values(t->params) + et_params_offset(t->params, i),
-            et_params_name(t->params, i), et_params_shape(t->params, i), error);
+    for (int i = 0; i < et_params_count(t->params) && !status; i++) {
+        const char *name = et_params_name(t->params, i);
+        if (!et_stored_weight_by_rows(name))
+            continue;
+        status = et_params_unlock(t->params, i, error);
+        if (!status)
+            status =
+                et_stored_weight_round(et_params_values(t->params) + et_params_offset(t->params, i),
+                                       name, et_params_shape(t->params, i), error);
+    }
     et_params_changed(t->params, true);
     return status;
 }
@@ -151,5 +162,5 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
     if (!status)
         status = open_lexicon(t, artifact, error);
     const bool rounded = !strcmp(et_artifact_precision(artifact), "int8");
-    return status || !t->int8 || rounded ? status : round_weights(t, error);
+    return status || !t->int8 || rounded ? status : round_tables(t, error);
 }

@@ -297,7 +297,7 @@ int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena
 static et_weights_choice choice_of(const et_artifact_weights *load)
 {
     const et_artifact_member *member = load->artifact->member;
-    return (et_weights_choice){ !load->live_weights, member ? member->prefix : NULL };
+    return (et_weights_choice){ !load->live_weights, member ? member->prefix : NULL, load->mapped };
 }
 
 static int check_texts(const et_artifact_weights *load, et_error *error)
@@ -321,11 +321,13 @@ static int check(et_artifact_weights *load, int status, et_error *error)
     return et_fail(error, status, "%s", reason.text);
 }
 
+/* The file of a path is opened again: its mapping outlives the artifact. */
 static int load_file(et_artifact_weights *load, et_error *error)
 {
     const et_artifact *artifact = load->artifact;
+    const et_weights_choice choice = { .mapped = load->mapped };
+    et_safetensors *file = artifact->file;
     int64_t step;
-    et_assert(et_params_ready(load->params));
     if (load->named)
         return et_fail(error, ET_ECONFIG,
                        "%s is a single file with one set of weights: leave out checkpoint %s",
@@ -333,10 +335,12 @@ static int load_file(et_artifact_weights *load, et_error *error)
     load->checkpoint = et_strdup(artifact->name);
     if (!load->checkpoint)
         return et_alloc_failed(error, strlen(artifact->name), "a path");
-    int status = et_checkpoint_file_check(artifact->file, artifact->name, &step, error);
+    if (load->mapped && !et_safetensors_in_memory(file))
+        return et_checkpoint_take_file(load->params, artifact->name, choice, &load->facts, error);
+    int status = et_checkpoint_file_check(file, artifact->name, &step, error);
     if (!status)
-        status = et_checkpoint_file_load(load->params, artifact->file, artifact->name,
-                                         (et_weights_choice){ 0 }, &load->facts, error);
+        status = et_checkpoint_file_load(load->params, &file, artifact->name, choice, &load->facts,
+                                         error);
     if (!status)
         load->facts.step = step;
     return status;
@@ -352,8 +356,9 @@ static int load_named(et_artifact_weights *load, et_error *error)
 static int load_export(et_artifact_weights *load, et_error *error)
 {
     load->checkpoint = et_path_join(load->artifact->name, ET_ARTIFACT_WEIGHTS);
-    return load->checkpoint ? et_checkpoint_load_weights(load->params, load->checkpoint, false,
-                                                         &load->facts, error)
+    return load->checkpoint ? et_checkpoint_take_file(load->params, load->checkpoint,
+                                                      (et_weights_choice){ .mapped = load->mapped },
+                                                      &load->facts, error)
                             : et_alloc_failed(error, strlen(load->artifact->name), "a path");
 }
 

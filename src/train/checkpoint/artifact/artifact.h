@@ -123,7 +123,8 @@ int et_artifact_check_folder(const et_artifact *artifact, et_error *error);
 
 typedef struct et_artifact_weights {
     const et_artifact *artifact;
-    et_params *params;         /* materialized */
+    et_params *params;         /* materialized, or mapped */
+    bool mapped;               /* of et_weights_choice */
     const char *named;         /* of a run: et_checkpoint_named. NULL: the best, else the newest */
     bool live_weights;         /* not the averaged ones, where there are any */
     et_checkpoint_facts facts; /* what was loaded; the arena is the caller's */
