@@ -35,6 +35,7 @@ typedef struct fixture {
     bool int8;
     double alpha;
     int64_t max_length;       /* 0: source + 6 */
+    double length_factor;     /* 0: not used */
     et_choice_options choice; /* how tokens are chosen */
     int results;              /* of a sentence; 0: 1 */
     et_lexicon *lexicon;      /* NULL: all tokens */
@@ -71,6 +72,7 @@ static void open_fixture_of(fixture *f, bool norm_first, bool ssru, et_dtype act
     f->int8 = int8;
     f->alpha = 0.6;
     f->max_length = 0;
+    f->length_factor = 0;
     f->choice = (et_choice_options){ 0 };
     f->results = 0;
     f->lexicon = NULL;
@@ -150,6 +152,7 @@ static et_decoder_options options_of(const fixture *f, int beam, int group)
         .lexicon = f->lexicon,
         .start = 0,
         .max_length = f->max_length,
+        .length_factor = f->length_factor,
         .extra_length = 6,
         .sentences = group,
         .act = f->act,
@@ -644,7 +647,9 @@ static void test_decoder__lengths_and_alpha(void **state)
     static const struct {
         double alpha;
         int64_t max_length;
-    } cases[] = { { 0, 0 }, { 2, 0 }, { 0, 3 }, { 0.6, 1 }, { 2, 40 } };
+        double factor;
+    } cases[] = { { 0, 0, 0 },  { 2, 0, 0 },   { 0, 3, 0 },   { 0.6, 1, 0 },
+                  { 2, 40, 0 }, { 2, 0, 0.3 }, { 2, 0, 1.5 }, { 2, 3, 9 } };
     int tokens[sizeof cases / sizeof cases[0]] = { 0 };
     fixture f;
     open_fixture(&f, true, ET_F32, false);
@@ -652,15 +657,23 @@ static void test_decoder__lengths_and_alpha(void **state)
         static outcome all, other;
         f.alpha = cases[i].alpha;
         f.max_length = cases[i].max_length;
+        f.length_factor = cases[i].factor;
+        bool reached = false;
         decode(&f, 4, 8, 0, 1, &all);
         decode(&f, 4, 3, 0, 1, &other);
         assert_same(&all, &other);
         for (int s = 0; s < SENTENCES; s++) {
             int32_t source[64];
-            int64_t most = f.max_length ? f.max_length : source_of(s, source) + 6;
+            const int64_t length = source_of(s, source);
+            const int64_t most = f.max_length ? f.max_length
+                                 : f.length_factor > 0
+                                     ? (int64_t)ceil(f.length_factor * (double)length)
+                                     : length + 6;
             assert_in_range(all.count[s], 0, most);
+            reached |= all.count[s] == most;
             tokens[i] += all.count[s];
         }
+        assert_true(reached || f.length_factor == 0);
     }
     assert_true(tokens[1] > tokens[0]);
     assert_true(tokens[3] > 0 && tokens[2] > tokens[3]);

@@ -17,6 +17,7 @@
 
 #include "formats/safetensors/safetensors.h"
 #include "tasks/bergamot_folder.h"
+#include "tasks/translation/decoding/translator_private.h"
 #include "train/run/run_names.h"
 
 static int import_bergamot(void **state, et_error *failure)
@@ -215,11 +216,13 @@ static void test_import_bergamot__forms(void **state)
 {
     char *expected[SENTENCES], *results[SENTENCES];
     write_bergamot(state, bergamot_settings, false);
+    replace_in(bergamot(state, "config.intgemm8bitalpha.yml"), "factor: 2.5", "factor: 2");
     assert_true(et_import_is_folder(in(state, "bergamot")));
     assert_ok(import_bergamot(state, error));
     translate(state, NULL, expected);
     for (int form = 0; form < 4; form++) {
         write_bergamot(state, bergamot_settings, false);
+        replace_in(bergamot(state, "config.intgemm8bitalpha.yml"), "factor: 2.5", "factor: 2");
         if (form >= 1)
             remove(bergamot(state, "config.intgemm8bitalpha.yml"));
         if (form == 2) {
@@ -248,6 +251,47 @@ static void test_import_bergamot__forms(void **state)
     translate(state, &(et_translator_options){ .no_shortlist = true }, expected);
     assert_equal_results(expected, results);
     et_translator_free_results(expected, SENTENCES);
+}
+
+/* The factor limits translations, of the folder and of its export; a call's own limit counts more.
+ * Without settings the factor is Firefox's, and without the field source length + 50 is the limit.
+ */
+static void test_import_bergamot__length_factor(void **state)
+{
+    static const struct {
+        const char *put;
+        double factor;
+    } cases[] = {
+        { "max-length-factor: 0.5", 0.5 }, { "max-length-factor: 3", 3 },
+        { "skip-cost: true", 0 },          { NULL, 2 },
+        { "max-length-factor: ~", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        et_translator *t;
+        et_hypotheses *found;
+        const et_translator_options own = { .max_length = 40 };
+        write_bergamot(state, bergamot_settings, false);
+        if (cases[i].put)
+            replace_in(bergamot(state, "config.intgemm8bitalpha.yml"), "max-length-factor: 2.5",
+                       cases[i].put);
+        else
+            remove(bergamot(state, "config.intgemm8bitalpha.yml"));
+        assert_ok(import_bergamot(state, error));
+        assert_ok(et_translator_open(&t, in(state, "model.safetensors"), NULL, error));
+        assert_true(et_translator_decoder_options(t).length_factor == cases[i].factor);
+        et_translator_close(t);
+        if (cases[i].factor != 0.5)
+            continue;
+        for (int forty = 0; forty < 2; forty++) {
+            assert_ok(
+                et_translator_open(&t, in(state, "model.safetensors"), forty ? &own : NULL, error));
+            assert_ok(et_translator_search(t, &sources[3], 1, &found, error)); /* 8 + 1 tokens */
+            const int tokens = et_hypotheses_at(found, 0, 0)->tokens;
+            assert_true(forty ? tokens > 5 : tokens == 5);
+            et_hypotheses_free(found);
+            et_translator_close(t);
+        }
+    }
 }
 
 /* ---- refused ---- */
@@ -299,6 +343,11 @@ static void test_import_bergamot__config(void **state)
     } cases[] = {
         { "word-penalty: 0", "word-penalty: 0.5", "word-penalty is 0.5" },
         { "beam-size: 1", "beam-size: 100", "beam-size is 100" },
+        { "factor: 2.5", "factor: 0", "max-length-factor is 0, but must be above 0" },
+        { "factor: 2.5", "factor: -1.5", "max-length-factor is -1.5" },
+        { "factor: 2.5", "factor: 1.0e+9", "max-length-factor is" },
+        { "factor: 2.5", "factor: .nan", "max-length-factor" },
+        { "factor: 2.5", "factor: [2]", "max-length-factor" },
         { "  - model.xxyy", "  - ../model.xxyy", "but must name files beside the settings" },
         { "  - vocab.xxyy", "  - /vocab.xxyy", "but must name files beside the settings" },
         { "    - lex.50.50", "    - ../lex.50.50", "shortlist is" },
@@ -381,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_import_bergamot__shortlist),
         cmocka_unit_test(test_import_bergamot__precisions),
         cmocka_unit_test(test_import_bergamot__forms),
+        cmocka_unit_test(test_import_bergamot__length_factor),
         cmocka_unit_test(test_import_bergamot__refuses_by_name),
         cmocka_unit_test(test_import_bergamot__config),
         cmocka_unit_test(test_import_bergamot__files),

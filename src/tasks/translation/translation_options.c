@@ -111,6 +111,9 @@ static const et_field model_fields[] = {
                  .nullable = true),
     ET_FIELD_INT(et_translation_model, extra_decode_length, 50, 0, ET_TRANSLATION_LENGTH_MAX,
                  "tokens by which a translation may exceed its source"),
+    ET_FIELD_FLOAT(et_translation_model, decode_length_factor, 0, 0, ET_TRANSLATION_FACTOR_MAX,
+                   "longest translation by source length, as Marian's max-length-factor, in place "
+                   "of extra_decode_length; 0: not used"),
     ET_FIELD_INT(et_translation_model, beam_size, 4, 1, 64, "hypotheses in the beam; 1: greedy"),
     ET_FIELD_FLOAT(et_translation_model, alpha, 0.6, 0, ET_TRANSLATION_ALPHA_MAX,
                    "power of the length penalty"),

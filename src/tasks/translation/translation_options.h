@@ -20,6 +20,7 @@
  * message. */
 #define ET_TRANSLATION_SOURCE_MAX 1024
 #define ET_TRANSLATION_ALPHA_MAX  10.0
+#define ET_TRANSLATION_FACTOR_MAX 100.0
 
 /* task.model.encoder, task.model.decoder */
 typedef struct et_translation_stack {
@@ -57,6 +58,7 @@ typedef struct et_translation_model {
     bool padded_decode;           /* decode_max_length must be given */
     int64_t decode_max_length;    /* 0: from the source length */
     int64_t extra_decode_length;  /* tokens that a translation may be longer than its source */
+    double decode_length_factor;  /* in place of extra_decode_length; 0: not used */
     int64_t beam_size;            /* hypotheses kept; 1: greedy */
     double alpha;                 /* of the length penalty */
     int length_penalty;           /* ET_LENGTH_PENALTY_* */

@@ -37,7 +37,7 @@ typedef struct et_decoder_model {
 
 #define ET_DECODER_MODELS_MAX ET_CHOICE_MODELS_MAX
 
-/* extra_length counts only if max_length is 0. act and int8 are the first model's. others:
+/* act and int8 are the first model's. others:
  * [other_count], with it an ensemble, whose probabilities choice.weights add; all have the same
  * number of target tokens. Pointers in beam and choice are borrowed. forced: targets are given,
  * none longer than max_length, and the result is their log p; the beam's size is 1. */
@@ -46,7 +46,9 @@ typedef struct et_decoder_options {
     et_choice_options choice;
     bool forced;
     int32_t start;      /* the symbol a target begins with */
-    int64_t max_length; /* of a target, EOS counted; 0: source length + extra_length */
+    int64_t max_length; /* of a target, EOS counted; 0: source length * length_factor, rounded up;
+                           if that is 0, too, source length + extra_length */
+    double length_factor;
     int64_t extra_length;
     int sentences; /* most that one thread has under way together */
     et_dtype act;

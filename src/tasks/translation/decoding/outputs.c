@@ -50,6 +50,7 @@ static int make_decoder(et_translation_task *task, bool embedded, et_error *erro
         .choice = { .never = task->suppressed, .never_count = (int)model->suppressed_tokens.count },
         .start = et_vocabulary_start(task->sides.target),
         .max_length = model->decode_max_length,
+        .length_factor = model->decode_length_factor,
         .extra_length = model->extra_decode_length,
         .sentences = GROUP,
         .act = task->context.bfloat16 ? ET_BF16 : ET_F32,

@@ -301,11 +301,15 @@ int et_search_capacity(const et_search *search)
     return search->size.seats;
 }
 
-/* EOS counted; longer sources never have shorter targets, which the order of entering relies on. */
+/* EOS counted; longer sources never have shorter targets, which the order of entering relies on. In
+ * float32 as Marian, whose beam_search.cpp ends after step t if t >= factor * source length. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence)
 {
     const int64_t length = et_decoder_sentence_length(sentence);
-    return options->max_length ? options->max_length : length + options->extra_length;
+    if (options->max_length)
+        return options->max_length;
+    const float limit = ceilf((float)options->length_factor * (float)length);
+    return limit > 0 ? (int64_t)limit : length + options->extra_length;
 }
 
 /* A place's part of the caches has the size that its first sentence needs, its longest one. Later

@@ -38,6 +38,7 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .choice = t->choice,
         .start = et_vocabulary_start(t->sides.target),
         .max_length = o->max_length ? o->max_length : settings->decode_max_length,
+        .length_factor = settings->decode_length_factor,
         .extra_length = settings->extra_decode_length,
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,

@@ -217,7 +217,9 @@ static int write_vocabulary(const output *o, int side, const char *path, et_erro
 /* As translateLocally reads them. int8shiftAlphaAll: bytes with the multipliers of the file. */
 static int write_config(const output *o, const char *path, et_error *error)
 {
-    const et_beam_options beam = et_translator_decoder_options(o->m.t).beam;
+    const et_decoder_options options = et_translator_decoder_options(o->m.t);
+    const et_beam_options beam = options.beam;
+    const double factor = options.length_factor;
     const char *const *vocabularies = o->names + VOCABULARIES;
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text, "relative-paths: true\nmodels:\n  - %s\nvocabs:\n  - %s\n  - %s\n",
@@ -226,9 +228,10 @@ static int write_config(const output *o, const char *path, et_error *error)
         et_strbuf_printf(&text, "shortlist:\n  - %s\n  - false\n", o->names[o->files - 1]);
     et_strbuf_printf(&text, "beam-size: %d\nnormalize: %.9g\nword-penalty: 0\n", beam.size,
                      beam.alpha);
-    et_strbuf_append(&text, "mini-batch: 64\nmaxi-batch: 1000\nmaxi-batch-sort: src\n"
-                            "workspace: 2000\nmax-length-factor: 2.5\n"
-                            "gemm-precision: int8shiftAlphaAll\n");
+    et_strbuf_printf(&text,
+                     "mini-batch: 64\nmaxi-batch: 1000\nmaxi-batch-sort: src\nworkspace: "
+                     "2000\n" ET_MARIAN_LENGTH_FACTOR ": %.9g\ngemm-precision: int8shiftAlphaAll\n",
+                     factor > 0 ? factor : 2.5);
     return write_text(path, &text, error);
 }
 

@@ -100,7 +100,8 @@ static const char *const names[FILES] = {
 
 static int write_decoder(const et_translator *t, const char *path, et_error *error)
 {
-    const et_beam_options beam = et_translator_decoder_options(t).beam;
+    const et_decoder_options options = et_translator_decoder_options(t);
+    const et_beam_options beam = options.beam;
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text, "relative-paths: true\nmodels:\n  - %s\nvocabs:\n  - %s\n  - %s\n",
                      names[WEIGHTS], names[SOURCE_WORDS], names[TARGET_WORDS]);
@@ -108,6 +109,8 @@ static int write_decoder(const et_translator *t, const char *path, et_error *err
                      beam.alpha);
     et_strbuf_printf(&text, "allow-unk: %s\nmini-batch: 1\nmaxi-batch: 1\nmaxi-batch-sort: src\n",
                      allows_unknown(t) ? "true" : "false");
+    if (options.length_factor > 0)
+        et_strbuf_printf(&text, ET_MARIAN_LENGTH_FACTOR ": %.9g\n", options.length_factor);
     return write_text(path, &text, error);
 }
 

@@ -60,6 +60,7 @@ static int make_settings(et_import *from, et_value *values, et_error *error)
         et_value_add_string(et_value_set_list(values, "shortlist"), name);
     et_value_set_int(values, "beam-size", 1);
     et_value_set_float(values, "normalize", 1);
+    et_value_set_float(values, ET_MARIAN_LENGTH_FACTOR, 2);
     return status;
 }
 

@@ -416,6 +416,16 @@ static int read_search(const et_import_config *c, et_value *model, et_error *err
     if (!status)
         status =
             check_list(c, "output-approx-knn", NULL, "which is not supported; remove it", error);
+    double factor = 0;
+    const et_value *longest = et_value_get(c->values, ET_MARIAN_LENGTH_FACTOR);
+    if (!status && longest && longest->kind != ET_VALUE_NULL) {
+        status = et_value_read_float(c->values, ET_MARIAN_LENGTH_FACTOR, &factor, error);
+        if (status)
+            return et_fail_while(error, status, "%s", c->name);
+        if (!(factor > 0 && factor <= ET_TRANSLATION_FACTOR_MAX))
+            return et_import_refuse(c, longest, "but must be above 0, and at most 100", error);
+    }
+    et_value_set_float(model, "decode_length_factor", factor);
     const et_import_field beams = { c, et_value_get(c->values, "beam-size") };
     const et_import_field power = { c, et_value_get(c->values, "normalize") };
     return status ? status : et_import_read_search(beams, power, 0, model, error);

@@ -34,6 +34,7 @@
 #define ET_MARIAN_OUTPUT          "decoder_ff_logit_out_Wt"
 #define ET_MARIAN_OUTPUT_WIDE     "decoder_ff_logit_out_W" /* of older files: [width, tokens] */
 #define ET_MARIAN_BIAS            "decoder_ff_logit_out_b"
+#define ET_MARIAN_LENGTH_FACTOR   "max-length-factor"
 
 /* The shortlist among the files of a run. */
 #define ET_TRANSLATION_LEXICON "lexicon.bin"
