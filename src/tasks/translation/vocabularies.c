@@ -186,14 +186,13 @@ static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_a
     int status =
         path ? et_artifact_read(artifact, name, ET_VOCABULARY_BYTES_MAX, &bytes, &length, error)
              : et_alloc_failed(error, strlen(artifact->name), "a path");
-    if (!status)
+    size_t known = 0;
+    const char *first = i && !status ? et_vocabulary_bytes(v->models[0], &known) : NULL;
+    if (first && known == length && !memcmp(first, bytes, length))
+        v->models[i] = v->models[0];
+    else if (!status)
         status = et_vocabulary_parse(&v->models[i], bytes, length, path, error);
     et_free(bytes);
-    if (!status && i &&
-        et_vocabulary_checksum(v->models[i]) == et_vocabulary_checksum(v->models[0])) {
-        et_vocabulary_close(v->models[i]);
-        v->models[i] = v->models[0];
-    }
     return status ? status : et_vocabulary_load(v->models[i], error);
 }
 
