@@ -83,8 +83,8 @@ typedef struct et_translator_options {
  * model_dir: a run of `etude train`, or an export (a directory or one file). With `shares` it must
  * be NULL; then all options may differ except checkpoint, live_weights and whether precision is
  * int8. options NULL: the defaults. ET_ECONFIG: an option is invalid or out of range, or the others
- * have another vocabulary. Float32 weights are read where their file is mapped: to change a model in
- * use, rename a new file to its name, and never write into the old one. */
+ * have another vocabulary. Float32 weights are read where their file is mapped: to change a model
+ * in use, rename a new file to its name, and never write into the old one. */
 ET_API int et_translator_open(et_translator **out, const char *model_dir,
                               const et_translator_options *options, et_error *error);
 /* The same from the bytes of an export in one file; borrowed only during the call. */
