@@ -253,7 +253,7 @@ static void test_import_bergamot__forms(void **state)
     et_translator_free_results(expected, SENTENCES);
 }
 
-/* The factor limits translations, of the folder and of its export; a call's own limit counts more.
+/* The factor limits translations, and a Marian export has it; a call's own limit counts more.
  * Without settings the factor is Firefox's, and without the field source length + 50 is the limit.
  */
 static void test_import_bergamot__length_factor(void **state)
@@ -269,6 +269,7 @@ static void test_import_bergamot__length_factor(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         et_translator *t;
         et_hypotheses *found;
+        size_t length;
         const et_translator_options own = { .max_length = 40 };
         write_bergamot(state, bergamot_settings, false);
         if (cases[i].put)
@@ -289,6 +290,13 @@ static void test_import_bergamot__length_factor(void **state)
             const int tokens = et_hypotheses_at(found, 0, 0)->tokens;
             assert_true(forty ? tokens > 5 : tokens == 5);
             et_hypotheses_free(found);
+            if (!forty) {
+                const et_export_options marian = { .format = "marian" };
+                assert_ok(et_translator_export(t, in(state, "released"), &marian, error));
+                char *text = get_file(in(state, "released/decoder.yml"), &length);
+                assert_non_null(strstr(text, "\nmax-length-factor: 0.5\n"));
+                free(text);
+            }
             et_translator_close(t);
         }
     }
