@@ -308,8 +308,9 @@ int64_t et_search_target(const et_decoder_options *options, const et_decoder_sen
     const int64_t length = et_decoder_sentence_length(sentence);
     if (options->max_length)
         return options->max_length;
-    const float limit = ceilf((float)options->length_factor * (float)length);
-    return limit > 0 ? (int64_t)limit : length + options->extra_length;
+    if (options->length_factor == 0)
+        return length + options->extra_length;
+    return (int64_t)fmaxf(1, ceilf((float)options->length_factor * (float)length));
 }
 
 /* A place's part of the caches has the size that its first sentence needs, its longest one. Later
