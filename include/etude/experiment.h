@@ -74,7 +74,10 @@ typedef struct et_experiment_row {
                              "trainer.train_steps=500,..." as for --set; NULL: none */
 } et_experiment_row;
 
-/* Models of another program that --init names, such as a folder of transformers. */
+struct et_artifact;
+struct et_task_kind;
+
+/* Models of another program, for --init and in place of a run: a folder of transformers. */
 typedef struct et_foreign_class {
     const char *experiment; /* of a run that fine-tunes one */
     bool (*is)(const char *path);
@@ -82,6 +85,8 @@ typedef struct et_foreign_class {
      * has them; borrowed until close. */
     int (*open)(void **out, const char *path, const char **settings, et_error *error);
     void (*close)(void *foreign);
+    /* Opens the model as an export in one file, without a file. NULL: only --init takes it. */
+    int (*export)(struct et_artifact *out, const char *path, et_error *error);
 } et_foreign_class;
 
 /* A relation between settings, such as "task.train_data.min <= task.train_data.max" (settings.h).
@@ -106,10 +111,7 @@ typedef struct et_run_file {
 
 #define ET_RUN_FILE_NAME 256 /* bytes for such a name */
 
-struct et_task_kind;
-
-/* File number i of a kind, from 0. The name may be in buffer. The entry after the last has no
- * name. */
+/* File number i of a kind, from 0; the name may be in buffer. The entry after the last has none. */
 typedef et_run_file et_run_file_fn(const struct et_task_kind *self, int i,
                                    char buffer[ET_RUN_FILE_NAME]);
 
@@ -138,8 +140,7 @@ typedef struct et_task_kind {
      * is valid during the call. */
     void (*reads)(const void *options, void (*file)(void *payload, const char *path),
                   void *payload);
-    /* Sends lines about data and model (et_task_tell) before the first step. NULL: the size of the
-     * model. */
+    /* Sends lines about data and model (et_task_tell) before step 1. NULL: the model's size. */
     void (*describe)(et_task *task);
     /* Adds values other than settings to a new dict that identifies checkpoints: checksums of
      * files. The key "text" is for the training text or other training data. */
@@ -173,7 +174,7 @@ typedef struct et_task_kind {
     /* Settings that name files of which a run keeps its own copy, ended by NULL; or NULL. A run
      * that starts from another one takes the copies (inherit) instead of these files. */
     const char *const *kept;
-    const et_foreign_class *foreign;        /* NULL: --init takes no models of other programs */
+    const et_foreign_class *foreign;        /* NULL: it takes no models of other programs */
     const struct et_service_class *service; /* the service for `serve` (service.h); NULL: none */
     const char *batch; /* setting of the size of a training batch, for `train --memory`:
                           "task.train_data.batch_size"; NULL: --memory is refused */
@@ -183,8 +184,7 @@ typedef struct et_task_kind {
      * run: a run or an export. NULL: not supported. */
     int (*attention)(const char *run, const char *text, const char *path, et_error *error);
     /* Sets the batch size for a kind with several settings of it. The first becomes batch; the
-     * others keep their ratio to the first. If like is not NULL, all become equal to those of
-     * like. */
+     * others keep their ratio to the first. If like is not NULL, all become its values. */
     int (*set_batch)(void *options, const void *like, int64_t batch, et_error *error);
     et_run_file_fn *file; /* instead of files, for a long list of files */
     /* The program's own update rules for trainer.optimizer_config.optimizer.type, ended by NULL

@@ -80,7 +80,8 @@ typedef struct et_translator_options {
  * those of the model that is opened, not of others; a token that one model never generates, none
  * does. A translator that shares weights has the same others. An ensemble cannot be exported.
  *
- * model_dir: a run of `etude train`, or an export (a directory or one file). With `shares` it must
+ * model_dir: a run of `etude train`, an export (a directory or one file), or the folder or archive
+ * of a published model that `etude import` reads; nothing is written there. With `shares` it must
  * be NULL; then all options may differ except checkpoint, live_weights and whether precision is
  * int8. options NULL: the defaults. ET_ECONFIG: an option is invalid or out of range, or the others
  * have another vocabulary. Float32 weights are read where their file is mapped: to change a model

@@ -275,6 +275,16 @@ static int check_leftovers(const char *path, et_error *error)
     return status;
 }
 
+static int check_foreign(const et_task_kind *kind, const char *path, et_error *error)
+{
+    return kind->foreign && kind->foreign->is(path)
+               ? et_fail(error, ET_EDENIED,
+                         "%s has a model of another program: choose a new directory (--init %s "
+                         "begins with its weights)",
+                         path, path)
+               : ET_OK;
+}
+
 /* Makes the lock first, in the checkpoint folder. With ET_EBUSY the directory belongs to another
  * run, so nothing is removed. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
@@ -290,6 +300,8 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     int status = check_member(path, error);
     if (!status)
         status = check_leftovers(path, error);
+    if (!status)
+        status = check_foreign(kind, path, error);
     char *part = status ? NULL : et_strdup(path);
     if (!part)
         return status ? status : et_alloc_failed(error, strlen(path), "a path");

@@ -356,10 +356,6 @@ rm hf/model.safetensors
 broken 'hf has neither model.safetensors nor pytorch_model.bin'
 rm hf/config.json
 broken 'hf has neither config.json, .*; download it, too$'
-for command in translate evaluate 'export --output x.safetensors'; do
-    # shellcheck disable=SC2086 # words
-    says 3 'make a run of it: etude import hf --output RUN' $command hf
-done
 sed -i 's/"<pad>": 29/"<pad>": 30/' hf/vocab.json
 broken 'hf/vocab.json: "<pad>" has no number from 0 to 29'
 sed -i 's/"<pad>": 29/"<pad>": 28/' hf/vocab.json

@@ -9,9 +9,10 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-static bool is_run(const char *word)
+bool et_word_is_run(const char *word)
 {
-    return et_path_ends(word, ET_SAFETENSORS_SUFFIX) || et_directory_exists(word);
+    return et_path_ends(word, ET_SAFETENSORS_SUFFIX) || et_path_ends(word, ".zip") ||
+           et_directory_exists(word);
 }
 
 /* The first of files that has no name yet gets it. */
@@ -37,7 +38,7 @@ static int take_file(const char *word, const char **const *files, int count, et_
 static int take_word(et_ensemble_words *out, const char *word, const char **const *files, int count,
                      et_error *error)
 {
-    if (!is_run(word))
+    if (!et_word_is_run(word))
         return take_file(word, files, count, error);
     if (out->count == ET_ENSEMBLE_OTHERS_MAX)
         return et_fail(error, ET_EUSAGE, "%s: an ensemble has at most %d models", word,

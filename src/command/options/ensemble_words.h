@@ -1,6 +1,6 @@
 /* The words of a command line that name an ensemble: runs after the first one, and the option
- * --ensemble-weights. A word is a run if it is a directory or an export in one file; otherwise it
- * is a file that the command reads. */
+ * --ensemble-weights. A word is a run if it is a directory, an export in one file or an archive of
+ * a published model; otherwise it is a file that the command reads. */
 #ifndef ETUDE_COMMAND_ENSEMBLE_WORDS_H
 #define ETUDE_COMMAND_ENSEMBLE_WORDS_H
 
@@ -27,6 +27,8 @@ typedef struct et_ensemble_args {
 #define ET_OPTION_ENSEMBLE_WEIGHTS(type, member)                                                   \
     ET_OPTION_TEXT(type, member, "ensemble-weights", "W,W,...",                                    \
                    "weights of several runs (default: equal)")
+
+bool et_word_is_run(const char *word);
 
 /* files: [count] the members of the files that the command reads, in order; those that are not NULL
  * were given by options. checkpoint, task: as given; NULL: not given. ET_EUSAGE: words or weights

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/assert.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
@@ -13,17 +12,13 @@
 /* Of the run in a directory, or of the task of it that is named. */
 static bool look(et_named_run *named, const et_call *call, const char *model_dir)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
     char *folder = NULL;
     named->run = model_dir;
     named->of_task = named->task && !et_artifact_find_member(&folder, model_dir, named->task, NULL);
-    bool found = !et_experiment_open_run(&experiment, call->program, folder ? folder : model_dir,
-                                         &arena, NULL);
-    named->kind = found ? experiment.kind : NULL;
-    et_arena_release(&arena);
+    int status =
+        et_experiment_find_kind(&named->kind, call->program, folder ? folder : model_dir, NULL);
     et_free(folder);
-    return found;
+    return !status;
 }
 
 /* The value of option `name` (with dashes), if word i is that option. */
@@ -73,22 +68,14 @@ et_named_run et_run_named(const et_call *call)
     return named;
 }
 
-static const et_task_kind *kind_of(const et_program *program, const char *run)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
-    const bool found = !et_experiment_open_run(&experiment, program, run, &arena, NULL);
-    const et_task_kind *kind = found ? experiment.kind : NULL;
-    et_arena_release(&arena);
-    return kind;
-}
-
 int et_runs_check_kinds(const et_program *program, const char *run, const char *const *others,
                         int count, et_error *error)
 {
-    const et_task_kind *kind = run && count ? kind_of(program, run) : NULL;
+    const et_task_kind *kind = NULL, *other;
+    if (run && count)
+        (void)et_experiment_find_kind(&kind, program, run, NULL);
     for (int i = 0; kind && i < count; i++) {
-        const et_task_kind *other = kind_of(program, others[i]);
+        (void)et_experiment_find_kind(&other, program, others[i], NULL);
         if (other && other != kind)
             return et_fail(error, ET_ECONFIG,
                            "%s is a %s model, and %s a %s model: name models of one kind", run,

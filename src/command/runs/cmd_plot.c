@@ -322,19 +322,17 @@ static int check_attention(const plot *p, const et_call *call, et_error *error)
 
 static int draw_attention(const plot *p, const et_call *call, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
+    const et_task_kind *kind;
     const char *run = p->runs.items[0];
     int status = check_attention(p, call, error);
     if (!status)
-        status = et_experiment_open_run(&experiment, call->program, run, &arena, error);
-    if (!status && !experiment.kind->attention)
+        status = et_experiment_find_kind(&kind, call->program, run, error);
+    if (!status && !kind->attention)
         status = et_fail(error, ET_ECONFIG,
                          "plot: --attention: %s is a model of %s, which has no attention to draw",
-                         run, experiment.kind->name);
+                         run, kind->name);
     if (!status)
-        status = experiment.kind->attention(run, p->attention, p->output, error);
-    et_arena_release(&arena);
+        status = kind->attention(run, p->attention, p->output, error);
     return status;
 }
 

@@ -16,6 +16,7 @@
 #include "command/ranks.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
+#include "train/checkpoint/artifact/artifact.h"
 #include "train/task/task_private.h"
 
 const et_option et_evaluate_options[] = {
@@ -88,7 +89,11 @@ static int use_files(et_experiment *experiment, const et_strings *files, et_aren
 static int configure(et_experiment *experiment, const et_evaluate_args *args, const et_call *call,
                      const et_evaluate_more *more, et_arena *arena, et_error *error)
 {
-    int status = et_experiment_open_run(experiment, call->program, args->model_dir, arena, error);
+    et_artifact artifact;
+    int status = et_experiment_open_model(&artifact, call->program, args->model_dir, error);
+    if (!status)
+        status = et_experiment_open_artifact(experiment, call->program, &artifact, arena, error);
+    et_artifact_close(&artifact);
     if (!status)
         status = use_files(experiment, &args->data, arena, error);
     experiment->source = ET_SETTINGS_SET;

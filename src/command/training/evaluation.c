@@ -66,7 +66,8 @@ static int open_unpacked(et_evaluation *e, et_error *error)
 
 static int open_alone(et_evaluation *e, et_error *error)
 {
-    int status = et_artifact_open(&e->artifact, e->model_dir, error);
+    int status =
+        et_experiment_open_model(&e->artifact, e->experiment->program, e->model_dir, error);
     const bool file = !status && et_artifact_is_file(&e->artifact);
     e->arena = et_arena_new();
     if (!status && !e->arena)
@@ -129,7 +130,7 @@ static int check_loaded(void *payload, const et_artifact_weights *load, et_error
     et_identity identity = { load->checkpoint, load->facts.identity };
     int status =
         et_experiment_check_model(e->experiment, &identity, et_artifact_run(&e->artifact), error);
-    if (!status && kind->belongs && identity.values)
+    if (!status && kind->belongs && identity.values && !e->artifact.content)
         status = kind->belongs(e->experiment->task, e->model_dir, &identity, error);
     e->step = load->facts.step;
     return status;

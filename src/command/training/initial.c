@@ -92,6 +92,7 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         return et_fail(error, ET_ENOTFOUND,
                        "--init: %s does not exist; name a run, or a file of weights",
                        initial->from);
+    const et_task_kind *kind;
     bool whole;
     int status = look(initial->from, &whole, error);
     if (status)
@@ -101,7 +102,8 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         status = find_in(initial, arena, error);
     } else if (whole) {
         initial->run = initial->checkpoint = initial->from;
-    } else if ((initial->class = et_experiment_find_foreign(program, initial->from)) != NULL) {
+    } else if ((kind = et_experiment_find_foreign(program, initial->from)) != NULL) {
+        initial->class = kind->foreign;
         initial->run = initial->checkpoint = initial->from;
         status = initial->class->open(&initial->foreign, initial->from, &initial->foreign_settings,
                                       error);

@@ -186,10 +186,10 @@ static const char *experiment_of(const et_train_args *args, const et_call *call,
     if (name)
         return name;
     et_experiment from;
-    const et_foreign_class *foreign =
+    const et_task_kind *kind =
         args->init ? et_experiment_find_foreign(call->program, args->init) : NULL;
-    if (foreign)
-        return foreign->experiment;
+    if (kind)
+        return kind->foreign->experiment;
     if (args->init && !et_experiment_open_run(&from, call->program, args->init, arena, NULL))
         return from.name;
     return et_option_settings_experiment(&args->settings, call->program);

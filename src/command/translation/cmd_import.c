@@ -25,7 +25,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_import = {
     options, sizeof(import_args),
-    "Makes a run from a published model of OPUS-MT, Firefox or Bergamot. The model is a folder\n"
+    "Makes a run from a published model of OPUS-MT, Firefox or Bergamot. Commands that use a run\n"
+    "accept the model itself, too; a run starts faster. The model is a folder\n"
     "of transformers (config.json, vocab.json, source.spm, target.spm, and model.safetensors or\n"
     "pytorch_model.bin); or a release of Marian (decoder.yml, *.npz, *vocab.yml, source.spm,\n"
     "target.spm) as a folder or as NAME.zip; or a folder of Firefox or Bergamot (model*.bin,\n"
@@ -55,8 +56,9 @@ static void say(const import_args *args, const et_import *from)
 {
     const char *source = language_of(from, "vocabulary.source_punctuation");
     const char *target = language_of(from, "vocabulary.target_punctuation");
+    size_t length;
     et_print(stderr, "imported %s: %s\n", args->folder, args->output);
-    if (et_import_has_shortlist(from))
+    if (et_import_lexicon(from, &length))
         et_print(stderr, "translations consider the likely tokens of each sentence (lexicon); "
                          "translate --shortlist off considers all tokens\n");
     if (!et_import_normalizes(from))

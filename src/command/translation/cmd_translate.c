@@ -121,10 +121,13 @@ static const et_option options[] = {
     ET_OPTION_END
 };
 
-const et_usage et_usage_translate = { options, sizeof(translate_options),
-                                      "Translates standard input, or a file, line by line. "
-                                      "Several runs translate together, as\nan ensemble.",
-                                      "runs/a < test.en > test.hyp" };
+const et_usage et_usage_translate = {
+    options, sizeof(translate_options),
+    "Translates standard input, or a file, line by line. "
+    "Several runs translate together, as\nan ensemble. A run may be the "
+    "folder of a published model (see import).",
+    "runs/a < test.en > test.hyp"
+};
 
 /* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
 static void take_options(translate_options *args)

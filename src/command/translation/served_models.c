@@ -12,8 +12,8 @@
 #include "tasks/translation/decoding/glossary.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/import/import.h"
 #include "tasks/translation/translation_kind.h"
-#include "train/checkpoint/artifact/artifact.h"
 
 /* Decoders of a model in addition to the usual one. */
 #define OTHERS_MAX 3
@@ -51,7 +51,7 @@ static int read_pair(run *r, et_error *error)
     et_artifact artifact = { .name = NULL };
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment = { .kind = NULL };
-    int status = et_artifact_open(&artifact, r->dir, error);
+    int status = et_import_open_artifact(&artifact, r->dir, error);
     if (!status)
         status = et_experiment_open_artifact(&experiment, &et_translation_program, &artifact,
                                              &arena, error);

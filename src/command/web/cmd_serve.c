@@ -40,8 +40,8 @@ typedef struct serve_options {
 } serve_options;
 
 static const et_option options[] = {
-    ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR", "the run or export with the model",
-                   .missing = "the run"),
+    ET_OPTION_TEXT(serve_options, model_dir, "model-dir", "DIR",
+                   "the run, export or published model", .missing = "the run"),
     ET_OPTION_TASK(serve_options, task),
     ET_WEB_PORT(serve_options, web.port, PORT),
     ET_OPTION_GROUP(serve_options, web, et_web_options),
@@ -79,7 +79,8 @@ static const et_option options[] = {
 
 const et_usage et_usage_serve = {
     options, sizeof(serve_options),
-    "Serves a trained model over HTTP: POST JSON to the path that GET / names.\nPrints the "
+    "Serves a trained model over HTTP: POST JSON to the path that GET / names. A run\nmay be "
+    "the folder of a published model (see import); several make one server.\nPrints the "
     "address. Ctrl-C or SIGTERM stops the server after it has answered\nall accepted requests.",
     "runs/a --port 8080"
 };
@@ -125,15 +126,14 @@ static int check_outputs(const serve_options *args, const et_call *call, et_erro
 static int find_service(const serve_options *args, const et_call *call,
                         const et_service_class **class, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment = { .kind = NULL };
-    int status = et_experiment_open_run(&experiment, call->program, args->model_dir, &arena, error);
-    *class = status ? NULL : experiment.kind->service;
+    const et_task_kind *kind;
+    int status = et_experiment_find_kind(&kind, call->program, args->model_dir, error);
+    *class = status ? NULL : kind->service;
     if (!status && !*class && et_artifact_check_single(args->model_dir, error))
         status = et_fail_while(error, ET_ECONFIG, "serve");
     else if (!status && !*class)
         status = et_fail(error, ET_ECONFIG, "%s: etude serve does not support tasks of the kind %s",
-                         args->model_dir, experiment.kind->name);
+                         args->model_dir, kind->name);
     if (!status && (args->languages.count || args->tags.count) && !(*class)->languages)
         status = et_fail(error, ET_EUSAGE,
                          "--%s: the model in %s has no languages; leave the option out",
@@ -149,7 +149,6 @@ static int find_service(const serve_options *args, const et_call *call,
     if (!status && args->service.other_count && !(*class)->ensembles)
         status = et_fail(error, ET_EUSAGE, "%s: the models of this kind answer alone; name one run",
                          args->service.others[0]);
-    et_arena_release(&arena);
     return status;
 }
 

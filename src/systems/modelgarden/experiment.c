@@ -664,14 +664,35 @@ int et_experiment_open_artifact(et_experiment *experiment, const et_program *pro
     return status ? status : open_tree(experiment, program, dict, path, arena, error);
 }
 
-const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path)
+const et_task_kind *et_experiment_find_foreign(const et_program *program, const char *path)
 {
     for (int i = 0; i < program->count; i++) {
         const et_foreign_class *class = program->kinds[i]->foreign;
         if (class && class->is(path))
-            return class;
+            return program->kinds[i];
     }
     return NULL;
+}
+
+int et_experiment_open_model(et_artifact *artifact, const et_program *program, const char *path,
+                             et_error *error)
+{
+    const et_task_kind *kind = et_experiment_find_foreign(program, path);
+    return kind && kind->foreign->export ? kind->foreign->export(artifact, path, error)
+                                         : et_artifact_open(artifact, path, error);
+}
+
+int et_experiment_find_kind(const et_task_kind **out, const et_program *program, const char *path,
+                            et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment = { .kind = NULL };
+    const et_task_kind *foreign = et_experiment_find_foreign(program, path);
+    int status =
+        foreign ? ET_OK : et_experiment_open_run(&experiment, program, path, &arena, error);
+    *out = foreign ? foreign : status ? NULL : experiment.kind;
+    et_arena_release(&arena);
+    return status;
 }
 
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,

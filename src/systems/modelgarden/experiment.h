@@ -134,8 +134,17 @@ int et_experiment_open_run(et_experiment *experiment, const et_program *program,
 /* ET_ENOTFOUND, in the words for a run whose directory does not exist. */
 int et_experiment_no_directory(const et_program *program, const char *name, et_error *error);
 
-/* The class of a model of another program, which one of the kinds reads; NULL: path is none. */
-const et_foreign_class *et_experiment_find_foreign(const et_program *program, const char *path);
+/* The kind that reads a model of another program (et_foreign_class); NULL: path is none. */
+const et_task_kind *et_experiment_find_foreign(const et_program *program, const char *path);
+
+/* Opens a run, an export or a model of another program, to use it; et_experiment_open_artifact
+ * reads its settings. */
+int et_experiment_open_model(et_artifact *artifact, const et_program *program, const char *path,
+                             et_error *error);
+
+/* The kind of such a model; fails as et_experiment_open_run. */
+int et_experiment_find_kind(const et_task_kind **out, const et_program *program, const char *path,
+                            et_error *error);
 
 /* Reads settings from a text that write has written. path: for messages. */
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,

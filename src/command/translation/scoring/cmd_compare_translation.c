@@ -24,6 +24,7 @@
 #include "base/text/terminal.h"
 #include "base/values/value.h"
 #include "command/command.h"
+#include "command/options/ensemble_words.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/print.h"
@@ -32,7 +33,6 @@
 #include "command/translation/scoring/parallel_args.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
-#include "formats/safetensors/safetensors.h"
 #include "metric/score.h"
 #include "tasks/translation/translation_options.h"
 
@@ -101,11 +101,6 @@ typedef struct comparison {
     bool lower;          /* a lower score is better */
 } comparison;
 
-static bool is_run(const char *word)
-{
-    return et_directory_exists(word) || et_path_ends(word, ET_SAFETENSORS_SUFFIX);
-}
-
 static int translate(comparison *c, int side, et_error *error)
 {
     et_translating work = c->args->work;
@@ -145,10 +140,10 @@ static int read_all(comparison *c, et_error *error)
     int status = text->source ? et_parallel_read(text, &c->sources, &c->references, NULL, error)
                               : et_lines_read_file(&c->references, text->reference, NULL, error);
     for (int i = 0; i < SIDES && !status; i++)
-        if (!is_run(c->words[i]))
+        if (!et_word_is_run(c->words[i]))
             status = read_file(c, i, error);
     for (int i = 0; i < SIDES && !status; i++)
-        if (is_run(c->words[i]))
+        if (et_word_is_run(c->words[i]))
             status = translate(c, i, error);
     return status;
 }
@@ -392,7 +387,7 @@ static int check_translations(const compare_options *args, const et_program *pro
         return et_fail(error, ET_EUSAGE,
                        "compare --translations: --data is missing; name sources and references");
     for (size_t i = 0; i < SIDES; i++)
-        if (is_run(words->items[i]))
+        if (et_word_is_run(words->items[i]))
             return et_fail(error, ET_EUSAGE,
                            "compare: --source is missing; name the lines that %s translates",
                            words->items[i]);
@@ -414,7 +409,7 @@ static int check_runs(const compare_options *args, et_error *error)
     if (given)
         return et_fail(error, ET_EUSAGE, "compare: --%s: only with --translations", given);
     for (size_t i = 0; i < args->runs.words.count; i++)
-        if (et_file_exists(args->runs.words.items[i]) && !is_run(args->runs.words.items[i]))
+        if (et_file_exists(args->runs.words.items[i]) && !et_word_is_run(args->runs.words.items[i]))
             return et_fail(error, ET_EUSAGE,
                            "compare: %s is a file; to compare files of translations, add "
                            "--translations",

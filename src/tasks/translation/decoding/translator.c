@@ -262,12 +262,7 @@ int et_translator_open(et_translator **out, const char *model_dir,
 {
     et_artifact artifact = { .name = NULL };
     *out = NULL;
-    if (model_dir && et_import_is_folder(model_dir))
-        return et_fail(error, ET_ENOTFOUND,
-                       "%s: a model of another program, not a run of etude; make a run of it: "
-                       "etude import %s --output RUN",
-                       model_dir, model_dir);
-    int status = model_dir ? et_artifact_open(&artifact, model_dir, error) : ET_OK;
+    int status = model_dir ? et_import_open_artifact(&artifact, model_dir, error) : ET_OK;
     if (!status)
         status = open_translator(out, model_dir ? &artifact : NULL, NULL, options, error);
     et_artifact_close(&artifact);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
@@ -143,9 +145,10 @@ bool et_import_normalizes(const et_import *from)
     return !from->root;
 }
 
-bool et_import_has_shortlist(const et_import *from)
+const char *et_import_lexicon(const et_import *from, size_t *length)
 {
-    return from->lexicon != NULL;
+    *length = 0;
+    return from->lexicon ? et_lexicon_bytes(from->lexicon, length) : NULL;
 }
 
 const et_value *et_import_settings(const et_import *from)
@@ -170,6 +173,8 @@ typedef struct made {
     et_strbuf settings;
     char *unused; /* ET_UNUSED_TENSORS; owned; NULL: none */
     size_t unused_length;
+    et_artifact_text texts[3 + ET_SIDES];
+    et_artifact_content content; /* of all above */
 } made;
 
 #define MADE_INIT                                                                                  \
@@ -270,29 +275,27 @@ static int make(made *m, et_import *from, et_error *error)
     return status ? status : print_settings(m, from, &model, error);
 }
 
-static int write_made(made *m, const et_import *from, const char *output, et_error *error)
+static void add_text(made *m, const char *name, const char *bytes, size_t length)
 {
-    et_artifact_text texts[3 + ET_SIDES] = {
-        { ET_RUN_SETTINGS, et_strbuf_text(&m->settings), m->settings.length },
-    };
-    int count = 1;
-    for (int i = 0; i < ET_SIDES; i++)
-        texts[count++] = (et_artifact_text){ m->vocabularies.roles[i].file, from->vocabulary[i],
-                                             from->vocabulary_length[i] };
-    if (from->lexicon) {
-        et_artifact_text *text = &texts[count++];
-        text->name = ET_TRANSLATION_LEXICON;
-        text->bytes = et_lexicon_bytes(from->lexicon, &text->length);
-    }
-    if (m->unused)
-        texts[count++] = (et_artifact_text){ ET_UNUSED_TENSORS, m->unused, m->unused_length };
+    m->texts[m->content.count++] = (et_artifact_text){ name, bytes, length };
+}
+
+static int describe(made *m, const et_import *from, et_error *error)
+{
+    size_t length;
+    const char *lexicon = et_import_lexicon(from, &length);
     et_value *identity = et_value_dict(&m->arena);
+    m->content =
+        (et_artifact_content){ .texts = m->texts, .params = m->params, .identity = identity };
+    add_text(m, ET_RUN_SETTINGS, et_strbuf_text(&m->settings), m->settings.length);
+    for (int i = 0; i < ET_SIDES; i++)
+        add_text(m, m->vocabularies.roles[i].file, from->vocabulary[i], from->vocabulary_length[i]);
+    if (lexicon)
+        add_text(m, ET_TRANSLATION_LEXICON, lexicon, length);
+    if (m->unused)
+        add_text(m, ET_UNUSED_TENSORS, m->unused, m->unused_length);
     et_vocabularies_identify(&m->vocabularies, identity);
-    const et_artifact_content content = {
-        .texts = texts, .count = count, .params = m->params, .identity = identity
-    };
-    return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export")
-                                     : et_artifact_write(&content, output, error);
+    return et_value_failed(identity) ? et_alloc_failed(error, 0, "an export") : ET_OK;
 }
 
 static void release(made *m)
@@ -304,14 +307,20 @@ static void release(made *m)
     et_arena_release(&m->arena);
 }
 
+static int make_content(made *m, et_import *from, et_error *error)
+{
+    int status = make(m, from, error);
+    if (!status)
+        status = et_import_read_unused(from, &m->unused, &m->unused_length, error);
+    return status ? status : describe(m, from, error);
+}
+
 int et_import_write(et_import *from, const char *output, et_error *error)
 {
     made m = MADE_INIT;
-    int status = make(&m, from, error);
+    int status = make_content(&m, from, error);
     if (!status)
-        status = et_import_read_unused(from, &m.unused, &m.unused_length, error);
-    if (!status)
-        status = write_made(&m, from, output, error);
+        status = et_artifact_write(&m.content, output, error);
     release(&m);
     return status;
 }
@@ -438,4 +447,53 @@ int et_import_initialize(et_import *from, et_params *params, const char *pattern
     return status
                ? et_fail_while(error, status, "initializing with the weights of %s", from->folder)
                : ET_OK;
+}
+
+/* ---- as an export ---- */
+
+/* The owner of an artifact's content. */
+typedef struct import_owner {
+    et_import *from;
+    made made;
+} import_owner;
+
+static int load(void *self, et_params *params, et_error *error)
+{
+    const import_owner *owner = self;
+    const et_value *vocabulary = et_value_get(owner->from->settings, "vocabulary");
+    if (et_import_normalizes(owner->from) && !et_value_get(vocabulary, "source_punctuation"))
+        et_log(ET_LOG_WARNING,
+               "punctuation is not normalized, because %s does not name its languages; `etude "
+               "import %s --languages en,de --output RUN` makes a run that names them",
+               owner->from->folder, owner->from->folder);
+    return copy_values(params, owner->made.params, NULL, owner->from->folder, error);
+}
+
+static void close_owner(void *self)
+{
+    import_owner *owner = self;
+    release(&owner->made);
+    et_import_close(owner->from);
+    et_free(owner);
+}
+
+static const et_artifact_owner_class owner_class = { load, close_owner };
+
+int et_import_open_artifact(et_artifact *out, const char *path, et_error *error)
+{
+    *out = (et_artifact){ .name = NULL };
+    if (!et_import_is_folder(path))
+        return et_artifact_open(out, path, error);
+    import_owner *owner = et_alloc_zero(1, sizeof *owner);
+    if (!owner)
+        return et_alloc_failed(error, sizeof *owner, "an import");
+    owner->made = (made)MADE_INIT;
+    int status = et_import_open(&owner->from, path, error);
+    if (!status)
+        status = make_content(&owner->made, owner->from, error);
+    if (status)
+        close_owner(owner);
+    else
+        et_artifact_open_content(out, path, &owner->made.content, &owner_class, owner);
+    return status;
 }

@@ -26,6 +26,7 @@
 
 #include "base/arena.h"
 #include "tasks/translation/translation_options.h"
+#include "train/checkpoint/artifact/artifact.h"
 
 typedef struct et_import et_import;
 
@@ -52,8 +53,9 @@ int et_import_name_languages(et_import *from, const char *source, const char *ta
  */
 bool et_import_normalizes(const et_import *from);
 
-/* Whether the model has a lexicon of shortlists. */
-bool et_import_has_shortlist(const et_import *from);
+/* The lexicon of shortlists, a file of formats/marian/lexicon.h; NULL: none. Borrowed until close.
+ */
+const char *et_import_lexicon(const et_import *from, size_t *length);
 
 /* The model's settings, a tree for `task` (YAML's words). Borrowed until close. */
 const et_value *et_import_settings(const et_import *from);
@@ -64,6 +66,10 @@ const char *et_import_vocabulary(const et_import *from, int side, size_t *length
 /* Writes an export (train/checkpoint/artifact/artifact.h) with step 0: a directory, or a file whose
  * name ends in ".safetensors". */
 int et_import_write(et_import *from, const char *output, et_error *error);
+
+/* Opens a run or an export as et_artifact_open does, or the model of a folder or archive as if it
+ * were imported: nothing is written, and the artifact has the weights in memory until close. */
+int et_import_open_artifact(et_artifact *out, const char *path, et_error *error);
 
 /* Reads and checks the weights too, and prints the settings of a run that fine-tunes the model, as
  * params.yaml has them. *text: borrowed until close. */

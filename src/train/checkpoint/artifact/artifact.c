@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "base/values/value.h"
 #include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
@@ -78,8 +80,20 @@ int et_artifact_open_memory(et_artifact *artifact, const void *bytes, size_t len
                   error);
 }
 
+void et_artifact_open_content(et_artifact *artifact, const char *name,
+                              const et_artifact_content *content,
+                              const et_artifact_owner_class *class, void *owner)
+{
+    et_assert(name && content && class && owner);
+    *artifact = (et_artifact){
+        .name = name, .content = content, .class = class, .owner = owner, .arena = ET_ARENA_INIT
+    };
+}
+
 void et_artifact_close(et_artifact *artifact)
 {
+    if (artifact->owner)
+        artifact->class->close(artifact->owner);
     et_safetensors_close(artifact->file);
     et_arena_release(&artifact->arena);
     *artifact = (et_artifact){ .name = NULL };
@@ -87,12 +101,12 @@ void et_artifact_close(et_artifact *artifact)
 
 bool et_artifact_is_file(const et_artifact *artifact)
 {
-    return artifact->file != NULL;
+    return artifact->file || artifact->content;
 }
 
 bool et_artifact_is_export(const et_artifact *artifact)
 {
-    return artifact->file || et_file_exists_in(artifact->name, ET_ARTIFACT_WEIGHTS);
+    return et_artifact_is_file(artifact) || et_file_exists_in(artifact->name, ET_ARTIFACT_WEIGHTS);
 }
 
 const char *et_artifact_run(const et_artifact *artifact)
@@ -116,27 +130,44 @@ static bool is_made(const et_artifact *artifact, const char *name)
 
 const char *et_artifact_setting(const et_artifact *artifact, const char *name, et_arena *arena)
 {
-    return artifact->file ? et_arena_strdup(arena, artifact->name)
-                          : et_artifact_path(artifact, name, arena);
+    return et_artifact_is_file(artifact) ? et_arena_strdup(arena, artifact->name)
+                                         : et_artifact_path(artifact, name, arena);
 }
 
 const char *et_artifact_path(const et_artifact *artifact, const char *name, et_arena *arena)
 {
     if (is_made(artifact, name))
         return et_arena_printf(arena, "%s/%s", artifact->member->run, name);
-    return et_arena_printf(arena, artifact->file ? "%s: %s" : "%s/%s", artifact->name, name);
+    return et_arena_printf(arena, et_artifact_is_file(artifact) ? "%s: %s" : "%s/%s",
+                           artifact->name, name);
 }
 
-static const et_safetensors_tensor *find_text(const et_artifact *artifact, const char *name)
+static const et_safetensors_tensor *find_in_file(const et_artifact *artifact, const char *name)
 {
     const et_safetensors_tensor *text = et_stored_find(artifact->file, ET_ARTIFACT_TEXT, name);
     return text && text->dtype == ET_U8 && text->shape.rank == 1 ? text : NULL;
 }
 
+/* The text in a file or a content; not verified. */
+static bool find_text(const et_artifact *artifact, const char *name, et_artifact_text *out)
+{
+    const et_artifact_content *content = artifact->content;
+    for (int i = 0; content && i < content->count; i++) {
+        *out = content->texts[i];
+        if (!strcmp(out->name, name))
+            return true;
+    }
+    const et_safetensors_tensor *text = artifact->file ? find_in_file(artifact, name) : NULL;
+    if (text)
+        *out = (et_artifact_text){ name, text->data, text->bytes };
+    return text != NULL;
+}
+
 bool et_artifact_has(const et_artifact *artifact, const char *name)
 {
-    if (artifact->file)
-        return find_text(artifact, name) != NULL;
+    et_artifact_text text;
+    if (et_artifact_is_file(artifact))
+        return find_text(artifact, name, &text);
     return et_file_exists_in(is_made(artifact, name) ? artifact->member->run : artifact->name,
                              name);
 }
@@ -158,23 +189,25 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
     *length = 0;
     if (is_made(artifact, name))
         return et_artifact_member_print(artifact->member, bytes, length, error);
-    if (!artifact->file)
+    if (!et_artifact_is_file(artifact))
         return read_directory(artifact, name, most, bytes, length, error);
-    const et_safetensors_tensor *text = find_text(artifact, name);
-    if (!text)
+    et_artifact_text text;
+    if (!find_text(artifact, name, &text))
         return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", artifact->name, name);
-    if (text->bytes > most)
+    if (text.length > most)
         return et_fail(error, ET_EFORMAT, "%s: %s is larger than %zu bytes", artifact->name, name,
                        most);
-    int status = et_safetensors_verify_tensor(artifact->file, text, error);
-    if (!status && !(*bytes = et_alloc(text->bytes + 1, 1)))
-        status = et_alloc_failed(error, text->bytes, name);
+    int status = artifact->file ? et_safetensors_verify_tensor(artifact->file,
+                                                               find_in_file(artifact, name), error)
+                                : ET_OK;
+    if (!status && !(*bytes = et_alloc(text.length + 1, 1)))
+        status = et_alloc_failed(error, text.length, name);
     if (status)
         return status;
-    if (text->bytes)
-        memcpy(*bytes, text->data, text->bytes);
-    (*bytes)[text->bytes] = 0;
-    *length = text->bytes;
+    if (text.length)
+        memcpy(*bytes, text.bytes, text.length);
+    (*bytes)[text.length] = 0;
+    *length = text.length;
     return ET_OK;
 }
 
@@ -206,31 +239,37 @@ int et_artifact_read_named(const char *path, const char *name, size_t most, char
 }
 
 /* The name comes from the file, so it may be anything. */
-static int unpack(const et_artifact *artifact, const et_safetensors_tensor *text,
-                  const char *directory, et_error *error)
+static int unpack(const et_artifact *artifact, const char *name, const char *directory,
+                  et_error *error)
 {
-    const char *name = text->name + strlen(ET_ARTIFACT_TEXT);
+    char *bytes = NULL;
+    size_t length;
     if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
         return et_fail(error, ET_EFORMAT, "%s: damaged: %s is not a file name", artifact->name,
                        name);
-    int status = et_safetensors_verify_tensor(artifact->file, text, error);
+    int status = et_artifact_read(artifact, name, SIZE_MAX, &bytes, &length, error);
     char *path = status ? NULL : et_path_join(directory, name);
     if (path)
-        status = et_file_write(path, text->data, text->bytes, error);
+        status = et_file_write(path, bytes, length, error);
     else if (!status)
         status = et_alloc_failed(error, strlen(name), "a path");
+    et_free(bytes);
     et_free(path);
     return status;
 }
 
 int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_error *error)
 {
+    const et_artifact_content *content = artifact->content;
+    const size_t prefix = strlen(ET_ARTIFACT_TEXT);
     int status = ET_OK;
-    et_assert(artifact->file);
-    for (size_t i = 0; i < et_safetensors_count(artifact->file) && !status; i++) {
-        const et_safetensors_tensor *text = et_safetensors_at(artifact->file, i);
-        if (!strncmp(text->name, ET_ARTIFACT_TEXT, strlen(ET_ARTIFACT_TEXT)))
-            status = unpack(artifact, text, directory, error);
+    et_assert(et_artifact_is_file(artifact));
+    for (int i = 0; content && i < content->count && !status; i++)
+        status = unpack(artifact, content->texts[i].name, directory, error);
+    for (size_t i = 0; !content && i < et_safetensors_count(artifact->file) && !status; i++) {
+        const char *name = et_safetensors_at(artifact->file, i)->name;
+        if (!strncmp(name, ET_ARTIFACT_TEXT, prefix))
+            status = unpack(artifact, name + prefix, directory, error);
     }
     return status;
 }
@@ -279,6 +318,10 @@ static int identify(const et_artifact *artifact, const et_value **identity, et_a
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
                          et_error *error)
 {
+    if (artifact->content) {
+        *out = (et_identity){ artifact->name, artifact->content->identity };
+        return ET_OK;
+    }
     if (!et_artifact_is_export(artifact)) {
         int status = et_identity_of_newest(out, et_artifact_run(artifact), arena, error);
         return status ? status : identify(artifact, &out->values, arena, error);
@@ -321,6 +364,20 @@ static int check(et_artifact_weights *load, int status, et_error *error)
     return et_fail(error, status, "%s", reason.text);
 }
 
+static int load_content(et_artifact_weights *load, et_error *error)
+{
+    const et_artifact *artifact = load->artifact;
+    const et_artifact_content *content = artifact->content;
+    et_checkpoint_facts *facts = &load->facts;
+    facts->step = content->step;
+    et_value *identity = facts->arena && content->identity ? et_value_dict(facts->arena) : NULL;
+    facts->identity = identity;
+    int status = identity ? et_value_merge(identity, content->identity, error) : ET_OK;
+    if (!status && !et_params_ready(load->params))
+        status = et_params_materialize(load->params, false, error);
+    return status ? status : artifact->class->load(artifact->owner, load->params, error);
+}
+
 /* The file of a path is opened again: its mapping outlives the artifact. */
 static int load_file(et_artifact_weights *load, et_error *error)
 {
@@ -329,12 +386,14 @@ static int load_file(et_artifact_weights *load, et_error *error)
     et_safetensors *file = artifact->file;
     int64_t step;
     if (load->named)
-        return et_fail(error, ET_ECONFIG,
-                       "%s is a single file with one set of weights: leave out checkpoint %s",
-                       artifact->name, load->named);
+        return et_fail(
+            error, ET_ECONFIG, "%s is a %s with one set of weights: leave out checkpoint %s",
+            artifact->name, artifact->content ? "published model" : "single file", load->named);
     load->checkpoint = et_strdup(artifact->name);
     if (!load->checkpoint)
         return et_alloc_failed(error, strlen(artifact->name), "a path");
+    if (artifact->content)
+        return load_content(load, error);
     if (load->mapped && !et_safetensors_in_memory(file))
         return et_checkpoint_take_file(load->params, artifact->name, choice, &load->facts, error);
     int status = et_checkpoint_file_check(file, artifact->name, &step, error);
@@ -400,7 +459,11 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
 {
     const et_artifact *artifact = load->artifact;
     const bool export = et_artifact_is_export(artifact);
-    if (load->live_weights && export)
+    if (load->live_weights && artifact->content)
+        et_log(ET_LOG_WARNING,
+               "%s is a published model with one set of weights; live weights are ignored",
+               artifact->name);
+    else if (load->live_weights && export)
         et_log(ET_LOG_WARNING,
                "%s is an export with one set of weights; to get the trained weights, export the "
                "run with --live-weights",
@@ -409,8 +472,8 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
         return load_best(load) ? load_newest(load, error) : ET_OK;
     if (!export && !strcmp(load->named, ET_CHECKPOINT_NEWEST))
         return load_newest(load, error);
-    int status = artifact->file ? load_file(load, error)
-                 : load->named  ? load_named(load, error)
-                                : load_export(load, error);
+    int status = et_artifact_is_file(artifact) ? load_file(load, error)
+                 : load->named                 ? load_named(load, error)
+                                               : load_export(load, error);
     return check(load, status, error);
 }

@@ -5,6 +5,7 @@
  *   JOB           the run of a program's builder: builder.yaml in place of params.yaml
  *   DIR           an export: model.safetensors
  *   a.safetensors an export in one file, or its bytes in memory
+ *   content       an export that is not written, such as a model of another program
  *
  * Files that belong to the weights (settings, the schema of a table) are called texts here. A text
  * has the same name in all of these forms.
@@ -56,11 +57,23 @@ typedef struct et_artifact_member {
     const char *prefix;     /* "red/"; set by open */
 } et_artifact_member;
 
+struct et_artifact_content;
+
+/* The owner of a content. */
+typedef struct et_artifact_owner_class {
+    /* Copies the content's weights. ET_ECONFIG: params have other names or shapes. */
+    int (*load)(void *self, et_params *params, et_error *error);
+    void (*close)(void *self);
+} et_artifact_owner_class;
+
 typedef struct et_artifact {
-    const char *name;                 /* path, or "the model in memory"; borrowed */
-    et_safetensors *file;             /* NULL: a directory */
-    const et_artifact_member *member; /* NULL: the only model of its run */
-    et_arena arena;                   /* of member */
+    const char *name;                          /* path, or "the model in memory"; borrowed */
+    et_safetensors *file;                      /* NULL: a directory, or content */
+    const struct et_artifact_content *content; /* the owner's; NULL: a directory or a file */
+    const et_artifact_owner_class *class;      /* of owner */
+    void *owner;                               /* of content, owned */
+    const et_artifact_member *member;          /* NULL: the only model of its run */
+    et_arena arena;                            /* of member */
 } et_artifact;
 
 /* path is borrowed until close. A path that is no regular file counts as a directory, whether it
@@ -71,9 +84,16 @@ int et_artifact_open(et_artifact *artifact, const char *path, et_error *error);
 int et_artifact_open_memory(et_artifact *artifact, const void *bytes, size_t length,
                             et_error *error);
 
+/* An export in one file without the file: texts, step and identity of a content, weights by
+ * class->load. name is borrowed until close, which closes the owner. */
+void et_artifact_open_content(et_artifact *artifact, const char *name,
+                              const struct et_artifact_content *content,
+                              const et_artifact_owner_class *class, void *owner);
+
 /* Also after a failed open, and of one of zeros. */
 void et_artifact_close(et_artifact *artifact);
 
+/* Whether it is an export in one file, or a content. */
 bool et_artifact_is_file(const et_artifact *artifact);
 
 /* Whether it is an export, with one set of weights. */
@@ -139,9 +159,9 @@ typedef struct et_artifact_weights {
 int et_artifact_load(et_artifact_weights *load, et_error *error);
 
 /* The identity of the model: that of an export's weights, or of the run's newest checkpoint. In
- * arena. A missing checkpoint or identity is no error. If a run has several models, the dict
- * ET_ARTIFACT_MEMBERS of its identity has, by the name of a model, the values that only this model
- * has. */
+ * arena; that of a content lives until close. A missing checkpoint or identity is no error. If a
+ * run has several models, the dict ET_ARTIFACT_MEMBERS of its identity has, by the name of a model,
+ * the values that only this model has. */
 #define ET_ARTIFACT_MEMBERS "tasks"
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
                          et_error *error);
