@@ -55,6 +55,9 @@ typedef struct et_translator_options {
                               ">>fra<<" for the target language of a multilingual model. Lines that
                               begin with a language tag stay as they are. Excludes alignments.
                               NULL: none */
+    bool shortlist;        /* use the shortlist even if the model was trained further (its step is
+                              not 0): the lexicon of the initial model may lack words of the new
+                              text, so a trained model's is used only on request */
     bool no_shortlist;     /* translate with all tokens of the vocabulary, although the model has a
                               shortlist of likely ones for each token of the source. An ensemble,
                               and scores of given translations, never use shortlists */

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_published.sh ETUDE MAKE_MARIAN: commands that use a trained model take the folder of a published
-# one as they take its import, and write nothing there.
+# one as they take its import, and write nothing there; a run that continues from such a folder keeps
+# its lexicon.
 set -u
 . "$(dirname "$0")/command.sh"
 make=$2
@@ -52,3 +53,42 @@ head -c 9000 bergamot/model* >less/model.xxyy.intgemm.alphas.bin
 "$etude" import less --output x.safetensors 2>expected && fail "a model that is cut"
 "$etude" translate less in.txt 2>got && fail "a model that is cut"
 cmp -s got expected || fail "two messages: $(cat got expected)"
+
+# The lexicon goes from the folder to the run, to its export, to the next run, and into a folder.
+data='--data in.txt out.txt --steps 2'
+cp bergamot/lex* lexicon
+# shellcheck disable=SC2086 # words
+says 0 '^done ' train first --init bergamot $data
+cmp -s first/lexicon.bin lexicon || fail "first has no lexicon"
+says 0 exported export first --output first.safetensors
+says 0 exported export first --output first.export
+for from in first first.safetensors first.export; do
+    rm -rf second
+    # shellcheck disable=SC2086
+    says 0 '^done ' train second --init $from $data
+    cmp -s second/lexicon.bin lexicon || fail "no lexicon from $from"
+done
+# shellcheck disable=SC2086
+says 0 '^done ' train second --init first $data --steps 3 --accept-changes
+says 0 exported export second --format bergamot --data in.txt out.txt --output fitted
+[ "$(wc -c <fitted/lex.50.50.xxyy.s2t.bin)" -ge "$(wc -c <lexicon)" ] || fail "words are lost"
+mkdir bare && mv second/lexicon.bin bare/
+says 0 exported export second --format bergamot --data in.txt out.txt --output counted
+[ "$(wc -c <counted/lex.50.50.xxyy.s2t.bin)" -lt "$(wc -c <lexicon)" ] || fail "nothing to lose"
+mv bare/lexicon.bin second/
+# A trained model considers all tokens, unless it is asked for.
+"$etude" translate second --shortlist off <in.txt >all 2>said || fail "all tokens"
+"$etude" translate second <in.txt >got 2>said || fail "the default"
+cmp -s got all || fail "the shortlist of a trained model"
+"$etude" translate second --shortlist on <in.txt >got 2>said || fail "the shortlist"
+mkdir plain
+cp first/source_vocabulary.model plain/s.model
+cp first/target_vocabulary.model plain/t.model
+cp lexicon plain/lexicon.bin
+for vocabularies in 'plain/s.model plain/t.model' \
+    'first/source_vocabulary.model second/target_vocabulary.model'; do
+    rm -rf other
+    # shellcheck disable=SC2086
+    says 0 '^done ' train other --init bergamot $data --vocabs $vocabularies
+    [ ! -e other/lexicon.bin ] || fail "a lexicon of other vocabularies: $vocabularies"
+done

@@ -31,12 +31,18 @@ static int import_bergamot(void **state, et_error *failure)
     return status;
 }
 
-static void translate(void **state, const et_translator_options *options, char *results[SENTENCES])
+static void translate_with(void **state, const char *model, const et_translator_options *options,
+                           char *results[SENTENCES])
 {
     et_translator *t;
-    assert_ok(et_translator_open(&t, in(state, "model.safetensors"), options, error));
+    assert_ok(et_translator_open(&t, in(state, model), options, error));
     assert_ok(et_translator_translate(t, sources, SENTENCES, results, error));
     et_translator_close(t);
+}
+
+static void translate(void **state, const et_translator_options *options, char *results[SENTENCES])
+{
+    translate_with(state, "model.safetensors", options, results);
 }
 
 static const float *values_named(const char *name)
@@ -243,6 +249,8 @@ static void test_import_bergamot__forms(void **state)
         assert_ok(import_bergamot(state, error));
         translate(state, NULL, results);
         assert_equal_results(expected, results);
+        translate_with(state, "bergamot/", NULL, results);
+        assert_equal_results(expected, results);
     }
     et_translator_free_results(expected, SENTENCES);
     remove(bergamot(state, "lex.50.50.xxyy.s2t.bin"));
@@ -375,6 +383,41 @@ static void test_import_bergamot__config(void **state)
     }
 }
 
+/* A translator opens the folder as its import, and says the same of a folder that is refused. */
+static void test_import_bergamot__opens(void **state)
+{
+    static const char *const precisions[] = { "float32", "bfloat16", "int8" };
+    char *expected[SENTENCES], *results[SENTENCES];
+    et_translator *t;
+    write_bergamot(state, bergamot_settings, false);
+    put_lexicon(state, 8, gives_none);
+    assert_ok(import_bergamot(state, error));
+    for (size_t i = 0; i < 6; i++) {
+        const et_translator_options options = { .precision = precisions[i % 3],
+                                                .no_shortlist = i >= 3 };
+        translate(state, &options, expected);
+        translate_with(state, "bergamot", &options, results);
+        assert_equal_results(expected, results);
+        et_translator_free_results(expected, SENTENCES);
+    }
+    assert_ok(et_translator_open(&t, in(state, "bergamot"), NULL, error));
+    assert_ok(et_translator_export(t, in(state, "again.safetensors"), NULL, error));
+    et_translator_close(t);
+    size_t lengths[2];
+    char *files[] = { get_file(in(state, "model.safetensors"), &lengths[0]),
+                      get_file(in(state, "again.safetensors"), &lengths[1]) };
+    assert_int_equal(lengths[0], lengths[1]);
+    assert_memory_equal(files[0], files[1], lengths[0]);
+    free(files[0]);
+    free(files[1]);
+    replace_in(bergamot(state, "config.intgemm8bitalpha.yml"), "beam-size: 1", "beam-size: 100");
+    assert_fails(et_translator_open(&t, in(state, "bergamot"), NULL, error), ET_ECONFIG,
+                 "beam-size is 100");
+    const et_translator_options both = { .shortlist = true, .no_shortlist = true };
+    assert_fails(et_translator_open(&t, in(state, "model.safetensors"), &both, error), ET_ECONFIG,
+                 "shortlist and no_shortlist");
+}
+
 /* Missing files, several models, links that lead out of the folder, files that are cut. */
 static void test_import_bergamot__files(void **state)
 {
@@ -441,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_import_bergamot__length_factor),
         cmocka_unit_test(test_import_bergamot__refuses_by_name),
         cmocka_unit_test(test_import_bergamot__config),
+        cmocka_unit_test(test_import_bergamot__opens),
         cmocka_unit_test(test_import_bergamot__files),
         cmocka_unit_test(test_import_bergamot__exports),
     };

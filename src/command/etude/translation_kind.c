@@ -13,6 +13,7 @@
 #include "command/translation/attention.h"
 #include "command/translation/translation_service.h"
 #include "tasks/translation/import/import.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_task_private.h"
 
@@ -217,6 +218,7 @@ static const et_run_file files[] = {
     { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_VOCABULARY_SOURCE, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_VOCABULARY_TARGET, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
+    { ET_TRANSLATION_LEXICON, ET_RUN_MADE_AT_START },
     { ET_TRANSLATION_CACHE "/train.pairs", ET_RUN_MADE_AT_START },
     /* Of a mix: ET_TRANSLATION_MIX_MAX in all. */
     { ET_TRANSLATION_CACHE "/train.1.pairs", ET_RUN_MADE_AT_START },

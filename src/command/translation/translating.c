@@ -24,7 +24,8 @@ const et_option et_translating_search_options[] = {
                    "length penalty ((5 + length) / 6)^A", .field.default_number = -1),
     ET_OPTION_CHOICE(et_translating, shortlist, "shortlist", NULL, shortlists,
                      "consider only the likely tokens of each sentence, which is faster: auto "
-                     "(default): if the model has a lexicon; off: all tokens"),
+                     "(default): if the model has a lexicon and was not trained further; off: all "
+                     "tokens"),
     ET_OPTION_END,
 };
 
@@ -60,6 +61,7 @@ void et_translating_take_options(et_translating *work)
     work->options.beam_size = (int)work->beam_size;
     work->options.alpha = work->alpha > 0 ? work->alpha : 0;
     work->options.no_length_penalty = work->alpha == 0;
+    work->options.shortlist = work->shortlist == SHORTLIST_ON;
     work->options.no_shortlist = work->shortlist == SHORTLIST_OFF;
 }
 

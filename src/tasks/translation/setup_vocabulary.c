@@ -16,6 +16,9 @@
 #include "base/text/format.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/language_tags.h"
+#include "formats/marian/lexicon.h"
+#include "formats/safetensors/safetensors.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/artifact/artifact.h"
 
@@ -206,6 +209,64 @@ static void say_other_size(const opening *o)
                et_format_count(o->size).text, o->role->title, o->given, et_format_count(size).text);
 }
 
+/* Where a lexicon lies that belongs to a given vocabulary: the folder of another program, or the
+ * run or export that the vocabulary is a part of. *out is owned; NULL: nowhere. */
+static int find_origin(char **out, const char *given, const char *file, et_error *error)
+{
+    const bool whole = given && (et_import_is_folder(given) || et_safetensors_is_name(given));
+    const bool part = given && !whole && !strcmp(et_path_base(given), file);
+    *out = whole ? et_strdup(given) : part ? et_path_parent(given) : NULL;
+    return *out || (!whole && !part) ? ET_OK : et_alloc_failed(error, 0, "a path");
+}
+
+/* *bytes: et_free; NULL: there is none. */
+static int read_lexicon(const opening *o, const char *origin, char **bytes, size_t *length,
+                        et_error *error)
+{
+    et_artifact artifact = { .name = NULL };
+    et_import *from;
+    *bytes = NULL;
+    if (et_import_is_folder(origin)) {
+        int status = et_translation_foreign(o->task, origin, &from, error);
+        const char *lexicon = status ? NULL : et_import_lexicon(from, length);
+        if (lexicon && !(*bytes = et_alloc(*length, 1)))
+            return et_alloc_failed(error, *length, "a lexicon");
+        if (lexicon)
+            memcpy(*bytes, lexicon, *length);
+        return status;
+    }
+    int status = et_artifact_open(&artifact, origin, error);
+    if (!status && et_artifact_has(&artifact, ET_TRANSLATION_LEXICON))
+        status = et_artifact_read(&artifact, ET_TRANSLATION_LEXICON, ET_LEXICON_BYTES_MAX, bytes,
+                                  length, error);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+/* Copies the lexicon of shortlists whose tokens both vocabularies number; an export to Bergamot
+ * keeps its words. */
+static int copy_lexicon(const opening *o, et_error *error)
+{
+    const et_translation_vocabulary *v = &o->task->options.vocabulary;
+    char *origin, *of_source = NULL, *bytes = NULL, *path = NULL;
+    size_t length;
+    int status = find_origin(&origin, v->target.path, ET_TRANSLATION_VOCABULARY_TARGET, error);
+    if (!status)
+        status = find_origin(&of_source, v->source.path, ET_TRANSLATION_VOCABULARY_SOURCE, error);
+    if (!status && origin && of_source && !strcmp(origin, of_source))
+        status = read_lexicon(o, origin, &bytes, &length, error);
+    if (bytes)
+        path = et_path_join(o->task->context.model_dir, ET_TRANSLATION_LEXICON);
+    if (bytes && !status)
+        status = path ? et_file_write(path, bytes, length, error)
+                      : et_alloc_failed(error, length, "a path");
+    et_free(origin);
+    et_free(of_source);
+    et_free(bytes);
+    et_free(path);
+    return status;
+}
+
 /* Copies the model into the run, byte for byte. Loads it now, although nothing is encoded yet: a
  * model that SentencePiece refuses must not become the run's. */
 static int copy(const opening *o, et_error *error)
@@ -216,6 +277,8 @@ static int copy(const opening *o, et_error *error)
     int status = read_given(o, model_of(o), &bytes, &length, error);
     if (!status)
         status = et_vocabulary_load(*model_of(o), error);
+    if (!status && o->role->of[ET_SIDE_TARGET] && !o->role->of[ET_SIDE_SOURCE])
+        status = copy_lexicon(o, error);
     if (!status)
         status = keep(o, bytes, length, o->given, error);
     if (!status)

@@ -208,6 +208,8 @@ static int check_options(bool model, const et_translator_options *o, et_error *e
                        "alpha %g: give a number up to %g, or 0 for that of the run; to switch it "
                        "off set no_length_penalty",
                        o->alpha, ET_TRANSLATION_ALPHA_MAX);
+    if (o->shortlist && o->no_shortlist)
+        return et_fail(error, ET_ECONFIG, "shortlist and no_shortlist: set only one of them");
     if (o->alpha > 0 && o->no_length_penalty)
         return et_fail(error, ET_ECONFIG, "alpha %g and no_length_penalty: set only one of them",
                        o->alpha);

@@ -19,6 +19,12 @@ static double length_penalty(const et_translator *t)
     return o->alpha > 0 ? o->alpha : model_of(t)->alpha;
 }
 
+static bool uses_shortlist(const et_translator *t)
+{
+    const et_translator_options *o = &t->options;
+    return !o->no_shortlist && !t->other_count && (o->shortlist || !t->step);
+}
+
 et_decoder_options et_translator_decoder_options(const et_translator *t)
 {
     const et_translation_model *settings = model_of(t);
@@ -43,7 +49,7 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,
         .int8 = t->int8,
-        .lexicon = o->no_shortlist || t->other_count ? NULL : t->lexicon,
+        .lexicon = uses_shortlist(t) ? t->lexicon : NULL,
         .others = t->models,
         .other_count = t->other_count,
     };
