@@ -266,14 +266,14 @@ static int read_import(const fuzz_target *self, const char *text, size_t length,
 {
     char folder_path[600], *good;
     size_t good_length;
-    et_import *from;
+    et_artifact artifact;
     const char *path = fuzz_path(self->file), *slash = strchr(self->file, '/');
     snprintf(folder_path, sizeof folder_path, "%s/%.*s", directory,
              (int)(slash ? (size_t)(slash - self->file) : strlen(self->file)), self->file);
     good = get_file(path, &good_length);
     put_file(path, text, length);
-    int status = et_import_open(&from, folder_path, failure);
-    et_import_close(from);
+    int status = et_import_open_artifact(&artifact, folder_path, failure);
+    et_artifact_close(&artifact);
     put_file(fuzz_path(self->file), good, good_length);
     free(good);
     return status;
