@@ -264,13 +264,10 @@ const et_marian_item *et_marian_model_find(const et_marian_model *model, const c
 
 /* ---- values ---- */
 
-/* Where the byte of element i is. */
-static size_t byte_of(const char *name, et_shape shape, size_t i)
+/* The rows whose bytes lie column by column: those of a matrix that is no table; else 1. */
+static size_t rows_of(const char *name, et_shape shape)
 {
-    if (shape.rank != 2 || strstr(name, "Wemb"))
-        return i;
-    const size_t rows = (size_t)shape.size[0], columns = (size_t)shape.size[1];
-    return i % columns * rows + i / columns;
+    return shape.rank != 2 || strstr(name, "Wemb") ? 1 : (size_t)shape.size[0];
 }
 
 static int read_bytes(const et_marian_model *model, const et_marian_item *item, float *values,
@@ -283,8 +280,10 @@ static int read_bytes(const et_marian_model *model, const et_marian_item *item, 
         return et_fail(error, ET_EFORMAT,
                        "%s: %.80s has the multiplier %g; download the file again", model->path,
                        item->name, (double)m);
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)bytes[byte_of(item->name, item->shape, i)] / m;
+    const size_t rows = rows_of(item->name, item->shape), columns = rows ? count / rows : 0;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            values[r * columns + c] = (float)bytes[c * rows + r] / m;
     return ET_OK;
 }
 
@@ -378,8 +377,10 @@ static void round_item(const et_marian_written *item, const float *values, char 
     for (size_t i = 0; i < count; i++)
         most = fmaxf(most, fabsf(values[i]));
     const float m = most > 0 ? 127 / most : 1;
-    for (size_t i = 0; i < count; i++)
-        bytes[byte_of(item->name, item->shape, i)] = (char)lrintf(values[i] * m);
+    const size_t rows = rows_of(item->name, item->shape), columns = rows ? count / rows : 0;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            bytes[c * rows + r] = (char)lrintf(values[r * columns + c] * m);
     memcpy(bytes + count, &m, sizeof m);
 }
 

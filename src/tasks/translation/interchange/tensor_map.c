@@ -185,7 +185,8 @@ void et_mapped_tensor_put(const et_mapped_tensor *mapped, et_params *params, con
     et_assert(mapped->param >= 0);
     float *to = et_params_values(params) + et_params_offset(params, mapped->param);
     const int64_t columns = last_size(et_params_shape(params, mapped->param));
-    for (int64_t i = 0; i < et_shape_count(mapped->shape); i++)
+    const int64_t count = et_shape_count(mapped->shape);
+    for (int64_t i = 0; i < count; i++)
         to[position(mapped, columns, i)] = values[i];
 }
 
