@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 
 typedef struct date_case {
     const char *text;

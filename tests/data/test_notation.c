@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 #define NONE NAN
 

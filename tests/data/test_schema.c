@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/scarce.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 
 static const et_schema_field fields[] = {
     { .name = "age", .type = ET_SCHEMA_INTEGER, .length = 1 },

@@ -25,7 +25,7 @@
 #include "command/tabular/importance.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 #include "formats/events/progress.h"
 #include "formats/grid.h"
 #include "tasks/tabular/model/explain.h"

@@ -23,7 +23,7 @@
 #include "command/tabular/report_page.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"

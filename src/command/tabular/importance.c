@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 
 static void summarize(et_importance *one, int repeats)
 {

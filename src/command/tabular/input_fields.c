@@ -9,8 +9,8 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/features/schema.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/schema.h"
 
 /* Values of a list to choose from, and of those that a text field suggests. */
 #define CLASSES_MAX     100

@@ -11,10 +11,10 @@
 #include "base/values/value.h"
 #include "command/tabular/decision.h"
 #include "command/tabular/input_fields.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/unseen.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"
+#include "data/table/schema/schema.h"
 #include "tasks/tabular/model/prediction_lines.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 

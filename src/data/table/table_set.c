@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/feature_set.h"
-#include "data/table/features/schema.h"
 #include "data/table/frame.h"
+#include "data/table/schema/schema.h"
 
 struct et_table_set {
     et_table_columns **sources; /* [count], owned */

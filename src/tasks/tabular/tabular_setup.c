@@ -12,7 +12,7 @@
 #include "base/text/format.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/analysis/columns.h"
+#include "data/table/rows/columns.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/folds/folds.h"

@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/numbers/philox.h"
 #include "command/bad_case.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 #include "engine/onnx/evaluate.h"
 #include "skip.h"
 #include "tasks/tabular/succeed.h"

@@ -18,8 +18,8 @@
 #include "base/threads/team.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/rows/csv_scan.h"
-#include "data/table/rows/number_short.h"
 #include "data/table/rows/rows.h"
+#include "data/table/schema/number_short.h"
 
 /* Bytes of a piece. A parsed piece fits into a core's own cache. */
 #define PIECE ((size_t)256 << 10)

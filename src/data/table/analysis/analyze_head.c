@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
-#include "data/table/analysis/columns.h"
+#include "data/table/rows/columns.h"
 #include "data/table/rows/csv_scan.h"
 
 /* Rows that are examined, and bytes in which they must begin. */

@@ -9,9 +9,9 @@
 #include "base/values/json.h"
 #include "base/vector.h"
 #include "data/table/analysis/analyze_private.h"
-#include "data/table/features/schema.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"
+#include "data/table/schema/schema.h"
 
 /* A column while it is found. */
 typedef struct found {

@@ -13,7 +13,7 @@
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */
 #define ID_SHARE  0.99

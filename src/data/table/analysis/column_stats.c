@@ -18,7 +18,7 @@
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
 #include "data/table/features/words.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 /* Distinct numbers up to which they are entries. */
 #define NUMBERS_MAX 1024

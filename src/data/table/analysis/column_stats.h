@@ -7,10 +7,10 @@
 #include "data/table/analysis/distinct.h"
 #include "data/table/analysis/entries.h"
 #include "data/table/analysis/first_rows.h"
+#include "data/table/analysis/look.h"
 #include "data/table/analysis/sketch.h"
-#include "data/table/rows/date_text.h"
-#include "data/table/rows/look.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/notation.h"
 
 /* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
  * count as both. */

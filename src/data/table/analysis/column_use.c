@@ -23,9 +23,9 @@
 #include "base/text/format.h"
 #include "base/text/unicode.h"
 #include "data/table/features/feature_set.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/schema.h"
 #include "formats/grid.h"
 
 /* Fraction of distinct values above which texts are treated as an ID; with fewer rows than KEY_ROWS

@@ -14,7 +14,7 @@
 #include <etude/fields.h>
 
 #include "base/text/strbuf.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 /* Why a column's values are ignored. */
 typedef enum et_column_ignored {

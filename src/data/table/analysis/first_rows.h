@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 /* The value of a row that has none. */
 #define ET_FIRST_MISSING UINT64_MAX

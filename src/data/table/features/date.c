@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "data/table/features/emit.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 
 #define PART_COUNT 6
 #define TIME_PART  4 /* the first part of a time of day */

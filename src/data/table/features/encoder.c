@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 void et_encoder_free(et_encoder *encoder)
 {

@@ -15,7 +15,7 @@
 #include "base/files/checksum.h"
 #include "base/vector.h"
 #include "data/table/features/feature_set.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 /* Raise this when rows come to be encoded differently. */
 #define ENCODER_VERSION 1

@@ -10,9 +10,9 @@
 #include "base/assert.h"
 #include "data/table/features/emit.h"
 #include "data/table/features/encoder_private.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
+#include "data/table/schema/schema.h"
 
 /* A field of the schema. */
 typedef struct column {

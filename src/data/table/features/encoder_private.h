@@ -11,8 +11,8 @@
 
 #include "base/arena.h"
 #include "data/table/features/encoder.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
+#include "data/table/schema/schema.h"
 #include "engine/tensor/layout.h"
 
 #define ET_ENCODER_CROSS_MAX 16            /* fields of a cross */

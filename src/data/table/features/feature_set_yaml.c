@@ -15,8 +15,8 @@
 #include "base/values/yaml.h"
 #include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/date_text.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/number.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)

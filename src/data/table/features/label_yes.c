@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 /* Whether a label is a word, in letters of either case. */
 static bool is_word(const char *label, const char *word)

@@ -16,7 +16,7 @@
 #include "data/table/features/emit.h"
 #include "data/table/features/label_yes.h"
 #include "data/table/features/words.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 /* The largest number of classes that are integers from min to max, without entries. */
 #define RANGE_CLASSES_MAX 65536

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "data/table/analysis/dictionary.h"
+#include "data/table/features/dictionary.h"
 #include "data/table/features/encoder.h"
 #include "engine/onnx/onnx_model.h"
 

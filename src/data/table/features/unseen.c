@@ -9,10 +9,10 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
-#include "data/table/features/metadata.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/metadata.h"
+#include "data/table/schema/notation.h"
+#include "data/table/schema/schema.h"
 
 /* The metadata's position of a field if its levels are all that the model knows; -1: no levels to
  * compare with. */

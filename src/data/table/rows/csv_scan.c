@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 #define ONES 0x0101010101010101u
 

@@ -13,8 +13,8 @@
 
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "data/table/analysis/columns.h"
 #include "data/table/features/encoder.h"
+#include "data/table/rows/columns.h"
 
 typedef struct et_row {
     bool end;                 /* no more rows: ignore the other members */

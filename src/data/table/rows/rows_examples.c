@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/unicode.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 #include "formats/records/example.h"
 #include "formats/records/record.h"
 

@@ -9,8 +9,8 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
-#include "data/table/features/schema.h"
 #include "data/table/frame.h"
+#include "data/table/schema/schema.h"
 
 typedef struct frame_rows {
     et_rows rows;

@@ -14,8 +14,8 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/vector.h"
-#include "data/table/features/metadata.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/metadata.h"
+#include "data/table/schema/schema.h"
 #include "formats/records/packed.h"
 
 #define READ_BYTES ((size_t)1 << 16)

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
-#include "data/table/analysis/columns.h"
-#include "data/table/rows/number.h"
+#include "data/table/rows/columns.h"
+#include "data/table/schema/number.h"
 
 /* Names that a message lists. */
 #define NAMES_SAID 12

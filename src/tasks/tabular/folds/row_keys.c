@@ -7,9 +7,9 @@
 #include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/vector.h"
-#include "data/table/features/schema.h"
-#include "data/table/rows/date_text.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/notation.h"
+#include "data/table/schema/schema.h"
 
 typedef struct reading {
     et_row_keys *keys;

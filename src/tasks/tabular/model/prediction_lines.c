@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/values/json.h"
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/tabular_task.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "data/table/analysis/columns.h"
+#include "data/table/rows/columns.h"
 #include "data/table/table_set.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/table_texts.h"

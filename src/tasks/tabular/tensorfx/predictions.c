@@ -8,9 +8,9 @@
 #include "base/fields/fields.h"
 #include "base/threads/thread.h"
 #include "base/vector.h"
-#include "data/table/analysis/columns.h"
-#include "data/table/features/schema.h"
+#include "data/table/rows/columns.h"
 #include "data/table/rows/csv_scan.h"
+#include "data/table/schema/schema.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
 struct et_predictions {

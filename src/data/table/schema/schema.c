@@ -2,7 +2,7 @@
  * through check; messages for a file also have the line.
  *
  * A file must give the type of a field, because a number may be a class. */
-#include "data/table/features/schema.h"
+#include "data/table/schema/schema.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)

@@ -1,4 +1,4 @@
-#include "data/table/analysis/columns.h"
+#include "data/table/rows/columns.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "base/fields/fields.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "data/table/features/schema.h"
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
+#include "data/table/schema/schema.h"
 
 et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
 {

@@ -1,6 +1,6 @@
 /* A text is peeled from both ends: blanks, a sign, parentheses, the unit, each once and in any
  * order. The rest is digits with separators, which are removed. */
-#include "data/table/rows/notation.h"
+#include "data/table/schema/notation.h"
 
 #include <string.h>
 

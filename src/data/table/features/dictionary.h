@@ -1,7 +1,7 @@
 /* Positions of texts in a list, by hash: for looking up the entries of a column. Texts need not be
  * terminated. A dictionary does not change after it is made; the arena owns everything. */
-#ifndef ETUDE_DATA_TABLE_ANALYSIS_DICTIONARY_H
-#define ETUDE_DATA_TABLE_ANALYSIS_DICTIONARY_H
+#ifndef ETUDE_DATA_TABLE_FEATURES_DICTIONARY_H
+#define ETUDE_DATA_TABLE_FEATURES_DICTIONARY_H
 
 #include <stddef.h>
 #include <stdint.h>

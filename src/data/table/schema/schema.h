@@ -1,6 +1,6 @@
 /* Schemas, for the library, beyond <etude/schema.h>. */
-#ifndef ETUDE_DATA_TABLE_FEATURES_SCHEMA_H
-#define ETUDE_DATA_TABLE_FEATURES_SCHEMA_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_SCHEMA_H
+#define ETUDE_DATA_TABLE_SCHEMA_SCHEMA_H
 
 #include <etude/schema.h>
 

@@ -1,10 +1,10 @@
-#include "data/table/rows/look.h"
+#include "data/table/analysis/look.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "data/table/rows/date_text.h"
-#include "data/table/rows/notation.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/notation.h"
 
 /* A date, or what is meant as one, such as 31.13.2024: three runs of digits of 1, 2 or 4 with the
  * same of - . / between. */

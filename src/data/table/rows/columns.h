@@ -4,8 +4,8 @@
  *
  * The first row is a header if half of its cells, or of the schema's fields, are names of fields,
  * or if one is and no cell is a number. */
-#ifndef ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
-#define ETUDE_DATA_TABLE_ANALYSIS_COLUMNS_H
+#ifndef ETUDE_DATA_TABLE_ROWS_COLUMNS_H
+#define ETUDE_DATA_TABLE_ROWS_COLUMNS_H
 
 #include "data/table/features/encoder.h"
 

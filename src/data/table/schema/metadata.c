@@ -4,7 +4,7 @@
  * comparing the text is enough.
  *
  * All metadata, from programs and files, goes through check. */
-#include "data/table/features/metadata.h"
+#include "data/table/schema/metadata.h"
 
 #include <limits.h>
 #include <math.h>
@@ -23,7 +23,7 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 
 /* Largest file accepted, in bytes: what JSON is read of at most. */
 #define FILE_MAX ((size_t)128 << 20)

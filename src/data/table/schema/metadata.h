@@ -1,6 +1,6 @@
 /* Metadata, for the library, beyond <etude/metadata.h>. */
-#ifndef ETUDE_DATA_TABLE_FEATURES_METADATA_H
-#define ETUDE_DATA_TABLE_FEATURES_METADATA_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_METADATA_H
+#define ETUDE_DATA_TABLE_SCHEMA_METADATA_H
 
 #include <etude/metadata.h>
 

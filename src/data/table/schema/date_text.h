@@ -10,8 +10,8 @@
  * be first; with points the day is first; with - or / the order decides which of two numbers is the
  * month. Years of two digits are 1969 to 2068. Times are not converted between zones: the hour is
  * the hour that is written, and the zone a field of its own. Pure functions. */
-#ifndef ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
-#define ETUDE_DATA_TABLE_ROWS_DATE_TEXT_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_DATE_TEXT_H
+#define ETUDE_DATA_TABLE_SCHEMA_DATE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

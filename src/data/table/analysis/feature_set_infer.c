@@ -10,9 +10,9 @@
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/features/feature_set.h"
-#include "data/table/features/schema.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/csv.h"
+#include "data/table/schema/schema.h"
 
 /* Rows below which different texts are no sign that a target has no classes, unless all are. */
 #define CLASS_ROWS 20

@@ -9,12 +9,12 @@
  * U+2007), apostrophes (also U+2019) and underscores; a number has one kind. The unit is before or
  * after the number, or absent, and does not change the value: 12 % is 12. A number in parentheses
  * is negative; U+2212, U+2012 and U+2013 are minus signs. Pure functions. */
-#ifndef ETUDE_DATA_TABLE_ROWS_NOTATION_H
-#define ETUDE_DATA_TABLE_ROWS_NOTATION_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_NOTATION_H
+#define ETUDE_DATA_TABLE_SCHEMA_NOTATION_H
 
 #include <etude/schema.h>
 
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 /* How the numbers of a column are written; unit NULL: they have none. */
 typedef struct et_number_format {

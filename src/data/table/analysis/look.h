@@ -1,7 +1,7 @@
 /* Recognizes texts that people read as dates or numbers, but the reader of numbers does not. Pure
  * functions. */
-#ifndef ETUDE_DATA_TABLE_ROWS_LOOK_H
-#define ETUDE_DATA_TABLE_ROWS_LOOK_H
+#ifndef ETUDE_DATA_TABLE_ANALYSIS_LOOK_H
+#define ETUDE_DATA_TABLE_ANALYSIS_LOOK_H
 
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  *
  * No blanks, no "nan", "inf", 0x1p3, 1_000 or 1,5. Text with anything after the number is not a
  * number. Pure functions. */
-#ifndef ETUDE_DATA_TABLE_ROWS_NUMBER_H
-#define ETUDE_DATA_TABLE_ROWS_NUMBER_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_NUMBER_H
+#define ETUDE_DATA_TABLE_SCHEMA_NUMBER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,13 +2,13 @@
  * which uses the C++ library. The short way remains because it reads most tables faster: a number
  * with six decimals takes 8 ns compared with 20 ns of the library, a number with two digits 7 ns
  * compared with 13 ns (EPYC, GCC 12's library; bench_csv, row floats). */
-#include "data/table/rows/number.h"
+#include "data/table/schema/number.h"
 
 #include <math.h>
 
 #include "base/inline.h"
 #include "base/numbers/decimal.h"
-#include "data/table/rows/number_short.h"
+#include "data/table/schema/number_short.h"
 
 const double et_number_tens[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,

@@ -3,8 +3,8 @@
  * 2021, after Mula), and removes the point. Exact: integers up to 2^53 and powers of ten up to
  * 10^22 are doubles, so their quotient is rounded once (Clinger: How to read floating point numbers
  * accurately, PLDI 1990). */
-#ifndef ETUDE_DATA_TABLE_ROWS_NUMBER_SHORT_H
-#define ETUDE_DATA_TABLE_ROWS_NUMBER_SHORT_H
+#ifndef ETUDE_DATA_TABLE_SCHEMA_NUMBER_SHORT_H
+#define ETUDE_DATA_TABLE_SCHEMA_NUMBER_SHORT_H
 
 #include <float.h>
 #include <stdbool.h>

@@ -15,7 +15,7 @@
  * A week, month, quarter or half year is its first day.
  *
  * Days are counted in 400-year cycles (Gregorian calendar, also before its time). */
-#include "data/table/rows/date_text.h"
+#include "data/table/schema/date_text.h"
 
 #include <math.h>
 #include <string.h>
