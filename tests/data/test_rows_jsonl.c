@@ -30,7 +30,8 @@ static et_rows *open_pipe(int ends[2], const et_encoder *encoder)
 {
     et_rows *rows;
     assert_int_equal(pipe(ends), 0);
-    assert_ok(et_rows_open_jsonl(&rows, encoder, &(et_strings){ &name, 1 }, ends[0], error));
+    assert_ok(et_rows_open_jsonl(&rows, et_encoder_row_layout(encoder), &(et_strings){ &name, 1 },
+                                 ends[0], error));
     return rows;
 }
 
@@ -155,7 +156,7 @@ static void test_rows_jsonl__cells(void **state)
     assert_ok(three_parse(&t, schema, metadata, features, error));
     assert_ok(et_encoder_new(&encoder, t.schema, t.metadata, t.features, error));
     assert_int_equal(et_encoder_cells(encoder), 4);
-    const et_json_columns columns = { encoder, t.metadata, missing };
+    const et_json_columns columns = { et_encoder_row_layout(encoder), t.metadata, missing };
     assert_ok(parse(cells, &columns, "{\"town\": true, \"pair\": [1e0, -1], \"size\": 0.50}",
                     &arena, error));
     assert_int_equal(cells[0].length, 4);
@@ -197,7 +198,7 @@ static void test_rows_jsonl__notation(void **state)
     et_arena arena = ET_ARENA_INIT;
     assert_ok(three_parse(&t, written, metadata, size, error));
     assert_ok(et_encoder_new(&encoder, t.schema, t.metadata, t.features, error));
-    const et_json_columns columns = { encoder, t.metadata, NULL };
+    const et_json_columns columns = { et_encoder_row_layout(encoder), t.metadata, NULL };
     float number = 0;
     for (size_t i = 0; i < COUNT(rows); i++) {
         assert_ok(parse(&cell, &columns, rows[i].json, &arena, error));

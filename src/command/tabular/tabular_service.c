@@ -227,7 +227,8 @@ static int read_row(const predictions *all, et_service_request *request, asked *
                     const et_value *row, et_error *error)
 {
     const et_table_model *model = all->predictor->model;
-    const et_json_columns columns = { model->encoder, model->texts.metadata, model->csv.missing };
+    const et_json_columns columns = { et_encoder_row_layout(model->encoder), model->texts.metadata,
+                                      model->csv.missing };
     char where[48];
     int status = ET_OK;
     snprintf(where, sizeof where, "row %lld", (long long)request->items + 1);
@@ -346,8 +347,8 @@ static int read_csv(const predictions *all, et_service_request *request, asked *
         status =
             et_csv_open_text(&options.reader, text, request->length, body, &options.csv, error);
     if (!status)
-        status =
-            et_rows_open_csv(&rows, encoder_of(all), &(et_strings){ &body, 1 }, &options, error);
+        status = et_rows_open_csv(&rows, et_encoder_row_layout(encoder_of(all)),
+                                  &(et_strings){ &body, 1 }, &options, error);
     if (!status)
         status = read_rows(all, request, what, rows, error);
     et_rows_close(rows);

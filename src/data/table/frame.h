@@ -6,12 +6,6 @@
 
 #include "data/table/features/encoder.h"
 
-/* ET_ECONFIG: no columns, an invalid type, a name twice. */
-int et_frame_check(const et_frame *frame, et_error *error);
-
-et_schema_type et_column_field_type(et_column_type type);
-et_reading et_frame_value(const et_frame_column *column, int64_t row);
-
 /* TensorFX's schema for the first frame: fields by the types of columns; min and max of numbers;
  * sorted values of texts. Transforms also need counts, mean, std and quantiles. */
 int et_frame_schema(et_schema **out, const et_frame *frame, et_error *error);

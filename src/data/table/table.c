@@ -183,6 +183,7 @@ static void set_count(table *self, int64_t count, uint64_t fingerprint)
 
 typedef struct reading {
     table *self;
+    const et_encoder *encoder;
     et_rows *rows;
     const et_table_samples_options *options;
     et_table_cache *cache; /* NULL, or without a path: rows stay in memory */
@@ -262,7 +263,7 @@ static int add_row(reading *r, const et_row *from)
     unsigned char *row = room(r);
     if (!row)
         return et_alloc_failed(r->error, r->capacity, "the rows of a table");
-    int status = et_row_encode(r->rows, from, r->to, r->error);
+    int status = et_row_encode(r->encoder, r->rows, from, r->to, r->error);
     if (status)
         return status;
     if (r->options->metadata)
@@ -372,7 +373,7 @@ static int finish(reading *r)
 {
     table *self = r->self;
     int status = check_rows(r);
-    const uint64_t print[] = { et_encoder_fingerprint(r->rows->encoder), (uint64_t)r->count,
+    const uint64_t print[] = { et_encoder_fingerprint(r->encoder), (uint64_t)r->count,
                                et_checksum_stream_value(r->stream) };
     uint64_t fingerprint = et_checksum(print, sizeof print);
     if (status || r->writing)
@@ -388,16 +389,21 @@ static uint64_t half_of_memory(void)
     return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
 }
 
-static int read_all(table *self, et_rows *rows, const et_table_samples_options *options,
-                    et_table_cache *cache, et_error *error)
+static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
+                    const et_table_samples_options *options, et_table_cache *cache, et_error *error)
 {
-    reading r = { .self = self, .rows = rows, .options = options, .cache = cache, .error = error };
+    reading r = { .self = self,
+                  .encoder = encoder,
+                  .rows = rows,
+                  .options = options,
+                  .cache = cache,
+                  .error = error };
     r.limit = options->memory ? options->memory : half_of_memory();
     r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");
     if (!status && options->metadata)
-        status = et_unseen_open(&r.unseen, rows->encoder, options->metadata, error);
+        status = et_unseen_open(&r.unseen, encoder, options->metadata, error);
     if (!status)
         status = read_rows(&r);
     if (!status)
@@ -412,14 +418,14 @@ static int read_all(table *self, et_rows *rows, const et_table_samples_options *
 
 /* ---- opening ---- */
 
-int et_table_read(et_samples **out, et_rows *rows, const et_table_samples_options *options,
-                  et_error *error)
+int et_table_read(et_samples **out, const et_encoder *encoder, et_rows *rows,
+                  const et_table_samples_options *options, et_error *error)
 {
     table *self = NULL;
-    int status = new_table(&self, rows->encoder, &rows->paths, error);
+    int status = new_table(&self, encoder, &rows->paths, error);
     if (status)
         return status;
-    status = read_all(self, rows, options, NULL, error);
+    status = read_all(self, encoder, rows, options, NULL, error);
     if (status) {
         table_close(&self->samples);
         return status;
@@ -436,12 +442,13 @@ static int read_files(table *self, const et_encoder *encoder,
                                   .header = options->header,
                                   .no_targets = options->keep_unlabelled };
     et_rows *rows = NULL;
-    int status =
-        options->examples
-            ? et_rows_open_examples(&rows, encoder, &options->paths, &how, error)
-            : et_rows_open_files(&rows, encoder, &options->paths, &how, options->metadata, error);
+    int status = options->examples
+                     ? et_rows_open_examples(&rows, et_encoder_row_layout(encoder), &options->paths,
+                                             &how, error)
+                     : et_rows_open_files(&rows, et_encoder_row_layout(encoder), &options->paths,
+                                          &how, options->metadata, error);
     if (!status)
-        status = read_all(self, rows, options, cache, error);
+        status = read_all(self, encoder, rows, options, cache, error);
     et_rows_close(rows);
     return status;
 }

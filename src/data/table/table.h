@@ -10,7 +10,7 @@
 #ifndef ETUDE_DATA_TABLE_TABLE_H
 #define ETUDE_DATA_TABLE_TABLE_H
 
-#include "data/table/rows/rows.h"
+#include "data/table/features/encoder.h"
 
 typedef struct et_table_samples_options {
     et_strings paths; /* as et_paths_match gave them */
@@ -33,7 +33,7 @@ int et_table_samples_open(et_samples **out, const et_encoder *encoder,
 int64_t et_table_first(const et_samples *samples, size_t file);
 /* The same as et_table_samples_open of any rows, which stay the caller's, in memory. Of options
  * keep_unlabelled is read. */
-int et_table_read(et_samples **out, et_rows *rows, const et_table_samples_options *options,
-                  et_error *error);
+int et_table_read(et_samples **out, const et_encoder *encoder, et_rows *rows,
+                  const et_table_samples_options *options, et_error *error);
 
 #endif

@@ -249,10 +249,10 @@ static int check_options(const et_table_columns *source, const et_read_options *
     return ET_OK;
 }
 
-static int read_rows(et_samples **out, et_rows *rows, const et_table_samples_options *options,
-                     et_error *error)
+static int read_rows(et_samples **out, const et_encoder *encoder, et_rows *rows,
+                     const et_table_samples_options *options, et_error *error)
 {
-    const int status = et_table_read(out, rows, options, error);
+    const int status = et_table_read(out, encoder, rows, options, error);
     et_rows_close(rows);
     return status;
 }
@@ -262,9 +262,9 @@ static int read_frame(et_samples **out, const et_table_columns *source,
 {
     const et_rows_options how = { .no_targets = options->keep_unlabelled };
     et_rows *rows = NULL;
-    int status =
-        et_rows_open_frame(&rows, source->encoder, &source->frame, source->name, &how, error);
-    return status ? status : read_rows(out, rows, options, error);
+    int status = et_rows_open_frame(&rows, et_encoder_row_layout(source->encoder), &source->frame,
+                                    source->name, &how, error);
+    return status ? status : read_rows(out, source->encoder, rows, options, error);
 }
 
 struct et_instances {
@@ -305,10 +305,10 @@ static int read_own(et_samples **out, const et_table_columns *source,
         status =
             et_fail(error, ET_EDATA, "class %s gave no instance: give at least one", class->name);
     if (!status)
-        status = et_rows_open_instances(&rows, source->encoder, list.items, list.count,
-                                        source->examples, &how, error);
+        status = et_rows_open_instances(&rows, et_encoder_row_layout(source->encoder), list.items,
+                                        list.count, source->examples, &how, error);
     if (!status)
-        status = read_rows(out, rows, options, error);
+        status = read_rows(out, source->encoder, rows, options, error);
     et_free(list.items);
     et_arena_release(&list.arena);
     return status;

@@ -308,10 +308,10 @@ int et_table_set_parse_instances(et_samples **out, const et_table_set *dataset,
         how.header = like->header == ET_HEADER_THERE ? ET_HEADER_FOUND : like->header;
     }
     et_rows *rows = NULL;
-    int status = et_rows_open_instances(&rows, dataset->encoder, instances, count,
-                                        like && like->examples, &how, error);
+    int status = et_rows_open_instances(&rows, et_encoder_row_layout(dataset->encoder), instances,
+                                        count, like && like->examples, &how, error);
     if (!status)
-        status = et_table_read(out, rows, &table, error);
+        status = et_table_read(out, dataset->encoder, rows, &table, error);
     et_rows_close(rows);
     return status;
 }

@@ -12,7 +12,7 @@
 #include "base/text/format.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/rows/columns.h"
+#include "data/table/rows/rows.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/folds/folds.h"
@@ -468,7 +468,7 @@ static int find_delimiter(et_tabular_task *task, et_error *error)
     int status = is_trained(task) ? read_delimiter(task, error) : ET_OK;
     if (!is_trained(task) && identity)
         task->delimiter = et_tabular_delimiter_of(identity->values);
-    task->known = et_columns_known(task->encoder, task->delimiter);
+    task->known = et_columns_known(et_encoder_row_layout(task->encoder), task->delimiter);
     return status;
 }
 

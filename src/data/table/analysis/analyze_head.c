@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
-#include "data/table/rows/columns.h"
 #include "data/table/rows/csv_scan.h"
+#include "data/table/rows/rows.h"
 
 /* Rows that are examined, and bytes in which they must begin. */
 #define ROWS_MAX  200

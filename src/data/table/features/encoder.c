@@ -155,6 +155,17 @@ int et_encoder_values(const et_encoder *encoder, const et_reading *values, void 
     return encode(encoder, NULL, values, to, where, error);
 }
 
+int et_row_encode(const et_encoder *encoder, const et_rows *rows, const et_row *row,
+                  void *const *to, et_error *error)
+{
+    et_assert(!row->end && !row->json.data);
+    int status = row->cells ? et_encoder_row(encoder, row->cells, to, NULL, error)
+                            : et_encoder_values(encoder, row->values, to, NULL, error);
+    return status ? et_fail_while(error, status, "%s:%lld", rows->paths.items[row->file],
+                                  (long long)row->number)
+                  : ET_OK;
+}
+
 int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error)
 {
     for (size_t i = 0; i < encoder->step_count; i++) {
@@ -256,6 +267,11 @@ const et_schema *et_encoder_schema(const et_encoder *encoder)
     return encoder->schema;
 }
 
+const et_row_layout *et_encoder_row_layout(const et_encoder *encoder)
+{
+    return &encoder->row;
+}
+
 int et_encoder_key(const et_encoder *encoder, int n, const char **name)
 {
     if (n < 0 || n >= encoder->key_count)
@@ -271,25 +287,25 @@ uint64_t et_encoder_fingerprint(const et_encoder *encoder)
 
 int et_encoder_cells(const et_encoder *encoder)
 {
-    return encoder->cells;
+    return encoder->row.count;
 }
 
 int et_encoder_cell(const et_encoder *encoder, int field)
 {
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
-    return encoder->cell[field];
+    return encoder->row.begin[field];
 }
 
 int et_encoder_cell_count(const et_encoder *encoder, int field)
 {
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
-    return encoder->cell[field + 1] - encoder->cell[field];
+    return encoder->row.begin[field + 1] - encoder->row.begin[field];
 }
 
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target)
 {
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
-    return encoder->reads[target][field];
+    return encoder->row.reads[target][field];
 }
 
 et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field)

@@ -17,7 +17,7 @@
 #include <etude/data.h>
 #include <etude/feature_set.h>
 
-#include "data/table/rows/csv.h"
+#include "data/table/rows/rows.h"
 
 typedef enum et_encoded_kind {
     ET_ENCODED_NUMBERS,
@@ -43,19 +43,6 @@ typedef struct et_encoded_field {
     const char *const *label;   /* CLASS: [classes]; LABELS: [2 width], no and yes of each */
 } et_encoded_field;
 
-/* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
- * others the number. */
-typedef struct et_reading {
-    const char *text; /* [length], not terminated; of a number NULL, or the text as written */
-    size_t length;
-    double number;
-    bool numeric;                  /* of an integer or real field */
-    bool missing;                  /* then all other members are ignored */
-    const struct et_reading *list; /* [count]: the values of a field of variable length, none of
-                                    * them missing; NULL: the reading itself is the value */
-    size_t count;
-} et_reading;
-
 static inline bool et_encoded_is_target(et_encoded_kind kind)
 {
     return kind == ET_ENCODED_CLASS || kind == ET_ENCODED_LABELS || kind == ET_ENCODED_VALUES;
@@ -79,6 +66,8 @@ int et_encoder_fields(const et_encoder *encoder);
 const et_encoded_field *et_encoder_field(const et_encoder *encoder, int index);
 int et_encoder_target(const et_encoder *encoder); /* place of the first target; -1: none */
 const et_schema *et_encoder_schema(const et_encoder *encoder); /* the encoder's own */
+/* The rows that it encodes, for their readers; valid as long as the encoder. */
+const et_row_layout *et_encoder_row_layout(const et_encoder *encoder);
 /* number = offset + scale x value, of a target's column that is numbers: 0 and 1 of an encoder that
  * is not exact. */
 typedef struct et_target_unit {
@@ -127,6 +116,9 @@ int et_encoder_row(const et_encoder *encoder, const et_cell *cells, void *const 
  * takes fractions. */
 int et_encoder_values(const et_encoder *encoder, const et_reading *values, void *const *to,
                       const char *where, et_error *error);
+/* A row of either kind, not of JSON; messages begin with the row's place, "train.csv:17". */
+int et_row_encode(const et_encoder *encoder, const et_rows *rows, const et_row *row,
+                  void *const *to, et_error *error);
 /* Writes the item of a field in a row without values: the replacement of missing values, even if
  * the schema requires them. ET_EDATA: the schema's value for it can't be encoded. */
 int et_encoder_missing(const et_encoder *encoder, int field, void *item, et_error *error);

@@ -74,9 +74,10 @@ static int add_inputs(building *b)
 {
     et_encoder *self = b->self;
     int count = et_schema_count(self->schema);
-    self->cell = et_arena_array(&self->arena, (size_t)count + 1, sizeof *self->cell);
+    self->row.begin = et_arena_array(&self->arena, (size_t)count + 1, sizeof *self->row.begin);
     for (int k = 0; k < 2; k++)
-        self->reads[k] = et_arena_array(&self->arena, (size_t)count, sizeof *self->reads[k]);
+        self->row.reads[k] =
+            et_arena_array(&self->arena, (size_t)count, sizeof *self->row.reads[k]);
     self->levels = et_arena_array(&self->arena, (size_t)count, sizeof *self->levels);
     b->names = et_arena_array(&self->arena, (size_t)count + 1, sizeof *b->names);
     if (self->arena.failed)
@@ -85,17 +86,18 @@ static int add_inputs(building *b)
         const et_schema_field *f = et_schema_at(self->schema, i);
         int64_t length = f->length == ET_SCHEMA_VARIABLE ? 1 : f->length;
         b->names[i] = f->name;
-        if (length > CELLS_MAX - self->cell[i])
+        if (length > CELLS_MAX - self->row.begin[i])
             return et_fail(b->error, ET_ECONFIG,
                            "field %s of the schema: a row of more than %d values: lower its length",
                            f->name, CELLS_MAX);
-        self->cell[i + 1] = self->cell[i] + (int)length;
+        self->row.begin[i + 1] = self->row.begin[i] + (int)length;
     }
-    self->cells = self->cell[count];
-    self->inputs = et_arena_array(&self->arena, (size_t)self->cells, sizeof *self->inputs);
+    self->row.schema = self->schema;
+    self->row.count = self->row.begin[count];
+    self->inputs = et_arena_array(&self->arena, (size_t)self->row.count, sizeof *self->inputs);
     for (int i = 0; self->inputs && i < count; i++) {
         const et_schema_field *f = et_schema_at(self->schema, i);
-        for (int c = self->cell[i]; c < self->cell[i + 1]; c++)
+        for (int c = self->row.begin[i]; c < self->row.begin[i + 1]; c++)
             self->inputs[c] = (et_encoder_input){ f, fallback(f) };
     }
     return self->inputs ? ET_OK : no_memory(b);
@@ -227,10 +229,10 @@ static void mark(building *b, const et_feature_spec *spec, int position)
 {
     bool target = spec->type == ET_TRANSFORM_TARGET || spec->type == ET_TRANSFORM_WEIGHT;
     const et_encoder_levels levels = levels_of(spec->type);
-    b->self->reads[target][position] = true;
+    b->self->row.reads[target][position] = true;
     if (levels > b->self->levels[position])
         b->self->levels[position] = levels;
-    if (b->self->reads[!target][position])
+    if (b->self->row.reads[!target][position])
         problem(
             b, spec,
             "%s is the target or the weight and also part of another feature: remove it from one "
@@ -245,7 +247,7 @@ static int add_field(building *b, const et_feature_spec *spec, const char *name)
     int status = ET_OK, position = find_field(b, spec, name);
     if (position < 0)
         return ET_OK;
-    int begin = self->cell[position], count = self->cell[position + 1] - begin;
+    int begin = self->row.begin[position], count = self->row.begin[position + 1] - begin;
     int *cells = et_arena_array(&self->arena, (size_t)count, sizeof *cells);
     if (!cells)
         return no_memory(b);
@@ -273,8 +275,8 @@ static int add_cross(building *b, const et_feature_spec *spec, const char *const
         if (position < 0)
             continue;
         mark(b, spec, position);
-        cells[i] = self->cell[position];
-        if (self->cell[position + 1] - cells[i] > 1) {
+        cells[i] = self->row.begin[position];
+        if (self->row.begin[position + 1] - cells[i] > 1) {
             problem(b, spec, "%s has more than one value: cross needs fields with one value",
                     fields[i]);
             sound = false;
@@ -519,7 +521,7 @@ static void add_step_print(const et_encoder *self, const et_encoder_step *s,
         const et_encoder_input *in = &self->inputs[f->input[i]];
         const int64_t facts[] = {
             in->field->type, in->missing.missing,
-            f->input[i] - self->cell[et_schema_position(self->schema, in->field->name)]
+            f->input[i] - self->row.begin[et_schema_position(self->schema, in->field->name)]
         };
         add_text(stream, in->field->name);
         et_checksum_stream_add(stream, facts, sizeof facts);

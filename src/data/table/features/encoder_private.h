@@ -39,16 +39,15 @@ typedef struct et_encoder_key_field {
 struct et_encoder {
     et_arena arena;
     et_schema *schema;
-    et_encoder_input *inputs;  /* [cells] */
-    int *cell;                 /* [fields of the schema + 1]: where its cells begin */
-    bool *reads[2];            /* [fields of the schema]: into other features, into targets */
-    et_encoder_levels *levels; /* [the same] */
+    et_encoder_input *inputs; /* [values of a row] */
+    et_row_layout row;
+    et_encoder_levels *levels; /* [fields of the schema] */
     et_encoder_step *steps;    /* [step_count] */
     size_t step_count, step_capacity;
     et_encoded_field *fields; /* [field_count] */
     et_layout_field *layout_fields;
     et_encoder_key_field *keys; /* [key_count] */
-    int cells, field_count, key_count;
+    int field_count, key_count;
     et_layout layout;
     uint64_t fingerprint;
 };

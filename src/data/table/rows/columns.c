@@ -1,4 +1,4 @@
-#include "data/table/rows/columns.h"
+#include "data/table/rows/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -149,19 +149,19 @@ static void find_named(et_columns *self, const et_csv_row *first, int at, const 
     self->column[at] = found;
 }
 
-static int find_by_name(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+static int find_by_name(et_columns *self, const et_row_layout *layout, const et_csv_row *first,
                         bool targets, const char *name, et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_schema *schema = layout->schema;
     et_problems problems = ET_PROBLEMS_INIT;
     char what[160];
     self->targets = true;
     for (int f = 0; f < et_schema_count(schema); f++) {
         const et_schema_field *field = et_schema_at(schema, f);
-        bool target = et_encoder_reads(encoder, f, true);
-        bool needed = et_encoder_reads(encoder, f, false) || (targets && target);
-        int begin = et_encoder_cell(encoder, f);
-        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++) {
+        bool target = layout->reads[true][f];
+        bool needed = layout->reads[false][f] || (targets && target);
+        int begin = layout->begin[f];
+        for (int i = 0; i < layout->begin[f + 1] - layout->begin[f]; i++) {
             const et_column_name numbered = et_column_name_of(field, i);
             find_named(self, first, begin + i, field->length > 1 ? numbered.text : field->name,
                        needed, &problems);
@@ -176,25 +176,25 @@ static int find_by_name(et_columns *self, const et_encoder *encoder, const et_cs
 /* ---- by position ---- */
 
 /* Counts the schema's values without those that only targets read. */
-static int count_inputs(const et_encoder *encoder)
+static int count_inputs(const et_row_layout *layout)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
-    int count = et_encoder_cells(encoder);
+    const et_schema *schema = layout->schema;
+    int count = layout->count;
     for (int f = 0; f < et_schema_count(schema); f++)
-        if (et_encoder_reads(encoder, f, true))
-            count -= et_encoder_cell_count(encoder, f);
+        if (layout->reads[true][f])
+            count -= layout->begin[f + 1] - layout->begin[f];
     return count;
 }
 
 #define NAMES_SHOWN 6
 
 /* "age, job, income, ...": all columns, or those that the model reads. */
-static void list_fields(et_strbuf *out, const et_encoder *encoder, bool read)
+static void list_fields(et_strbuf *out, const et_row_layout *layout, bool read)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_schema *schema = layout->schema;
     int shown = 0;
     for (int f = 0; f < et_schema_count(schema); f++) {
-        if (read && !et_encoder_reads(encoder, f, false))
+        if (read && !layout->reads[false][f])
             continue;
         if (shown == NAMES_SHOWN) {
             et_strbuf_append(out, ", ...");
@@ -217,7 +217,7 @@ static bool may_be_names(const et_csv_row *first)
     return first->count > 1;
 }
 
-static int other_names(const et_encoder *encoder, const et_csv_row *first, const char *name,
+static int other_names(const et_row_layout *layout, const et_csv_row *first, const char *name,
                        et_error *error)
 {
     et_strbuf found = ET_STRBUF_INIT, fields = ET_STRBUF_INIT;
@@ -225,7 +225,7 @@ static int other_names(const et_encoder *encoder, const et_csv_row *first, const
         et_strbuf_printf(&found, "%s%.*s", i ? ", " : "",
                          (int)(first->cell[i].length < 40 ? first->cell[i].length : 40),
                          first->cell[i].text);
-    list_fields(&fields, encoder, true);
+    list_fields(&fields, layout, true);
     int status = et_fail(error, ET_EDATA,
                          "%s:%lld: the first row (%s%s) has none of the columns that the model "
                          "reads (%s): name a table with these columns, or rename its columns",
@@ -236,17 +236,17 @@ static int other_names(const et_encoder *encoder, const et_csv_row *first, const
     return status;
 }
 
-static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool targets,
+static int wrong_count(const et_row_layout *layout, const et_csv_row *first, bool targets,
                        const char *name, et_error *error)
 {
-    int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    int cells = layout->count, inputs = count_inputs(layout);
     char without[48] = "";
     if (may_be_names(first))
-        return other_names(encoder, first, name, error);
+        return other_names(layout, first, name, error);
     if (!targets && inputs < cells)
         snprintf(without, sizeof without, ", or %d without the target", inputs);
     et_strbuf fields = ET_STRBUF_INIT;
-    list_fields(&fields, encoder, false);
+    list_fields(&fields, layout, false);
     int status = et_fail(
         error, ET_EDATA, "%s:%lld: %s, but the schema has %d%s (%s): %s", name,
         (long long)first->line, et_format_many(first->count, "column").text, cells, without,
@@ -257,15 +257,15 @@ static int wrong_count(const et_encoder *encoder, const et_csv_row *first, bool 
     return status;
 }
 
-static int find_by_position(et_columns *self, const et_encoder *encoder, const et_csv_row *first,
+static int find_by_position(et_columns *self, const et_row_layout *layout, const et_csv_row *first,
                             bool targets, const char *name, et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
-    int inputs = count_inputs(encoder);
+    const et_schema *schema = layout->schema;
+    int inputs = count_inputs(layout);
     bool all = first->count == self->count;
     bool first_absent = inputs == self->count && first->count == inputs - 1;
     if (!all && (targets || (first->count != inputs && !first_absent)))
-        return wrong_count(encoder, first, targets, name, error);
+        return wrong_count(layout, first, targets, name, error);
     self->targets = all;
     if (first_absent) { /* TensorFX: the first column is the target, whatever features say */
         for (int i = 0; i < self->count; i++)
@@ -273,9 +273,9 @@ static int find_by_position(et_columns *self, const et_encoder *encoder, const e
         return ET_OK;
     }
     for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
-        bool there = all || !et_encoder_reads(encoder, f, true);
-        int begin = et_encoder_cell(encoder, f);
-        for (int i = 0; i < et_encoder_cell_count(encoder, f); i++)
+        bool there = all || !layout->reads[true][f];
+        int begin = layout->begin[f];
+        for (int i = 0; i < layout->begin[f + 1] - layout->begin[f]; i++)
             self->column[begin + i] = there ? column++ : -1;
     }
     return ET_OK;
@@ -286,12 +286,11 @@ static bool is_known(const void *schema, const char *text, size_t length)
     return is_name(schema, &(et_cell){ text, length });
 }
 
-et_csv_known et_columns_known(const et_encoder *encoder, char delimiter)
+et_csv_known et_columns_known(const et_row_layout *layout, char delimiter)
 {
-    const int cells = et_encoder_cells(encoder), inputs = count_inputs(encoder);
+    const int cells = layout->count, inputs = count_inputs(layout);
     const int least = inputs == cells ? cells - 1 : inputs; /* as find_by_position takes them */
-    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known,
-                           et_encoder_schema(encoder) };
+    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known, layout->schema };
 }
 
 /* ---- the object ---- */
@@ -318,18 +317,17 @@ int et_columns_copy(et_columns *to, const et_columns *from, et_error *error)
     return status;
 }
 
-int et_columns_find(et_columns *columns, const et_encoder *encoder, const et_csv_row *first,
+int et_columns_find(et_columns *columns, const et_row_layout *layout, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error)
 {
-    int status = make(columns, et_encoder_cells(encoder), error);
-    columns->header =
-        header == ET_HEADER_THERE ||
-        (header == ET_HEADER_FOUND &&
-         et_columns_look_named(et_encoder_schema(encoder), first->cell, first->count));
+    int status = make(columns, layout->count, error);
+    columns->header = header == ET_HEADER_THERE ||
+                      (header == ET_HEADER_FOUND &&
+                       et_columns_look_named(layout->schema, first->cell, first->count));
     if (!status && columns->header)
-        status = find_by_name(columns, encoder, first, targets, name, error);
+        status = find_by_name(columns, layout, first, targets, name, error);
     else if (!status)
-        status = find_by_position(columns, encoder, first, targets, name, error);
+        status = find_by_position(columns, layout, first, targets, name, error);
     if (status)
         et_columns_release(columns);
     return status;

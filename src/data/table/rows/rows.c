@@ -27,16 +27,6 @@ bool et_rows_wait(et_rows *rows)
     return rows->class->waits && rows->class->waits(rows);
 }
 
-int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error)
-{
-    et_assert(!row->end && !row->json.data);
-    int status = row->cells ? et_encoder_row(rows->encoder, row->cells, to, NULL, error)
-                            : et_encoder_values(rows->encoder, row->values, to, NULL, error);
-    return status ? et_fail_while(error, status, "%s:%lld", rows->paths.items[row->file],
-                                  (long long)row->number)
-                  : ET_OK;
-}
-
 /* ---- CSV ---- */
 
 typedef struct csv_rows {
@@ -111,7 +101,7 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
         return find_named(self, row, error);
     if (self->same.count)
         header = ET_HEADER_ABSENT;
-    int status = et_columns_find(&self->columns, self->rows.encoder, row, header,
+    int status = et_columns_find(&self->columns, self->rows.layout, row, header,
                                  !self->options.no_targets, path, error);
     const size_t size = (size_t)self->columns.count * sizeof *self->columns.column;
     if (!status && self->same.count == row->count &&
@@ -167,9 +157,9 @@ static int find_in_header(const csv_rows *self, const et_csv_row *header, const 
 /* Without a header the schema has the names. */
 static int find_in_schema(const csv_rows *self, const char *name, int *column, et_error *error)
 {
-    const et_encoder *encoder = self->rows.encoder;
-    const int field = et_schema_position(et_encoder_schema(encoder), name);
-    *column = field < 0 ? -1 : self->columns.column[et_encoder_cell(encoder, field)];
+    const et_row_layout *layout = self->rows.layout;
+    const int field = et_schema_position(layout->schema, name);
+    *column = field < 0 ? -1 : self->columns.column[layout->begin[field]];
     if (*column >= 0)
         return ET_OK;
     return et_fail(error, ET_EDATA,
@@ -287,7 +277,7 @@ static bool csv_waits(et_rows *rows)
 
 static const et_rows_class csv_rows_class = { "CSV", csv_next, csv_waits, csv_close };
 
-int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_csv(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                      const et_rows_options *options, et_error *error)
 {
     et_assert(paths->count > 0);
@@ -296,7 +286,7 @@ int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings 
         et_csv_close(options ? options->reader : NULL);
         return et_alloc_failed(error, sizeof *self, "rows");
     }
-    self->rows = (et_rows){ &csv_rows_class, encoder, *paths };
+    self->rows = (et_rows){ &csv_rows_class, layout, *paths };
     if (options)
         self->options = *options;
     self->options.csv.names = self->options.header != ET_HEADER_ABSENT;

@@ -1,9 +1,9 @@
 /* Rows of a table from any source, one after another: CSV files and streams, JSON lines,
  * tf.Examples in record files, arrays in memory, instances of a program. A row has values in the
- * order of an encoder's schema, for the encoder.
+ * order of a schema, for an encoder.
  *
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
- *         status = et_row_encode(rows, &row, to, &error);
+ *         status = et_row_encode(encoder, rows, &row, to, &error);
  *
  * A row's values are valid until the next call of et_rows_next. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ROWS_ROWS_H
@@ -13,8 +13,83 @@
 
 #include "base/arena.h"
 #include "base/fields/fields.h"
-#include "data/table/features/encoder.h"
-#include "data/table/rows/columns.h"
+#include "data/table/rows/csv.h"
+
+/* The values of a row: those of the schema's fields, in their order. A field of variable length
+ * counts as one value, which may be a list. An encoder has one (et_encoder_row_layout). */
+typedef struct et_row_layout {
+    const et_schema *schema;
+    int count;      /* values */
+    int *begin;     /* [fields + 1]: the index of a field's first value */
+    bool *reads[2]; /* [fields]: [false] whether its values go into anything but targets and
+                       weights, [true] into one of these */
+} et_row_layout;
+
+/* A value of a row that is not text: of a tf.Example, of an array. Of a discrete field the text, of
+ * others the number. */
+typedef struct et_reading {
+    const char *text; /* [length], not terminated; of a number NULL, or the text as written */
+    size_t length;
+    double number;
+    bool numeric;                  /* of an integer or real field */
+    bool missing;                  /* then all other members are ignored */
+    const struct et_reading *list; /* [count]: the values of a field of variable length, none of
+                                    * them missing; NULL: the reading itself is the value */
+    size_t count;
+} et_reading;
+
+/* ---- the columns of a file ---- */
+
+/* Maps the values of a CSV row to columns of a schema: by the names of a header, in any order, or
+ * by position. Columns without a field of their name are ignored. A field with several values has
+ * as many columns: "pixels[0]", "pixels[1]", ... in a header.
+ *
+ * The first row is a header if half of its cells, or of the schema's fields, are names of fields,
+ * or if one is and no cell is a number. */
+typedef enum et_header {
+    ET_HEADER_FOUND, /* as it looks */
+    ET_HEADER_THERE,
+    ET_HEADER_ABSENT,
+} et_header;
+
+typedef struct et_columns {
+    int *column;    /* [cells of a row]: of the file; -1: it has none, the value is missing */
+    et_cell *cells; /* [the same]: the row of the last call */
+    int count;      /* of values */
+    bool header;    /* the first row was one */
+    bool targets;   /* the file has all columns of targets */
+} et_columns;
+
+/* The name of a field's value in a header, counted from 0: the field's name, or "pixels[1]". */
+typedef struct et_column_name {
+    char text[300];
+} et_column_name;
+
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at);
+
+/* The name for a column without one: "column_3", counted from 0 here. */
+et_column_name et_column_numbered(int column);
+
+/* Whether an unmarked first row is a header, by the rule above. */
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count);
+
+/* From the first row of a file, whose name messages begin with. targets: the columns of targets are
+ * required; else they may be absent, and without a header a row then has all other columns in their
+ * order (if no feature is a target, all but the first: TensorFX's rule). ET_EDATA: needed columns
+ * are missing (the message names all), a name occurs twice, the number of columns differs. */
+int et_columns_find(et_columns *columns, const et_row_layout *layout, const et_csv_row *first,
+                    et_header header, bool targets, const char *name, et_error *error);
+int et_columns_copy(et_columns *to, const et_columns *from, et_error *error);
+void et_columns_release(et_columns *columns);
+
+/* Facts about rows, if other files have a delimiter: the number of columns without a header, and
+ * the names in a header. Valid as long as the layout. */
+et_csv_known et_columns_known(const et_row_layout *layout, char delimiter);
+
+/* A row of the file as cells for et_encoder_row, valid as long as the row's are. */
+const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row);
+
+/* ---- rows ---- */
 
 typedef struct et_row {
     bool end;                 /* no more rows: ignore the other members */
@@ -37,8 +112,8 @@ typedef struct et_rows_class {
 
 struct et_rows {
     const et_rows_class *class;
-    const et_encoder *encoder; /* borrowed */
-    et_strings paths;          /* borrowed; of arrays one name */
+    const et_row_layout *layout; /* borrowed */
+    et_strings paths;            /* borrowed; of arrays one name */
 };
 
 typedef struct et_rows_options {
@@ -55,19 +130,19 @@ typedef struct et_rows_options {
 
 /* How objects of JSON are read; all is borrowed. */
 typedef struct et_json_columns {
-    const et_encoder *encoder;
+    const et_row_layout *layout;
     const et_metadata *metadata; /* NULL: of no run */
     const char *const *missing;  /* as of et_csv_options, quoted in JSON as unquoted in CSV */
 } et_json_columns;
 
 /* paths: as et_paths_match gave them. options may be NULL. */
-int et_rows_open_csv(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_csv(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                      const et_rows_options *options, et_error *error);
 /* A file with an object of JSON in each line, UTF-8, plain or gzip; lines of blanks are skipped.
  * Its rows are JSON. stream: a descriptor, which stays the caller's, and path names it in messages;
  * -1: the file. */
-int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_strings *path, int stream,
-                       et_error *error);
+int et_rows_open_jsonl(et_rows **out, const et_row_layout *layout, const et_strings *path,
+                       int stream, et_error *error);
 /* The same of several files, as rows of cells. */
 int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_columns *columns,
                          et_error *error);
@@ -76,19 +151,25 @@ bool et_path_is_jsonl(const char *path);
 /* Whether all are. ET_EDATA: some are. */
 int et_paths_jsonl(bool *out, const et_strings *paths, et_error *error);
 /* CSV, or JSON lines by the files' names. metadata: as of et_json_columns. */
-int et_rows_open_files(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_files(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                        const et_rows_options *options, const et_metadata *metadata,
                        et_error *error);
 /* tf.Examples in record files, plain or GZIP: a field is the feature with its key. Integers and
  * floats are numbers, a string is a text, or so many bytes as the field is long; an empty list or
  * text and a NaN are missing. */
-int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                           const et_rows_options *options, et_error *error);
+/* ET_ECONFIG: no columns, an invalid type, a name twice. */
+int et_frame_check(const et_frame *frame, et_error *error);
+
+et_schema_type et_column_field_type(et_column_type type);
+et_reading et_frame_value(const et_frame_column *column, int64_t row);
+
 /* frame is borrowed; name: of it in messages, borrowed. */
-int et_rows_open_frame(et_rows **out, const et_encoder *encoder, const et_frame *frame,
+int et_rows_open_frame(et_rows **out, const et_row_layout *layout, const et_frame *frame,
                        const char *name, const et_rows_options *options, et_error *error);
 /* Rows that are given one by one, borrowed: texts of CSV, or serialized tf.Examples. */
-int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_bytes *instances,
+int et_rows_open_instances(et_rows **out, const et_row_layout *layout, const et_bytes *instances,
                            size_t count, bool examples, const et_rows_options *options,
                            et_error *error);
 void et_rows_close(et_rows *rows); /* NULL allowed */
@@ -99,25 +180,22 @@ int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 /* Whether the next row would have to wait for more of a stream. */
 bool et_rows_wait(et_rows *rows);
 
-/* As et_encoder_row, not of JSON; messages begin with the row's place, "train.csv:17". */
-int et_row_encode(const et_rows *rows, const et_row *row, void *const *to, et_error *error);
-
-/* Reads a serialized tf.Example as values [cells of the encoder]. Resets arena first; texts and
+/* Reads a serialized tf.Example as values [values of the layout]. Resets arena first; texts and
  * lists are in it. ET_EDATA, ET_EFORMAT: without a place. */
-int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
-                   et_arena *arena, et_error *error);
+int et_example_row(et_reading *values, const et_row_layout *layout, const void *bytes,
+                   size_t length, et_arena *arena, et_error *error);
 
 /* One value (et_json_parse_written) as the text of a field, NULL if it is missing; in the value's
- * memory. Of columns the encoder is not read, and metadata may be NULL. ET_EDATA: a list or an
+ * memory. Of columns the layout is not read, and metadata may be NULL. ET_EDATA: a list or an
  * object. */
 int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                  const et_value *value, et_error *error);
-/* Cells of an object (et_json_parse_written), for et_encoder_row: cells [et_encoder_cells], their
- * texts in its memory. A number is its text as written. A truth value is the column's level "true",
- * else "True", else "TRUE". A column that the row lacks is missing. Names outside the schema are
- * ignored, with two exceptions: a name that is near to a column that the row lacks, and a row
- * without any name of the schema. Misspelt names would make values missing. ET_EDATA without a
- * place. */
+/* Cells of an object (et_json_parse_written), for et_encoder_row: cells [values of the layout],
+ * their texts in its memory. A number is its text as written. A truth value is the column's level
+ * "true", else "True", else "TRUE". A column that the row lacks is missing. Names outside the
+ * schema are ignored, with two exceptions: a name that is near to a column that the row lacks, and
+ * a row without any name of the schema. Misspelt names would make values missing. ET_EDATA without
+ * a place. */
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error);
 /* The same of a row's line, which is parsed into the arena. object: NULL, or gets the parsed line.

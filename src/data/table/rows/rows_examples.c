@@ -105,16 +105,16 @@ static int read_list(const et_schema_field *field, const et_feature *f, et_readi
     return status;
 }
 
-static int read_fields(const et_encoder *encoder, const et_example *example, et_reading *values,
+static int read_fields(const et_row_layout *layout, const et_example *example, et_reading *values,
                        et_arena *arena, et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_schema *schema = layout->schema;
     int status = ET_OK;
-    for (int i = 0; i < et_encoder_cells(encoder); i++)
+    for (int i = 0; i < layout->count; i++)
         values[i] = (et_reading){ .missing = true };
     for (int f = 0; !status && f < et_schema_count(schema); f++) {
         const et_schema_field *field = et_schema_at(schema, f);
-        et_reading *to = &values[et_encoder_cell(encoder, f)];
+        et_reading *to = &values[layout->begin[f]];
         const et_feature *feature = et_example_last(example, field->name);
         if (!feature || !feature->count)
             continue;
@@ -124,14 +124,14 @@ static int read_fields(const et_encoder *encoder, const et_example *example, et_
     return status;
 }
 
-int et_example_row(et_reading *values, const et_encoder *encoder, const void *bytes, size_t length,
-                   et_arena *arena, et_error *error)
+int et_example_row(et_reading *values, const et_row_layout *layout, const void *bytes,
+                   size_t length, et_arena *arena, et_error *error)
 {
     et_example example;
     et_arena_release(arena);
     et_example_memory room = { .arena = arena };
     int status = et_example_read(&example, &room, bytes, length, error);
-    return status ? status : read_fields(encoder, &example, values, arena, error);
+    return status ? status : read_fields(layout, &example, values, arena, error);
 }
 
 /* ---- files ---- */
@@ -161,7 +161,7 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
     int status = et_record_list_next(&self->records, &position, &bytes, &length, error);
     if (status || !bytes)
         return status;
-    status = et_example_row(self->values, rows->encoder, bytes, length, &self->arena, error);
+    status = et_example_row(self->values, rows->layout, bytes, length, &self->arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%lld", position.path, (long long)position.number);
     *row =
@@ -172,16 +172,16 @@ static int example_next(et_rows *rows, et_row *row, et_error *error)
 static const et_rows_class example_rows_class = { "tf.Examples", example_next, NULL,
                                                   example_close };
 
-int et_rows_open_examples(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_examples(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                           const et_rows_options *options, et_error *error)
 {
     (void)options; /* a field that a record does not have is missing, also a target */
     et_assert(paths->count > 0);
-    size_t cells = (size_t)et_encoder_cells(encoder);
+    size_t cells = (size_t)layout->count;
     example_rows *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &example_rows_class, encoder, *paths };
+    self->rows = (et_rows){ &example_rows_class, layout, *paths };
     self->records.paths = *paths;
     self->values = et_alloc_zero(cells, sizeof *self->values);
     if (!self->values) {

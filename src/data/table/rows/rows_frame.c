@@ -9,7 +9,6 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
-#include "data/table/frame.h"
 #include "data/table/schema/schema.h"
 
 typedef struct frame_rows {
@@ -91,13 +90,13 @@ static void frame_close(et_rows *rows)
 static int frame_next(et_rows *rows, et_row *row, et_error *error)
 {
     frame_rows *self = (frame_rows *)rows;
-    const et_schema *schema = et_encoder_schema(rows->encoder);
+    const et_schema *schema = rows->layout->schema;
     if (self->at == self->count)
         return ET_OK;
     for (int f = 0; f < et_schema_count(schema); f++) {
         if (!self->column[f])
             continue;
-        et_reading *to = &self->values[et_encoder_cell(rows->encoder, f)];
+        et_reading *to = &self->values[rows->layout->begin[f]];
         *to = et_frame_value(self->column[f], self->at);
         if (to->text && !et_utf8_valid(to->text, to->length, NULL))
             return et_fail(error, ET_EDATA, "%s:%lld: column %.60s: its text is not UTF-8",
@@ -121,15 +120,15 @@ static const et_frame_column *find(const et_frame *frame, const char *name)
 /* A column for each field that is needed, of the field's kind. */
 static int find_columns(frame_rows *self, const et_frame *frame, bool no_targets, et_error *error)
 {
-    const et_encoder *encoder = self->rows.encoder;
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_row_layout *layout = self->rows.layout;
+    const et_schema *schema = layout->schema;
     et_problems problems = ET_PROBLEMS_INIT;
     char what[100];
     for (int f = 0; f < et_schema_count(schema); f++) {
         const et_schema_field *field = et_schema_at(schema, f);
         const et_frame_column *column = find(frame, field->name);
-        bool input = et_encoder_reads(encoder, f, false);
-        bool target = et_encoder_reads(encoder, f, true);
+        bool input = layout->reads[false][f];
+        bool target = layout->reads[true][f];
         if (!column && (input || (target && !no_targets)))
             et_problems_add(&problems, "there is no column %.60s", field->name);
         if (!column || !(input || target))
@@ -147,18 +146,18 @@ static int find_columns(frame_rows *self, const et_frame *frame, bool no_targets
     return et_problems_report(&problems, ET_EDATA, what, error);
 }
 
-int et_rows_open_frame(et_rows **out, const et_encoder *encoder, const et_frame *frame,
+int et_rows_open_frame(et_rows **out, const et_row_layout *layout, const et_frame *frame,
                        const char *name, const et_rows_options *options, et_error *error)
 {
-    size_t cells = (size_t)et_encoder_cells(encoder);
-    size_t fields = (size_t)et_schema_count(et_encoder_schema(encoder));
+    size_t cells = (size_t)layout->count;
+    size_t fields = (size_t)et_schema_count(layout->schema);
     int status = et_frame_check(frame, error);
     frame_rows *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : et_alloc_failed(error, sizeof *self, "rows");
     self->name = name;
     self->count = frame->rows;
-    self->rows = (et_rows){ &frame_rows_class, encoder, { &self->name, 1 } };
+    self->rows = (et_rows){ &frame_rows_class, layout, { &self->name, 1 } };
     self->values = et_alloc_zero(cells, sizeof *self->values);
     self->column = et_alloc_zero(fields, sizeof *self->column);
     for (size_t i = 0; self->values && i < cells; i++)

@@ -96,7 +96,7 @@ static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *er
     if (!status)
         status = scan(self, length, &row, error);
     if (!status && first)
-        status = et_columns_find(&self->columns, self->rows.encoder, &row, self->options.header,
+        status = et_columns_find(&self->columns, self->rows.layout, &row, self->options.header,
                                  !self->options.no_targets, instance_name, error);
     if (status)
         return status;
@@ -113,7 +113,7 @@ static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *er
 static int next_example(instance_rows *self, et_row *row, et_error *error)
 {
     const et_bytes *bytes = &self->instances[self->at++];
-    int status = et_example_row(self->values, self->rows.encoder, bytes->data, bytes->length,
+    int status = et_example_row(self->values, self->rows.layout, bytes->data, bytes->length,
                                 &self->arena, error);
     *row = (et_row){ .values = self->values, .number = (int64_t)self->at };
     return status ? et_fail_while(error, status, "%s:%zu", instance_name, self->at) : ET_OK;
@@ -137,15 +137,15 @@ static int instance_next(et_rows *rows, et_row *row, et_error *error)
 static const et_rows_class instance_rows_class = { "instances", instance_next, NULL,
                                                    instance_close };
 
-int et_rows_open_instances(et_rows **out, const et_encoder *encoder, const et_bytes *instances,
+int et_rows_open_instances(et_rows **out, const et_row_layout *layout, const et_bytes *instances,
                            size_t count, bool examples, const et_rows_options *options,
                            et_error *error)
 {
-    size_t cells = (size_t)et_encoder_cells(encoder);
+    size_t cells = (size_t)layout->count;
     instance_rows *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &instance_rows_class, encoder, { &instance_name, 1 } };
+    self->rows = (et_rows){ &instance_rows_class, layout, { &instance_name, 1 } };
     self->instances = instances;
     self->count = count;
     self->examples = examples;

@@ -184,14 +184,14 @@ static int json_next(et_rows *rows, et_row *row, et_error *error)
 
 static const et_rows_class json_rows_class = { "JSON lines", json_next, json_waits, json_close };
 
-int et_rows_open_jsonl(et_rows **out, const et_encoder *encoder, const et_strings *path, int stream,
-                       et_error *error)
+int et_rows_open_jsonl(et_rows **out, const et_row_layout *layout, const et_strings *path,
+                       int stream, et_error *error)
 {
     et_assert(path->count == 1);
     json_rows *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &json_rows_class, encoder, *path };
+    self->rows = (et_rows){ &json_rows_class, layout, *path };
     self->line = 1;
     self->descriptor = stream;
     self->stream = stream >= 0;
@@ -278,8 +278,8 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
 static int set_column(et_cell *cells, const et_json_columns *columns, int field,
                       const et_value *value, et_error *error)
 {
-    const et_schema_field *f = et_schema_at(et_encoder_schema(columns->encoder), field);
-    et_cell *cell = cells + et_encoder_cell(columns->encoder, field);
+    const et_schema_field *f = et_schema_at(columns->layout->schema, field);
+    et_cell *cell = cells + columns->layout->begin[field];
     if (f->length == 1)
         return et_json_cell(cell, columns, f, value, error);
     if (value->kind != ET_VALUE_LIST || (int64_t)value->count != f->length)
@@ -294,24 +294,24 @@ static int set_column(et_cell *cells, const et_json_columns *columns, int field,
 #define NAMES_MAX 256
 
 /* Columns that predictions need and the row does not have, ended by NULL. */
-static void find_absent(const char *names[NAMES_MAX + 1], const et_encoder *encoder,
+static void find_absent(const char *names[NAMES_MAX + 1], const et_row_layout *layout,
                         const et_value *row)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_schema *schema = layout->schema;
     int count = 0;
     for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
-        if (et_encoder_reads(encoder, i, false) &&
-            !et_value_get(row, et_schema_at(schema, i)->name))
+        if (layout->reads[false][i] && !et_value_get(row, et_schema_at(schema, i)->name))
             names[count++] = et_schema_at(schema, i)->name;
     names[count] = NULL;
 }
 
 /* Of a row with names that the schema does not have; known: with others that it has. */
-static int check_names(const et_encoder *encoder, const et_value *row, bool known, et_error *error)
+static int check_names(const et_row_layout *layout, const et_value *row, bool known,
+                       et_error *error)
 {
-    const et_schema *schema = et_encoder_schema(encoder);
+    const et_schema *schema = layout->schema;
     const char *absent[NAMES_MAX + 1];
-    find_absent(absent, encoder, row);
+    find_absent(absent, layout, row);
     for (const et_value *v = row->first; v; v = v->next) {
         const char *nearest =
             et_schema_position(schema, v->key) < 0 ? et_nearest(v->key, absent) : NULL;
@@ -331,18 +331,18 @@ static int check_names(const et_encoder *encoder, const et_value *row, bool know
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error)
 {
-    const et_encoder *encoder = columns->encoder;
+    const et_row_layout *layout = columns->layout;
     int status = ET_OK;
     bool known = false, unknown = false;
-    memset(cells, 0, (size_t)et_encoder_cells(encoder) * sizeof *cells);
+    memset(cells, 0, (size_t)layout->count * sizeof *cells);
     for (const et_value *v = object->first; v && !status; v = v->next) {
-        int field = et_schema_position(et_encoder_schema(encoder), v->key);
+        int field = et_schema_position(layout->schema, v->key);
         known |= field >= 0;
         unknown |= field < 0;
         if (field >= 0)
             status = set_column(cells, columns, field, v, error);
     }
-    return status || !unknown ? status : check_names(encoder, object, known, error);
+    return status || !unknown ? status : check_names(layout, object, known, error);
 }
 
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,

@@ -53,7 +53,7 @@ static int open_next(object_rows *self, et_error *error)
 {
     self->file = self->begun++;
     const et_strings one = { &self->rows.paths.items[self->file], 1 };
-    return et_rows_open_jsonl(&self->lines, self->rows.encoder, &one, -1, error);
+    return et_rows_open_jsonl(&self->lines, self->rows.layout, &one, -1, error);
 }
 
 static int parse(object_rows *self, et_row *row, et_error *error)
@@ -95,11 +95,11 @@ int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_c
                          et_error *error)
 {
     et_assert(paths->count > 0);
-    const size_t cells = (size_t)et_encoder_cells(columns->encoder);
+    const size_t cells = (size_t)columns->layout->count;
     object_rows *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "rows");
-    self->rows = (et_rows){ &object_rows_class, columns->encoder, *paths };
+    self->rows = (et_rows){ &object_rows_class, columns->layout, *paths };
     self->columns = *columns;
     self->arena = (et_arena)ET_ARENA_INIT;
     self->cells = et_alloc_zero(cells, sizeof *self->cells);
@@ -111,14 +111,14 @@ int et_rows_open_objects(et_rows **out, const et_strings *paths, const et_json_c
     return ET_OK;
 }
 
-int et_rows_open_files(et_rows **out, const et_encoder *encoder, const et_strings *paths,
+int et_rows_open_files(et_rows **out, const et_row_layout *layout, const et_strings *paths,
                        const et_rows_options *options, const et_metadata *metadata, et_error *error)
 {
-    const et_json_columns columns = { encoder, metadata, options->csv.missing };
+    const et_json_columns columns = { layout, metadata, options->csv.missing };
     bool jsonl;
     int status = et_paths_jsonl(&jsonl, paths, error);
     if (status)
         return status;
     return jsonl ? et_rows_open_objects(out, paths, &columns, error)
-                 : et_rows_open_csv(out, encoder, paths, options, error);
+                 : et_rows_open_csv(out, layout, paths, options, error);
 }

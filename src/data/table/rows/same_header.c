@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
-#include "data/table/rows/columns.h"
+#include "data/table/rows/rows.h"
 #include "data/table/schema/number.h"
 
 /* Names that a message lists. */

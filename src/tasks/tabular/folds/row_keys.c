@@ -14,6 +14,7 @@
 typedef struct reading {
     et_row_keys *keys;
     size_t capacity;
+    const et_encoder *encoder;
     et_rows *rows;
     const char *column;
     int field; /* of the schema */
@@ -41,7 +42,7 @@ static int refuse(const reading *r, const et_row *row, const char *what)
 static uint64_t group_of(const reading *r, const et_cell *cell)
 {
     double number;
-    const et_schema *schema = et_encoder_schema(r->rows->encoder);
+    const et_schema *schema = et_encoder_schema(r->encoder);
     const bool numeric = et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE;
     if (numeric && et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length)))
         return et_checksum(&number, sizeof number);
@@ -118,7 +119,7 @@ static int keep(reading *r, const et_row *row)
 /* As a table of samples leaves them out. */
 static bool has_target(const reading *r)
 {
-    const et_encoder *encoder = r->rows->encoder;
+    const et_encoder *encoder = r->encoder;
     for (int f = 0; f < et_encoder_fields(encoder); f++) {
         const et_encoded_field *field = et_encoder_field(encoder, f);
         const float *value = r->to[f];
@@ -141,7 +142,7 @@ static int read_rows(reading *r)
         int status = et_rows_next(r->rows, &row, r->error);
         if (status || row.end)
             return status;
-        status = et_row_encode(r->rows, &row, r->to, r->error);
+        status = et_row_encode(r->encoder, r->rows, &row, r->to, r->error);
         if (!status && has_target(r))
             status = keep(r, &row);
         if (status)
@@ -199,13 +200,19 @@ int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_
                      const et_encoder *encoder, const et_metadata *metadata,
                      const et_strings *paths, const et_rows_options *options, et_error *error)
 {
-    reading r = { .keys = keys, .column = column, .times = times, .order = order, .error = error };
+    reading r = { .keys = keys,
+                  .column = column,
+                  .times = times,
+                  .order = order,
+                  .encoder = encoder,
+                  .error = error };
     *keys = (et_row_keys){ 0 };
     int status = find_column(&r, encoder);
     if (!status)
         status = open_items(&r, encoder);
     if (!status)
-        status = et_rows_open_files(&r.rows, encoder, paths, options, metadata, error);
+        status = et_rows_open_files(&r.rows, et_encoder_row_layout(encoder), paths, options,
+                                    metadata, error);
     if (!status)
         status = read_rows(&r);
     et_rows_close(r.rows);

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "data/table/rows/rows.h"
+#include "data/table/features/encoder.h"
 
 typedef struct et_row_keys {
     uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */

@@ -132,9 +132,10 @@ int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t
     et_block_row *r = &block->row[row];
     et_assert(row < block->count && r->json.data);
     r->cells = block->cell + row * et_encoder_cells(model->encoder);
-    return et_row_parse(
-        r->cells, &(et_json_columns){ model->encoder, model->texts.metadata, model->csv.missing },
-        &r->json, &block->arena, &r->object, error);
+    return et_row_parse(r->cells,
+                        &(et_json_columns){ et_encoder_row_layout(model->encoder),
+                                            model->texts.metadata, model->csv.missing },
+                        &r->json, &block->arena, &r->object, error);
 }
 
 /* ---- reading ---- */
@@ -165,7 +166,8 @@ static int open_csv(et_row_reader *r, const et_row_reader_options *options,
     const int status = options->path
                            ? et_csv_open(&o.reader, r->name, &o.csv, error)
                            : et_csv_open_stream(&o.reader, STDIN_FILENO, r->name, &o.csv, error);
-    return status ? status : et_rows_open_csv(&r->rows, encoder, path, &o, error);
+    return status ? status
+                  : et_rows_open_csv(&r->rows, et_encoder_row_layout(encoder), path, &o, error);
 }
 
 int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options,
@@ -181,10 +183,10 @@ int et_row_reader_open(et_row_reader **out, const et_row_reader_options *options
     r->most = options->rows;
     r->lenient = options->lenient;
     const et_strings path = { &r->name, 1 };
-    int status =
-        format_of(options) == ET_ROWS_JSONL
-            ? et_rows_open_jsonl(&r->rows, encoder, &path, options->path ? -1 : STDIN_FILENO, error)
-            : open_csv(r, options, encoder, &path, error);
+    int status = format_of(options) == ET_ROWS_JSONL
+                     ? et_rows_open_jsonl(&r->rows, et_encoder_row_layout(encoder), &path,
+                                          options->path ? -1 : STDIN_FILENO, error)
+                     : open_csv(r, options, encoder, &path, error);
     if (status)
         et_row_reader_close(r);
     else

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "data/table/rows/columns.h"
+#include "data/table/rows/rows.h"
 #include "data/table/table_set.h"
 #include "tasks/tabular/graph.h"
 #include "tasks/tabular/table_texts.h"
@@ -242,7 +242,8 @@ int et_table_model_load(et_table_model *model, const et_artifact *artifact,
     model->checkpoint = load.checkpoint;
     model->step = load.facts.step;
     model->identity = load.facts.identity;
-    model->known = et_columns_known(model->encoder, et_tabular_delimiter_of(model->identity));
+    model->known = et_columns_known(et_encoder_row_layout(model->encoder),
+                                    et_tabular_delimiter_of(model->identity));
     model->csv.known = &model->known;
     if (!status)
         status = read_units(model, error);

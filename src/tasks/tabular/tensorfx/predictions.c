@@ -8,8 +8,8 @@
 #include "base/fields/fields.h"
 #include "base/threads/thread.h"
 #include "base/vector.h"
-#include "data/table/rows/columns.h"
 #include "data/table/rows/csv_scan.h"
+#include "data/table/rows/rows.h"
 #include "data/table/schema/schema.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 
@@ -246,8 +246,8 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
     if (c->count != line.count) {
         et_columns_release(&c->columns);
         c->count = 0;
-        status = et_columns_find(&c->columns, c->p->model->encoder, &line, ET_HEADER_ABSENT, false,
-                                 "the text", error);
+        status = et_columns_find(&c->columns, et_encoder_row_layout(c->p->model->encoder), &line,
+                                 ET_HEADER_ABSENT, false, "the text", error);
         if (status)
             return status;
         c->count = line.count;
