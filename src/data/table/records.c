@@ -9,16 +9,314 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <etude/log.h>
 #include <etude/records.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/files/checksum.h"
-#include "data/table/record_files.h"
+#include "base/files/file.h"
+#include "base/vector.h"
 #include "data/text/paths.h"
 #include "engine/tensor/layout.h"
 #include "formats/records/example.h"
+#include "formats/records/record.h"
+
+/* ---- the records of files ---- */
+
+/* The records of a list of files. An entry of the index has the begin and length of a record's
+ * data: 16 bytes per record. The entries of a file are together, so a record's file is found by
+ * binary search.
+ *
+ *   plain        map it, walk it
+ *   GZIP         if FOLDER/<checksum of its packed bytes>.tfrecord exists and is undamaged, map and
+ *                walk that; else unpack into it; without a folder or space, unpack into memory
+ *
+ * Unpacked records keep their frames, so one walk works for all. */
+
+/* A record's bytes, borrowed from the files. */
+typedef struct record_bytes {
+    const void *data;
+    uint32_t length;
+} record_bytes;
+
+typedef struct file {
+    const char *path;   /* borrowed */
+    et_mapping mapping; /* data NULL: in memory, or empty */
+    et_strbuf memory;
+    bool gzip;
+    int64_t first; /* its first record */
+} file;
+
+typedef struct record_files {
+    file *files; /* [count] */
+    size_t count;
+    record_bytes *records; /* [record_count] */
+    size_t record_count, capacity;
+} record_files;
+
+static const void *bytes_of(const file *f, size_t *size)
+{
+    *size = f->mapping.data ? f->mapping.length : f->memory.length;
+    return f->mapping.data ? f->mapping.data : f->memory.data;
+}
+
+/* ---- walking ---- */
+
+static int add_record(record_files *self, const void *data, size_t length, et_error *error)
+{
+    if (self->record_count == UINT32_MAX)
+        return et_fail(error, ET_EDATA, "more than 4,294,967,295 records: use fewer");
+    record_bytes *records = et_vector_grow(self->records, &self->capacity, self->record_count + 1,
+                                           sizeof *records, 1024);
+    if (!records)
+        return et_alloc_failed(error, self->record_count * sizeof *records, "records");
+    self->records = records;
+    self->records[self->record_count++] = (record_bytes){ data, (uint32_t)length };
+    return ET_OK;
+}
+
+/* All of a file that is in memory. On failure there are no more records than before. */
+static int walk(record_files *self, const file *f, et_error *error)
+{
+    size_t size, length, before = self->record_count;
+    const void *bytes = bytes_of(f, &size), *data;
+    et_record_position position = { f->path, f->gzip, 1, 0 };
+    int status = ET_OK;
+    while (!status && position.offset < size) {
+        status = et_record_at(&position, bytes, size, &data, &length, error);
+        if (!status)
+            status = add_record(self, data, length, error);
+        position.offset += length + ET_RECORD_OVERHEAD;
+        position.number++;
+    }
+    if (status)
+        self->record_count = before;
+    return status;
+}
+
+/* ---- GZIP ---- */
+
+/* Framed records go into memory or into a file. */
+typedef struct sink {
+    et_strbuf *memory; /* NULL: into file */
+    et_file_writer file;
+} sink;
+
+static int put(sink *out, const void *bytes, size_t length, et_error *error)
+{
+    if (!out->memory)
+        return et_file_writer_write(&out->file, bytes, length, error);
+    et_strbuf_append_bytes(out->memory, bytes, length);
+    return out->memory->failed ? et_alloc_failed(error, length, "unpacked records") : ET_OK;
+}
+
+static int put_record(sink *out, const void *data, size_t length, et_error *error)
+{
+    const et_record_frame frame = et_record_frame_of(data, length);
+    int status = put(out, frame.head, ET_RECORD_HEAD, error);
+    if (!status && length)
+        status = put(out, data, length, error);
+    return status ? status : put(out, frame.tail, ET_RECORD_TAIL, error);
+}
+
+/* *wrong: it was the file that failed, not where its records went. */
+static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
+{
+    et_record_reader *reader;
+    const void *data;
+    size_t length;
+    int status = et_record_reader_open(&reader, path, error);
+    *wrong = status != ET_OK;
+    if (status)
+        return status;
+    do {
+        status = et_record_read(reader, &data, &length, error);
+        *wrong = status != ET_OK;
+        if (!status && data)
+            status = put_record(out, data, length, error);
+    } while (!status && data);
+    et_record_reader_close(reader);
+    return status;
+}
+
+static int unpack_to_memory(file *f, et_error *error)
+{
+    bool wrong;
+    sink out = { .memory = &f->memory };
+    return unpack(&out, f->path, &wrong, error);
+}
+
+/* *wrong: as above; else what failed is the cache's affair. */
+static int unpack_to_file(const file *f, const char *cached, bool *wrong, et_error *error)
+{
+    sink out = { .memory = NULL };
+    *wrong = false;
+    int status = et_file_writer_open(&out.file, cached, error);
+    if (status)
+        return status;
+    status = unpack(&out, f->path, wrong, error);
+    if (!status)
+        return et_file_writer_commit(&out.file, error);
+    et_file_writer_abandon(&out.file);
+    return status;
+}
+
+/* Maps the unpacked file and walks through it. A damaged file gives a warning. */
+static bool use_cached(record_files *self, file *f, const char *cached)
+{
+    et_error error = ET_ERROR_INIT;
+    if (!et_file_exists(cached) || et_mapping_open(&f->mapping, cached, &error))
+        return false;
+    const char *path = f->path;
+    f->path = cached;
+    f->gzip = false;
+    int status = walk(self, f, &error);
+    f->path = path;
+    f->gzip = true;
+    if (!status)
+        return true;
+    et_log(ET_LOG_WARNING, "%s; Etude unpacks %s again", error.text, path);
+    et_mapping_close(&f->mapping);
+    f->mapping = (et_mapping){ NULL, 0 };
+    return false;
+}
+
+/* Names the file by its content, so a file may be moved, and a changed file gets another name. */
+static int name_cached(const char **out, const file *f, const char *folder, et_arena *arena,
+                       et_error *error)
+{
+    et_mapping packed;
+    int status = et_mapping_open(&packed, f->path, error);
+    if (status)
+        return status;
+    uint64_t checksum = et_checksum(packed.data, packed.length);
+    et_mapping_close(&packed);
+    *out = et_arena_printf(arena, "%s/%s.tfrecord", folder, et_checksum_print(checksum).digits);
+    return *out ? ET_OK : et_alloc_failed(error, strlen(folder), "a path");
+}
+
+/* *done: the file's records are there. A cache that cannot be written costs the next start some
+ * time and this one nothing. */
+static int open_cached(record_files *self, file *f, const char *folder, bool *done, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_error why = ET_ERROR_INIT;
+    const char *cached = NULL;
+    bool wrong = false;
+    int made = ET_OK, status = name_cached(&cached, f, folder, &arena, error);
+    *done = !status && use_cached(self, f, cached);
+    if (!status && !*done) {
+        made = et_directory_make(folder, &why);
+        if (!made)
+            made = unpack_to_file(f, cached, &wrong, &why);
+        *done = !made && use_cached(self, f, cached);
+    }
+    et_arena_release(&arena);
+    if (made && wrong)
+        return et_fail(error, made, "%s", why.text);
+    if (made)
+        et_log(ET_LOG_WARNING, "cannot keep unpacked records for the next start: %s", why.text);
+    return status;
+}
+
+/* ---- files ---- */
+
+static int find_kind(file *f, et_error *error)
+{
+    et_record_reader *reader;
+    int status = et_record_reader_open(&reader, f->path, error);
+    if (status)
+        return status;
+    f->gzip = et_record_reader_position(reader).gzip;
+    et_record_reader_close(reader);
+    return ET_OK;
+}
+
+static int open_file(record_files *self, file *f, const char *cache, et_error *error)
+{
+    bool done = false;
+    int status = find_kind(f, error);
+    f->first = (int64_t)self->record_count;
+    if (!status && f->gzip && cache)
+        status = open_cached(self, f, cache, &done, error);
+    if (status || done)
+        return status;
+    status = f->gzip ? unpack_to_memory(f, error) : et_mapping_open(&f->mapping, f->path, error);
+    return status ? status : walk(self, f, error);
+}
+
+/* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
+ * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. */
+static void record_files_close(record_files *files)
+{
+    if (!files)
+        return;
+    for (size_t i = 0; i < files->count; i++) {
+        et_mapping_close(&files->files[i].mapping);
+        et_strbuf_release(&files->files[i].memory);
+    }
+    et_free(files->files);
+    et_free(files->records);
+    et_free(files);
+}
+
+static int record_files_open(record_files **out, const et_strings *paths, const char *cache,
+                             et_error *error)
+{
+    record_files *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "record files");
+    self->files = et_alloc_zero(paths->count, sizeof *self->files);
+    int status = self->files
+                     ? ET_OK
+                     : et_alloc_failed(error, paths->count * sizeof *self->files, "record files");
+    for (size_t i = 0; !status && i < paths->count; i++) {
+        file *f = &self->files[self->count++];
+        f->path = paths->items[i];
+        status = open_file(self, f, cache, error);
+    }
+    if (!status && !self->record_count)
+        status =
+            et_fail(error, ET_EDATA, "%s: no records: name files with records", paths->items[0]);
+    if (status) {
+        record_files_close(self);
+        return status;
+    }
+    *out = self;
+    return ET_OK;
+}
+
+/* of records */
+static int64_t record_files_count(const record_files *files)
+{
+    return (int64_t)files->record_count;
+}
+
+static record_bytes record_files_get(const record_files *files, int64_t record)
+{
+    et_assert(record >= 0 && (size_t)record < files->record_count);
+    return files->records[record];
+}
+
+/* File, number in the file from 1, and offset. */
+static et_record_position record_files_position(const record_files *files, int64_t record)
+{
+    size_t low = 0, high = files->count - 1, size;
+    while (low < high) {
+        size_t middle = low + (high - low + 1) / 2;
+        if (files->files[middle].first <= record)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    const file *f = &files->files[low];
+    const char *data = files->records[record].data, *bytes = bytes_of(f, &size);
+    return (et_record_position){ f->path, f->gzip, record - f->first + 1,
+                                 (uint64_t)(data - bytes) - ET_RECORD_HEAD };
+}
 
 /* A declared field. */
 typedef struct column {
@@ -33,7 +331,7 @@ typedef struct column {
 
 typedef struct records {
     et_samples samples;
-    et_record_files *files;
+    record_files *files;
     column *columns; /* [count], in the arena as the layout's fields */
     int count;
     et_layout_field *fields;
@@ -160,7 +458,7 @@ static void records_sizes(const et_samples *samples, et_pick pick, int32_t *cons
 /* Puts file, record and byte before the message. */
 static int blame(const records *self, int64_t record, int status, et_error *error)
 {
-    et_record_position position = et_record_files_position(self->files, record);
+    et_record_position position = record_files_position(self->files, record);
     return et_record_blame(&position, status, error);
 }
 
@@ -190,7 +488,7 @@ static int records_fill(et_samples *samples, et_pick pick, et_batch *batch, et_e
     records *self = (records *)samples;
     int status = ET_OK;
     for (int64_t i = 0; !status && i < pick.count; i++) {
-        et_record_bytes record = et_record_files_get(self->files, pick.which[i]);
+        record_bytes record = record_files_get(self->files, pick.which[i]);
         et_example_memory room = { .block = self->block, .capacity = self->block_size };
         et_example example;
         status = et_example_read(&example, &room, record.data, record.length, error);
@@ -207,15 +505,14 @@ static void records_describe(const et_samples *samples, uint32_t which, int kind
                              size_t size)
 {
     (void)kind;
-    et_record_position position =
-        et_record_files_position(((const records *)samples)->files, which);
+    et_record_position position = record_files_position(((const records *)samples)->files, which);
     snprintf(text, size, "%s:%lld", position.path, (long long)position.number);
 }
 
 static void records_close(et_samples *samples)
 {
     records *self = (records *)samples;
-    et_record_files_close(self->files);
+    record_files_close(self->files);
     for (int k = 1; k < ET_LAYOUT_KINDS; k++)
         et_free(self->sizes[k]);
     et_free(self->block);
@@ -337,7 +634,7 @@ static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_erro
     et_samples *s = &self->samples;
     et_arena arena = ET_ARENA_INIT;
     et_example_memory room = { .arena = &arena };
-    et_record_bytes record = et_record_files_get(self->files, i);
+    record_bytes record = record_files_get(self->files, i);
     uint64_t length = record.length;
     et_example example;
     int status = et_example_read(&example, &room, record.data, record.length, error);
@@ -420,10 +717,10 @@ static int open_files(records *self, const et_strings *given, const et_records_o
     if (status)
         return status;
     choose_files(&files, o, by_record);
-    status = et_record_files_open(&self->files, &files, o->cache, error);
+    status = record_files_open(&self->files, &files, o->cache, error);
     if (status)
         return status;
-    self->samples.count = self->samples.total[0] = et_record_files_count(self->files);
+    self->samples.count = self->samples.total[0] = record_files_count(self->files);
     self->samples.largest[0] = 1;
     return ET_OK;
 }

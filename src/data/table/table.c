@@ -7,8 +7,10 @@
 #include "data/table/table.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -16,16 +18,465 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/vector.h"
 #include "data/table/features/unseen.h"
 #include "data/table/table_cache.h"
+#include "data/text/encoded_seen.h"
+#include "data/text/text.h"
 #include "engine/tensor/layout.h"
 
 /* Rows that the first memory is for. */
 #define ROWS_FIRST 1024
 /* Bytes that go into the file at once. */
 #define CHUNK (UINT64_C(4) << 20)
+
+/* ---- the cache ---- */
+
+/* The cache of a table's rows. The file's name depends on the paths and options, its key on the
+ * contents. So when a file changes, its rows are made again in the same place, and no unused rows
+ * remain. A note (encoded_seen) records what was read and undamaged, so the next start reads
+ * neither text nor rows. */
+
+/* The file of a table whose rows do not fit into memory, in the machine's byte order (the magic
+ * number shows another order):
+ *
+ *   head      table_head, 32 bytes
+ *   rows      [rows] of row_size bytes, as in memory
+ *   first     uint64 [files]: the first row of each file
+ *   foot      table_foot, 48 bytes: counts, known only at the end
+ *
+ * Nothing else follows. Head and rows are multiples of 4 bytes and padded to 8, so first and foot
+ * are aligned in a mapping. A file is checked in steps; each step trusts only what the earlier ones
+ * have checked. Checksums find accidental damage. Malicious contents (ids beyond their tables, NaN)
+ * are checked as well. */
+
+typedef struct table_head {
+    uint64_t magic;
+    uint32_t version, row_size;
+    uint64_t key;      /* of the rows' sources */
+    uint64_t checksum; /* of the bytes before it */
+} table_head;
+
+typedef struct table_foot {
+    uint64_t rows, files;
+    uint64_t payload;     /* checksum of rows and first */
+    uint64_t fingerprint; /* of the samples */
+    uint64_t magic;
+    uint64_t checksum; /* of the bytes before it */
+} table_foot;
+
+/* A file that is mapped, or will be written. */
+typedef struct table_parts {
+    const unsigned char *rows; /* [count][row_size]; of a file that is written NULL */
+    size_t row_size;
+    int64_t count;
+    const uint64_t *first; /* [files] */
+    size_t files;
+    uint64_t fingerprint;
+} table_parts;
+
+typedef struct table_writer {
+    et_file_writer file;
+    et_checksum_stream *payload;
+} table_writer;
+
+#define MAGIC   UINT64_C(0x316c626174757445) /* "Etutabl1" in little-endian bytes */
+#define VERSION 1u
+
+_Static_assert(sizeof(table_head) == 32, "the head has no holes");
+_Static_assert(sizeof(table_foot) == 48, "the foot has no holes");
+
+/* Bytes of a row: the items of an encoder's fields, and the line. */
+static size_t table_row_size(const et_encoder *encoder)
+{
+    const et_layout *layout = et_encoder_layout(encoder);
+    size_t size = sizeof(uint32_t);
+    for (int i = 0; i < et_encoder_fields(encoder); i++)
+        size +=
+            (size_t)et_shape_count(layout->field[i].item) * et_dtype_size(layout->field[i].dtype);
+    return size;
+}
+
+/* Bytes of zeros after `bytes` bytes of rows. */
+static size_t padding(uint64_t bytes)
+{
+    return bytes % 8 ? (size_t)(8 - bytes % 8) : 0;
+}
+
+/* ---- writing: begin, add rows, then end or abandon ---- */
+
+static void table_writer_abandon(table_writer *writer)
+{
+    et_file_writer_abandon(&writer->file);
+    et_checksum_stream_close(writer->payload);
+}
+
+static int table_writer_begin(table_writer *writer, const char *path, uint64_t key, size_t row_size,
+                              et_error *error)
+{
+    table_head head = { MAGIC, VERSION, (uint32_t)row_size, key, 0 };
+    head.checksum = et_checksum(&head, offsetof(table_head, checksum));
+    writer->payload = NULL;
+    int status = et_file_writer_open(&writer->file, path, error);
+    if (status)
+        return status;
+    status = et_checksum_stream_open(&writer->payload, error);
+    if (!status)
+        status = et_file_writer_write(&writer->file, &head, sizeof head, error);
+    if (status)
+        table_writer_abandon(writer);
+    return status;
+}
+
+static int table_writer_add(table_writer *writer, const void *rows, size_t bytes, et_error *error)
+{
+    et_checksum_stream_add(writer->payload, rows, bytes);
+    return bytes ? et_file_writer_write(&writer->file, rows, bytes, error) : ET_OK;
+}
+
+/* The file has its name once this has succeeded; on failure it is abandoned. */
+static int table_writer_end(table_writer *writer, const table_parts *parts, et_error *error)
+{
+    static const char zeros[8];
+    size_t rows = (size_t)parts->count * parts->row_size;
+    et_assert_equal(writer->file.length, sizeof(table_head) + rows);
+    table_foot foot = { .rows = (uint64_t)parts->count,
+                        .files = parts->files,
+                        .fingerprint = parts->fingerprint,
+                        .magic = MAGIC };
+    int status = table_writer_add(writer, zeros, padding(rows), error);
+    if (!status)
+        status = table_writer_add(writer, parts->first, parts->files * sizeof *parts->first, error);
+    foot.payload = et_checksum_stream_value(writer->payload);
+    foot.checksum = et_checksum(&foot, offsetof(table_foot, checksum));
+    if (!status)
+        status = et_file_writer_write(&writer->file, &foot, sizeof foot, error);
+    if (status) {
+        table_writer_abandon(writer);
+        return status;
+    }
+    et_checksum_stream_close(writer->payload);
+    return et_file_writer_commit(&writer->file, error);
+}
+
+/* ---- soundness ---- */
+
+static bool head_is_sound(const et_mapping *mapping)
+{
+    const table_head *head = mapping->data;
+    return mapping->length >= sizeof *head + sizeof(table_foot) && head->magic == MAGIC &&
+           head->version == VERSION &&
+           head->checksum == et_checksum(head, offsetof(table_head, checksum));
+}
+
+/* Counts are compared before they are multiplied. */
+static bool foot_is_sound(table_parts *parts, const et_mapping *mapping, size_t files)
+{
+    const char *bytes = mapping->data;
+    const table_foot *foot = (const void *)(bytes + mapping->length - sizeof *foot);
+    const table_head *head = mapping->data;
+    if (mapping->length % 8 || foot->magic != MAGIC ||
+        foot->checksum != et_checksum(foot, offsetof(table_foot, checksum)))
+        return false;
+    if (foot->files != files || foot->rows < 1 || foot->rows > UINT32_MAX ||
+        foot->rows > mapping->length / parts->row_size)
+        return false;
+    uint64_t rows = foot->rows * parts->row_size;
+    if (mapping->length !=
+        sizeof *head + rows + padding(rows) + files * sizeof *parts->first + sizeof *foot)
+        return false;
+    parts->rows = (const unsigned char *)(head + 1);
+    parts->count = (int64_t)foot->rows;
+    parts->first = (const void *)(parts->rows + rows + padding(rows));
+    parts->files = files;
+    parts->fingerprint = foot->fingerprint;
+    return true;
+}
+
+static bool payload_is_sound(const table_parts *parts, const et_mapping *mapping)
+{
+    const char *end = (const char *)mapping->data + mapping->length;
+    const table_foot *foot = (const void *)(end - sizeof *foot);
+    size_t bytes = mapping->length - sizeof(table_head) - sizeof *foot;
+    return foot->payload == et_checksum(parts->rows, bytes);
+}
+
+static bool files_rise(const table_parts *parts)
+{
+    for (size_t i = 0; i < parts->files; i++)
+        if (parts->first[i] > (uint64_t)parts->count ||
+            (i ? parts->first[i] < parts->first[i - 1] : parts->first[i] != 0))
+            return false;
+    return true;
+}
+
+/* Checks values: ids are below their number, classes too or -1, and numbers are finite, except
+ * those of targets. */
+static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
+{
+    for (int64_t i = 0; i < f->width; i++, item += sizeof(float)) {
+        int32_t id;
+        float number;
+        memcpy(&id, item, sizeof id);
+        memcpy(&number, item, sizeof number);
+        bool sound = true;
+        switch (f->kind) {
+        case ET_ENCODED_NUMBERS:
+            sound = isfinite(number);
+            break;
+        case ET_ENCODED_IDS:
+            sound = id >= 0 && id < f->cardinality[i];
+            break;
+        case ET_ENCODED_CLASS:
+            sound = id >= -1 && id < f->classes;
+            break;
+        case ET_ENCODED_LABELS:
+            sound = isnan(number) || number == 0 || number == 1;
+            break;
+        case ET_ENCODED_VALUES:
+            sound = !isinf(number);
+            break;
+        case ET_ENCODED_WORDS:
+            sound = id >= -1 && id < f->cardinality[i];
+            break;
+        case ET_ENCODED_WEIGHT:
+            sound = isfinite(number) && number >= 0;
+            break;
+        case ET_ENCODED_WRITTEN:
+            sound = i % 2 || !isinf(et_encoded_written(item, 0));
+            break;
+        }
+        if (!sound)
+            return false;
+    }
+    return true;
+}
+
+static bool rows_are_sound(const table_parts *parts, const et_encoder *encoder)
+{
+    for (int64_t row = 0; row < parts->count; row++) {
+        const unsigned char *at = parts->rows + (size_t)row * parts->row_size;
+        for (int i = 0; i < et_encoder_fields(encoder); i++) {
+            const et_encoded_field *f = et_encoder_field(encoder, i);
+            if (!item_is_sound(f, at))
+                return false;
+            at += (size_t)f->width * sizeof(float);
+        }
+    }
+    return true;
+}
+
+/* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its head and
+ * holds key; only then is the rest checked, and parts point into it. Another key is no fault: the
+ * data or a setting changed and the file is outdated. known: the file was sound before and has not
+ * been written since, so only head and foot are read. */
+static const char *table_file_fault(table_parts *parts, const et_mapping *mapping, uint64_t key,
+                                    const et_encoder *encoder, size_t files, bool known,
+                                    bool *current)
+{
+    const table_head *head = mapping->data;
+    *parts = (table_parts){ .row_size = table_row_size(encoder) };
+    *current = false;
+    if (!head_is_sound(mapping))
+        return "head";
+    if (head->key != key)
+        return NULL;
+    *current = true;
+    if (head->row_size != parts->row_size)
+        return "size of rows";
+    if (!foot_is_sound(parts, mapping, files))
+        return "size";
+    if (known)
+        return NULL;
+    if (!payload_is_sound(parts, mapping))
+        return "checksum";
+    if (!files_rise(parts))
+        return "files";
+    return rows_are_sound(parts, encoder) ? NULL : "rows";
+}
+
+/* Raise this when rows of the same files come to be laid out differently. */
+#define FACTS_VERSION 1
+
+static void add_text(et_checksum_stream *stream, const char *text)
+{
+    et_checksum_stream_add(stream, text, strlen(text) + 1);
+}
+
+static int find_facts(et_table_cache *cache, et_error *error)
+{
+    const et_table_samples_options *o = cache->options;
+    const uint64_t numbers[] = { FACTS_VERSION,
+                                 et_encoder_fingerprint(cache->encoder),
+                                 o->examples,
+                                 (uint64_t)(unsigned char)o->csv.delimiter,
+                                 (uint64_t)(unsigned char)o->csv.comment,
+                                 (uint64_t)o->csv.columns,
+                                 o->csv.missing != NULL,
+                                 (uint64_t)o->header,
+                                 o->keep_unlabelled,
+                                 o->paths.count };
+    et_checksum_stream *stream;
+    int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    et_checksum_stream_add(stream, numbers, sizeof numbers);
+    for (const char *const *m = o->csv.missing; m && *m; m++)
+        add_text(stream, *m);
+    cache->facts = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return ET_OK;
+}
+
+static int find_path(et_table_cache *cache, et_error *error)
+{
+    const et_table_samples_options *o = cache->options;
+    uint64_t name = cache->facts;
+    for (size_t i = 0; i < o->paths.count; i++) {
+        const char *path = o->paths.items[i];
+        const uint64_t both[] = { name, et_checksum(path, strlen(path)) };
+        name = et_checksum(both, sizeof both);
+    }
+    cache->path = et_arena_printf(&cache->arena, "%s/table-%s.rows", o->cache,
+                                  et_checksum_print(name).digits);
+    return cache->path ? ET_OK : et_alloc_failed(error, strlen(o->cache), "a path");
+}
+
+/* The list by which notes identify files. */
+static et_corpus_paths as_corpus(const et_table_cache *cache)
+{
+    return (et_corpus_paths){ .tsv = cache->options->paths };
+}
+
+static int read_key(et_table_cache *cache, et_error *error)
+{
+    const et_strings *paths = &cache->options->paths;
+    uint64_t key = cache->facts;
+    for (size_t i = 0; i < paths->count; i++) {
+        uint64_t all[] = { key, 0, 0 };
+        int status = et_text_checksum(&all[1], &all[2], paths->items[i], error);
+        if (status)
+            return status;
+        key = et_checksum(all, sizeof all);
+    }
+    cache->key = key;
+    return ET_OK;
+}
+
+/* A stamp of the lengths and times of all files. 0: a file is missing, which reading reports. */
+static uint64_t stamp_of(const et_table_cache *cache)
+{
+    const et_strings *paths = &cache->options->paths;
+    uint64_t stamp = 1;
+    for (size_t i = 0; i < paths->count; i++) {
+        struct stat s;
+        if (stat(paths->items[i], &s))
+            return 0;
+        const uint64_t all[] = { stamp,
+                                 (uint64_t)s.st_dev,
+                                 (uint64_t)s.st_ino,
+                                 (uint64_t)s.st_size,
+                                 (uint64_t)s.st_mtim.tv_sec,
+                                 (uint64_t)s.st_mtim.tv_nsec };
+        stamp = et_checksum(all, sizeof all);
+    }
+    return stamp;
+}
+
+static int find_key(et_table_cache *cache, et_error *error)
+{
+    const et_corpus_paths corpus = as_corpus(cache);
+    et_encoded_seen seen;
+    cache->stamp = stamp_of(cache);
+    cache->known = et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
+                   et_encoded_recall(&seen, cache->path, &cache->key);
+    return cache->known ? ET_OK : read_key(cache, error);
+}
+
+int et_table_cache_check(const et_table_cache *cache, et_error *error)
+{
+    return !cache->path || stamp_of(cache) == cache->stamp
+               ? ET_OK
+               : et_fail(error, ET_EDATA,
+                         "%s or a file next to it changed while Etude read it: start again when no "
+                         "program writes to it",
+                         cache->options->paths.items[0]);
+}
+
+int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
+                        const et_table_samples_options *options, et_error *error)
+{
+    *cache = (et_table_cache){ .options = options, .encoder = encoder };
+    if (!options->cache)
+        return ET_OK;
+    int status = find_facts(cache, error);
+    if (!status)
+        status = find_path(cache, error);
+    if (!status)
+        status = find_key(cache, error);
+    if (status)
+        et_table_cache_close(cache);
+    return status;
+}
+
+void et_table_cache_close(et_table_cache *cache)
+{
+    et_arena_release(&cache->arena);
+    cache->path = NULL;
+}
+
+/* *fault: a word; "": the file holds other rows. */
+static bool use(et_table_cache *cache, table_parts *parts, const et_mapping *mapping,
+                const char **fault)
+{
+    const et_corpus_paths corpus = as_corpus(cache);
+    et_encoded_seen seen;
+    bool current;
+    *fault = table_file_fault(parts, mapping, cache->key, cache->encoder,
+                              cache->options->paths.count, cache->known, &current);
+    if (!*fault && !current)
+        *fault = "";
+    /* The key belongs to the files as they were before they were read. */
+    if (!*fault && !cache->known && et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
+        stamp_of(cache) == cache->stamp)
+        et_encoded_note(&seen, cache->path, cache->key);
+    return !*fault;
+}
+
+/* The rows, if the file exists and is sound: then *mapping has data and belongs to the caller. A
+ * damaged file is a warning. */
+static void table_cache_find(et_table_cache *cache, table_parts *parts, et_mapping *mapping)
+{
+    et_error error = ET_ERROR_INIT;
+    const char *fault = "";
+    *mapping = (et_mapping){ NULL, 0 };
+    if (!cache->path || !et_file_exists(cache->path) ||
+        et_mapping_open(mapping, cache->path, &error))
+        return;
+    if (mapping->data && use(cache, parts, mapping, &fault))
+        return;
+    if (!mapping->data || *fault)
+        et_log(ET_LOG_WARNING, "%s is damaged (%s); Etude reads the table again", cache->path,
+               mapping->data ? fault : "empty");
+    et_mapping_close(mapping);
+    *mapping = (et_mapping){ NULL, 0 };
+}
+
+/* Maps the rows that were just written. */
+static int table_cache_map(et_table_cache *cache, table_parts *parts, et_mapping *mapping,
+                           et_error *error)
+{
+    const char *fault;
+    int status = et_mapping_open(mapping, cache->path, error);
+    if (status || use(cache, parts, mapping, &fault))
+        return status;
+    et_mapping_close(mapping);
+    return et_fail(error, ET_EFORMAT,
+                   "%s is damaged (%s) right after it was written: check the disk", cache->path,
+                   fault);
+}
 
 typedef struct part {
     size_t offset, size; /* of a field's item in a row */
@@ -163,7 +614,7 @@ static int new_table(table **out, const et_encoder *encoder, const et_strings *p
         table_close(&self->samples);
         return status;
     }
-    et_assert_equal(self->row_size, et_table_row_size(encoder));
+    et_assert_equal(self->row_size, table_row_size(encoder));
     *out = self;
     return ET_OK;
 }
@@ -187,7 +638,7 @@ typedef struct reading {
     et_rows *rows;
     const et_table_samples_options *options;
     et_table_cache *cache; /* NULL, or without a path: rows stay in memory */
-    et_table_writer writer;
+    table_writer writer;
     bool writing;
     int64_t count, written;     /* rows that were read, and of these in the file */
     uint64_t limit;             /* bytes of rows that may be in memory */
@@ -224,15 +675,15 @@ static int flush(reading *r)
     if (!r->writing) {
         status = et_directory_make(r->options->cache, r->error);
         if (!status)
-            status = et_table_writer_begin(&r->writer, r->cache->path, r->cache->key,
-                                           self->row_size, r->error);
+            status = table_writer_begin(&r->writer, r->cache->path, r->cache->key, self->row_size,
+                                        r->error);
         if (status)
             return status;
         r->writing = true;
         r->limit = CHUNK < r->limit ? CHUNK : r->limit;
     }
-    status = et_table_writer_add(&r->writer, self->memory,
-                                 (size_t)(r->count - r->written) * self->row_size, r->error);
+    status = table_writer_add(&r->writer, self->memory,
+                              (size_t)(r->count - r->written) * self->row_size, r->error);
     r->written = r->count;
     return status;
 }
@@ -338,7 +789,7 @@ static int check_rows(const reading *r)
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }
 
-static void map_parts(table *self, const et_table_parts *parts)
+static void map_parts(table *self, const table_parts *parts)
 {
     self->rows = parts->rows;
     memcpy(self->first, parts->first, self->files * sizeof *self->first);
@@ -349,18 +800,18 @@ static void map_parts(table *self, const et_table_parts *parts)
 static int finish_file(reading *r, uint64_t fingerprint)
 {
     table *self = r->self;
-    et_table_parts parts = { .row_size = self->row_size,
-                             .count = r->count,
-                             .first = self->first,
-                             .files = self->files,
-                             .fingerprint = fingerprint };
+    table_parts parts = { .row_size = self->row_size,
+                          .count = r->count,
+                          .first = self->first,
+                          .files = self->files,
+                          .fingerprint = fingerprint };
     int status = flush(r);
     if (status)
         return status;
     r->writing = false;
-    status = et_table_writer_end(&r->writer, &parts, r->error);
+    status = table_writer_end(&r->writer, &parts, r->error);
     if (!status)
-        status = et_table_cache_map(r->cache, &parts, &self->mapping, r->error);
+        status = table_cache_map(r->cache, &parts, &self->mapping, r->error);
     if (status)
         return status;
     et_free(self->memory);
@@ -409,7 +860,7 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
     if (!status)
         status = finish(&r);
     if (r.writing)
-        et_table_writer_abandon(&r.writer);
+        table_writer_abandon(&r.writer);
     et_checksum_stream_close(r.stream);
     et_unseen_release(&r.unseen);
     et_free(r.to);
@@ -458,14 +909,14 @@ int et_table_samples_open(et_samples **out, const et_encoder *encoder,
 {
     table *self = NULL;
     et_table_cache cache;
-    et_table_parts parts;
+    table_parts parts;
     if (!options->paths.count)
         return et_fail(error, ET_ECONFIG, "no data: name at least one file");
     int status = et_table_cache_open(&cache, encoder, options, error);
     if (!status)
         status = new_table(&self, encoder, &options->paths, error);
     if (!status)
-        et_table_cache_find(&cache, &parts, &self->mapping);
+        table_cache_find(&cache, &parts, &self->mapping);
     if (!status && self->mapping.data)
         map_parts(self, &parts);
     else if (!status)

@@ -5,7 +5,6 @@
 
 #include "base/arena.h"
 #include "data/table/table.h"
-#include "data/table/table_file.h"
 
 typedef struct et_table_cache {
     const char *path; /* of the file; NULL: there is no folder */
@@ -23,15 +22,7 @@ int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
                         const et_table_samples_options *options, et_error *error);
 void et_table_cache_close(et_table_cache *cache);
 
-/* The rows, if the file exists and is sound: then *mapping has data and belongs to the caller. A
- * damaged file is a warning. */
-void et_table_cache_find(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping);
-
 /* ET_EDATA: a file was written since open. */
 int et_table_cache_check(const et_table_cache *cache, et_error *error);
-
-/* Maps the rows that were just written. */
-int et_table_cache_map(et_table_cache *cache, et_table_parts *parts, et_mapping *mapping,
-                       et_error *error);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/vector.h"
 #include "data/batches/source.h"
-#include "data/table/frame.h"
 #include "data/table/table_set.h"
 #include "data/text/paths.h"
 
