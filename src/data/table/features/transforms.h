@@ -11,6 +11,7 @@
 #include "data/table/features/dictionary.h"
 #include "data/table/features/encoder.h"
 #include "engine/onnx/onnx_model.h"
+#include <stdbool.h>
 
 typedef enum et_transform_over {
     ET_OVER_NOTHING,
@@ -122,16 +123,16 @@ extern const char *const et_date_parts[];
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What date does, in date.c. */
-void et_date_fit(et_fitted *fitted, const et_fitting *with);
-int et_date_apply(const et_fitted *fitted, const et_reading *values, void *to, et_error *error);
-const char *et_date_emit(et_emitting *e);
-
 /* The name of a value among a column's entries, [length]: "07" and "7.0" of an integer field are
  * "7". The value is not missing. buffer has the text of a number. */
 const char *et_level_text(const et_reading *value, char buffer[32], size_t *length);
 
 /* The number below which a standard normal has p of its weight. p in (0, 1). */
 double et_normal_quantile(double p);
+
+/* Which of two labels is asked for: the positive class. */
+
+/* Whether a label is the positive one beside the other: a word for yes, or the larger number. */
+bool et_label_is_yes(const char *label, const char *other);
 
 #endif

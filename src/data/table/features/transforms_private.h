@@ -7,9 +7,6 @@
 
 #include "data/table/features/transforms.h"
 
-/* In fits.c. */
-/* The names of columns, to be set. NULL: out of memory, which the arena records. */
-const char **et_fit_columns(et_fitted *fitted, const et_fitting *with, int64_t width);
 /* The transform has one column, named after the field. */
 void et_fit_one_column(et_fitted *fitted, const et_fitting *with);
 /* The initial line: x itself. */

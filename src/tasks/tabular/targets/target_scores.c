@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/values/value.h"
-#include "data/table/features/label_yes.h"
+#include "data/table/features/transforms.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
 
