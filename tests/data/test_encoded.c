@@ -15,7 +15,7 @@
 #include "data/fixture.h"
 #include "data/made_model.h"
 #include "data/text/encoded.h"
-#include "data/text/encoded_file.h"
+#include "data/text/encoded_private.h"
 #include "data/text/pairs.h"
 #include "skip.h"
 

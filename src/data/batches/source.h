@@ -48,21 +48,11 @@ void et_batch_copy(et_batch *to, const et_batch *from); /* of equal layouts */
 /* Which samples a batch holds, "train.en:17, train.en:4 and 52 more", cut to size. */
 void et_source_describe(const et_source *source, const et_batch *batch, char *text, size_t size);
 
-/* As et_arrays_open, with empty[i] of each; the arrays' memory (et_alloc) is the samples' once it
- * has succeeded. */
-int et_arrays_adopt(et_samples **out, const et_array *array, const et_empty *empty, int fields,
-                    int64_t count, et_error *error);
-
 /* Renumbers: sample i of inner's batches becomes first + i stride. So the numbers of several data,
  * or of several processes' parts, differ. Model Garden gives each line of a text an id. Owns
  * inner. */
 int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t stride,
                      et_error *error);
-
-/* As et_convert_open; payload is memory (et_alloc) that is freed with the source, once this has
- * succeeded. */
-int et_convert_adopt(et_source **out, et_source *inner, const et_layout_field *made, int count,
-                     et_convert_fn *make, void *payload, et_error *error);
 
 /* A batch with another layout, and a batch's samples: describe of an inner source gets it. data:
  * [fields], the addresses of its fields. */

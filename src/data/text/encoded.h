@@ -6,7 +6,7 @@
  * the filter. A cache with another key is made again; so is a damaged one, with a warning; a cache
  * that cannot be written gives only a warning. Finding the key reads the text, and checking the
  * cache reads the file, unless no file was written since the last check (encoded_seen.h). Layout:
- * encoded_file.h.
+ * encoded_private.h.
  *
  *     et_encoded *encoded;
  *     et_encoded_options options = ET_ENCODED_OPTIONS_INIT;

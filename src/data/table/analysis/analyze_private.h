@@ -95,18 +95,6 @@ void et_table_groups_suspect(et_value *list, const et_table_stats *table,
 /* Integer or real if nearly all values are numbers, and no codes. */
 et_schema_type et_table_column_type(const et_table_column *column);
 
-/* The formats of a given schema, or plain ones, in arena. */
-int et_table_formats_begin(et_table_stats *table, et_arena *arena, et_error *error);
-/* After a pass with plain ones. False: all stay plain. */
-bool et_table_formats_find(et_table_stats *table, et_arena *arena);
-/* After a pass with the found ones. True: some were wrong, and are plain now. */
-bool et_table_formats_check(et_table_stats *table);
-
-/* For JSON lines: finds the columns (the union of the keys of all rows, or those of the schema),
- * and adds the values of all rows to the statistics. */
-int et_table_head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error);
-int et_table_read_jsonl(et_table_stats *stats, et_error *error);
-
 /* Schema, metadata and report. */
 int et_table_stats_report(const et_table_stats *table, et_analysis *out, et_error *error);
 

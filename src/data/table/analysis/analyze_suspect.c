@@ -1,5 +1,6 @@
 /* Suspicious findings about a column: sentences of the report with the finding, its place, and the
  * cure. */
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,46 @@
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/schema/date_text.h"
+
+/* Facts about a column's numbers, for the report and its suspicions. */
+
+static double number_at(const et_column_stats *stats, size_t i)
+{
+    const et_entries *entries = &stats->entries;
+    double number = 0;
+    et_cell_classify(&stats->format, et_entries_text(entries, &entries->entry[i]),
+                     entries->entry[i].length, &number);
+    return number;
+}
+
+bool et_table_column_few_whole(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
+           c->table->options->classes >= 0 &&
+           s->entries.count <= (size_t)c->table->options->classes;
+}
+
+bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *second)
+{
+    for (*second = 0; *second < stats->entries.count; ++*second)
+        for (*first = 0; *first < *second; ++*first)
+            if (number_at(stats, *first) == number_at(stats, *second))
+                return true;
+    return false;
+}
+
+bool et_table_column_has_moments(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const bool underflows = s->min < s->max && s->squares < DBL_MIN;
+    return c->numbers && isfinite(s->mean) && isfinite(s->squares) && !underflows;
+}
+
+double et_table_column_deviation(const et_table_column *c)
+{
+    return sqrt(c->stats->squares / (double)c->numbers);
+}
 
 /* Of the integers, distinct ones that may be an ID; and how many values say so. */
 #define ID_SHARE  0.99
@@ -137,6 +178,12 @@ static look look_of(const et_table_column *c)
                         : "to have numbers, give the column a `notation` in a schema file "
                           "(task.schema_path)" };
     return l;
+}
+
+/* The number as a model sees it after most transforms. */
+static float seen(const et_table_column *c, double number)
+{
+    return (float)((number - c->stats->mean) / et_table_column_deviation(c));
 }
 
 /* Whether a text that has two readings had to be read without the help of another value. */
@@ -291,12 +338,6 @@ static void suspect_versions(et_value *list, const et_table_column *c)
             "\"%s\" occurs with and without the last 0, which is the same number: if these are "
             "codes such as versions, make the column discrete in a schema file (task.schema_path)",
             c->stats->twin);
-}
-
-/* The number as a model sees it after most transforms. */
-static float seen(const et_table_column *c, double number)
-{
-    return (float)((number - c->stats->mean) / et_table_column_deviation(c));
 }
 
 /* Integers that differ in digits that no model sees are codes, or need no such digits. */

@@ -7,10 +7,18 @@
 #include "data/table/analysis/distinct.h"
 #include "data/table/analysis/entries.h"
 #include "data/table/analysis/first_rows.h"
-#include "data/table/analysis/look.h"
 #include "data/table/analysis/sketch.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
+
+/* What a text looks like to people, where the reader of numbers does not take it. */
+typedef enum et_look {
+    ET_LOOK_NONE,
+    ET_LOOK_DATE,   /* 2024-05-31, 31.5.2024, 31. Mai 2024, with or without a time */
+    ET_LOOK_NUMBER, /* in a notation, with or without a unit (notation.h) */
+    ET_LOOK_SPAN,   /* a duration that is no time of day: 36:15, 100:00:05.5 */
+    ET_LOOK_COUNT,
+} et_look;
 
 /* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
  * count as both. */

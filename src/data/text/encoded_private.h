@@ -1,4 +1,34 @@
-/* The cache file of an encoded corpus: its layout, writing it, and checking it. Part of encoded.c.
+/* An encoded corpus, for its own files: building it (encoded_build.c), and its file (encoded.c). */
+#ifndef ETUDE_DATA_TEXT_ENCODED_PRIVATE_H
+#define ETUDE_DATA_TEXT_ENCODED_PRIVATE_H
+
+#include "base/files/file.h"
+#include "data/text/encoded.h"
+
+/* The parts of an encoded corpus in memory; arrays as in et_encoded. */
+typedef struct et_encoded_parts {
+    uint64_t *offsets;      /* [2 * pairs + 1] */
+    uint32_t *lines;        /* [pairs] */
+    void *tokens;           /* [token_count] of width bytes */
+    int64_t *file_lines[2]; /* [files of that side]: lines of each file */
+    int64_t pairs;
+    uint64_t token_count;
+    int width;
+    et_corpus_counts counts;
+    et_encoded_sizes sizes;
+} et_encoded_parts;
+
+/* The sizes, from offsets and pairs. */
+et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts);
+
+/* From text to ids: reads a corpus, encodes it on all processors, filters, and counts. The result
+ * does not depend on the number of threads. ET_EDATA: bad text, or nothing left. On failure out is
+ * released. */
+int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths, et_sides sides,
+                     const et_encoded_options *options, et_error *error);
+void et_encoded_parts_release(et_encoded_parts *parts);
+
+/* The cache file of an encoded corpus: its layout, writing it, and checking it.
  *
  * In the machine's byte order (the magic number shows another order):
  *
@@ -11,11 +41,6 @@
  *
  * Nothing else follows. Two checksums find accidental damage. Malicious contents (offsets that
  * decrease, ids beyond the vocabulary) are checked as well. */
-#ifndef ETUDE_DATA_TEXT_ENCODED_FILE_H
-#define ETUDE_DATA_TEXT_ENCODED_FILE_H
-
-#include "base/files/file.h"
-#include "data/text/encoded_build.h"
 
 #define ET_ENCODED_MAGIC   0x3172696150757445u /* "EtuPair1" in little-endian bytes */
 #define ET_ENCODED_VERSION 2u
@@ -34,20 +59,10 @@ typedef struct et_encoded_header {
     uint64_t header_checksum; /* checksum of the header before this field */
 } et_encoded_header;
 
-/* Points `parts` into a complete file; nothing is owned. */
-void et_encoded_file_parts(et_encoded_parts *parts, const void *file);
-
 /* The fault of a mapped file, in a word; NULL: none. *current: the file is sound up to its header
  * and holds key; only then is the rest checked. files: of each side; tokens: of each side's
  * vocabulary. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   const uint32_t tokens[2], bool *current);
-
-/* The same for a file that was sound and has not been written since: checks only its header. */
-bool et_encoded_file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2]);
-
-/* Writes path atomically. */
-int et_encoded_file_write(const et_encoded_parts *parts, uint64_t key, const size_t files[2],
-                          const char *path, et_error *error);
 
 #endif
