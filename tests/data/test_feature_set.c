@@ -11,7 +11,7 @@
 #include "base/scarce.h"
 #include "calls.h"
 #include "data/fixture.h"
-#include "data/table/features/feature_set.h"
+#include "data/table/features/transforms.h"
 #include "data/table_fixture.h"
 
 static int parse(et_feature_set **out, const char *text, et_error *error)

@@ -9,7 +9,7 @@
 #include <etude/metadata.h>
 
 #include "base/scarce.h"
-#include "data/table/schema/metadata.h"
+#include "data/table/schema/schema.h"
 
 static const double quantiles[] = { 17, 28.25, 37, 48, 90 };
 static const char *const entries[] = { "<=50K", ">50K", "", "na\xc3\xafve \"x\"" };

@@ -1,4 +1,4 @@
-#include "data/table/rows/same_header.h"
+#include "data/table/rows/rows.h"
 
 #include "base/main.h"
 #include "base/scarce.h"

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "base/scarce.h"
-#include "data/table/analysis/distinct.h"
-#include "data/table/analysis/entries.h"
 #include "data/table/analysis/sketch.h"
 
 /* Values between 0 and 1 that look random. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/files/checksum.h"
-#include "data/table/table_cache.h"
+#include "data/table/table.h"
 #include "data/table_rows.h"
 
 /* In memory and from a file: the same samples, bit for bit, with the same fingerprint. */

@@ -1,5 +1,5 @@
 /* Words of texts: their number, and the ids of the transform words. */
-#include "data/table/features/words.h"
+#include "data/table/features/transforms.h"
 
 #include <stdio.h>
 #include <string.h>

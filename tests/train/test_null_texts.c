@@ -56,7 +56,6 @@
 #include "base/fields/fields.h"
 #include "base/values/value.h"
 #include "calls.h"
-#include "data/table/schema/metadata.h"
 #include "data/table/schema/schema.h"
 #include "data/table/table_set.h"
 #include "train/checkpoint/checkpoint_file.h"

@@ -25,7 +25,6 @@
 #include "command/tabular/tabular_commands.h"
 #include "data/table/analysis/analyze.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/schema/metadata.h"
 #include "data/table/schema/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/progress.h"

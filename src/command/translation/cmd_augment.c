@@ -32,7 +32,7 @@
 #include "command/translation/lines.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 #include "data/text/text.h"
 #include "formats/records/packed.h"
 #include "tasks/translation/decoding/translator_private.h"

@@ -9,7 +9,7 @@
 #include "command/translation/libretranslate.h"
 #include "command/translation/result_lines.h"
 #include "command/translation/served_models.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 #include "tasks/translation/decoding/translator_private.h"
 
 /* Normalization turns the 3 bytes of U+FDFA into 15 letters of 2 bytes and 3 spaces of 3, and each

@@ -22,7 +22,6 @@
 #include "base/text/format.h"
 #include "base/vector.h"
 #include "data/table/features/unseen.h"
-#include "data/table/table_cache.h"
 #include "data/text/encoded_seen.h"
 #include "data/text/text.h"
 #include "engine/tensor/layout.h"

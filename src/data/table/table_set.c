@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "data/table/features/encoder.h"
-#include "data/table/features/feature_set.h"
+#include "data/table/features/transforms.h"
 #include "data/table/schema/schema.h"
 
 /* ---- schema and metadata of a frame ---- */

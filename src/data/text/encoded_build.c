@@ -16,7 +16,7 @@
  * Memory: the result, which grows by half when it is full, plus a chunk; with deduplicate, also 24
  * bytes per entry of a table that is at most half full. */
 #include "data/text/encoded_private.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 
 #include <inttypes.h>
 #include <string.h>

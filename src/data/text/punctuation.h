@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/text/vocabulary/vocabulary.h"
+
 struct et_strbuf;
 
 /* The rules of a language; static. */
@@ -23,5 +25,20 @@ uint64_t et_punctuation_number(const et_punctuation *rules);
  * has failed. */
 void et_punctuation_normalize(const et_punctuation *rules, const char *text, size_t length,
                               struct et_strbuf *out);
+
+/* Encoding of the two sides of a pair normalizes the punctuation, if the model was trained on such
+ * text. As et_vocabulary_encode, of the text as rules normalize it. */
+int et_sides_encode_by(const struct et_punctuation *rules, const et_vocabulary *vocabulary,
+                       const char *text, size_t length, et_tokens *tokens, et_error *error);
+
+/* As et_vocabulary_encode, for a text of the source or the target. */
+static inline int et_sides_encode(const et_sides *sides, bool target, const char *text,
+                                  size_t length, et_tokens *tokens, et_error *error)
+{
+    const et_vocabulary *vocabulary = target ? sides->target : sides->source;
+    const struct et_punctuation *rules = sides->punctuation[target];
+    return rules ? et_sides_encode_by(rules, vocabulary, text, length, tokens, error)
+                 : et_vocabulary_encode(vocabulary, text, length, tokens, error);
+}
 
 #endif

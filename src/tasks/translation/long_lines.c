@@ -8,8 +8,8 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/vector.h"
-#include "data/text/sides.h"
-#include "data/text/vocabulary/language_tags.h"
+#include "data/text/punctuation.h"
+#include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/translation_options.h"
 
 /* Tokens of a source without its end. */

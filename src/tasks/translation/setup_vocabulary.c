@@ -15,7 +15,7 @@
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "data/text/punctuation.h"
-#include "data/text/vocabulary/language_tags.h"
+#include "data/text/vocabulary/vocabulary.h"
 #include "formats/marian/lexicon.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/translation/interchange/marian_files.h"

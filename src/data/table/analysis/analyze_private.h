@@ -1,12 +1,213 @@
 /* The analysis, for its own files: columns (analyze_head.c), statistics (analyze.c), results
- * (analyze_report.c, analyze_suspect.c, analyze_column.c), and notations (analyze_formats.c). */
+ * (analyze_report.c, analyze_suspect.c). */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "data/table/analysis/analyze.h"
-#include "data/table/analysis/column_stats.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/rows/same_header.h"
+#include "data/table/analysis/sketch.h"
+#include "data/table/rows/rows.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/notation.h"
+
+/* ---- the values of a column's first rows, to compare columns row by row: numbers as numbers,
+ * texts by a hash of 64 bits ---- */
+
+/* The value of a row that has none. */
+#define ET_FIRST_MISSING UINT64_MAX
+
+typedef struct et_first_rows {
+    uint64_t *value;     /* [room], owned: bits of a double, or a hash; NULL at first */
+    int64_t count, room; /* most: rows to keep */
+    int64_t most;
+    int64_t numbers; /* rows with a number */
+} et_first_rows;
+
+static inline bool et_first_rows_full(const et_first_rows *rows)
+{
+    return rows->count >= rows->most;
+}
+
+/* Adds a row; a full object ignores it. text NULL: no value. number: of the text; NULL: it is no
+ * number. False: no memory. */
+bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, const double *number);
+void et_first_rows_release(et_first_rows *rows);
+
+/* Of a row with a number. */
+double et_first_rows_number(const et_first_rows *rows, int64_t row);
+
+/* Whether both have the same value in every row, of at least 20. */
+bool et_first_rows_equal(const et_first_rows *a, const et_first_rows *b);
+/* Whether two columns of numbers are a line: |correlation| > 0.99999 over the rows with both. */
+bool et_first_rows_on_line(const et_first_rows *a, const et_first_rows *b);
+
+typedef enum et_first_relation {
+    ET_FIRST_UNRELATED,
+    ET_FIRST_DETERMINES, /* each value of the column occurs with one value of the target: in 50 rows
+                            or more, on average 5 of each value, and 10 rows beyond the target's
+                            most frequent value */
+    ET_FIRST_SEPARATES   /* each of 2 to 20 values of the target has one range of the column's
+                            numbers, and at least 10 rows */
+} et_first_relation;
+
+/* numbers: the column has only numbers and missing values. *failed becomes true: no memory. */
+et_first_relation et_first_rows_relate(const et_first_rows *column, const et_first_rows *target,
+                                       bool numbers, bool *failed);
+
+/* ---- statistics of one column ----
+ *
+ * Collected while a table is read: counts by kind of value, range,
+ * moments, quantiles, distinct values, entries, and examples of odd values. Results depend only on
+ * the values and their order, not on how they arrive. Use from one thread at a time. */
+
+/* What a text looks like to people, where the reader of numbers does not take it. */
+typedef enum et_look {
+    ET_LOOK_NONE,
+    ET_LOOK_DATE,   /* 2024-05-31, 31.5.2024, 31. Mai 2024, with or without a time */
+    ET_LOOK_NUMBER, /* in a notation, with or without a unit (notation.h) */
+    ET_LOOK_SPAN,   /* a duration that is no time of day: 36:15, 100:00:05.5 */
+    ET_LOOK_COUNT,
+} et_look;
+
+/* The class of a cell's text. CODE, LONG and EXPONENT are numbers that may be meant as texts: they
+ * count as both. */
+typedef enum et_cell_class {
+    ET_CELL_MISSING,
+    ET_CELL_INTEGER,
+    ET_CELL_REAL,
+    ET_CELL_TEXT,
+    ET_CELL_CODE,     /* an integer with a leading zero, 007, or a phone number, +4930901820 */
+    ET_CELL_LARGE,    /* a number beyond a double */
+    ET_CELL_LONG,     /* an integer whose last digits a double loses: 1234567890123456789 */
+    ET_CELL_EXPONENT, /* digits, e or E, digits: 3E5 */
+    ET_CELL_CLASSES,
+    ET_CELL_UNREAD = ET_CELL_CLASSES, /* a text that was not looked at */
+} et_cell_class;
+
+/* The class of a text, never MISSING. number: set for all classes except TEXT and LARGE. */
+et_cell_class et_cell_classify(const et_number_format *format, const char *text, size_t length,
+                               double *number);
+
+/* A text, by its place in the bytes that it is in. */
+typedef struct et_text_span {
+    uint32_t at, length;
+} et_text_span;
+
+/* Values of one column, one after another. */
+typedef struct et_column_part {
+    const char *bytes;
+    const unsigned char *class; /* [count] */
+    const double *number;       /* [count]: of all but TEXT and LARGE */
+    const et_text_span *text;   /* [count]: of all but INTEGER and REAL */
+    const uint32_t *line;       /* [count]: of the row, from base_line */
+    int64_t base_line;
+    int file;
+    int count;
+} et_column_part;
+
+/* Where a value was seen first. */
+typedef struct et_seen_at {
+    int file;
+    int64_t line; /* 0: it was not */
+    char text[48];
+} et_seen_at;
+
+/* Distinct texts that are classified by their look. */
+#define ET_STATS_SAMPLE 1000
+
+/* Texts that are numbers in a notation. */
+typedef struct et_noted_texts {
+    int64_t count[2][ET_NOTATION_COMMA + 1]; /* without and with the unit, by notation; PLAIN: by
+                                                both notations */
+    char unit[ET_UNIT_BYTES + 1];            /* the first one; others are not counted */
+    et_seen_at first_other;                  /* the first text with another unit */
+    et_seen_at first_unclear;                /* of which both notations make two numbers */
+} et_noted_texts;
+
+/* How a column's values are collected. */
+typedef enum et_stats_stage {
+    ET_STATS_EXACT,   /* all distinct texts with their counts */
+    ET_STATS_NUMBERS, /* numbers, too many distinct ones: as numbers; texts among them as entries */
+    ET_STATS_CUT,     /* as numbers and as entries, of which only frequent ones are kept */
+    ET_STATS_KEY,     /* as numbers; nearly every text is another */
+} et_stats_stage;
+
+typedef struct et_column_stats {
+    et_stats_stage stage;
+    int64_t count[ET_CELL_CLASSES]; /* rows by class; once EXACT is over, or after finish */
+    int64_t blanks;                 /* values with blanks at an end */
+    int64_t words;                  /* of all TEXT values together */
+    int64_t most_words;             /* of a TEXT value, as the transform words takes them */
+    et_seen_at first[ET_CELL_CLASSES - ET_CELL_TEXT]; /* from TEXT on (et_column_stats_first) */
+    char twin[24]; /* after finish, of EXACT: 1.10 if 1.1 exists too; empty: none */
+    /* By et_date_order; ANY: both orders read the same. */
+    et_seen_at first_undated[ET_DATE_TIME + 1]; /* a text that is not a date */
+    int64_t dated[ET_DATE_TIME + 1];            /* values that are dates */
+    bool has_years;                             /* of these dates: */
+    int first_year, last_year;
+    int last_short_year;                   /* of those whose year has two digits; 0: none */
+    char last_short[24];                   /* a date of that year */
+    int64_t sampled, looks[ET_LOOK_COUNT]; /* number of the first texts with each look */
+    et_noted_texts noted;
+    et_number_format format; /* by which texts are read; its unit is borrowed */
+    double *pending;         /* [block]: numbers that no block was full of yet; NULL at first */
+    int block, filled;
+    int64_t numbers;                /* in the moments */
+    double min, max, mean, squares; /* squares: of deviations from the mean, summed */
+    bool whole;                     /* all numbers are whole */
+    et_sketch sketch;
+    et_entries entries;
+    size_t number_entries; /* of them, the numbers */
+    int64_t long_texts;    /* that are no entries */
+    et_distinct distinct;  /* once EXACT is over */
+    int distinct_bits;
+    et_first_rows first_rows;
+    bool failed; /* no memory: ignore the other members */
+} et_column_stats;
+
+typedef struct et_column_stats_options {
+    size_t entries;   /* limit */
+    int sketch_width; /* a power of two */
+    int distinct_bits;
+    int64_t first_rows; /* to keep; 0: none */
+    uint64_t seed;
+    et_number_format format;
+} et_column_stats_options;
+
+void et_column_stats_init(et_column_stats *stats, const et_column_stats_options *options);
+void et_column_stats_release(et_column_stats *stats);
+
+/* Whether texts may come UNREAD; a caller that does not ask may read them all. */
+bool et_column_stats_reads(const et_column_stats *stats);
+void et_column_stats_add(et_column_stats *stats, const et_column_part *part);
+/* After the last part. */
+void et_column_stats_finish(et_column_stats *stats);
+
+/* The place of the first value of a class; INTEGER and REAL have none. */
+const et_seen_at *et_column_stats_first(const et_column_stats *stats, et_cell_class class);
+/* After finish: rows with a value, and with a number of any class. */
+int64_t et_column_stats_values(const et_column_stats *stats);
+int64_t et_column_stats_numbers(const et_column_stats *stats);
+/* The order by which most values are dates; ANY: all of these read the same by both. */
+et_date_order et_column_stats_date_order(const et_column_stats *stats);
+/* Values that are dates by this order. */
+int64_t et_column_stats_dates(const et_column_stats *stats);
+/* The notation and the unit in which nearly all values are numbers, if some values are texts. unit:
+ * borrowed from these stats. PLAIN: there is no such notation. */
+et_number_format et_column_stats_format(const et_column_stats *stats);
+/* Whether that is the notation with a point only because no value says which: there is 1,234, but
+ * neither 1,234.5 nor 12.5. */
+bool et_column_stats_format_unclear(const et_column_stats *stats);
+/* Whether the entries are complete, with exact counts. */
+bool et_column_stats_exact(const et_column_stats *stats);
+/* The number of distinct values: exact if the entries are, otherwise estimated. */
+int64_t et_column_stats_distinct(const et_column_stats *stats);
+/* The distribution of the numbers, also exact if the entries are. False: no memory. */
+bool et_column_stats_view(const et_column_stats *stats, et_sketch_view *view);
 
 /* The columns of a table's files. */
 typedef struct et_table_head {

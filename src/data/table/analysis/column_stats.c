@@ -7,7 +7,7 @@
  * follow exactly from texts and counts. This ends when there are more distinct numbers than classes
  * can have, or more texts than there is room for. The counts so far are then added as if they had
  * come as numbers, text by text. */
-#include "data/table/analysis/column_stats.h"
+#include "data/table/analysis/analyze_private.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,7 +18,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
-#include "data/table/features/words.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/number.h"

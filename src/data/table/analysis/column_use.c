@@ -22,7 +22,6 @@
 #include "base/alloc.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
-#include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/schema.h"

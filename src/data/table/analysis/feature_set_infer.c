@@ -9,7 +9,6 @@
 #include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
-#include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"
 #include "data/table/rows/csv.h"
 #include "data/table/schema/schema.h"

@@ -1,4 +1,4 @@
-#include "data/table/analysis/first_rows.h"
+#include "data/table/analysis/analyze_private.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -71,4 +71,83 @@ double et_sketch_fraction(const et_sketch_view *view, double low, double high, b
 /* Sorts values; at most 2 * ET_SKETCH_WIDTH_MAX. */
 void et_sketch_sort(double *values, int count);
 
+/* ---- distinct values ----
+ *
+ * Estimates their number in 2^bits bytes: HyperLogLog. The root mean square error
+ * is 1.04 / sqrt(2^bits), 1.6 % at 12 bits, and much less if there are fewer values than registers.
+ * The order of values does not matter. */
+
+#define ET_DISTINCT_BITS_MIN 6
+#define ET_DISTINCT_BITS_MAX 16
+
+typedef struct et_distinct {
+    unsigned char *seen; /* [2^bits]; owned */
+    int bits;
+} et_distinct;
+
+/* False: no memory. */
+bool et_distinct_init(et_distinct *distinct, int bits);
+void et_distinct_release(et_distinct *distinct);
+
+/* Equal values have equal hashes; the hashes of different values are independent. */
+void et_distinct_add(et_distinct *distinct, uint64_t hash);
+/* Numbers are compared by value: 0 and -0 are equal. */
+void et_distinct_add_numbers(et_distinct *distinct, const double *values, size_t count);
+
+double et_distinct_estimate(const et_distinct *distinct);
+
+/* ---- entries ----
+ *
+ * The distinct texts of a column and their counts, in bounded memory. Exact up to a limit of
+ * distinct texts. Beyond it the frequent ones stay: a text that occurs more than `error` times is
+ * kept, and each count is too low by at most `error`. Use from one thread at a time. */
+
+/* Longer texts are not classes: they are not kept. */
+#define ET_ENTRY_MAX 1024
+
+typedef struct et_entry {
+    uint64_t head, tail; /* its first and its last 8 bytes */
+    uint32_t length;     /* bytes */
+    uint32_t hash;       /* of the table's own */
+    size_t at;           /* in texts */
+    int64_t count;       /* how often it was there */
+    unsigned char class; /* the caller's; 0 at first */
+} et_entry;
+
+typedef struct et_entries {
+    et_entry *entry; /* [count] */
+    size_t count, capacity;
+    uint32_t *slot; /* [slots]: entry + 1, 0: free */
+    size_t slots;   /* a power of two; 0 at first */
+    int shift;      /* of a hash to a slot */
+    char *texts;
+    size_t length, room; /* of texts */
+    size_t limit;        /* of entries */
+    int64_t error;       /* what counts are short by, at most */
+    int64_t dropped;     /* how often entries were dropped to make room */
+} et_entries;
+
+void et_entries_init(et_entries *entries, size_t limit);
+void et_entries_release(et_entries *entries);
+
+uint64_t et_entries_hash(const char *text, size_t length);
+
+/* The entry of a text, or NULL. Valid until the next add. */
+et_entry *et_entries_find(const et_entries *entries, const char *text, size_t length);
+
+/* Adds an absent text with a count of 1; at the limit, drops half of the entries. At most
+ * ET_ENTRY_MAX bytes. NULL: no memory. */
+et_entry *et_entries_add(et_entries *entries, const char *text, size_t length);
+
+/* Whether there is room for one more without dropping others. */
+bool et_entries_fits(const et_entries *entries, size_t length);
+
+/* Borrowed, not terminated; until the next add. */
+const char *et_entries_text(const et_entries *entries, const et_entry *entry);
+
+/* The most frequent first, equally frequent ones by their bytes. Nothing may be added or found
+ * after.
+ */
+void et_entries_sort(et_entries *entries);
+
 #endif

@@ -1,6 +1,6 @@
 /* Open addressing with linear probing over slots of 8 bytes: half of the hash, and the position. At
  * most half of the slots are used, so a search soon meets an empty one. */
-#include "data/table/features/dictionary.h"
+#include "data/table/features/transforms.h"
 
 #include <string.h>
 

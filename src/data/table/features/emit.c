@@ -1,4 +1,4 @@
-#include "data/table/features/emit.h"
+#include "data/table/features/encoder_private.h"
 
 #include <float.h>
 #include <math.h>

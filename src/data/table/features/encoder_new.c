@@ -14,7 +14,7 @@
 #include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/vector.h"
-#include "data/table/features/feature_set.h"
+#include "data/table/features/transforms.h"
 #include "data/table/schema/notation.h"
 
 /* Raise this when rows come to be encoded differently. */

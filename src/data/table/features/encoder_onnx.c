@@ -1,6 +1,6 @@
 /* All numbers are concatenated to one array, and each transform reads its columns from it. Adjacent
  * columns with the same transform share their nodes. */
-#include "data/table/features/encoder_onnx.h"
+#include "data/table/features/encoder.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "data/table/features/emit.h"
 #include "data/table/features/encoder_private.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/number.h"

@@ -1,6 +1,5 @@
 /* A set is a copy of specs in an arena, made after all specs were checked. The encoder checks what
  * needs schema and metadata: that fields exist and their types fit. */
-#include "data/table/features/feature_set.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include "base/map.h"
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
-#include "data/table/features/words.h"
 
 /* Of ids, which are int32, with one for missing values. */
 #define BUCKETS_MAX (INT32_MAX - 1)

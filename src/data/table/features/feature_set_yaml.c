@@ -13,7 +13,6 @@
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "data/table/features/feature_set.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/number.h"

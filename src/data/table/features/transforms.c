@@ -5,7 +5,7 @@
  *
  * standardize, scale and identity are one linear function, base + (x - offset) / divisor * span. A
  * constant column has span 0 and divisor 1, so nothing is divided by zero. */
-#include "data/table/features/transforms_private.h"
+#include "data/table/features/encoder_private.h"
 
 #include <float.h>
 #include <math.h>
@@ -16,9 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
-#include "data/table/features/emit.h"
 #include "data/table/features/transforms.h"
-#include "data/table/features/words.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/number.h"
 

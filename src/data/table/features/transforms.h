@@ -4,14 +4,29 @@
 #ifndef ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
 #define ETUDE_DATA_TABLE_FEATURES_TRANSFORMS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <etude/feature_set.h>
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "data/table/features/dictionary.h"
 #include "data/table/features/encoder.h"
 #include "engine/onnx/onnx_model.h"
-#include <stdbool.h>
+
+/* Positions of texts in a list, by hash: for looking up the entries of a column. Texts need not be
+ * terminated. A dictionary does not change after it is made; the arena owns everything. */
+typedef struct et_dictionary et_dictionary;
+
+/* Copies texts. Of equal ones the first counts. NULL: no memory. */
+et_dictionary *et_dictionary_new(et_arena *arena, const char *const *texts, int count);
+
+int et_dictionary_count(const et_dictionary *self);
+const char *const *et_dictionary_texts(const et_dictionary *self);
+
+/* -1: it is not there. */
+int et_dictionary_find(const et_dictionary *self, const char *text, size_t length);
 
 typedef enum et_transform_over {
     ET_OVER_NOTHING,
@@ -134,5 +149,39 @@ double et_normal_quantile(double p);
 
 /* Whether a label is the positive one beside the other: a word for yes, or the larger number. */
 bool et_label_is_yes(const char *label, const char *other);
+
+/* ---- words of texts: the transform words, and counting; pure functions ---- */
+
+/* Most words of a text that a feature may take. */
+#define ET_WORDS_MAX 4096
+
+/* Runs between blanks that have a letter: codes and addresses such as 550e8400-e29b or a@b.org are
+ * one word. Bytes that are not ASCII are letters. */
+int64_t et_words_count(const char *text, size_t length);
+
+/* Words that the transform takes of a text without a limit. */
+int64_t et_words_taken(const char *text, size_t length);
+
+void et_words_fit(et_fitted *fitted, const et_fitting *with);
+int et_words_apply(const et_fitted *f, const et_reading *value, void *to, et_error *error);
+
+/* ---- feature sets, for the library, beyond <etude/feature_set.h> ---- */
+
+/* Of concats in concats. A program's specs that hold themselves end here. */
+#define ET_FEATURE_DEPTH_MAX 16
+
+/* As et_feature_set_create, of specs that were read from a text with this name, which messages
+ * begin with; NULL: they were not. */
+int et_feature_set_make(et_feature_set **out, const et_feature_spec *specs, int count,
+                        const char *name, et_error *error);
+
+/* The name of the text; NULL: a program's. */
+const char *et_feature_set_source(const et_feature_set *set);
+
+/* The fields of a spec that has no others: the one with its name. */
+int et_feature_fields(const et_feature_spec *spec, const char *const **fields);
+
+/* YAML that et_feature_set_parse reads, terminated. The caller frees the text (et_free). */
+int et_feature_set_format(const et_feature_set *set, char **text, et_error *error);
 
 #endif

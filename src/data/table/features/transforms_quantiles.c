@@ -3,9 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/table/features/emit.h"
+#include "data/table/features/encoder_private.h"
 #include "data/table/features/transforms.h"
-#include "data/table/features/transforms_private.h"
 
 /* The inverse of the standard normal distribution function: algorithm AS 241, PPND16 (Wichura,
  * Applied Statistics 37, 1988): quotients of polynomials, near the centre in q = p - 1/2, in the

@@ -10,7 +10,6 @@
 #include "base/text/format.h"
 #include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
-#include "data/table/schema/metadata.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 

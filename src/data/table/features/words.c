@@ -3,7 +3,7 @@
  * word, or of two with a blank between, modulo the buckets. Ids of a text follow each other, word,
  * pair, word,
  * ...; the rest of the columns is -1. */
-#include "data/table/features/words.h"
+#include "data/table/features/transforms.h"
 
 #include <string.h>
 

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "data/table/rows/same_header.h"
 #include "data/table/schema/schema.h"
 
 void et_rows_close(et_rows *rows)

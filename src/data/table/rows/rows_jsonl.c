@@ -14,7 +14,6 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/vector.h"
-#include "data/table/schema/metadata.h"
 #include "data/table/schema/schema.h"
 #include "formats/records/packed.h"
 

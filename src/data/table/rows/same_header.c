@@ -1,4 +1,3 @@
-#include "data/table/rows/same_header.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * comparing the text is enough.
  *
  * All metadata, from programs and files, goes through check. */
-#include "data/table/schema/metadata.h"
+#include "data/table/schema/schema.h"
 
 #include <limits.h>
 #include <math.h>

@@ -20,6 +20,7 @@
 
 #include <etude/fields.h>
 
+#include "base/arena.h"
 #include "base/text/strbuf.h"
 
 /* Largest model file accepted, in bytes. */
@@ -129,5 +130,18 @@ typedef int et_vocabulary_lines_fn(void *payload, const char **text, size_t *len
  * smallest possible size. */
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error);
+
+/* ---- tags for the target language of a multilingual model, as in OPUS-MT: ">>fra<<", which the
+ * model expects in front of each source ---- */
+
+bool et_language_tag_is(const char *token);
+
+/* The tags of a vocabulary, in arena. ET_ENOMEM. */
+int et_language_tags_read(et_strings *tags, const et_vocabulary *vocabulary, et_arena *arena);
+/* Bytes of the tag that text begins with; 0: none of these. */
+size_t et_language_tag_begins(const et_strings *tags, const char *text, size_t length);
+
+/* Returns the number of tags in a vocabulary, and appends the first ones: ">>deu<< >>fra<<". */
+int32_t et_language_tags_list(const et_vocabulary *vocabulary, et_strbuf *list);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/fields/fields.h"
 #include "base/values/json.h"
-#include "data/table/features/encoder_onnx.h"
+#include "data/table/features/encoder.h"
 #include "engine/onnx/batches.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 

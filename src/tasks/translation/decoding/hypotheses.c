@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/threads/thread.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 #include "engine/tensor/params.h"
 #include "tasks/translation/decoding/align_share.h"
 #include "tasks/translation/decoding/decode_share.h"

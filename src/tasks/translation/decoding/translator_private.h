@@ -21,7 +21,7 @@ struct et_translator {
     et_decoding_options decoding;  /* a copy; its lists come from choice and ends, in arena */
     et_choice_options choice;
     const char
-        *tags; /* language tags of the source vocabulary (language_tags.h); NULL: none; in arena */
+        *tags; /* language tags of the source vocabulary (vocabulary.h); NULL: none; in arena */
     et_strings language_tags; /* all of them; in arena */
     atomic_bool warned;       /* that a line has no language */
     const int32_t *ends;

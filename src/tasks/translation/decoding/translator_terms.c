@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/unicode.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 #include "tasks/translation/decoding/glossary.h"
 #include "tasks/translation/decoding/search.h"
 #include "tasks/translation/decoding/translator_private.h"

@@ -49,7 +49,7 @@ typedef struct et_document_options {
     int format;                     /* an et_document_format */
     struct et_sentences *sentences; /* cuts segments into sentences; borrowed during open. NULL:
                                        they are not cut */
-    const et_strings *tags; /* language tags of the model (language_tags.h): a segment that begins
+    const et_strings *tags; /* language tags of the model (vocabulary.h): a segment that begins
                                with one of them has it for all its sentences. NULL: none; borrowed
                                during open */
     const char *tag;        /* in front of each line that has no tag of its own; NULL: none */

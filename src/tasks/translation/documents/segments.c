@@ -12,7 +12,7 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "data/text/sentences.h"
-#include "data/text/vocabulary/language_tags.h"
+#include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/entities.h"
 #include "tasks/translation/documents/messages.h"

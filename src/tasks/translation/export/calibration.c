@@ -12,7 +12,7 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/vector.h"
-#include "data/text/sides.h"
+#include "data/text/punctuation.h"
 #include "data/text/text.h"
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
