@@ -222,16 +222,6 @@ typedef struct cache {
     int64_t count;
 } cache;
 
-static void release(cache *self)
-{
-    for (int i = 0; self->array && i < self->fields; i++)
-        et_free((void *)self->array[i].data);
-    et_free(self->array);
-    et_free(self->empty);
-    et_free(self->from);
-    et_free(self->capacity);
-}
-
 static int begin(cache *self, const et_layout *layout, et_error *error)
 {
     size_t fields = (size_t)layout->fields;
@@ -312,6 +302,11 @@ int et_cache_open(et_samples **out, et_source *source, et_error *error)
     if (!status)
         self.fields = 0;
     et_batch_free(batch);
-    release(&self);
+    for (int i = 0; self.array && i < self.fields; i++)
+        et_free((void *)self.array[i].data);
+    et_free(self.array);
+    et_free(self.empty);
+    et_free(self.from);
+    et_free(self.capacity);
     return status;
 }

@@ -106,30 +106,6 @@ static int64_t pool_begin(const batches *self, int64_t pool)
     return count / self->pools * pool + (pool < count % self->pools ? pool : count % self->pools);
 }
 
-static void take_pool(batches *self, int64_t begin, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t at = (uint32_t)(begin + i);
-        self->taken[i] = self->options.shuffle ? et_random_order_at(&self->order, at) : at;
-        self->sorted[i] = (uint32_t)i;
-    }
-    if (has_sizes(self))
-        self->samples->class->sizes(self->samples, (et_pick){ self->taken, count, self->epoch },
-                                    self->size);
-}
-
-/* Sort keys: sizes of the kind that fills its capacity first, if capacities are the same. */
-static void make_keys(batches *self, int64_t count)
-{
-    int32_t *key = self->size[0];
-    memcpy(key, self->size[1], (size_t)count * sizeof *key);
-    for (int k = 2; k < self->source.layout.kinds; k++)
-        for (int64_t i = 0; i < count; i++)
-            key[i] = self->size[k][i] > key[i] ? self->size[k][i] : key[i];
-    for (int64_t i = 0; i < count; i++)
-        key[i] = key[i] < SIZES ? key[i] : SIZES - 1;
-}
-
 /* Counting sort: stable, so that samples of equal size stay shuffled. places[s] is first the number
  * of samples smaller than s, then the place for the next sample of size s. */
 static void sort_pool(batches *self, int64_t count)
@@ -195,9 +171,24 @@ static void load_pool(batches *self)
     int64_t begin = pool_begin(self, self->pool);
     int64_t count = pool_begin(self, self->pool + 1) - begin;
     et_assert(count > 0 && count <= self->pool_size);
-    take_pool(self, begin, count);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t at = (uint32_t)(begin + i);
+        self->taken[i] = self->options.shuffle ? et_random_order_at(&self->order, at) : at;
+        self->sorted[i] = (uint32_t)i;
+    }
+    if (has_sizes(self))
+        self->samples->class->sizes(self->samples, (et_pick){ self->taken, count, self->epoch },
+                                    self->size);
     if (self->options.bucket) {
-        make_keys(self, count);
+        /* Sort keys: sizes of the kind that fills its capacity first, if capacities are the same.
+         */
+        int32_t *key = self->size[0];
+        memcpy(key, self->size[1], (size_t)count * sizeof *key);
+        for (int k = 2; k < self->source.layout.kinds; k++)
+            for (int64_t i = 0; i < count; i++)
+                key[i] = self->size[k][i] > key[i] ? self->size[k][i] : key[i];
+        for (int64_t i = 0; i < count; i++)
+            key[i] = key[i] < SIZES ? key[i] : SIZES - 1;
         sort_pool(self, count);
     }
     cut_pool(self, count);

@@ -89,21 +89,6 @@ static void add_sample(bucketed *self, uint32_t sample, int64_t length)
         give_batch(self, to);
 }
 
-static void add_block(bucketed *self, const uint32_t *which, int64_t count)
-{
-    int32_t size[ET_LAYOUT_KINDS][BLOCK];
-    int32_t *sizes[ET_LAYOUT_KINDS];
-    for (int k = 0; k < ET_LAYOUT_KINDS; k++)
-        sizes[k] = size[k];
-    self->samples->class->sizes(self->samples, (et_pick){ which, count, self->epoch }, sizes);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t length = 0;
-        for (int k = 1; k < self->source.layout.kinds; k++)
-            length = size[k][i] > length ? size[k][i] : length;
-        add_sample(self, which[i], length);
-    }
-}
-
 static void load_epoch(bucketed *self)
 {
     if (self->loaded_epoch == self->epoch)
@@ -120,7 +105,17 @@ static void load_epoch(bucketed *self)
         int64_t some = 0;
         for (; some < BLOCK && at < count; at++)
             block[some++] = self->options.shuffle ? et_random_order_at(&order, at) : at;
-        add_block(self, block, some);
+        int32_t size[ET_LAYOUT_KINDS][BLOCK];
+        int32_t *sizes[ET_LAYOUT_KINDS];
+        for (int k = 0; k < ET_LAYOUT_KINDS; k++)
+            sizes[k] = size[k];
+        self->samples->class->sizes(self->samples, (et_pick){ block, some, self->epoch }, sizes);
+        for (int64_t i = 0; i < some; i++) {
+            int64_t length = 0;
+            for (int k = 1; k < self->source.layout.kinds; k++)
+                length = size[k][i] > length ? size[k][i] : length;
+            add_sample(self, block[i], length);
+        }
     }
     for (int b = 0; b < self->count; b++)
         if (self->buckets[b].waiting)

@@ -340,21 +340,6 @@ static int check_parts(et_samples *const *parts, const double *weights, int coun
     return et_samples_check_parts(parts, count, "of a mix", total, error);
 }
 
-/* What any pass may hold: a part's samples come all, sooner or later. */
-static void measure_mix(mix *self)
-{
-    et_samples *s = &self->samples;
-    for (int k = 0; k < s->layout.kinds; k++)
-        for (int i = 0; i < self->count; i++) {
-            const part *p = &self->parts[i];
-            s->total[k] += (int64_t)((double)p->samples->total[k] * (double)p->quota /
-                                     (double)p->samples->count);
-            if (p->samples->largest[k] > s->largest[k])
-                s->largest[k] = p->samples->largest[k];
-        }
-    s->total[0] = s->count;
-}
-
 static int fill_mix(mix *self, et_samples *const *parts, const double *weights, double sum,
                     et_error *error)
 {
@@ -378,7 +363,17 @@ static int fill_mix(mix *self, et_samples *const *parts, const double *weights, 
         print = et_checksum(facts, sizeof facts);
     }
     self->samples.fingerprint = print;
-    measure_mix(self);
+    /* What any pass may hold: a part's samples come all, sooner or later. */
+    et_samples *s = &self->samples;
+    for (int k = 0; k < s->layout.kinds; k++)
+        for (int i = 0; i < self->count; i++) {
+            const part *p = &self->parts[i];
+            s->total[k] += (int64_t)((double)p->samples->total[k] * (double)p->quota /
+                                     (double)p->samples->count);
+            if (p->samples->largest[k] > s->largest[k])
+                s->largest[k] = p->samples->largest[k];
+        }
+    s->total[0] = s->count;
     return ET_OK;
 }
 

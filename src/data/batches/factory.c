@@ -39,14 +39,6 @@ static void number_rows(const factory *self, et_batch *batch)
         batch->sample[i] = (uint32_t)(self->row + i);
 }
 
-static int no_such_batch(const factory *self, et_error *error)
-{
-    return et_fail(error, ET_EDATA,
-                   "pass %lld ended before batch %lld, where training resumes: the function that "
-                   "makes batches must depend only on the pass",
-                   (long long)self->epoch, (long long)self->batch);
-}
-
 static int leave_out(factory *self, et_error *error)
 {
     if (self->make.skip)
@@ -57,7 +49,11 @@ static int leave_out(factory *self, et_error *error)
         if (status)
             return status;
         if (!self->left_out->filled[0])
-            return no_such_batch(self, error);
+            return et_fail(
+                error, ET_EDATA,
+                "pass %lld ended before batch %lld, where training resumes: the function that "
+                "makes batches must depend only on the pass",
+                (long long)self->epoch, (long long)self->batch);
     }
     return ET_OK;
 }

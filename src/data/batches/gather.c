@@ -220,19 +220,6 @@ static const et_samples_class gather_class = {
     .close = gather_close,
 };
 
-static int check_samples(et_samples *const *parts, int count, et_error *error)
-{
-    int status = check_parts_given((const void *const *)parts, count, error);
-    for (int i = 1; !status && i < count; i++)
-        if (parts[i]->count != parts[0]->count)
-            status = et_fail(error, ET_ECONFIG,
-                             "%s has %lld samples, but %s has %lld: gathered parts need equal "
-                             "numbers of samples",
-                             parts[0]->layout.field[0].name, (long long)parts[0]->count,
-                             parts[i]->layout.field[0].name, (long long)parts[i]->count);
-    return status;
-}
-
 static void measure(gather *self)
 {
     et_samples *s = &self->samples;
@@ -256,7 +243,14 @@ int et_gather_open(et_samples **out, et_samples *const *parts, int count, et_err
 {
     const et_layout *layout[UINT8_MAX];
     size_t fields = 0;
-    int status = check_samples(parts, count, error);
+    int status = check_parts_given((const void *const *)parts, count, error);
+    for (int i = 1; !status && i < count; i++)
+        if (parts[i]->count != parts[0]->count)
+            status = et_fail(error, ET_ECONFIG,
+                             "%s has %lld samples, but %s has %lld: gathered parts need equal "
+                             "numbers of samples",
+                             parts[0]->layout.field[0].name, (long long)parts[0]->count,
+                             parts[i]->layout.field[0].name, (long long)parts[i]->count);
     gather *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : no_room(count, error);
@@ -336,17 +330,6 @@ static int check_parts(sources *self, et_error *error)
     return ET_OK;
 }
 
-static void copy_part(const sources *self, int i, et_batch *batch)
-{
-    const offsets *p = &self->offsets;
-    const et_batch *from = self->parts[i].batch;
-    for (int k = 1; k < from->layout->kinds; k++)
-        batch->filled[kind_at(p, i, k)] = from->filled[k];
-    for (int f = 0; f < from->layout->fields; f++)
-        memcpy(batch->data[p->at[p->first[i] + f]], from->data[f],
-               et_layout_bytes(from->layout, f));
-}
-
 static int sources_next(et_source *source, et_batch *batch, et_error *error)
 {
     sources *self = (sources *)source;
@@ -364,8 +347,15 @@ static int sources_next(et_source *source, et_batch *batch, et_error *error)
     batch->filled[0] = first->filled[0];
     batch->epoch = first->epoch;
     memcpy(batch->sample, first->sample, (size_t)batch->filled[0] * sizeof *batch->sample);
-    for (int i = 0; i < self->count; i++)
-        copy_part(self, i, batch);
+    for (int i = 0; i < self->count; i++) {
+        const offsets *p = &self->offsets;
+        const et_batch *from = self->parts[i].batch;
+        for (int k = 1; k < from->layout->kinds; k++)
+            batch->filled[kind_at(p, i, k)] = from->filled[k];
+        for (int f = 0; f < from->layout->fields; f++)
+            memcpy(batch->data[p->at[p->first[i] + f]], from->data[f],
+                   et_layout_bytes(from->layout, f));
+    }
     return ET_OK;
 }
 
@@ -490,21 +480,6 @@ static int name_numbers(sources *self, et_error *error)
     return ET_OK;
 }
 
-static int check_sources(et_source *const *parts, int count, et_error *error)
-{
-    int status = check_parts_given((const void *const *)parts, count, error);
-    for (int i = 1; !status && i < count; i++) {
-        const et_layout *first = &parts[0]->layout, *other = &parts[i]->layout;
-        if (first->capacity[0] != other->capacity[0])
-            status = et_fail(error, ET_ECONFIG,
-                             "%s has batches of %lld, but %s has batches of %lld: gathered sources "
-                             "need equal batch sizes",
-                             first->field[0].name, (long long)first->capacity[0],
-                             other->field[0].name, (long long)other->capacity[0]);
-    }
-    return status;
-}
-
 static int fill_sources(sources *self, et_source *const *parts, int count, et_error *error)
 {
     const et_layout *layout[UINT8_MAX];
@@ -531,7 +506,16 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
 
 int et_gather_sources_open(et_source **out, et_source *const *parts, int count, et_error *error)
 {
-    int status = check_sources(parts, count, error);
+    int status = check_parts_given((const void *const *)parts, count, error);
+    for (int i = 1; !status && i < count; i++) {
+        const et_layout *first = &parts[0]->layout, *other = &parts[i]->layout;
+        if (first->capacity[0] != other->capacity[0])
+            status = et_fail(error, ET_ECONFIG,
+                             "%s has batches of %lld, but %s has batches of %lld: gathered sources "
+                             "need equal batch sizes",
+                             first->field[0].name, (long long)first->capacity[0],
+                             other->field[0].name, (long long)other->capacity[0]);
+    }
     sources *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : no_room(count, error);

@@ -289,12 +289,6 @@ static int record_files_open(record_files **out, const et_strings *paths, const 
     return ET_OK;
 }
 
-/* of records */
-static int64_t record_files_count(const record_files *files)
-{
-    return (int64_t)files->record_count;
-}
-
 static record_bytes record_files_get(const record_files *files, int64_t record)
 {
     et_assert(record >= 0 && (size_t)record < files->record_count);
@@ -382,17 +376,6 @@ static int values_of(values *out, const column *c, const et_example *example, et
     return ET_OK;
 }
 
-static int check_integers(const column *c, const values *v, et_error *error)
-{
-    const int64_t *ints = v->data;
-    for (int64_t i = 0; v->kind == ET_FEATURE_INTS && i < v->count; i++)
-        if (ints[i] < INT32_MIN || ints[i] > INT32_MAX)
-            return et_fail(error, ET_EDATA,
-                           "feature %s: %lld does not fit in 32 bits; write smaller integers",
-                           c->name, (long long)ints[i]);
-    return ET_OK;
-}
-
 /* *items: of a variable field; 1 else. */
 static int check_values(const column *c, const values *v, int64_t *items, et_error *error)
 {
@@ -414,7 +397,13 @@ static int check_values(const column *c, const values *v, int64_t *items, et_err
                        (long long)v->count);
     if (c->kind)
         *items = v->count / c->elements;
-    return check_integers(c, v, error);
+    const int64_t *ints = v->data;
+    for (int64_t i = 0; v->kind == ET_FEATURE_INTS && i < v->count; i++)
+        if (ints[i] < INT32_MIN || ints[i] > INT32_MAX)
+            return et_fail(error, ET_EDATA,
+                           "feature %s: %lld does not fit in 32 bits; write smaller integers",
+                           c->name, (long long)ints[i]);
+    return ET_OK;
 }
 
 static void copy_values(void *to, const column *c, const values *v)
@@ -660,17 +649,6 @@ static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_erro
     return status ? blame(self, i, status, error) : ET_OK;
 }
 
-static void add_declared(const records *self, et_checksum_stream *stream)
-{
-    for (int k = 0; k < self->count; k++) {
-        const column *c = &self->columns[k];
-        uint64_t facts[] = { et_checksum(c->name, strlen(c->name)), (uint64_t)c->dtype,
-                             (uint64_t)c->elements, (uint64_t)c->kind, c->optional };
-        et_checksum_stream_add(stream, facts, sizeof facts);
-        et_checksum_stream_add(stream, c->missing, (size_t)c->elements * et_dtype_size(c->dtype));
-    }
-}
-
 static int look_at_all(records *self, et_error *error)
 {
     et_samples *s = &self->samples;
@@ -683,7 +661,13 @@ static int look_at_all(records *self, et_error *error)
         if (!self->sizes[k])
             status = et_alloc_failed(error, (size_t)s->count * sizeof *self->sizes[k], "records");
     }
-    add_declared(self, stream);
+    for (int k = 0; k < self->count; k++) {
+        const column *c = &self->columns[k];
+        uint64_t facts[] = { et_checksum(c->name, strlen(c->name)), (uint64_t)c->dtype,
+                             (uint64_t)c->elements, (uint64_t)c->kind, c->optional };
+        et_checksum_stream_add(stream, facts, sizeof facts);
+        et_checksum_stream_add(stream, c->missing, (size_t)c->elements * et_dtype_size(c->dtype));
+    }
     for (int64_t i = 0; !status && i < s->count; i++)
         status = look_at(self, i, stream, error);
     s->fingerprint = et_checksum_stream_value(stream);
@@ -720,7 +704,7 @@ static int open_files(records *self, const et_strings *given, const et_records_o
     status = record_files_open(&self->files, &files, o->cache, error);
     if (status)
         return status;
-    self->samples.count = self->samples.total[0] = record_files_count(self->files);
+    self->samples.count = self->samples.total[0] = (int64_t)self->files->record_count;
     self->samples.largest[0] = 1;
     return ET_OK;
 }

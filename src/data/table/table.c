@@ -299,11 +299,6 @@ static const char *table_file_fault(table_parts *parts, const et_mapping *mappin
 /* Raise this when rows of the same files come to be laid out differently. */
 #define FACTS_VERSION 1
 
-static void add_text(et_checksum_stream *stream, const char *text)
-{
-    et_checksum_stream_add(stream, text, strlen(text) + 1);
-}
-
 static int find_facts(et_table_cache *cache, et_error *error)
 {
     const et_table_samples_options *o = cache->options;
@@ -323,7 +318,7 @@ static int find_facts(et_table_cache *cache, et_error *error)
         return status;
     et_checksum_stream_add(stream, numbers, sizeof numbers);
     for (const char *const *m = o->csv.missing; m && *m; m++)
-        add_text(stream, *m);
+        et_checksum_stream_add(stream, *m, strlen(*m) + 1);
     cache->facts = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return ET_OK;
@@ -347,21 +342,6 @@ static int find_path(et_table_cache *cache, et_error *error)
 static et_corpus_paths as_corpus(const et_table_cache *cache)
 {
     return (et_corpus_paths){ .tsv = cache->options->paths };
-}
-
-static int read_key(et_table_cache *cache, et_error *error)
-{
-    const et_strings *paths = &cache->options->paths;
-    uint64_t key = cache->facts;
-    for (size_t i = 0; i < paths->count; i++) {
-        uint64_t all[] = { key, 0, 0 };
-        int status = et_text_checksum(&all[1], &all[2], paths->items[i], error);
-        if (status)
-            return status;
-        key = et_checksum(all, sizeof all);
-    }
-    cache->key = key;
-    return ET_OK;
 }
 
 /* A stamp of the lengths and times of all files. 0: a file is missing, which reading reports. */
@@ -391,7 +371,19 @@ static int find_key(et_table_cache *cache, et_error *error)
     cache->stamp = stamp_of(cache);
     cache->known = et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
                    et_encoded_recall(&seen, cache->path, &cache->key);
-    return cache->known ? ET_OK : read_key(cache, error);
+    if (cache->known)
+        return ET_OK;
+    const et_strings *paths = &cache->options->paths;
+    uint64_t key = cache->facts;
+    for (size_t i = 0; i < paths->count; i++) {
+        uint64_t all[] = { key, 0, 0 };
+        int status = et_text_checksum(&all[1], &all[2], paths->items[i], error);
+        if (status)
+            return status;
+        key = et_checksum(all, sizeof all);
+    }
+    cache->key = key;
+    return ET_OK;
 }
 
 int et_table_cache_check(const et_table_cache *cache, et_error *error)
@@ -586,19 +578,6 @@ static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
     return ET_OK;
 }
 
-static int copy_paths(table *self, const et_strings *paths, et_error *error)
-{
-    self->paths = et_alloc_zero(paths->count, sizeof *self->paths);
-    self->first = et_alloc_zero(paths->count, sizeof *self->first);
-    bool whole = self->paths && self->first;
-    for (size_t i = 0; whole && i < paths->count; i++) {
-        self->paths[i] = et_strdup(paths->items[i]);
-        whole = self->paths[i] != NULL;
-        self->files++;
-    }
-    return whole ? ET_OK : et_alloc_failed(error, paths->count * sizeof *self->paths, "a table");
-}
-
 static int new_table(table **out, const et_encoder *encoder, const et_strings *paths,
                      et_error *error)
 {
@@ -607,8 +586,18 @@ static int new_table(table **out, const et_encoder *encoder, const et_strings *p
         return et_alloc_failed(error, sizeof *self, "a table");
     self->samples.class = &table_class;
     int status = copy_layout(self, encoder, error);
-    if (!status)
-        status = copy_paths(self, paths, error);
+    if (!status) {
+        self->paths = et_alloc_zero(paths->count, sizeof *self->paths);
+        self->first = et_alloc_zero(paths->count, sizeof *self->first);
+        bool whole = self->paths && self->first;
+        for (size_t i = 0; whole && i < paths->count; i++) {
+            self->paths[i] = et_strdup(paths->items[i]);
+            whole = self->paths[i] != NULL;
+            self->files++;
+        }
+        status =
+            whole ? ET_OK : et_alloc_failed(error, paths->count * sizeof *self->paths, "a table");
+    }
     if (status) {
         table_close(&self->samples);
         return status;
@@ -751,16 +740,6 @@ static int read_rows(reading *r)
     return status;
 }
 
-static void tell_unseen(const reading *r)
-{
-    const et_strings *paths = &r->rows->paths;
-    et_unseen_text text;
-    int at = 0;
-    while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
-        et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0], paths->count > 1 ? " and others" : "",
-               text.text);
-}
-
 /* Whether a row has several targets. */
 static bool has_several(const table *self)
 {
@@ -784,7 +763,12 @@ static int check_rows(const reading *r)
         et_log(ET_LOG_WARNING, "%s: %s rows %s and are left out (" ET_CSV_MISSING_HINT ")", path,
                et_format_count(r->left_out).text,
                has_several(r->self) ? "lack one of the targets" : "have no target");
-    tell_unseen(r);
+    const et_strings *paths = &r->rows->paths;
+    et_unseen_text text;
+    int at = 0;
+    while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+        et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0], paths->count > 1 ? " and others" : "",
+               text.text);
     return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
 }
 

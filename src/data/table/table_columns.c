@@ -42,20 +42,6 @@ static int keep_paths(et_table_columns *self, const char *paths, et_error *error
     return self->paths ? ET_OK : et_alloc_failed(error, strlen(paths), "a data source");
 }
 
-static int copy_missing(et_table_columns *self, const char *const *missing, et_error *error)
-{
-    size_t count = 0;
-    while (missing && missing[count])
-        count++;
-    if (!missing)
-        return ET_OK;
-    const char **copy = et_arena_array(&self->arena, count + 1, sizeof *copy);
-    for (size_t i = 0; copy && i < count; i++)
-        copy[i] = et_arena_strdup(&self->arena, missing[i]);
-    self->csv.missing = copy;
-    return self->arena.failed ? et_alloc_failed(error, self->arena.used, "a data source") : ET_OK;
-}
-
 static int copy_format(et_table_columns *self, const et_csv_format *format, et_error *error)
 {
     if (!format)
@@ -68,7 +54,17 @@ static int copy_format(et_table_columns *self, const et_csv_format *format, et_e
     self->header = format->header      ? ET_HEADER_THERE
                    : format->no_header ? ET_HEADER_ABSENT
                                        : ET_HEADER_FOUND;
-    return copy_missing(self, format->missing, error);
+    const char *const *missing = format->missing;
+    size_t count = 0;
+    while (missing && missing[count])
+        count++;
+    if (!missing)
+        return ET_OK;
+    const char **copy = et_arena_array(&self->arena, count + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++)
+        copy[i] = et_arena_strdup(&self->arena, missing[i]);
+    self->csv.missing = copy;
+    return self->arena.failed ? et_alloc_failed(error, self->arena.used, "a data source") : ET_OK;
 }
 
 static int give(et_table_columns **out, et_table_columns *self, int status)

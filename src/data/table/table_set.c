@@ -389,12 +389,6 @@ static int open_frame(et_table_columns **out, const void *from, int i, const et_
     return et_frame_columns_open(out, &((const et_table_set_frame *)from)[i].frame, error);
 }
 
-static const char *name_of(const void *from, int i, open_fn *open)
-{
-    return open == open_frame ? ((const et_table_set_frame *)from)[i].name
-                              : ((const et_table_set_path *)from)[i].name;
-}
-
 static int open_sources(et_table_set **out, const void *from, int count, open_fn *open,
                         const et_csv_format *format, const et_table_set_options *options,
                         et_error *error)
@@ -406,7 +400,8 @@ static int open_sources(et_table_set **out, const void *from, int count, open_fn
     if (!parts)
         return et_alloc_failed(error, sizeof *parts, "a data set");
     for (int i = 0; !status && i < count; i++) {
-        parts[i].name = name_of(from, i, open);
+        parts[i].name = open == open_frame ? ((const et_table_set_frame *)from)[i].name
+                                           : ((const et_table_set_path *)from)[i].name;
         status = open(&parts[i].source, from, i, format, error);
         if (status)
             et_fail_while(error, status, "source %.60s", parts[i].name ? parts[i].name : "");

@@ -120,16 +120,6 @@ static void change_case(et_strbuf *out, const char *text, size_t length, int sty
     }
 }
 
-/* Capitals are what small models know least of. */
-static void make_case(et_random random, const char *const texts[2], const size_t lengths[2],
-                      et_strbuf copies[2])
-{
-    const uint64_t draw = et_random_below(random, 1, 5);
-    const int style = draw < 3 ? UPPER : draw == 3 ? TITLE : LOWER;
-    for (int side = 0; side < 2; side++)
-        change_case(&copies[side], texts[side], lengths[side], style);
-}
-
 /* ---- placeholders ---- */
 
 /* Half of the names are those that programs use most; the others teach to copy any. */
@@ -310,9 +300,13 @@ int et_augment_make(const et_augment *augment, et_augment_kind kind, int64_t ind
         return ET_OK;
     et_strbuf_reset(&copies[0]);
     et_strbuf_reset(&copies[1]);
-    if (kind == ET_AUGMENT_CASE)
-        make_case(random, texts, lengths, copies);
-    else
+    if (kind == ET_AUGMENT_CASE) {
+        /* Capitals are what small models know least of. */
+        const uint64_t draw = et_random_below(random, 1, 5);
+        const int style = draw < 3 ? UPPER : draw == 3 ? TITLE : LOWER;
+        for (int side = 0; side < 2; side++)
+            change_case(&copies[side], texts[side], lengths[side], style);
+    } else
         make_placeholders(random, texts, lengths, copies);
     if (copies[0].failed || copies[1].failed)
         return et_alloc_failed(error, lengths[0] + lengths[1], "a pair");

@@ -289,21 +289,6 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 
 /* ---- a pair of a record ---- */
 
-/* With the names that there are, since one of them is most often meant. */
-static int no_feature(const et_example *example, const char *name, const char *setting,
-                      et_error *error)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    for (size_t i = 0; i < example->count && names.length < 256; i++)
-        et_strbuf_printf(&names, "%s%s", i ? ", " : "", example->features[i].key);
-    int status = et_fail(error, ET_EDATA,
-                         "no feature %s (the record has: %s): set %s to the name of "
-                         "one",
-                         name, et_strbuf_text(&names), setting);
-    et_strbuf_release(&names);
-    return status;
-}
-
 static int check_text(const et_bytes *text, const char *name, et_error *error)
 {
     size_t at;
@@ -327,8 +312,18 @@ static int find_text(et_bytes *out, const et_example *example, const char *name,
                      const char *setting, et_error *error)
 {
     const et_feature *f = et_example_last(example, name);
-    if (!f)
-        return no_feature(example, name, setting, error);
+    if (!f) {
+        /* With the names that there are, since one of them is most often meant. */
+        et_strbuf names = ET_STRBUF_INIT;
+        for (size_t i = 0; i < example->count && names.length < 256; i++)
+            et_strbuf_printf(&names, "%s%s", i ? ", " : "", example->features[i].key);
+        int status = et_fail(error, ET_EDATA,
+                             "no feature %s (the record has: %s): set %s to the name of "
+                             "one",
+                             name, et_strbuf_text(&names), setting);
+        et_strbuf_release(&names);
+        return status;
+    }
     if (f->kind != ET_FEATURE_BYTES || f->count != 1)
         return et_fail(error, ET_EDATA, "feature %s has %zu values (%s): give one string", name,
                        f->count, et_feature_kind_name(f->kind));

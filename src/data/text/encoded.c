@@ -310,15 +310,6 @@ static uint64_t facts_of(et_sides sides, const et_encoded_options *options,
     return et_augment_is_used(&paths->augment) ? et_checksum(copies, sizeof copies) : key;
 }
 
-/* Called only if there are records, so that the keys of texts stay valid. Names are hashed with
- * their final 0. */
-static int add_records(et_checksum_stream *stream, const et_corpus_paths *paths, et_error *error)
-{
-    et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
-    et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
-    return et_text_checksum_files(stream, &paths->records, error);
-}
-
 /* Reads all bytes of all files, once; packed files are not unpacked. */
 static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t facts, et_error *error)
 {
@@ -332,8 +323,13 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
         status = et_text_checksum_files(stream, &paths->target, error);
     if (!status)
         status = et_text_checksum_files(stream, &paths->tsv, error);
-    if (!status && paths->records.count)
-        status = add_records(stream, paths, error);
+    if (!status && paths->records.count) {
+        /* Not without records, so that the keys of texts stay valid. Names are hashed with their
+         * final 0. */
+        et_checksum_stream_add(stream, paths->source_feature, strlen(paths->source_feature) + 1);
+        et_checksum_stream_add(stream, paths->target_feature, strlen(paths->target_feature) + 1);
+        status = et_text_checksum_files(stream, &paths->records, error);
+    }
     *key = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return status;

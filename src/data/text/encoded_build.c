@@ -309,19 +309,6 @@ static int open_builder(builder *build, et_error *error)
     return ET_OK;
 }
 
-static void close_builder(builder *build)
-{
-    for (int i = 0; i < build->largest; i++) {
-        et_tokens_release(&build->encoded[i][0]);
-        et_tokens_release(&build->encoded[i][1]);
-    }
-    et_free(build->chunk);
-    et_free(build->encoded);
-    et_free(build->failures);
-    et_free(build->seen);
-    et_strbuf_release(&build->text);
-}
-
 /* ---- the whole ---- */
 
 /* Chunks until the corpus ends; then the lines of each file, and the sizes. */
@@ -398,7 +385,15 @@ int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths, et_sid
     int status = et_corpus_open(&corpus, paths, error);
     if (!status)
         status = build_all(&build, corpus, paths, error);
-    close_builder(&build);
+    for (int i = 0; i < build.largest; i++) {
+        et_tokens_release(&build.encoded[i][0]);
+        et_tokens_release(&build.encoded[i][1]);
+    }
+    et_free(build.chunk);
+    et_free(build.encoded);
+    et_free(build.failures);
+    et_free(build.seen);
+    et_strbuf_release(&build.text);
     et_corpus_close(corpus);
     if (status)
         et_encoded_parts_release(out);

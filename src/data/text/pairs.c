@@ -109,16 +109,6 @@ static void count_up(int32_t *positions, int64_t count)
         positions[i] = (int32_t)i;
 }
 
-static void add_source(const pairs *self, et_batch *batch, uint32_t pair, int64_t epoch)
-{
-    int64_t at = batch->filled[ET_PAIR_SOURCE];
-    int64_t length =
-        write_ids(self, pair, false, epoch, (int32_t *)batch->data[ET_PAIR_SOURCE_IDS] + at);
-    count_up((int32_t *)batch->data[ET_PAIR_SOURCE_POSITIONS] + at, length);
-    ((int32_t *)batch->data[ET_PAIR_SOURCE_OFFSETS])[batch->filled[0]] = (int32_t)at;
-    batch->filled[ET_PAIR_SOURCE] += length;
-}
-
 /* The input is the labels moved by one, after the start symbol. Pieces 7 8 and EOS 1, start 0:
  * labels 7 8 1, input 0 7 8. */
 static void add_target(const pairs *self, et_batch *batch, uint32_t pair, int64_t epoch)
@@ -142,7 +132,12 @@ static int pairs_fill(et_samples *samples, et_pick pick, et_batch *batch, et_err
     for (int64_t i = 0; i < pick.count; i++) {
         for (; soon < pick.count && soon <= i + AHEAD; soon++)
             et_encoded_ids_soon(self->encoded, pick.which[soon]);
-        add_source(self, batch, pick.which[i], pick.epoch);
+        int64_t at = batch->filled[ET_PAIR_SOURCE];
+        int64_t length = write_ids(self, pick.which[i], false, pick.epoch,
+                                   (int32_t *)batch->data[ET_PAIR_SOURCE_IDS] + at);
+        count_up((int32_t *)batch->data[ET_PAIR_SOURCE_POSITIONS] + at, length);
+        ((int32_t *)batch->data[ET_PAIR_SOURCE_OFFSETS])[batch->filled[0]] = (int32_t)at;
+        batch->filled[ET_PAIR_SOURCE] += length;
         add_target(self, batch, pick.which[i], pick.epoch);
         batch->filled[0]++;
     }
@@ -249,31 +244,26 @@ int64_t et_pairs_truncated(const et_encoded *encoded, int64_t most)
     return count;
 }
 
-/* Only called if some side is shortened, so that otherwise samples and fingerprint do not depend on
- * the limit. */
-static void cut(pairs *self, int64_t most)
-{
-    et_samples *s = &self->samples;
-    const uint64_t facts[2] = { s->fingerprint, (uint64_t)most };
-    self->most = most;
-    s->fingerprint = et_checksum(facts, sizeof facts);
-    for (int side = 0; side < 2; side++) {
-        const int kind = side ? ET_PAIR_TARGET : ET_PAIR_SOURCE;
-        s->total[kind] = 0;
-        for (int64_t i = 0; i < self->encoded->pairs; i++)
-            s->total[kind] += et_encoded_truncated_length(self->encoded, i, side, most);
-        s->largest[kind] = s->largest[kind] > most ? most : s->largest[kind];
-    }
-}
-
 int et_truncated_pairs_open(et_samples **out, const et_encoded *encoded, int64_t most,
                             et_error *error)
 {
     pairs *self = new_pairs(encoded, error);
     if (!self)
         return ET_ENOMEM;
-    if (et_pairs_truncated(encoded, most))
-        cut(self, most);
+    if (et_pairs_truncated(encoded, most)) {
+        /* Otherwise samples and fingerprint do not depend on the limit. */
+        et_samples *s = &self->samples;
+        const uint64_t facts[2] = { s->fingerprint, (uint64_t)most };
+        self->most = most;
+        s->fingerprint = et_checksum(facts, sizeof facts);
+        for (int side = 0; side < 2; side++) {
+            const int kind = side ? ET_PAIR_TARGET : ET_PAIR_SOURCE;
+            s->total[kind] = 0;
+            for (int64_t i = 0; i < self->encoded->pairs; i++)
+                s->total[kind] += et_encoded_truncated_length(self->encoded, i, side, most);
+            s->largest[kind] = s->largest[kind] > most ? most : s->largest[kind];
+        }
+    }
     *out = &self->samples;
     return ET_OK;
 }

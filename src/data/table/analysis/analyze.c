@@ -191,16 +191,6 @@ static bool is_number(const char *text)
            (class == ET_CELL_TEXT && et_notation_find(text, strlen(text)).notations);
 }
 
-static void count_value(json_column *to, const et_value *value)
-{
-    if (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT)
-        to->numbers++;
-    else if (value->kind == ET_VALUE_BOOL)
-        to->texts++;
-    else if (value->kind == ET_VALUE_STRING && !et_is_one_of(value->string, et_csv_usual_missing))
-        *(is_number(value->string) ? &to->numbers : &to->texts) += 1;
-}
-
 static int find_line(void *payload, json_reading *r, const et_value *object, int64_t line,
                      et_error *error)
 {
@@ -216,37 +206,17 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
                            v->kind == ET_VALUE_DICT && v->first ? v->first->key : "1");
         if (!et_map_get(&r->index, v->key, &at))
             status = add_column(f, r, v->key, line, error);
-        if (!status)
-            count_value(&f->columns[at], v);
+        if (!status) {
+            json_column *to = &f->columns[at];
+            if (v->kind == ET_VALUE_INT || v->kind == ET_VALUE_FLOAT)
+                to->numbers++;
+            else if (v->kind == ET_VALUE_BOOL)
+                to->texts++;
+            else if (v->kind == ET_VALUE_STRING && !et_is_one_of(v->string, et_csv_usual_missing))
+                *(is_number(v->string) ? &to->numbers : &to->texts) += 1;
+        }
     }
     return status;
-}
-
-/* Each key is a field. */
-static int take_columns(et_table_head *head, const finding *f, et_arena *arena, et_error *error)
-{
-    head->columns = head->fields = (int)f->count;
-    head->name = et_arena_array(arena, f->count, sizeof *head->name);
-    head->numeric = et_arena_array(arena, f->count, sizeof *head->numeric);
-    for (size_t i = 0; !arena->failed && i < f->count; i++) {
-        head->name[i] = f->columns[i].name;
-        head->numeric[i] = (double)f->columns[i].texts <=
-                           ET_TEXT_SHARE * (double)(f->columns[i].texts + f->columns[i].numbers);
-    }
-    return arena->failed ? et_alloc_failed(error, f->count * sizeof *head->name, "columns") : ET_OK;
-}
-
-static int take_schema(et_table_head *head, const et_schema *schema, et_arena *arena,
-                       et_error *error)
-{
-    head->columns = head->fields = et_schema_count(schema);
-    head->name = et_arena_array(arena, (size_t)head->fields, sizeof *head->name);
-    head->numeric = et_arena_array(arena, (size_t)head->fields, sizeof *head->numeric);
-    for (int i = 0; !arena->failed && i < head->fields; i++) {
-        head->name[i] = et_schema_at(schema, i)->name;
-        head->numeric[i] = et_schema_numeric(et_schema_at(schema, i));
-    }
-    return arena->failed ? et_alloc_failed(error, sizeof *head->name, "columns") : ET_OK;
 }
 
 static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
@@ -255,13 +225,32 @@ static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
     et_map index = ET_MAP_INIT;
     finding f = { .arena = arena };
     *head = (et_table_head){ .jsonl = true, .header = true };
-    if (stats->options->schema)
-        return take_schema(head, stats->options->schema, arena, error);
+    if (stats->options->schema) {
+        head->columns = head->fields = et_schema_count(stats->options->schema);
+        head->name = et_arena_array(arena, (size_t)head->fields, sizeof *head->name);
+        head->numeric = et_arena_array(arena, (size_t)head->fields, sizeof *head->numeric);
+        for (int i = 0; !arena->failed && i < head->fields; i++) {
+            head->name[i] = et_schema_at(stats->options->schema, i)->name;
+            head->numeric[i] = et_schema_numeric(et_schema_at(stats->options->schema, i));
+        }
+        return arena->failed ? et_alloc_failed(error, sizeof *head->name, "columns") : ET_OK;
+    }
     int status = read_lines(stats, &index, find_line, &f, error);
     if (!status && !f.count)
         status = et_fail(error, ET_EDATA, "%s: the file has no rows", *stats->paths->items);
-    if (!status)
-        status = take_columns(head, &f, arena, error);
+    if (!status) {
+        /* Each key is a field. */
+        head->columns = head->fields = (int)f.count;
+        head->name = et_arena_array(arena, f.count, sizeof *head->name);
+        head->numeric = et_arena_array(arena, f.count, sizeof *head->numeric);
+        for (size_t i = 0; !arena->failed && i < f.count; i++) {
+            head->name[i] = f.columns[i].name;
+            head->numeric[i] = (double)f.columns[i].texts <=
+                               ET_TEXT_SHARE * (double)(f.columns[i].texts + f.columns[i].numbers);
+        }
+        status =
+            arena->failed ? et_alloc_failed(error, f.count * sizeof *head->name, "columns") : ET_OK;
+    }
     et_map_release(&index);
     et_free(f.columns);
     return status;
@@ -288,16 +277,6 @@ static void add_text(et_column_stats *stats, const char *text, int file, int64_t
     et_column_stats_add(stats, &part);
 }
 
-/* Notes which marker of missing values a value is. */
-static void note_missing(et_table_stats *stats, const et_value *value)
-{
-    const char *text = value->kind == ET_VALUE_STRING ? value->string : value->text;
-    const int index =
-        text ? et_csv_missing_index(stats->options->csv.missing, text, strlen(text)) : -1;
-    if (index >= 0)
-        stats->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
-}
-
 static int add_value(json_reading *r, int field, const et_value *value, int64_t line,
                      et_error *error)
 {
@@ -311,8 +290,14 @@ static int add_value(json_reading *r, int field, const et_value *value, int64_t 
     int status = value ? et_json_cell(&cell, &columns, &as, value, error) : ET_OK;
     if (status)
         return et_fail_while(error, status, "%s:%lld", path_of(r), (long long)line);
-    if (value && !cell.text)
-        note_missing(r->stats, value);
+    if (value && !cell.text) {
+        /* Notes which marker of missing values a value is. */
+        const char *text = value->kind == ET_VALUE_STRING ? value->string : value->text;
+        const int index =
+            text ? et_csv_missing_index(r->stats->options->csv.missing, text, strlen(text)) : -1;
+        if (index >= 0)
+            r->stats->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
+    }
     add_text(&r->stats->field[field], cell.text, r->file, line);
     return ET_OK;
 }
@@ -646,17 +631,6 @@ static int read_rows(pass *self, et_csv *csv, et_error *error)
     return status;
 }
 
-/* Of the rows of a file: cells are each thread's own. */
-static void take_form(pass *self, const et_csv *csv)
-{
-    for (int i = 0; i < self->most; i++) {
-        et_csv_scanner *scanner = &self->pieces[i].scanner;
-        et_csv_scanner_release(scanner);
-        et_csv_form(csv, scanner);
-        scanner->columns = self->stats->head.columns;
-    }
-}
-
 /* Columns that no field has stay so. */
 static void read_no_column(pass *self)
 {
@@ -713,7 +687,13 @@ static int read_file(pass *self, et_error *error)
     if (!status && header)
         status = et_csv_next(csv, &row, error);
     if (!status) {
-        take_form(self, csv);
+        /* Cells are each thread's own. */
+        for (int i = 0; i < self->most; i++) {
+            et_csv_scanner *scanner = &self->pieces[i].scanner;
+            et_csv_scanner_release(scanner);
+            et_csv_form(csv, scanner);
+            scanner->columns = self->stats->head.columns;
+        }
         status = read_rows(self, csv, error);
     }
     self->before += et_csv_taken(csv);
@@ -802,30 +782,6 @@ static int open_pass(pass *self, et_error *error)
     return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
 }
 
-static void close_pass(pass *self)
-{
-    for (int i = 0; self->pieces && i < self->most; i++) {
-        piece *p = &self->pieces[i];
-        et_csv_scanner_release(&p->scanner);
-        et_free(p->class);
-        et_free(p->number);
-        et_free(p->text);
-        et_free(p->row_line);
-    }
-    et_free(self->pieces);
-    et_free(self->how);
-    et_free(self->position);
-}
-
-static uint64_t size_of(const et_strings *paths)
-{
-    struct stat info;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < paths->count; i++)
-        sum += !stat(paths->items[i], &info) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
-    return sum;
-}
-
 static void close_fields(et_table_stats *stats)
 {
     for (int i = 0; stats->field && i < stats->head.fields; i++)
@@ -844,7 +800,17 @@ static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
     int status = open_pass(&self, error);
     for (; !status && self.file < (int)stats->paths->count; self.file++)
         status = read_file(&self, error);
-    close_pass(&self);
+    for (int i = 0; self.pieces && i < self.most; i++) {
+        piece *p = &self.pieces[i];
+        et_csv_scanner_release(&p->scanner);
+        et_free(p->class);
+        et_free(p->number);
+        et_free(p->text);
+        et_free(p->row_line);
+    }
+    et_free(self.pieces);
+    et_free(self.how);
+    et_free(self.position);
     et_csv_close(self.first);
     stats->bytes = self.before;
     return status;
@@ -929,7 +895,10 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     *out = (et_analysis){ .arena = ET_ARENA_INIT };
     if (status)
         return status;
-    stats.bytes = size_of(paths);
+    struct stat info;
+    for (size_t i = 0; i < paths->count; i++)
+        if (!stat(paths->items[i], &info) && info.st_size > 0)
+            stats.bytes += (uint64_t)info.st_size;
     et_csv *first = NULL;
     status = open_head(&stats, &first, &arena, error);
     if (!status)

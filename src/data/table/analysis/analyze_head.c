@@ -51,31 +51,6 @@ static bool is_number(const char *text, size_t length)
     return noted.notations && !noted.unit_length;
 }
 
-static int copy_first(first_rows *first, const et_csv_row *row, et_arena *arena, et_error *error)
-{
-    size_t count = (size_t)row->count;
-    first->count = row->count;
-    first->line = row->line;
-    first->text = et_arena_array(arena, count, sizeof *first->text);
-    first->numeric = et_arena_array(arena, count, sizeof *first->numeric);
-    first->again = et_arena_array(arena, count, sizeof *first->again);
-    for (size_t i = 0; i < count && !arena->failed; i++)
-        if (row->cell[i].text)
-            first->text[i] =
-                et_arena_printf(arena, "%.*s", (int)row->cell[i].length, row->cell[i].text);
-    return arena->failed ? et_alloc_failed(error, count * sizeof *first->text, "a header") : ET_OK;
-}
-
-static void look_below(first_rows *first, const et_csv_row *row)
-{
-    first->rows++;
-    for (int i = 0; i < row->count && i < first->count; i++) {
-        const et_cell *cell = &row->cell[i];
-        first->again[i] |= is_same(cell, first->text[i]);
-        first->numeric[i] |= cell->text && is_number(cell->text, cell->length);
-    }
-}
-
 int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error)
 {
@@ -103,24 +78,35 @@ static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena,
     et_csv_row row;
     *first = (first_rows){ 0 };
     int status = et_csv_next(csv, &row, error);
-    if (!status && row.count)
-        status = copy_first(first, &row, arena, error);
+    if (!status && row.count) {
+        size_t count = (size_t)row.count;
+        first->count = row.count;
+        first->line = row.line;
+        first->text = et_arena_array(arena, count, sizeof *first->text);
+        first->numeric = et_arena_array(arena, count, sizeof *first->numeric);
+        first->again = et_arena_array(arena, count, sizeof *first->again);
+        for (size_t i = 0; i < count && !arena->failed; i++)
+            if (row.cell[i].text)
+                first->text[i] =
+                    et_arena_printf(arena, "%.*s", (int)row.cell[i].length, row.cell[i].text);
+        status =
+            arena->failed ? et_alloc_failed(error, count * sizeof *first->text, "a header") : ET_OK;
+    }
     first->delimiter = et_csv_delimiter(csv);
     while (!status && first->count && first->rows < rows && et_csv_kept(csv) < BYTES_MAX) {
         if (et_csv_next(csv, &row, NULL) || !row.count)
             break;
-        look_below(first, &row);
+        first->rows++;
+        for (int i = 0; i < row.count && i < first->count; i++) {
+            const et_cell *cell = &row.cell[i];
+            first->again[i] |= is_same(cell, first->text[i]);
+            first->numeric[i] |= cell->text && is_number(cell->text, cell->length);
+        }
     }
     return status;
 }
 
 /* ---- without a schema ---- */
-
-static bool is_first_again(const first_rows *first, et_map *seen, int i)
-{
-    int64_t before;
-    return first->again[i] || et_map_get(seen, first->text[i], &before);
-}
 
 static bool looks_like_header(const first_rows *first, bool *failed)
 {
@@ -136,7 +122,8 @@ static bool looks_like_header(const first_rows *first, bool *failed)
         }
         named++;
         numeric |= first->numeric[i];
-        again |= is_first_again(first, &seen, i);
+        int64_t before;
+        again |= first->again[i] || et_map_get(&seen, first->text[i], &before);
         *failed |= !et_map_put(&seen, first->text[i], i);
     }
     et_map_release(&seen);

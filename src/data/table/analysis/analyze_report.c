@@ -290,16 +290,6 @@ static bool report_column(et_value *list, const et_table_column *c, const et_col
 
 /* ---- the whole ---- */
 
-/* Markers of missing values that no value was, but for the usual ones. */
-static void report_unmatched(const et_table_stats *table, et_value *list)
-{
-    const char *const *missing = table->options->csv.missing;
-    for (int i = 0; missing && missing[i]; i++)
-        if (!(table->missing_found >> (i < 63 ? i : 63) & 1) &&
-            !et_is_one_of(missing[i], et_csv_usual_missing))
-            et_value_add_string(list, missing[i]);
-}
-
 /* One as a text, several as a list. */
 static void report_targets(const et_analyze_options *options, et_value *report)
 {
@@ -325,7 +315,13 @@ static et_value *report_table(const et_table_stats *table, et_arena *arena)
     et_value_set_string(report, "delimiter", delimiter);
     et_value_set_bool(report, "header", table->head.header);
     report_targets(table->options, report);
-    report_unmatched(table, et_value_set_list(report, "missing_unmatched"));
+    /* Markers of missing values that no value was, but for the usual ones. */
+    et_value *list = et_value_set_list(report, "missing_unmatched");
+    const char *const *missing = table->options->csv.missing;
+    for (int i = 0; missing && missing[i]; i++)
+        if (!(table->missing_found >> (i < 63 ? i : 63) & 1) &&
+            !et_is_one_of(missing[i], et_csv_usual_missing))
+            et_value_add_string(list, missing[i]);
     return report;
 }
 

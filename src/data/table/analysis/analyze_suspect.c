@@ -486,27 +486,12 @@ static bool look_at(folding *f, alike *found, const et_entries *entries, size_t 
     return true;
 }
 
-static int find_alike(alike *out, const et_entries *entries, et_error *error)
-{
-    folding f = { .codes = ET_CODES_INIT, .lower = ET_CODES_INIT, .arena = ET_ARENA_INIT };
-    int status = ET_OK;
-    *out = (alike){ 0 };
-    for (size_t i = 0; i < entries->count && !status; i++)
-        if (!look_at(&f, out, entries, i, error))
-            status = et_alloc_failed(error, f.arena.used, "the spellings of a column");
-    et_map_release(&f.seen);
-    et_arena_release(&f.arena);
-    et_codes_release(&f.codes);
-    et_codes_release(&f.lower);
-    return status;
-}
-
 /* Texts that are one for a person. */
 static int suspect_spelling(et_value *list, const et_table_column *c, et_error *error)
 {
     const et_entries *entries = &c->stats->entries;
     size_t first, second;
-    alike found;
+    alike found = { 0 };
     if (c->type != ET_SCHEMA_DISCRETE && c->target && et_table_column_few_whole(c) &&
         et_table_column_twice(c->stats, &first, &second))
         suspect_pair(list, c, first, second, 0,
@@ -514,7 +499,15 @@ static int suspect_spelling(et_value *list, const et_table_column *c, et_error *
                      "to have classes");
     if (c->type != ET_SCHEMA_DISCRETE || c->use.ignored)
         return ET_OK;
-    int status = find_alike(&found, entries, error);
+    folding f = { .codes = ET_CODES_INIT, .lower = ET_CODES_INIT, .arena = ET_ARENA_INIT };
+    int status = ET_OK;
+    for (size_t i = 0; i < entries->count && !status; i++)
+        if (!look_at(&f, &found, entries, i, error))
+            status = et_alloc_failed(error, f.arena.used, "the spellings of a column");
+    et_map_release(&f.seen);
+    et_arena_release(&f.arena);
+    et_codes_release(&f.codes);
+    et_codes_release(&f.lower);
     if (!status && found.count)
         suspect_pair(list, c, found.first, found.second, found.count - 1,
                      c->target ? "differ only in case or blanks and are two classes: spell them "

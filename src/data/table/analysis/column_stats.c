@@ -316,11 +316,6 @@ static bool has_blanks(const char *text, size_t length)
     return length && (is_blank(*text) || is_blank(text[length - 1]));
 }
 
-static bool is_text(const char *text, const char *bytes, size_t length)
-{
-    return strlen(text) == length && !memcmp(text, bytes, length);
-}
-
 /* What a text may be as a number, once no notation is given. */
 static et_noted find_notation(const et_column_stats *stats, const char *text, size_t length)
 {
@@ -333,17 +328,8 @@ static bool has_unit(et_noted_texts *all, const et_noted *noted, const char *tex
 {
     if (noted->unit_length && !*all->unit)
         memcpy(all->unit, text + noted->unit_at, noted->unit_length);
-    return !noted->unit_length || is_text(all->unit, text + noted->unit_at, noted->unit_length);
-}
-
-static void look_at_number(et_column_stats *stats, const et_column_part *part, int i,
-                           const char *text, size_t length)
-{
-    const et_noted noted = find_notation(stats, text, length);
-    if (noted.notations && !has_unit(&stats->noted, &noted, text))
-        note(&stats->noted.first_other, part, i, text, length);
-    if (noted.differs)
-        note(&stats->noted.first_unclear, part, i, text, length);
+    return !noted->unit_length || (strlen(all->unit) == noted->unit_length &&
+                                   !memcmp(all->unit, text + noted->unit_at, noted->unit_length));
 }
 
 /* Notes the first value of each class that is not a number, and the forms of texts. orders: by
@@ -355,7 +341,11 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
     if (class != ET_CELL_TEXT)
         return;
     sample(stats, text, length);
-    look_at_number(stats, part, i, text, length);
+    const et_noted noted = find_notation(stats, text, length);
+    if (noted.notations && !has_unit(&stats->noted, &noted, text))
+        note(&stats->noted.first_other, part, i, text, length);
+    if (noted.differs)
+        note(&stats->noted.first_unclear, part, i, text, length);
     for (unsigned order = 0; order <= ET_DATE_TIME; order++)
         if (!(orders >> order & 1))
             note(&stats->first_undated[order], part, i, text, length);

@@ -187,19 +187,6 @@ static et_transform numeric_transform(const et_feature_choice *choice, const et_
     return type == ET_TRANSFORM_SCALE && !m->has_range ? ET_TRANSFORM_IDENTITY : type;
 }
 
-static void judge_number(et_column_use *use, const et_schema_field *field,
-                         const et_column_metadata *m, const et_feature_choice *choice)
-{
-    if (is_running(field, m))
-        use->ignored = ET_COLUMN_RUNNING;
-    else if (is_constant(field, m))
-        use->ignored = ET_COLUMN_CONSTANT;
-    else
-        add(use, numeric_transform(choice, m));
-    if (m->missing)
-        add(use, ET_TRANSFORM_MISSING);
-}
-
 static int64_t entries_with(const et_column_metadata *m, int64_t minimum_count)
 {
     int64_t count = 0;
@@ -387,9 +374,16 @@ et_column_use et_column_use_infer(const et_schema_field *field, const et_column_
         use.ignored = ET_COLUMN_LIST;
     else if (!m->count && m->missing > 0)
         use.ignored = ET_COLUMN_EMPTY;
-    else if (et_schema_numeric(field))
-        judge_number(&use, field, m, choice);
-    else
+    else if (et_schema_numeric(field)) {
+        if (is_running(field, m))
+            use.ignored = ET_COLUMN_RUNNING;
+        else if (is_constant(field, m))
+            use.ignored = ET_COLUMN_CONSTANT;
+        else
+            add(&use, numeric_transform(choice, m));
+        if (m->missing)
+            add(&use, ET_TRANSFORM_MISSING);
+    } else
         judge_text(&use, field, m, choice);
     return use;
 }
@@ -556,18 +550,6 @@ static int name_bytes(const char *name)
     return (int)et_utf8_fitting(name, NAME_SHOWN);
 }
 
-static void add_row(et_grid *grid, const et_column_use *use, const et_schema_field *field,
-                    const et_column_metadata *m)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    print_use(&text, use, m);
-    et_grid_addf(grid, "%.*s", name_bytes(field->name), field->name);
-    et_grid_add(grid, et_schema_type_name(field->type));
-    et_grid_add(grid, et_strbuf_text(&text));
-    grid->failed |= text.failed;
-    et_strbuf_release(&text);
-}
-
 static bool is_same(const et_column_use *a, const et_column_use *b)
 {
     const char *one = a->format.unit, *other = b->format.unit;
@@ -646,7 +628,15 @@ int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_sch
         return print_groups(out, uses, schema, error);
     for (int i = 0; i < et_schema_count(schema); i++) {
         const et_schema_field *field = et_schema_at(schema, i);
-        add_row(&grid, &uses[i], field, et_metadata_find(metadata, field->name));
+        const et_column_use *use = &uses[i];
+        const et_column_metadata *m = et_metadata_find(metadata, field->name);
+        et_strbuf text = ET_STRBUF_INIT;
+        print_use(&text, use, m);
+        et_grid_addf(&grid, "%.*s", name_bytes(field->name), field->name);
+        et_grid_add(&grid, et_schema_type_name(field->type));
+        et_grid_add(&grid, et_strbuf_text(&text));
+        grid.failed |= text.failed;
+        et_strbuf_release(&text);
     }
     et_grid_append(&grid, ET_GRID_TEXT, out);
     et_grid_release(&grid);

@@ -118,11 +118,6 @@ static int no_such_column(const choosing *c, const char *name, const char *what)
     return status;
 }
 
-static bool is_empty(const et_column_metadata *m)
-{
-    return !m->count && m->missing > 0;
-}
-
 /* Whether more than half of the texts differ; in a small table, whether all do. */
 static bool are_no_classes(const et_column_metadata *m)
 {
@@ -145,7 +140,7 @@ static int check_target(const choosing *c, const char *name)
     if (!f)
         return no_such_column(c, name, "target");
     const et_column_metadata *m = et_metadata_find(c->metadata, name);
-    if (is_empty(m))
+    if (!m->count && m->missing > 0)
         return et_fail(c->error, ET_ECONFIG,
                        "the target %s has no value in any row: " ET_CSV_MISSING_HINT, name);
     if ((f->type == ET_SCHEMA_DISCRETE || c->choice.classes) && m->entry_count == 1 && m->missing)

@@ -194,13 +194,6 @@ static bool carry(et_sketch *sketch)
     return true;
 }
 
-/* A value was taken: the next one comes from the following group. */
-static void advance(et_sketch *sketch)
-{
-    sketch->group += (int64_t)1 << sketch->shift;
-    sketch->next = sketch->group;
-}
-
 static bool after_take(et_sketch *sketch)
 {
     if (sketch->filled == 2 * sketch->width) {
@@ -231,7 +224,9 @@ bool et_sketch_add(et_sketch *sketch, const double *values, size_t count)
                (size_t)run * sizeof *values);
         sketch->filled += (int)run;
         sketch->group += run - 1; /* of groups of one */
-        advance(sketch);
+        /* A value was taken: the next one comes from the following group. */
+        sketch->group += (int64_t)1 << sketch->shift;
+        sketch->next = sketch->group;
         if (!after_take(sketch))
             return false;
     }
@@ -534,13 +529,6 @@ const char *et_entries_text(const et_entries *entries, const et_entry *entry)
     return entries->texts + entry->at;
 }
 
-static inline bool is_entry(const et_entries *entries, const et_entry *entry, const char *text,
-                            size_t length, text_key key)
-{
-    return entry->head == key.head && entry->tail == key.tail && entry->length == length &&
-           (length <= 16 || !memcmp(entries->texts + entry->at, text, length));
-}
-
 /* ---- slots ---- */
 
 static void put_slot(et_entries *entries, uint32_t hash, size_t entry)
@@ -662,7 +650,8 @@ et_entry *et_entries_find(const et_entries *entries, const char *text, size_t le
     size_t at = hash_of(key, text, length) >> entries->shift;
     for (; entries->slot[at]; at = (at + 1) & (entries->slots - 1)) {
         et_entry *entry = &entries->entry[entries->slot[at] - 1];
-        if (is_entry(entries, entry, text, length, key))
+        if (entry->head == key.head && entry->tail == key.tail && entry->length == length &&
+            (length <= 16 || !memcmp(entries->texts + entry->at, text, length)))
             return entry;
     }
     return NULL;

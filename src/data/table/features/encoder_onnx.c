@@ -63,15 +63,6 @@ static bool is_wanted(const int *fields, int count, int field)
     return false;
 }
 
-static void find_fields(emission *e)
-{
-    for (int i = 0; i < et_schema_count(e->schema); i++) {
-        const int begin = et_encoder_cell(e->how->encoder, i);
-        for (int c = 0; c < et_encoder_cell_count(e->how->encoder, i); c++)
-            e->field[begin + c] = i;
-    }
-}
-
 static void mark(emission *e, const et_fitted *f)
 {
     for (int i = 0; i < f->inputs; i++) {
@@ -109,7 +100,11 @@ static int find_columns(emission *e, const int *fields, int count)
         et_arena_array(&e->arena, (size_t)et_encoder_cells(e->how->encoder), sizeof *e->field);
     if (e->arena.failed)
         return no_memory(e);
-    find_fields(e);
+    for (int i = 0; i < et_schema_count(e->schema); i++) {
+        const int begin = et_encoder_cell(e->how->encoder, i);
+        for (int c = 0; c < et_encoder_cell_count(e->how->encoder, i); c++)
+            e->field[begin + c] = i;
+    }
     for (size_t i = 0; i < encoder->step_count; i++)
         if (is_wanted(fields, count, encoder->steps[i].field))
             mark(e, &encoder->steps[i].fitted);

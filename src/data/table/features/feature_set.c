@@ -220,13 +220,6 @@ static void copy_spec(et_arena *arena, et_feature_spec *to, const et_feature_spe
         copy_spec(arena, &inner[i], &from->features[i]);
 }
 
-/* TensorFX has no type for a key: its models pass on the feature named "key" without reading it. */
-static bool is_named_key(const et_feature_spec *spec)
-{
-    return spec->type == ET_TRANSFORM_IDENTITY && spec->field_count <= 1 &&
-           !strcmp(spec->name, "key");
-}
-
 static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error)
 {
     const origin from = { set->source, NULL, 0, error };
@@ -240,7 +233,9 @@ static int add(et_feature_set *set, const et_feature_spec *spec, et_error *error
     copy_spec(&set->arena, copy, spec);
     if (set->arena.failed || !et_map_put(&set->indices, copy->name, set->count))
         return et_alloc_failed(error, set->arena.used, "features");
-    if (is_named_key(copy))
+    /* TensorFX has no type for a key: its models pass on the feature named "key" without reading
+     * it. */
+    if (copy->type == ET_TRANSFORM_IDENTITY && copy->field_count <= 1 && !strcmp(copy->name, "key"))
         copy->type = ET_TRANSFORM_KEY;
     set->count++;
     return ET_OK;

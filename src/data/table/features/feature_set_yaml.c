@@ -124,28 +124,6 @@ static int read_texts(const reading *r, const et_value *value, const char *const
     }
 }
 
-static int read_boundaries(const reading *r, const et_value *value, et_feature_spec *spec)
-{
-    const char *const *texts;
-    int count = 0, status = read_texts(r, value, &texts, &count);
-    double *numbers = status ? NULL : et_arena_array(r->arena, (size_t)count, sizeof *numbers);
-    if (!status && !numbers)
-        status = no_memory(r);
-    for (int i = 0; !status && i < count; i++)
-        if (!et_number_is(et_number_parse(&numbers[i], texts[i], strlen(texts[i]))))
-            status = fail_line(r, value, "expected a list of numbers, such as 18, 25, 65");
-    spec->boundaries = numbers;
-    spec->boundary_count = status ? 0 : count;
-    return status;
-}
-
-static int read_order(const reading *r, const et_value *value, et_date_order *order)
-{
-    return value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)
-               ? ET_OK
-               : fail_line(r, value, "expected month-first, day-first or time-of-day");
-}
-
 /* ---- transform ---- */
 
 static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
@@ -156,12 +134,25 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
     if (!strcmp(key, "min") || !strcmp(key, "max"))
         return read_number(r, value,
                            *key == 'm' && key[1] == 'i' ? &spec->minimum : &spec->maximum);
-    if (!strcmp(key, "boundaries"))
-        return read_boundaries(r, value, spec);
+    if (!strcmp(key, "boundaries")) {
+        const char *const *texts;
+        int count = 0, status = read_texts(r, value, &texts, &count);
+        double *numbers = status ? NULL : et_arena_array(r->arena, (size_t)count, sizeof *numbers);
+        if (!status && !numbers)
+            status = no_memory(r);
+        for (int i = 0; !status && i < count; i++)
+            if (!et_number_is(et_number_parse(&numbers[i], texts[i], strlen(texts[i]))))
+                status = fail_line(r, value, "expected a list of numbers, such as 18, 25, 65");
+        spec->boundaries = numbers;
+        spec->boundary_count = status ? 0 : count;
+        return status;
+    }
     if (!strcmp(key, "parts"))
         return read_texts(r, value, &spec->parts, &spec->part_count);
     if (!strcmp(key, "order"))
-        return read_order(r, value, &spec->order);
+        return value->kind == ET_VALUE_STRING && et_date_order_parse(&spec->order, value->string)
+                   ? ET_OK
+                   : fail_line(r, value, "expected month-first, day-first or time-of-day");
     if (!strcmp(key, "buckets"))
         return read_count(r, value, &spec->buckets);
     if (!strcmp(key, "words"))

@@ -827,18 +827,6 @@ static void fit_target(et_fitted *fitted, const et_fitting *with)
     fitted->missing = NAN;
 }
 
-static int unknown_label(const et_fitted *f, const et_reading *value, et_error *error)
-{
-    char number[32];
-    snprintf(number, sizeof number, "%g", value->number);
-    int length = value->text ? (int)(value->length < 40 ? value->length : 40) : 40;
-    return et_fail(error, ET_EDATA,
-                   "the label \"%.*s\" is not one of the %d in the metadata (%.40s, %.40s%s): "
-                   "correct the label, or train another run on rows with this label",
-                   length, value->text ? value->text : number, (int)f->cardinality, f->column[0],
-                   f->column[1], f->cardinality > 2 ? ", ..." : "");
-}
-
 static int apply_target(const et_fitted *f, const et_reading *value, void *to, et_error *error)
 {
     if (!f->cardinality)
@@ -847,8 +835,16 @@ static int apply_target(const et_fitted *f, const et_reading *value, void *to, e
     if (value->missing)
         return f->beside ? (memcpy(to, &(float){ NAN }, sizeof(float)), ET_OK) : put_id(to, -1);
     double index = f->labels ? label_of(f, value) : value->number - f->offset;
-    if (!(index >= 0 && index < (double)f->cardinality && index == floor(index)))
-        return unknown_label(f, value, error);
+    if (!(index >= 0 && index < (double)f->cardinality && index == floor(index))) {
+        char number[32];
+        snprintf(number, sizeof number, "%g", value->number);
+        int length = value->text ? (int)(value->length < 40 ? value->length : 40) : 40;
+        return et_fail(error, ET_EDATA,
+                       "the label \"%.*s\" is not one of the %d in the metadata (%.40s, %.40s%s): "
+                       "correct the label, or train another run on rows with this label",
+                       length, value->text ? value->text : number, (int)f->cardinality,
+                       f->column[0], f->column[1], f->cardinality > 2 ? ", ..." : "");
+    }
     if (!f->beside)
         return put_id(to, (int64_t)index);
     const float yes = (int)index == f->yes;

@@ -176,20 +176,6 @@ const char *et_emit_robust(et_emitting *e)
     return et_emit_cast(to, y, ET_ONNX_F32);
 }
 
-/* Mean and standard deviation of the quantiles, after each is clipped to within `far` of the
- * middle. */
-static void fit_clipped(et_fitted *fitted, const et_column_metadata *m, double middle, double far)
-{
-    double mean = 0, square = 0;
-    for (int i = 0; i < m->quantile_count; i++) {
-        const double d = fmax(-far, fmin(m->quantiles[i] - middle, far)), before = d - mean;
-        mean += before / (i + 1);
-        square += before * (d - mean);
-    }
-    fitted->offset = middle + mean;
-    fitted->divisor = sqrt(square / m->quantile_count);
-}
-
 void et_fit_clip(et_fitted *fitted, const et_fitting *with)
 {
     const et_column_metadata *m = with->metadata;
@@ -203,7 +189,16 @@ void et_fit_clip(et_fitted *fitted, const et_fitting *with)
     const bool spans = far > 0 && isfinite(far);
     if (spans && !(m->max - middle <= far && middle - m->min <= far)) {
         et_fit_line(fitted, with);
-        fit_clipped(fitted, m, middle, far);
+        /* Mean and standard deviation of the quantiles, after each is clipped to within `far` of
+         * the middle. */
+        double mean = 0, square = 0;
+        for (int i = 0; i < m->quantile_count; i++) {
+            const double d = fmax(-far, fmin(m->quantiles[i] - middle, far)), before = d - mean;
+            mean += before / (i + 1);
+            square += before * (d - mean);
+        }
+        fitted->offset = middle + mean;
+        fitted->divisor = sqrt(square / m->quantile_count);
     } else if (m->has_moments) {
         et_fit_standardize(fitted, with);
     } else {

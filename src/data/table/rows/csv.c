@@ -293,13 +293,6 @@ bool et_csv_character(char *out, const char *text)
     return tab || !text || strlen(text) <= 1;
 }
 
-static int fail_form(char value, const char *what, et_error *error)
-{
-    return et_fail(error, ET_ECONFIG,
-                   "the %s is %s: choose a character that does not occur in values", what,
-                   value == '"' ? "a quote" : "not a printable ASCII character");
-}
-
 static int check_options(const et_csv_options *options, et_error *error)
 {
     static const et_csv_options none;
@@ -308,7 +301,10 @@ static int check_options(const et_csv_options *options, et_error *error)
     for (int i = 0; i < 2; i++) {
         char c = characters[i];
         if (c && !et_csv_may_delimit(c))
-            return fail_form(c, i ? "character before comments" : "delimiter", error);
+            return et_fail(error, ET_ECONFIG,
+                           "the %s is %s: choose a character that does not occur in values",
+                           i ? "character before comments" : "delimiter",
+                           c == '"' ? "a quote" : "not a printable ASCII character");
     }
     if (o->delimiter && o->delimiter == o->comment)
         return et_fail(error, ET_ECONFIG,
@@ -495,15 +491,6 @@ static int fail_endless(et_csv *csv, et_error *error)
     return status;
 }
 
-/* Skips the rest of a row that was too long. */
-static void skip_rest(et_csv *csv)
-{
-    const char *lf = memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin);
-    csv->begin = lf ? (size_t)(lf + 1 - csv->buffer) : csv->end;
-    csv->line += lf != NULL;
-    csv->skipping = !lf && !csv->drained;
-}
-
 /* Handles a row that was found, good or bad, or a skipped line. */
 static int take_row(et_csv *csv, et_csv_found found, et_csv_row *row, et_error *error)
 {
@@ -541,8 +528,13 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)
     int status = csv->started ? ET_OK : start(csv, error);
     *row = (et_csv_row){ 0 };
     while (!status && !row->count) {
-        if (csv->skipping)
-            skip_rest(csv);
+        if (csv->skipping) {
+            /* Skips the rest of a row that was too long. */
+            const char *lf = memchr(csv->buffer + csv->begin, '\n', csv->end - csv->begin);
+            csv->begin = lf ? (size_t)(lf + 1 - csv->buffer) : csv->end;
+            csv->line += lf != NULL;
+            csv->skipping = !lf && !csv->drained;
+        }
         char *end = csv->buffer + csv->end;
         et_csv_found found = csv->skipping ? ET_CSV_MORE
                                            : et_csv_scan(&csv->scanner, csv->buffer + csv->begin,

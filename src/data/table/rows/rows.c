@@ -204,11 +204,6 @@ static int fail_first(const csv_rows *self, int status, et_error *error)
                    self->options.jsonl);
 }
 
-static bool looks_like_json(const et_csv_row *row)
-{
-    return row->cell[0].text && row->cell[0].length && row->cell[0].text[0] == '{';
-}
-
 /* *row is the first row of values, or has count 0. */
 static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
 {
@@ -217,7 +212,8 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
         return self->options.optional
                    ? ET_OK
                    : et_fail(error, ET_EDATA, "%s: no rows: give at least one", path);
-    if (self->options.jsonl && looks_like_json(row))
+    if (self->options.jsonl && row->cell[0].text && row->cell[0].length &&
+        row->cell[0].text[0] == '{')
         return et_fail(error, ET_EDATA, "%s:%lld: this looks like JSON lines; %s", path,
                        (long long)row->line, self->options.jsonl);
     int status = find_columns(self, row, error);
@@ -234,12 +230,6 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
     return status;
 }
 
-static int open_next(csv_rows *self, et_error *error)
-{
-    self->file = self->begun++;
-    return et_csv_open(&self->csv, self->rows.paths.items[self->file], &self->options.csv, error);
-}
-
 static int csv_next(et_rows *rows, et_row *out, et_error *error)
 {
     csv_rows *self = (csv_rows *)rows;
@@ -249,7 +239,9 @@ static int csv_next(et_rows *rows, et_row *out, et_error *error)
         if (!self->csv) {
             if (self->begun == rows->paths.count)
                 return ET_OK;
-            status = open_next(self, error);
+            self->file = self->begun++;
+            status = et_csv_open(&self->csv, self->rows.paths.items[self->file], &self->options.csv,
+                                 error);
         }
         if (!status)
             status = fail_first(self, et_csv_next(self->csv, &row, error), error);

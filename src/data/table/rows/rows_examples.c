@@ -41,24 +41,20 @@ static int read_text(const et_schema_field *field, const et_bytes *text, et_read
     return ET_OK;
 }
 
-/* Bytes of one string, each a number: images are written so. A string of one byte is a text. */
-static int read_bytes(const et_schema_field *field, const et_feature *f, et_reading *values,
-                      et_error *error)
-{
-    const unsigned char *bytes = f->bytes->data;
-    if (f->count != 1 || field->length == 1 || f->bytes->length != (size_t)field->length)
-        return f->count == 1 && field->length > 1 ? wrong_count(field, f, error)
-                                                  : wrong_kind(field, f, error);
-    for (int64_t i = 0; i < field->length; i++)
-        values[i] = (et_reading){ .number = bytes[i], .numeric = true };
-    return ET_OK;
-}
-
 static int read_numbers(const et_schema_field *field, const et_feature *f, et_reading *values,
                         et_error *error)
 {
-    if (f->kind == ET_FEATURE_BYTES)
-        return read_bytes(field, f, values, error);
+    if (f->kind == ET_FEATURE_BYTES) {
+        /* Bytes of one string, each a number: images are written so. A string of one byte is a
+         * text. */
+        const unsigned char *bytes = f->bytes->data;
+        if (f->count != 1 || field->length == 1 || f->bytes->length != (size_t)field->length)
+            return f->count == 1 && field->length > 1 ? wrong_count(field, f, error)
+                                                      : wrong_kind(field, f, error);
+        for (int64_t i = 0; i < field->length; i++)
+            values[i] = (et_reading){ .number = bytes[i], .numeric = true };
+        return ET_OK;
+    }
     if (f->count != (size_t)field->length)
         return wrong_count(field, f, error);
     for (size_t i = 0; i < f->count; i++) {
@@ -68,9 +64,11 @@ static int read_numbers(const et_schema_field *field, const et_feature *f, et_re
     return ET_OK;
 }
 
-static int read_texts(const et_schema_field *field, const et_feature *f, et_reading *values,
+static int read_fixed(const et_schema_field *field, const et_feature *f, et_reading *values,
                       et_error *error)
 {
+    if (et_schema_numeric(field))
+        return read_numbers(field, f, values, error);
     int status = ET_OK;
     if (f->kind != ET_FEATURE_BYTES)
         return wrong_kind(field, f, error);
@@ -79,13 +77,6 @@ static int read_texts(const et_schema_field *field, const et_feature *f, et_read
     for (size_t i = 0; !status && i < f->count; i++)
         status = read_text(field, &f->bytes[i], &values[i], error);
     return status;
-}
-
-static int read_fixed(const et_schema_field *field, const et_feature *f, et_reading *values,
-                      et_error *error)
-{
-    return et_schema_numeric(field) ? read_numbers(field, f, values, error)
-                                    : read_texts(field, f, values, error);
 }
 
 /* Reads all values of the list except missing ones. */

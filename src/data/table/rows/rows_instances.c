@@ -110,23 +110,19 @@ static int next_csv(instance_rows *self, et_row *out, bool *header, et_error *er
 
 /* ---- both ---- */
 
-static int next_example(instance_rows *self, et_row *row, et_error *error)
-{
-    const et_bytes *bytes = &self->instances[self->at++];
-    int status = et_example_row(self->values, self->rows.layout, bytes->data, bytes->length,
-                                &self->arena, error);
-    *row = (et_row){ .values = self->values, .number = (int64_t)self->at };
-    return status ? et_fail_while(error, status, "%s:%zu", instance_name, self->at) : ET_OK;
-}
-
 static int instance_next(et_rows *rows, et_row *row, et_error *error)
 {
     instance_rows *self = (instance_rows *)rows;
     bool header = false;
     if (self->at == self->count)
         return ET_OK;
-    if (self->examples)
-        return next_example(self, row, error);
+    if (self->examples) {
+        const et_bytes *bytes = &self->instances[self->at++];
+        int status = et_example_row(self->values, self->rows.layout, bytes->data, bytes->length,
+                                    &self->arena, error);
+        *row = (et_row){ .values = self->values, .number = (int64_t)self->at };
+        return status ? et_fail_while(error, status, "%s:%zu", instance_name, self->at) : ET_OK;
+    }
     int status = next_csv(self, row, &header, error);
     if (status || !header)
         return status;

@@ -123,19 +123,6 @@ static bool json_waits(et_rows *rows)
     return false;
 }
 
-static int check_line(const json_rows *self, const char *text, size_t length, et_error *error)
-{
-    size_t bad;
-    if (memchr(text, 0, length))
-        return et_fail(error, ET_EDATA, "%s:%" PRId64 ": a byte is NUL: save the text as UTF-8",
-                       name_of(self), self->line);
-    if (!et_utf8_valid(text, length, &bad))
-        return et_fail(error, ET_EDATA,
-                       "%s:%" PRId64 ": byte %zu of the line is not UTF-8: save the text as UTF-8",
-                       name_of(self), self->line, bad + 1);
-    return ET_OK;
-}
-
 static bool is_blank(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -153,7 +140,15 @@ static int take_line(json_rows *self, const char *text, size_t length, et_row *r
         return ET_OK;
     row->json = (et_bytes){ text + mark, length - mark };
     row->end = false;
-    return check_line(self, row->json.data, row->json.length, error);
+    size_t bad;
+    if (memchr(row->json.data, 0, row->json.length))
+        return et_fail(error, ET_EDATA, "%s:%" PRId64 ": a byte is NUL: save the text as UTF-8",
+                       name_of(self), self->line);
+    if (!et_utf8_valid(row->json.data, row->json.length, &bad))
+        return et_fail(error, ET_EDATA,
+                       "%s:%" PRId64 ": byte %zu of the line is not UTF-8: save the text as UTF-8",
+                       name_of(self), self->line, bad + 1);
+    return ET_OK;
 }
 
 static int json_next(et_rows *rows, et_row *row, et_error *error)
@@ -405,13 +400,6 @@ static void object_close(et_rows *rows)
     et_free(self);
 }
 
-static int open_next(object_rows *self, et_error *error)
-{
-    self->file = self->begun++;
-    const et_strings one = { &self->rows.paths.items[self->file], 1 };
-    return et_rows_open_jsonl(&self->lines, self->rows.layout, &one, -1, error);
-}
-
 static int parse(object_rows *self, et_row *row, et_error *error)
 {
     et_arena_release(&self->arena);
@@ -433,7 +421,9 @@ static int object_next(et_rows *rows, et_row *row, et_error *error)
         if (!self->lines) {
             if (self->begun == rows->paths.count)
                 return ET_OK;
-            status = open_next(self, error);
+            self->file = self->begun++;
+            const et_strings one = { &self->rows.paths.items[self->file], 1 };
+            status = et_rows_open_jsonl(&self->lines, self->rows.layout, &one, -1, error);
         }
         if (!status)
             status = et_rows_next(self->lines, row, error);

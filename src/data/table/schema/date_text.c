@@ -265,9 +265,14 @@ static bool read_zone(scan *s, et_date *out)
     return true;
 }
 
-/* Nanoseconds; further digits are ignored. Python's logs write a comma before the fraction. */
-static bool read_fraction(scan *s, et_date *out)
+/* 60: a leap second. */
+static bool read_second(scan *s, et_date *out)
 {
+    int second;
+    if (!digits(s, 2, 2, &second) || second > 60)
+        return false;
+    out->second = second;
+    /* Nanoseconds; further digits are ignored. Python's logs write a comma before the fraction. */
     int digit, count = 0, nanoseconds = 0;
     if (!take(s, '.') && !take(s, ','))
         return true;
@@ -278,16 +283,6 @@ static bool read_fraction(scan *s, et_date *out)
         nanoseconds *= 10;
     out->second += nanoseconds / 1e9;
     return any;
-}
-
-/* 60: a leap second. */
-static bool read_second(scan *s, et_date *out)
-{
-    int second;
-    if (!digits(s, 2, 2, &second) || second > 60)
-        return false;
-    out->second = second;
-    return read_fraction(s, out);
 }
 
 /* AM, p.m. */

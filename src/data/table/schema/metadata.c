@@ -87,8 +87,15 @@ static int check_numbers(const et_column_metadata *c, origin_text where, et_erro
     return ET_OK;
 }
 
-static int check_entries(const et_column_metadata *c, origin_text where, et_error *error)
+static int check_column(const et_column_metadata *c, const char *file, et_error *error)
 {
+    if (!c->name || !*c->name || !et_utf8_valid(c->name, strlen(c->name), NULL))
+        return et_fail(error, ET_ECONFIG, "%s%sa column without a name in UTF-8", file ? file : "",
+                       file ? ": " : "");
+    origin_text where = origin_of(file, c->name);
+    int status = check_numbers(c, where, error);
+    if (status)
+        return status;
     if (c->entry_count < 0 || (c->entry_count && !c->entries))
         return et_fail(error, ET_ECONFIG, "%s%d entries: the number must not be negative",
                        where.text, c->entry_count);
@@ -100,16 +107,6 @@ static int check_entries(const et_column_metadata *c, origin_text where, et_erro
                            where.text, i + 1, c->entries[i], (long long)c->counts[i]);
     }
     return ET_OK;
-}
-
-static int check_column(const et_column_metadata *c, const char *file, et_error *error)
-{
-    if (!c->name || !*c->name || !et_utf8_valid(c->name, strlen(c->name), NULL))
-        return et_fail(error, ET_ECONFIG, "%s%sa column without a name in UTF-8", file ? file : "",
-                       file ? ": " : "");
-    origin_text where = origin_of(file, c->name);
-    int status = check_numbers(c, where, error);
-    return status ? status : check_entries(c, where, error);
 }
 
 /* ---- entries ---- */
@@ -567,26 +564,21 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
     return dict;
 }
 
-static void print_column(et_strbuf *out, const et_column_metadata *c)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *value = column_value(&arena, c);
-    et_json_print_string(out, c->name);
-    et_strbuf_append(out, ": ");
-    if (et_value_failed(value))
-        out->failed = true;
-    else
-        et_json_print(out, value, 0);
-    et_arena_release(&arena);
-}
-
 int et_metadata_format(const et_metadata *metadata, char **text, et_error *error)
 {
     et_strbuf out = ET_STRBUF_INIT;
     et_strbuf_append(&out, "{");
     for (int i = 0; i < metadata->count; i++) {
         et_strbuf_append(&out, i ? ",\n" : "\n");
-        print_column(&out, &metadata->columns[i]);
+        et_arena arena = ET_ARENA_INIT;
+        et_value *value = column_value(&arena, &metadata->columns[i]);
+        et_json_print_string(&out, metadata->columns[i].name);
+        et_strbuf_append(&out, ": ");
+        if (et_value_failed(value))
+            out.failed = true;
+        else
+            et_json_print(&out, value, 0);
+        et_arena_release(&arena);
     }
     et_strbuf_append(&out, "\n}\n");
     size_t length = out.length;

@@ -235,13 +235,6 @@ static size_t currency_sign(span s)
     return block && (at[1] == 0x83 ? at[2] <= 0x8f : at[2] >= 0xa0) ? 3 : 0;
 }
 
-static size_t unit_before(span s)
-{
-    const size_t sign = currency_sign(s);
-    const size_t length = sign ? sign : begins_any(s, currencies);
-    return length && s.at + length < s.end && !is_letter(s.at[length]) ? length : 0;
-}
-
 /* The bytes of the digits and separators that a text begins with. */
 static size_t number_at(span s)
 {
@@ -285,9 +278,10 @@ static span find_unit(span s)
     bool closed = false;
     while (peel_front(&s, &a, NULL))
         ;
-    const size_t before = unit_before(s);
-    if (before)
-        return (span){ s.at, s.at + before };
+    const size_t sign = currency_sign(s);
+    const size_t length = sign ? sign : begins_any(s, currencies);
+    if (length && s.at + length < s.end && !is_letter(s.at[length]))
+        return (span){ s.at, s.at + length };
     while (peel_back(&s, &a, &closed, NULL))
         ;
     s.at += number_at(s);

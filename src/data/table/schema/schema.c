@@ -250,15 +250,6 @@ static int read_type(const reading *r, const et_value *value, et_schema_type *ou
                    value->line, word, et_nearest_hint(word, type_words, "").text);
 }
 
-static int read_length(const reading *r, const et_value *value, int64_t *out)
-{
-    if (value->kind != ET_VALUE_INT || value->integer < 0)
-        return fail_line(r, value, "length is not a count",
-                         "give at least 1, or 0 for any number of values");
-    *out = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
-    return ET_OK;
-}
-
 static int read_truth(const reading *r, const et_value *value, bool *out)
 {
     char what[64];
@@ -293,8 +284,13 @@ static int read_key(const reading *r, const et_value *value, et_schema_field *fi
         return read_text(r, value, &field->name);
     if (!strcmp(value->key, "type"))
         return read_type(r, value, &field->type);
-    if (!strcmp(value->key, "length"))
-        return read_length(r, value, &field->length);
+    if (!strcmp(value->key, "length")) {
+        if (value->kind != ET_VALUE_INT || value->integer < 0)
+            return fail_line(r, value, "length is not a count",
+                             "give at least 1, or 0 for any number of values");
+        field->length = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
+        return ET_OK;
+    }
     if (!strcmp(value->key, "default"))
         return value->kind == ET_VALUE_NULL ? ET_OK : read_text(r, value, &field->missing);
     if (!strcmp(value->key, "notation"))

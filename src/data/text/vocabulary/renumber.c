@@ -75,19 +75,6 @@ static void put_piece(et_strbuf *out, const char *text, float score, int type)
 
 /* ---- reading the model ---- */
 
-static int keep_pieces(renumbering *r, const void *model, size_t length, et_error *error)
-{
-    size_t at = 0;
-    for (int32_t i = 0; i < r->count; i++) {
-        if (!et_vocabulary_next_piece(model, length, &at, &r->pieces[i]))
-            break;
-        r->names[i] = et_strndup(r->pieces[i].text, r->pieces[i].length);
-        if (!r->names[i] || !et_map_put(&r->by_text, r->names[i], i))
-            return et_alloc_failed(error, length, "a vocabulary");
-    }
-    return ET_OK;
-}
-
 static int read_model(renumbering *r, const void *model, size_t length, const char *name,
                       et_error *error)
 {
@@ -98,8 +85,18 @@ static int read_model(renumbering *r, const void *model, size_t length, const ch
     r->pieces = et_alloc_zero((size_t)r->count, sizeof *r->pieces);
     r->names = et_alloc_zero((size_t)r->count, sizeof *r->names);
     r->listed = et_alloc_zero((size_t)r->count, sizeof *r->listed);
-    return r->pieces && r->names && r->listed ? keep_pieces(r, model, length, error)
-                                              : et_alloc_failed(error, length, "a vocabulary");
+    if (r->pieces && r->names && r->listed) {
+        size_t at = 0;
+        for (int32_t i = 0; i < r->count; i++) {
+            if (!et_vocabulary_next_piece(model, length, &at, &r->pieces[i]))
+                break;
+            r->names[i] = et_strndup(r->pieces[i].text, r->pieces[i].length);
+            if (!r->names[i] || !et_map_put(&r->by_text, r->names[i], i))
+                return et_alloc_failed(error, length, "a vocabulary");
+        }
+        return ET_OK;
+    }
+    return et_alloc_failed(error, length, "a vocabulary");
 }
 
 /* ---- the new one ---- */
@@ -134,14 +131,6 @@ static void put_listed(renumbering *r, int32_t *foreign, bool *tags)
         *tags |= is_tag(token);
         put_piece(&r->out, token, own < 0 ? 0 : r->pieces[own].score, type);
     }
-}
-
-/* The rest, without special symbols: no text becomes one of those. */
-static void put_others(renumbering *r)
-{
-    for (int32_t i = 0; i < r->count; i++)
-        if (!r->listed[i] && r->pieces[i].type != TYPE_UNKNOWN && r->pieces[i].type != TYPE_CONTROL)
-            put_piece(&r->out, r->names[i], r->pieces[i].score, r->pieces[i].type);
 }
 
 /* All parts of the model but its pieces; of several settings of the trainer each gets the symbols.
@@ -203,7 +192,10 @@ static int write_model(renumbering *r, const void *model, size_t length, const c
             "%s: its kind is not unigram, and %d tokens of the vocabulary are not in it; "
             "only a unigram model can have such tokens",
             name, (int)foreign);
-    put_others(r);
+    /* The rest, without special symbols: no text becomes one of those. */
+    for (int32_t i = 0; i < r->count; i++)
+        if (!r->listed[i] && r->pieces[i].type != TYPE_UNKNOWN && r->pieces[i].type != TYPE_CONTROL)
+            put_piece(&r->out, r->names[i], r->pieces[i].score, r->pieces[i].type);
     put_parts(r, model, length);
     put_number(&r->out, ET_VOCABULARY_FIELD_TOKENS, (uint64_t)r->list->count);
     if (tags)

@@ -266,28 +266,23 @@ static int last_end(const et_subwords *self, const word *of, int begin)
     return end;
 }
 
-static void add_segmentations(const et_subwords *self, const word *of, double *segmentations,
-                              int begin)
-{
-    double sum = -INFINITY;
-    int32_t id;
-    for (int end = last_end(self, of, begin); end > begin; end--) {
-        double one = weight(self, of, segmentations, begin, end, &id);
-        double most = one > sum ? one : sum, least = one > sum ? sum : one;
-        if (one > -INFINITY)
-            sum = most + log1p(exp(least - most));
-    }
-    segmentations[begin] = sum;
-}
-
 static void draw_word(const et_subwords *self, word *of, draws *from)
 {
     double segmentations[ET_SUBWORDS_WORD + 1];
     int32_t ids[ET_SUBWORDS_WORD] = { 0 };
     int count = 0;
     segmentations[of->count] = 0;
-    for (int i = of->count - 1; i >= 0; i--)
-        add_segmentations(self, of, segmentations, i);
+    for (int i = of->count - 1; i >= 0; i--) {
+        double sum = -INFINITY;
+        int32_t id;
+        for (int end = last_end(self, of, i); end > i; end--) {
+            double one = weight(self, of, segmentations, i, end, &id);
+            double most = one > sum ? one : sum, least = one > sum ? sum : one;
+            if (one > -INFINITY)
+                sum = most + log1p(exp(least - most));
+        }
+        segmentations[i] = sum;
+    }
     for (int begin = 0, end; begin < of->count; begin = end) {
         double left = (double)draw(from);
         int last = last_end(self, of, begin);

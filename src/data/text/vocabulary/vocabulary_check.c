@@ -282,20 +282,16 @@ static bool read_trainer(reader *in, span trainer)
     return true;
 }
 
-/* What Etude adds to a model. */
-static void note_own(const reader *in, const field *part)
-{
-    if (part->number == ET_VOCABULARY_FIELD_TOKENS)
-        in->facts->tokens = part->value <= INT32_MAX ? (int32_t)part->value : INT32_MAX;
-    if (part->number == ET_VOCABULARY_FIELD_TAGS)
-        in->facts->tags = part->value != 0;
-}
-
 /* In the first pass all but tokens, in the second the tokens. */
 static bool read_part(reader *in, const field *part, bool tokens)
 {
-    if (part->wire == WIRE_VARINT && !tokens)
-        note_own(in, part);
+    if (part->wire == WIRE_VARINT && !tokens) {
+        /* What Etude adds to a model. */
+        if (part->number == ET_VOCABULARY_FIELD_TOKENS)
+            in->facts->tokens = part->value <= INT32_MAX ? (int32_t)part->value : INT32_MAX;
+        if (part->number == ET_VOCABULARY_FIELD_TAGS)
+            in->facts->tags = part->value != 0;
+    }
     if (part->wire != WIRE_BYTES || tokens != (part->number == MODEL_PIECE))
         return true;
     switch (part->number) {
