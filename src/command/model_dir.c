@@ -24,7 +24,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define MANIFEST  (ET_CHECKPOINT_FOLDER "/" ET_MANIFEST_NAME)
 #define LOCK_FILE (ET_CHECKPOINT_FOLDER "/" ET_RUN_LOCK)

@@ -19,7 +19,7 @@
 #include "base/vector.h"
 #include "formats/marian/marian_model.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static void sane(const et_outputs *outputs)
 {

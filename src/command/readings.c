@@ -15,7 +15,7 @@
 #include "base/values/value.h"
 #include "formats/events/event.h"
 #include "formats/events/sink.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- lines ---- */
 

@@ -28,8 +28,8 @@
 #include "formats/events/event.h"
 #include "formats/events/progress.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/run_messages.h"
-#include "train/run/run_names.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
 #define LOCKS_MAX ((size_t)64 << 20)

@@ -13,7 +13,7 @@
 #include "command/session.h"
 #include "formats/files.h"
 #include "skip.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

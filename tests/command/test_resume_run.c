@@ -19,7 +19,7 @@
 #include "formats/files.h"
 #include "formats/records/record.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define PROGRAM ET_TEST_BUILD "/etude"
 

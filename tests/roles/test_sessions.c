@@ -19,7 +19,7 @@
 
 #include <etude/log.h>
 
-#include "roles/sessions.h"
+#include "roles/wire/sessions.h"
 
 enum { COUNT = 8, MOST = 10000, ALL = 30000, KEYED_MOST = 5 };
 #define HANDSHAKE 4.0

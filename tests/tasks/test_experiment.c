@@ -15,7 +15,7 @@
 #include "formats/files.h"
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_options.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static et_arena arena;
 

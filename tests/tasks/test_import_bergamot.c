@@ -18,7 +18,7 @@
 #include "formats/safetensors/safetensors.h"
 #include "tasks/bergamot_folder.h"
 #include "tasks/translation/decoding/translator_private.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static int import_bergamot(void **state, et_error *failure)
 {

@@ -1,4 +1,4 @@
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

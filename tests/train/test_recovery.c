@@ -15,7 +15,7 @@
 #include "base/values/json.h"
 #include "engine/tensor/params.h"
 #include "formats/files.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 32, ROWS = 4, STEPS = 20, EVERY = 5 };

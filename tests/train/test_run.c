@@ -16,7 +16,7 @@
 #include "base/values/value.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 #include "train/train.h"
 
 static atomic_int flushes; /* of metrics.jsonl */

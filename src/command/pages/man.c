@@ -18,7 +18,7 @@
 #include "base/text/unicode.h"
 #include "command/options/options.h"
 #include "formats/events/log_names.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define PARTS_MAX ET_COMMANDS_MAX
 

@@ -11,7 +11,7 @@
 #include "command/command.h"
 #include "formats/safetensors/safetensors.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define HELP_MOST 72 /* bytes of the help of a word; a menu has one line for it */
 

@@ -30,7 +30,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* What the user asked for, and where the answer goes. */
 typedef struct inquiry {

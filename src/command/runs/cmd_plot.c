@@ -20,7 +20,7 @@
 #include "command/runs/histories.h"
 #include "command/runs/history.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define MATCHES_MAX 256 /* series of one name in a run */
 #define CURVES_MAX  4096

@@ -28,7 +28,7 @@
 #include "base/values/yaml.h"
 #include "base/vector.h"
 #include "formats/events/log_names.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define CHUNK         ((size_t)256 << 10)
 #define DOCUMENT_MAX  ((size_t)8 << 20) /* bytes of settings or sessions */

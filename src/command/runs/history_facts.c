@@ -15,9 +15,9 @@
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
-#include "train/run/run_names.h"
-#include "train/task/metric_name.h"
 
 /* ---- names ---- */
 

@@ -14,7 +14,7 @@
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define SHOWN 12 /* files of data, checkpoints in a line */
 

@@ -14,7 +14,7 @@
 #include "base/vector.h"
 #include "command/runs/history.h"
 #include "systems/modelgarden/series.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static int add(et_run_list *list, const char *path, et_error *error)
 {

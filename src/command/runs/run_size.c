@@ -10,7 +10,7 @@
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* {"params": {"elements": N}, ...} is in the state of every checkpoint. */
 static int64_t read_elements(const char *path)

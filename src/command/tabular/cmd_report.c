@@ -29,8 +29,8 @@
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/folds/out_of_fold.h"
 #include "tasks/tabular/model/explain.h"
-#include "train/run/run_names.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 
 #define TEXT_MAX     ((size_t)64 << 20) /* bytes of train.log and params.yaml */
 #define REPEATS      5

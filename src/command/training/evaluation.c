@@ -17,8 +17,8 @@
 #include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
+#include "train/checkpoint/metric_name.h"
 #include "train/ranks/eval_shard.h"
-#include "train/task/metric_name.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
 static int open_trainer(et_evaluation *e, const char *directory, et_error *error)

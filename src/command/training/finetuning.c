@@ -31,8 +31,8 @@
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/checkpoint_wait.h"
-#include "train/run/run_names.h"
 
 #define PREFIX "finetune-"
 

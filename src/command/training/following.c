@@ -23,8 +23,8 @@
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/training_table.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/checkpoint_wait.h"
-#include "train/run/run_names.h"
 
 typedef struct following {
     const et_train_args *args;

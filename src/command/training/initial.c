@@ -12,7 +12,7 @@
 #include "systems/modelgarden/recipe.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static bool has_file(const char *directory, const char *name, et_arena *arena)
 {

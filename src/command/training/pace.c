@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "engine/comm/together.h"
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100

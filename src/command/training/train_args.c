@@ -16,7 +16,7 @@
 #include "command/training/processes/local_cluster.h"
 #include "engine/comm/comm.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ORDER et_train_mode. */
 static const char *const modes[ET_MODE_COUNT + 1] = {

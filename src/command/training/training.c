@@ -26,7 +26,7 @@
 #include "engine/comm/together.h"
 #include "systems/modelgarden/series.h"
 #include "systems/orbit/controller.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* A run that goes on has the batches that it began with. */
 static int check_memory(et_training *t, const et_experiment *kept, et_error *error)

@@ -17,7 +17,7 @@
 #include "systems/orbit/controller.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 #include "train/task/task_private.h"
 
 void et_training_say(et_progress *progress, const char *format, ...)

@@ -20,8 +20,8 @@
 #include "formats/events/sink.h"
 #include "systems/modelgarden/training_table.h"
 #include "systems/orbit/controller.h"
-#include "train/run/run_names.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 
 /* An interval that no step is a multiple of. */
 #define NEVER ((int64_t)1 << 60)

@@ -18,7 +18,7 @@
 #include "command/runs/run_size.h"
 #include "command/web/board_private.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Bytes of a log that are read, from its end; lines of it that are shown. */
 #define LOG_BYTES   ((size_t)256 << 10)

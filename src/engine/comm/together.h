@@ -20,8 +20,8 @@
  * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
  *   between two steps, and an interrupted loop agrees again before it saves
  * - train/ranks/ranked.c, exchange.c: a step's agreement is sent with the messages of its gradients
- * - train/ranks/eval_shard.c, train/run/trainer.c: an evaluation ends (`end`) also after a failure,
- *   so it agrees before and after its end
+ * - train/ranks/eval_shard.c, train/step/trainer.c: an evaluation ends (`end`) also after a
+ *   failure, so it agrees before and after its end
  * - command/ranks.c: ranks of a command end with one status, and one rank
  *   reports it before any of them ends
  *

@@ -32,8 +32,8 @@
 #include <zmq.h>
 
 #include "base/files/library.h"
-#include "roles/sessions.h"
 #include "roles/wire/chunk.h"
+#include "roles/wire/sessions.h"
 #include "roles/wire/wire.h"
 
 /* zmq_bind is et_zmq.bind, and so on: loaded by the first call that opens a wire or makes keys. */

@@ -10,7 +10,7 @@
 #include "systems/model/model_monitor.h"
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- what a caller asks for ---- */
 

@@ -12,8 +12,8 @@
 #include "formats/events/progress.h"
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/training_table.h"
-#include "train/run/run_names.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 
 #define COLUMNS 3 /* of validation, at most */
 

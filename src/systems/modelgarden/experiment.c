@@ -26,7 +26,7 @@
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/synonyms.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define NAMES_MAX 256 /* experiments that the nearest is sought among */
 

@@ -31,7 +31,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "systems/modelgarden/experiment.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- leaves ---- */
 

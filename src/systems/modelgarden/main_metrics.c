@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 static bool is_same(const char *a, const char *b)
 {

@@ -13,8 +13,8 @@ typedef struct et_main_metrics {
     const char *name[ET_MAIN_METRICS_MAX]; /* "validation_loss", "news/validation_loss"; borrowed */
 } et_main_metrics;
 
-/* Does nothing if name or its double (train/task/metric_name.h) is in the list, where "a|b" equals
- * "a/b", or if the list is full. */
+/* Does nothing if name or its double (train/checkpoint/metric_name.h) is in the list, where "a|b"
+ * equals "a/b", or if the list is full. */
 void et_main_metrics_add(et_main_metrics *metrics, const char *name);
 
 /* The value of a task that chooses the best, of several sets of validation data the first's; NULL:

@@ -25,7 +25,7 @@
 #include "metric/metric.h"
 #include "systems/modelgarden/multitask_private.h"
 #include "train/checkpoint/state.h"
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 #include "train/step/update.h"
 
 static et_multitask *of(et_trainer *trainer)

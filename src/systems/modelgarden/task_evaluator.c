@@ -27,7 +27,7 @@
 #include "engine/tensor/layout.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 #include "train/task/task_private.h"
 
 static et_task_trainer *trainer_of(et_evaluator *evaluator)

@@ -15,8 +15,8 @@
 #include "systems/modelgarden/recipe.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/run/run_names.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 
 typedef struct et_task_opened {
     et_arena arena;

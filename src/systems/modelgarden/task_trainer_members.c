@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/dtype.h"
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 
 int et_task_trainer_initialize(et_task_trainer *t, et_error *error)
 {

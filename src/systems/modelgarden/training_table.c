@@ -16,7 +16,7 @@
 #include "base/text/unicode.h"
 #include "formats/events/log_names.h"
 #include "formats/events/progress.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 enum {
     NUMBER_WIDTH = 9, /* "9999.1   " */

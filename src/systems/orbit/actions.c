@@ -21,9 +21,9 @@
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "systems/orbit/controller_private.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/eval_shard.h"
 #include "train/run/run.h"
-#include "train/run/run_names.h"
 
 /* Multiples of an interval, not distances from the run's beginning, so a resumed run acts at the
  * same steps. */

@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- the list ---- */
 

@@ -12,9 +12,9 @@
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/checkpoint_wait.h"
 #include "train/run/run.h"
-#include "train/run/run_names.h"
 
 /* Seconds between two looks for a new checkpoint. */
 #define LOOK_EVERY 0.05

@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "tasks/multitask/multitask_task.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- methods ---- */
 

@@ -8,7 +8,7 @@
 #include "base/files/file.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/vocabulary_check.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static const et_vocabulary_role shared[] = {
     { "shared",

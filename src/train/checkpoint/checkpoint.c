@@ -54,7 +54,7 @@
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/checkpoint_private.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* What a save does, in order; a kill between any two leaves the directory usable:
  *

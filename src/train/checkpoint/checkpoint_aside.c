@@ -13,7 +13,7 @@
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "formats/safetensors/safetensors.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Names, owned. */
 typedef struct names {

@@ -29,7 +29,7 @@
 #include "base/values/json.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* metadata of safetensors maps strings to strings, so the step is written in digits. */
 et_value *et_checkpoint_file_metadata(int64_t step, const char *state, et_arena *arena)

@@ -23,7 +23,7 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Bytes of info.json: a dict of metrics has a few hundred. A larger file is not ours and is not
  * read. */

@@ -5,7 +5,7 @@
 #include "base/files/file.h"
 #include "engine/comm/comm.h"
 #include "train/checkpoint/checkpoint_private.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Only one of the ranks that share a run takes it. */
 static int fail_taken(et_error *error)

@@ -29,9 +29,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
+#include "train/checkpoint/run_names.h"
 #include "train/checkpoint/state.h"
 #include "train/checkpoint/stored_weight.h"
-#include "train/run/run_names.h"
 
 /* ---- loading ---- */
 

@@ -14,8 +14,8 @@
 #include "base/assert.h"
 #include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_names.h"
 #include "train/checkpoint/tensor_shards.h"
-#include "train/run/run_names.h"
 
 /* ---- writing, in the thread ---- */
 

@@ -12,7 +12,7 @@
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static int save(const void *self, et_value *dict, et_error *error)
 {

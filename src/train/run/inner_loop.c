@@ -15,7 +15,7 @@
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 
 /* ---- making ---- */
 

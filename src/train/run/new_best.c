@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 struct et_new_best {
     et_new_best_options options; /* metric owned */

@@ -18,7 +18,7 @@
 #include "base/numbers/decimal.h"
 #include "formats/events/log_names.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 /* A count of steps that no run reaches. Doubles represent it exactly, and this number times 65,536
  * batches still fits an int64_t. */

@@ -10,8 +10,8 @@
 
 #include "base/fields/fields.h"
 #include "engine/optim/options.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/run.h"
-#include "train/run/run_names.h"
 
 /* Of the roles of a cluster. */
 #define ET_CLUSTER_WAITS         1.0   /* times its last batch that a worker waits, by default */

@@ -21,8 +21,8 @@
 #include "base/values/value.h"
 #include "engine/comm/together.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/broadcast.h"
-#include "train/run/run_names.h"
 #include "train/run/run_private.h"
 
 #define FILE_MOST   (1 << 20)

@@ -32,10 +32,10 @@
 #include "formats/events/sink.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
+#include "train/checkpoint/metric_name.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/broadcast.h"
-#include "train/run/run_names.h"
 #include "train/run/run_private.h"
-#include "train/task/metric_name.h"
 
 /* ---- what of the run itself resumes ---- */
 

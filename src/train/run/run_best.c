@@ -3,7 +3,7 @@
 
 #include "base/text/format.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/run_private.h"
 
 bool et_run_has_own_criterion(const et_run *run)

@@ -12,7 +12,7 @@
 #include "base/values/json.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
 {

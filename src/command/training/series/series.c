@@ -31,8 +31,8 @@
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/inner_loop.h"
-#include "train/run/run_names.h"
 #include "train/task/task_private.h"
 
 static const char between[] = "stopping     between two trainings; the same command resumes";

@@ -33,7 +33,7 @@
 #include "command/training/tune/trials.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define THIRD      3 /* part of the trials that goes on */
 #define RUNGS_MAX  4 /* the first one has a 27th of the steps */

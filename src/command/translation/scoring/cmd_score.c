@@ -21,7 +21,7 @@
 #include "command/translation/lines.h"
 #include "command/translation/scoring/scores.h"
 #include "command/translation/translation_commands.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* sacrebleu's. */
 enum { SAMPLES = 1000, SEED = 12345 };

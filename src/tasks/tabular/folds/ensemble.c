@@ -35,7 +35,7 @@
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/targets/target_scores.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define ROUNDS 32
 

@@ -11,7 +11,7 @@
 #include "tasks/tabular/tabular_task_private.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 enum { PARAMS = ET_TABLE_TEXTS, TEXTS };
 

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/text/format.h"
 #include "tasks/tabular/tabular_task_private.h"
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 #define ROWS_LEAST  20   /* of all rows, and of both sides of an AUC */
 #define CLASS_ROWS  5    /* of a class */

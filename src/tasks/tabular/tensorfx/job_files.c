@@ -23,7 +23,7 @@
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Files of a job: the texts of its model, then job.yaml. */
 enum { JOB_FILES = ET_TABLE_MODEL_TEXTS + 1 };

@@ -19,7 +19,7 @@
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "tasks/tabular/tensorfx/predictor_private.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* ---- the encoder ---- */
 

@@ -39,8 +39,8 @@
 #include "tasks/tabular/tensorfx/job_files.h"
 #include "tasks/tabular/tensorfx/model_builder.h"
 #include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
-#include "train/run/run_names.h"
 
 #define PATIENCE                                                                                   \
     60.0        /* seconds of silence after which tasks of a cluster are lost to each other        \

@@ -11,7 +11,7 @@
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 static int write_model(const et_translator *t, const char *path, const char *precision,
                        et_strbuf *settings, et_error *error)

@@ -22,7 +22,7 @@
 #include "tasks/translation/recipe.h"
 #include "tasks/translation/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* What a trained model needs besides the settings of its experiment, of the recipe and of the
  * folder. */

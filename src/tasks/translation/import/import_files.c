@@ -12,7 +12,7 @@
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/import/import_private.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 /* Files of JSON and YAML: a vocabulary of a million tokens has about 32 MB. */
 #define VALUES_MAX ((size_t)64 << 20)

@@ -17,8 +17,8 @@
 #include "engine/tensor/params.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
+#include "train/checkpoint/run_names.h"
 #include "train/checkpoint/stored_weight.h"
-#include "train/run/run_names.h"
 
 /* ---- opening ---- */
 

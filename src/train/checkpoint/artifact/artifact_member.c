@@ -16,7 +16,7 @@
 #include "base/values/yaml.h"
 #include "base/vector.h"
 #include "train/checkpoint/identity.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define FILE_MAX     ((size_t)1 << 16) /* bytes of member.yaml */
 #define SETTINGS_MAX ((size_t)1 << 20)

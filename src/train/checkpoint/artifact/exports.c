@@ -25,7 +25,7 @@
 #include "engine/optim/optimizer.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint_file.h"
-#include "train/run/run_names.h"
+#include "train/checkpoint/run_names.h"
 
 #define WEIGHTS    "weights.safetensors" /* what makes a directory an export */
 #define MODEL      "model.onnx"

@@ -1,4 +1,4 @@
-#include "train/run/trainer.h"
+#include "train/step/trainer.h"
 
 #include <etude/log.h>
 

@@ -1,6 +1,6 @@
 /* Looks up values of logs by the names that people use. */
-#ifndef ETUDE_TRAIN_TASK_METRIC_NAME_H
-#define ETUDE_TRAIN_TASK_METRIC_NAME_H
+#ifndef ETUDE_TRAIN_CHECKPOINT_METRIC_NAME_H
+#define ETUDE_TRAIN_CHECKPOINT_METRIC_NAME_H
 
 #include <etude/value.h>
 

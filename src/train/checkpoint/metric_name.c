@@ -1,4 +1,4 @@
-#include "train/task/metric_name.h"
+#include "train/checkpoint/metric_name.h"
 
 #include <math.h>
 #include <stdio.h>

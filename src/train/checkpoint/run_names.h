@@ -6,8 +6,8 @@
  *   RUN/best/info.json, best-1800.safetensors
  *   RUN/train/, RUN/validation/    TensorBoard's events, named by formats/events/log_names.h
  *   RUN/task_2/member.yaml         of several tasks that are trained together */
-#ifndef ETUDE_TRAIN_RUN_RUN_NAMES_H
-#define ETUDE_TRAIN_RUN_RUN_NAMES_H
+#ifndef ETUDE_TRAIN_CHECKPOINT_RUN_NAMES_H
+#define ETUDE_TRAIN_CHECKPOINT_RUN_NAMES_H
 
 #define ET_RUN_SETTINGS "params.yaml"   /* experiment.h; an export has it, too */
 #define ET_RUN_LOG      "metrics.jsonl" /* run.h: a line for each log */

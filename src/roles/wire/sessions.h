@@ -15,8 +15,8 @@
  * with only heartbeats reaches `most` as well, after days: it is shut without a log.
  *
  * Descriptors belong to the transport: this module opens, reads or closes none. */
-#ifndef ETUDE_ROLES_SESSIONS_H
-#define ETUDE_ROLES_SESSIONS_H
+#ifndef ETUDE_ROLES_WIRE_SESSIONS_H
+#define ETUDE_ROLES_WIRE_SESSIONS_H
 
 #include <etude/error.h>
 #include <etude/job_config.h>

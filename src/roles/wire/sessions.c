@@ -1,4 +1,4 @@
-#include "roles/sessions.h"
+#include "roles/wire/sessions.h"
 
 #include <linux/tcp.h>
 

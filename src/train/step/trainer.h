@@ -1,6 +1,6 @@
 /* Trainers, for drivers, beyond <etude/trainer.h>. */
-#ifndef ETUDE_TRAIN_RUN_TRAINER_H
-#define ETUDE_TRAIN_RUN_TRAINER_H
+#ifndef ETUDE_TRAIN_STEP_TRAINER_H
+#define ETUDE_TRAIN_STEP_TRAINER_H
 
 #include <etude/trainer.h>
 
