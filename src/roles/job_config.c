@@ -17,8 +17,6 @@
 
 #define SHOWN_MAX 8 /* addresses of a role that a description names */
 
-const char *const et_job_role_names[] = { "master", "ps", "worker", NULL };
-
 struct et_job_config {
     et_arena arena;
     et_job_task task;

@@ -19,6 +19,7 @@
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
+#include "train/checkpoint/stored_weight.h"
 
 /* ---- blocks ---- */
 
@@ -27,7 +28,7 @@ static et_inspection_part part_of(const char *name)
     if (!strncmp(name, ET_STATE_AVERAGE, strlen(ET_STATE_AVERAGE)))
         return ET_INSPECTION_AVERAGE;
     if (!strncmp(name, ET_ARTIFACT_TEXT, strlen(ET_ARTIFACT_TEXT)) ||
-        !strncmp(name, ET_ARTIFACT_SCALE, strlen(ET_ARTIFACT_SCALE)))
+        !strncmp(name, ET_STORED_SCALE, strlen(ET_STORED_SCALE)))
         return ET_INSPECTION_EXPORT;
     return et_state_is_weight(name) ? ET_INSPECTION_WEIGHTS : ET_INSPECTION_OPTIMIZER;
 }

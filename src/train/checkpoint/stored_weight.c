@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "engine/kernel/row_product.h"
-#include "train/checkpoint/artifact/artifact.h"
 
 bool et_stored_weight_by_rows(const char *name)
 {
@@ -37,7 +36,7 @@ const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const ch
 static const et_safetensors_tensor *find_scale(const et_safetensors *file,
                                                const et_safetensors_tensor *there)
 {
-    const et_safetensors_tensor *scale = et_stored_find(file, ET_ARTIFACT_SCALE, there->name);
+    const et_safetensors_tensor *scale = et_stored_find(file, ET_STORED_SCALE, there->name);
     if (!scale || scale->dtype != ET_F32 || there->shape.rank != 2 || scale->shape.rank != 2)
         return NULL;
     const int64_t *size = there->shape.size, *of = scale->shape.size;

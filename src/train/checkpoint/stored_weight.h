@@ -1,6 +1,6 @@
 /* A weight as a file stores it: float32, bfloat16, or bytes. Bytes are a matrix as scale q
  * (engine/kernel/row_product.h); the scales, float32 [rows, 1] or [1, columns], are a separate
- * tensor named by ET_ARTIFACT_SCALE. Only matrices are stored as bytes; the rest of a model is
+ * tensor named by ET_STORED_SCALE. Only matrices are stored as bytes; the rest of a model is
  * small. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
 #define ETUDE_TRAIN_CHECKPOINT_STORED_WEIGHT_H
@@ -8,6 +8,8 @@
 #include <stdbool.h>
 
 #include "formats/safetensors/safetensors.h"
+
+#define ET_STORED_SCALE "export/scale/" /* before the name of the weight */
 
 /* The tensor of a file that is called prefix and name; NULL: there is none. */
 const et_safetensors_tensor *et_stored_find(const et_safetensors *file, const char *prefix,

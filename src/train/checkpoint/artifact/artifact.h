@@ -38,12 +38,11 @@
 #define ET_ARTIFACT_WEIGHTS "model" ET_SAFETENSORS_SUFFIX
 
 /* In one file: metadata (the version, which no other checkpoint has; how weights are stored:
- * "float32", "bfloat16", "int8"), and the prefixes of tensors that are not weights. */
+ * "float32", "bfloat16", "int8"), and the prefix of tensors that are texts. */
 #define ET_ARTIFACT_KEY_EXPORT    "export"
 #define ET_ARTIFACT_KEY_PRECISION "precision"
 #define ET_ARTIFACT_VERSION       "1"
 #define ET_ARTIFACT_TEXT          "export/file/"
-#define ET_ARTIFACT_SCALE         "export/scale/"
 
 /* ---- opening ---- */
 

@@ -74,7 +74,7 @@ static int add_int8(draft *d, const char *name, const float *values, et_shape sh
     const int64_t rows = shape.size[0], columns = shape.size[1];
     int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
     float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
-    const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_SCALE "%s", name);
+    const char *key = et_arena_printf(&d->arena, ET_STORED_SCALE "%s", name);
     if (!q || !scale || !key)
         return no_memory(error);
     et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
