@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "roles/wire/address.h"
-#include "roles/wire/user_keys.h"
 #include "roles/wire/wire.h"
 
 #define BACKLOG 1024

@@ -12,7 +12,7 @@ struct et_job_server {
 };
 
 /* Reads the keys of the configuration's own task. folder: the folder of keys; NULL: "keys" of the
- * job; without both, for a cluster on this host, the user's keys (user_keys.h). ET_EUSAGE: no
+ * job; without both, for a cluster on this host, the user's keys (keys.h). ET_EUSAGE: no
  * folder is given; how: the way to give one, for the message. */
 int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *folder,
                      const char *how, et_error *error);

@@ -14,7 +14,7 @@
 
 #include "base/scarce.h"
 #include "roles/job_server.h"
-#include "roles/wire/user_keys.h"
+#include "roles/wire/keys.h"
 
 #define CLUSTER                                                                                    \
     "\"cluster\": {\"ps\": [\"a:14000\", \"b:14000\"], \"master\": [\"c:14001\"], "                \

@@ -1,5 +1,5 @@
 /* Which checkpoints of a directory are kept, and which are swept. */
-#include "train/checkpoint/checkpoint_keep.h"
+#include <etude/checkpoint.h>
 
 #include <math.h>
 #include <setjmp.h>

@@ -32,7 +32,7 @@
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "train/checkpoint/run_names.h"
-#include "train/ranks/checkpoint_wait.h"
+#include "train/ranks/broadcast.h"
 
 #define PREFIX "finetune-"
 

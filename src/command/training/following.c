@@ -24,7 +24,7 @@
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/training_table.h"
 #include "train/checkpoint/run_names.h"
-#include "train/ranks/checkpoint_wait.h"
+#include "train/ranks/broadcast.h"
 
 typedef struct following {
     const et_train_args *args;

@@ -1,4 +1,4 @@
-#include "roles/wire/address.h"
+#include "roles/wire/wire.h"
 
 #include <netdb.h>
 #include <stdbool.h>

@@ -25,10 +25,18 @@ int et_keys_make(et_keys *keys, et_error *error);
 /* Into a folder that has none yet; made if need be. */
 int et_keys_write(const et_keys *keys, const char *directory, et_error *error);
 
-/* Removes the files that et_keys_write makes, and the folder if it is empty then. */
-void et_keys_remove(const char *directory);
-
 /* ET_EDENIED: other users may read a .key. ET_EFORMAT: a file has no valid key. */
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error);
+
+/* ---- keys of this user ---- */
+
+/* TMPDIR/etude-keys-UID (TMPDIR or /tmp), mode 0700, for clusters whose tasks all run on this host.
+ * The first task makes them; they stay for later clusters. */
+
+/* Whether every address of the cluster is a loopback address. An unknown host is not. */
+bool et_cluster_is_local(const et_job_cluster *cluster);
+
+/* ET_EDENIED: the folder belongs to another user, or others may enter it. */
+int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error);
 
 #endif

@@ -70,4 +70,9 @@ int et_wire_check(et_error *error);
 /* public, secret [ET_KEY_TEXT + 1]. */
 int et_wire_keypair(char *public, char *secret, et_error *error);
 
+/* Addresses of a cluster, "host:port" or "[::1]:port", as socket addresses. Free *out with
+ * freeaddrinfo. ET_ECONFIG: not an address, or its host is unknown. */
+struct addrinfo;
+int et_address_find(struct addrinfo **out, const char *address, et_error *error);
+
 #endif

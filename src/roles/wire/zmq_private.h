@@ -1,9 +1,8 @@
 /* The transport over ZeroMQ, for its own files:
  *
- *   zmq.c         lifecycle, and messages as chunks
+ *   zmq.c          lifecycle, outgoing connections of this task, and messages as chunks
  *   zmq_listener.c incoming connections: the router, its guard, its sessions
- *   zmq_peers.c   outgoing connections of this task
- *   zmq_socket.c  ZeroMQ's calls, and options of every socket; uses none of the others
+ *   zmq_socket.c   ZeroMQ's calls, and options of every socket; uses none of the others
  *
  * Why messages are not ZeroMQ's multipart messages, and why a connection has either messages or
  * heartbeats (ZMQ_HEARTBEAT_*): libzmq 4.3.4, Debian 12's, ends the whole process otherwise. Two
@@ -20,7 +19,7 @@
  *
  * Without a disconnect or close all 200 peers were killed in each run, with and without heartbeats;
  * so were they in each run of the second program with messages of one frame.
- * But a task does disconnect: it drops a connection whose peer is silent (zmq_peers.c). So what
+ * But a task does disconnect: it drops a connection whose peer is silent (zmq.c). So what
  * carries messages has no heartbeat, what has one carries nothing else, and each chunk (chunk.h) is
  * a message of one frame. */
 #ifndef ETUDE_ROLES_WIRE_ZMQ_PRIVATE_H
@@ -157,17 +156,5 @@ int et_wire_read_part(void *socket, unsigned char *part, bool *more);
 /* ---- zmq_listener.c ---- */
 
 int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error);
-
-/* ---- zmq_peers.c ---- */
-
-/* A server answers tasks that connect to it; it connects to the master to see that the master
- * lives. */
-int et_wire_connect(et_wire *wire, const et_wire_setup *setup, int task, et_error *error);
-/* The method of et_link_class. */
-void et_wire_doubt(et_link *self, int to);
-/* Ends a line's connection and begins another. */
-void et_wire_make_again(const et_wire_peer *p, et_wire_line *l);
-/* Checks all outgoing connections; remakes those that ZeroMQ has given up. */
-void et_wire_look_at_lines(et_wire *wire);
 
 #endif

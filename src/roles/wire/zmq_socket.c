@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "roles/wire/address.h"
 #include "roles/wire/zmq_private.h"
 
 et_zmq_calls et_zmq;

@@ -33,7 +33,6 @@
 #include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
 #include "train/ranks/ranked.h"
-#include "train/step/private.h"
 #include "train/task/task_private.h"
 
 static et_task_trainer *trainer_of(et_trainer *trainer)

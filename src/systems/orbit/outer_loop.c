@@ -13,7 +13,7 @@
 #include "engine/comm/together.h"
 #include "systems/orbit/controller_private.h"
 #include "train/checkpoint/run_names.h"
-#include "train/ranks/checkpoint_wait.h"
+#include "train/ranks/broadcast.h"
 #include "train/run/run.h"
 
 /* Seconds between two looks for a new checkpoint. */

@@ -31,6 +31,7 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,7 +52,6 @@
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/safetensors.h"
-#include "train/checkpoint/checkpoint_aside.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/checkpoint_private.h"
 #include "train/checkpoint/run_names.h"
@@ -70,6 +70,32 @@
 /* ---- opening ---- */
 
 /* Order: memory, paths, lock, manifest, tensors, left-over files. */
+
+static int check_keep(const et_checkpoint_options *options, et_error *error)
+{
+    double hours = options->keep_every_n_hours;
+    return hours >= 0 && isfinite(hours)
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "keep_every_n_hours: %g; give a number of hours, or 0 to keep only the "
+                         "newest checkpoints",
+                         hours);
+}
+
+static et_checkpoint_keep keep_rule(const et_checkpoint_options *options, double opened)
+{
+    int64_t newest = options->max_to_keep ? options->max_to_keep : 5;
+    return (et_checkpoint_keep){ newest < 0 ? INT64_MAX / 2 : newest, options->keep_every_n_hours,
+                                 opened };
+}
+
+/* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond the
+ * newest N are, because an extra file is better than a lost one. */
+static void keep_found(et_manifest *manifest, const et_checkpoint_keep *keep)
+{
+    for (int64_t i = 0; keep->hours > 0 && i < (int64_t)manifest->count - keep->newest; i++)
+        manifest->entries[i].kept = true;
+}
 
 /* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
  * nothing for them. */
@@ -163,7 +189,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     if (status)
         return status;
     if (self->taken_up == self->manifest.count)
-        et_checkpoint_keep_found(&self->manifest, &self->keep);
+        keep_found(&self->manifest, &self->keep);
     et_manifest_sweep(self->best_directory);
     self->begun = self->manifest.begun;
     self->marked = self->begun > 0 && !self->manifest.count;
@@ -219,7 +245,7 @@ static int check_options(const char *model_dir, const et_state *state,
                        "a state that is split over %d ranks (sharded_optimizer) can only be saved "
                        "by a run: open one",
                        et_comm_size(et_state_ranks(state)));
-    return status || !options ? status : et_checkpoint_keep_check(options, error);
+    return status || !options ? status : check_keep(options, error);
 }
 
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
@@ -237,7 +263,7 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         self->inside = *self->options.inside;
     if (!self->inside.track)
         self->inside.track = et_track_off();
-    self->keep = et_checkpoint_keep_rule(&self->options, et_checkpoints_now(self));
+    self->keep = keep_rule(&self->options, et_checkpoints_now(self));
     self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
     self->newest_step = self->line = self->best_before = -1;
@@ -699,12 +725,29 @@ static et_restore_fit fit_of(const et_checkpoint_options *o)
                                 : ET_RESTORE_STRICT;
 }
 
+/* The step of the entry with the file at path; -1: no such entry. */
+static int64_t step_at(const et_manifest *manifest, const char *directory, const char *path)
+{
+    struct stat wanted, info;
+    int64_t step = -1;
+    if (stat(path, &wanted))
+        return -1;
+    for (size_t i = 0; i < manifest->count && step < 0; i++) {
+        char *entry = et_path_join(directory, manifest->entries[i].file);
+        if (entry && !stat(entry, &info) && info.st_ino == wanted.st_ino &&
+            info.st_dev == wanted.st_dev)
+            step = manifest->entries[i].step;
+        et_free(entry);
+    }
+    return step;
+}
+
 int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int64_t *step,
                               et_error *error)
 {
     const et_manifest *manifest = &checkpoints->manifest;
     int status = et_checkpoints_wait(checkpoints, error);
-    const int64_t line = et_checkpoint_step_at(manifest, checkpoints->directory, path);
+    const int64_t line = step_at(manifest, checkpoints->directory, path);
     const bool newest = line >= 0 && line == manifest->entries[manifest->count - 1].step;
     if (!status)
         status = et_checkpoint_restore_file(checkpoints->state, path, fit_of(&checkpoints->options),

@@ -15,9 +15,16 @@
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_keep.h"
 
 #define ET_SAVING_BEST "saving the best checkpoint, step %" PRId64
+
+/* The rule for the checkpoints that a run keeps: the newest N, and of the older ones one for every
+ * so many hours forever (<etude/checkpoint.h>). */
+typedef struct et_checkpoint_keep {
+    int64_t newest; /* N, at least 1 */
+    double hours;   /* 0: none for good */
+    double opened;  /* the time of day when the manager was: hours count from the first such time */
+} et_checkpoint_keep;
 
 /* One save: written by the caller before its thread starts, read by the caller after the join.
  * In between it belongs to the thread, with the manifest; so it has no mutex. */
@@ -90,6 +97,16 @@ static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
 }
 
 /* ---- checkpoint_write.c ---- */
+
+/* Removes transient and old checkpoints from the manifest; the newest always stays. Files are
+ * deleted elsewhere. */
+int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error);
+
+/* Moves aside the checkpoints after step `line` (-1: all), except those that this process has
+ * written (base/files/aside.h). Checkpoints up to `line` are the run's. The manifest's next commit
+ * drops the names of the others. */
+int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
+                             et_error *error);
 
 /* Writes the job's file until arrays may change again; the file has no name yet. */
 int et_checkpoints_draft(et_checkpoints *self, et_error *error);

@@ -1,10 +1,15 @@
-/* The work of a save in the writing thread. checkpoint.c has the order and says which thread may
- * use which member. */
+/* The lock of a run's checkpoints, the checkpoints that are kept or moved aside, and the work of a
+ * save in the writing thread. checkpoint.c has the order and says which thread may use which
+ * member. */
 #include "train/checkpoint/checkpoint_private.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -12,10 +17,237 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
-#include "train/checkpoint/checkpoint_aside.h"
+#include "base/files/aside.h"
+#include "base/files/file.h"
+#include "base/vector.h"
+#include "engine/comm/comm.h"
+#include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_names.h"
 #include "train/checkpoint/tensor_shards.h"
+
+/* ---- the lock ---- */
+
+/* Only one of the ranks that share a run takes it. */
+static int fail_taken(et_error *error)
+{
+    if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
+        return ET_EBUSY;
+    const et_error taken = *error;
+    return et_fail(error, ET_EBUSY,
+                   "%s; if this is another rank of the same program, give its loop, trainer or "
+                   "controller the comm (<etude/comm.h>)",
+                   taken.text);
+}
+
+/* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
+ * lock on an open file, so a killed run leaves no lock. */
+int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
+{
+    *lock = -1;
+    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
+    char *path = directory ? et_path_join(directory, ET_RUN_LOCK) : NULL;
+    int status = path ? et_directory_make(directory, error)
+                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    if (!status)
+        status = et_lock_take(lock, path, error);
+    et_free(directory);
+    et_free(path);
+    return status == ET_EBUSY ? fail_taken(error) : status;
+}
+
+/* With the folder, if that is gone too: the state in memory is still a run. */
+int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
+{
+    int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;
+    pthread_mutex_lock(&checkpoints->mutex);
+    int status = et_lock_check(lock, checkpoints->lock_path, error);
+    if (status == ET_ENOTFOUND) {
+        status = et_directory_make(checkpoints->directory, error);
+        if (!status)
+            status = et_lock_check(lock, checkpoints->lock_path, error);
+    }
+    pthread_mutex_unlock(&checkpoints->mutex);
+    return status;
+}
+
+/* ---- which are kept ---- */
+
+/* With N = 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p. A transient checkpoint
+ * (p) is never counted, so the newest one stays in addition to the N. */
+
+/* How many of the newest N are too many. */
+static int64_t count_beyond(const et_manifest *manifest, const et_checkpoint_keep *keep)
+{
+    int64_t counted = 0;
+    for (size_t i = 0; i < manifest->count; i++)
+        counted += !manifest->entries[i].transient && !manifest->entries[i].kept;
+    return counted - keep->newest;
+}
+
+/* The beginning of the hours, at first; a clock that was set back begins anew. */
+static void count_hours(et_manifest *manifest, const et_checkpoint_keep *keep)
+{
+    double now = manifest->entries[manifest->count - 1].time;
+    if (keep->hours <= 0)
+        return;
+    if (manifest->kept_time <= 0)
+        manifest->kept_time = keep->opened;
+    if (now < manifest->kept_time)
+        manifest->kept_time = now;
+}
+
+/* Whether a checkpoint that falls out stays for good. */
+static bool keep_for_good(et_manifest *manifest, et_manifest_entry *entry,
+                          const et_checkpoint_keep *keep)
+{
+    if (keep->hours <= 0 || entry->time - manifest->kept_time < 3600 * keep->hours)
+        return false;
+    entry->kept = true;
+    manifest->kept_time = entry->time;
+    return true;
+}
+
+static int remove_beyond(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error)
+{
+    int status = ET_OK;
+    int64_t beyond = count_beyond(manifest, keep);
+    for (size_t i = 0; !status && beyond > 0;) {
+        et_manifest_entry *entry = &manifest->entries[i];
+        bool counts = !entry->kept;
+        beyond -= counts;
+        if (!counts || keep_for_good(manifest, entry, keep))
+            i++;
+        else
+            status = et_manifest_remove(manifest, i, error);
+    }
+    return status;
+}
+
+int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error)
+{
+    et_assert(manifest->count > 0 && keep->newest >= 1);
+    int status = ET_OK;
+    count_hours(manifest, keep);
+    for (size_t i = 0; !status && i + 1 < manifest->count;)
+        if (manifest->entries[i].transient)
+            status = et_manifest_remove(manifest, i, error);
+        else
+            i++;
+    return status ? status : remove_beyond(manifest, keep, error);
+}
+
+/* ---- moving aside ---- */
+
+/* Checkpoints that the run does not resume, or the best one of those: they are moved aside before
+ * the run writes there. */
+
+/* Names, owned. */
+typedef struct names {
+    char **items;
+    size_t count, capacity;
+} names;
+
+static int add_name(names *n, const char *name, et_error *error)
+{
+    char **items = et_vector_grow(n->items, &n->capacity, n->count + 1, sizeof *items, 8);
+    char *copy = items ? et_strdup(name) : NULL;
+    n->items = items ? items : n->items;
+    if (!copy)
+        return et_alloc_failed(error, strlen(name), "names of files");
+    n->items[n->count++] = copy;
+    return ET_OK;
+}
+
+static void release_names(names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        et_free(n->items[i]);
+    et_free(n->items);
+}
+
+/* The step in "<prefix>12.safetensors"; -1: another name. */
+static int64_t step_of(const char *name, const char *prefix)
+{
+    char same[64];
+    const size_t length = strlen(prefix);
+    if (strncmp(name, prefix, length) != 0)
+        return -1;
+    errno = 0;
+    const long long step = strtoll(name + length, NULL, 10);
+    snprintf(same, sizeof same, "%s%lld" ET_SAFETENSORS_SUFFIX, prefix, step);
+    return errno || step < 0 || strcmp(name, same) != 0 ? -1 : step;
+}
+
+/* Entries after the line, for any names of files. */
+static int list_entries(names *n, const et_manifest *manifest, int64_t line, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < manifest->count && !status; i++) {
+        const et_manifest_entry *entry = &manifest->entries[i];
+        if (entry->step > line && !entry->own)
+            status = add_name(n, entry->file, error);
+    }
+    return status;
+}
+
+/* Files without an entry, such as copies by a person: a save of their step would replace them. */
+static int list_files(names *n, const et_manifest *manifest, const char *directory, int64_t line,
+                      et_error *error)
+{
+    DIR *stream = opendir(directory);
+    int status = stream ? ET_OK : et_fail_errno(error, "cannot read the directory %s", directory);
+    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
+        const char *name = item->d_name;
+        if (step_of(name, ET_CHECKPOINT_PREFIX) > line && !et_manifest_lists(manifest, name) &&
+            !et_manifest_leaves(manifest, name))
+            status = add_name(n, name, error);
+    }
+    if (stream)
+        closedir(stream);
+    return status;
+}
+
+int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
+                             et_error *error)
+{
+    names n = { 0 };
+    int status = list_entries(&n, manifest, line, error);
+    if (!status)
+        status = list_files(&n, manifest, directory, line, error);
+    if (!status && n.count)
+        status = et_aside_link(directory, (const char *const *)n.items, n.count, error);
+    for (size_t i = 0; i < n.count && !status; i++)
+        status = et_manifest_leave(manifest, n.items[i], error);
+    release_names(&n);
+    return status;
+}
+
+static int list_best(names *n, const char *directory, et_error *error)
+{
+    DIR *stream = opendir(directory);
+    int status = stream || errno == ENOENT
+                     ? ET_OK
+                     : et_fail_errno(error, "cannot read the directory %s", directory);
+    for (const struct dirent *item; !status && stream && (item = readdir(stream)) != NULL;)
+        if (!strcmp(item->d_name, ET_CHECKPOINT_INFO) ||
+            step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
+            status = add_name(n, item->d_name, error);
+    if (stream)
+        closedir(stream);
+    return status;
+}
+
+/* Everything in best/, if there is a best checkpoint. */
+static int set_best_aside(const char *best_directory, et_error *error)
+{
+    names n = { 0 };
+    int status = list_best(&n, best_directory, error);
+    if (!status && n.count)
+        status = et_aside_move(best_directory, (const char *const *)n.items, n.count, error);
+    release_names(&n);
+    return status;
+}
 
 /* ---- writing, in the thread ---- */
 
@@ -244,8 +476,7 @@ static void link_best(const et_checkpoints *self)
 /* Weights first, then info.json, which names them: so it never names a missing file. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
-    int status =
-        is_best_own(self) ? ET_OK : et_checkpoint_set_best_aside(self->best_directory, error);
+    int status = is_best_own(self) ? ET_OK : set_best_aside(self->best_directory, error);
     if (!status)
         status = write_file(self, error);
     if (!status)

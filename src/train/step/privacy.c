@@ -1,4 +1,5 @@
-/* The Renyi accountant of <etude/privacy.h>. For a whole order a, rate q and noise s,
+/* Private updates: their accountant and their reducer. The Renyi accountant of <etude/privacy.h>:
+ * for a whole order a, rate q and noise s,
  *
  *   A(a) = sum over k of binomial(a, k) (1 - q)^(a - k) q^k exp((k^2 - k) / (2 s^2))
  *   rdp(a) = steps log(A(a)) / (a - 1)
@@ -8,6 +9,12 @@
 #include <etude/privacy.h>
 
 #include <math.h>
+
+#include "base/alloc.h"
+#include "base/numbers/philox.h"
+#include "engine/exec/device.h"
+#include "engine/tensor/params.h"
+#include "train/step/reducer.h"
 
 enum { ORDER_MAX = 256 };
 
@@ -53,5 +60,151 @@ int et_privacy_spent(double sampling_rate, double noise_multiplier, int64_t step
     }
     if (order)
         *order = best;
+    return ET_OK;
+}
+
+/* ---- the reducer ---- */
+
+/* Gradients are clipped in place, in the store, before the tree reads them. */
+
+typedef struct private_reducer {
+    et_reducer reducer;
+    et_reducer *tree;
+    et_params *params; /* borrowed, as kernels */
+    const et_kernels *kernels;
+    double norm, noise;
+    bool per_example;
+} private_reducer;
+
+int et_privacy_check(const et_privacy_options *o, et_error *error)
+{
+    bool good = !o || (isfinite(o->clipping_norm) && o->clipping_norm >= 0 &&
+                       isfinite(o->noise_multiplier) && o->noise_multiplier >= 0);
+    if (good)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "clipping_norm %g, noise_multiplier %g: give numbers of at least 0",
+                   o->clipping_norm, o->noise_multiplier);
+}
+
+static void scale(float *values, int64_t count, double factor)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)(values[i] * factor);
+}
+
+/* times: what the gradient is still to be divided by. A norm that is not finite is left to whoever
+ * looks next. */
+static void clip(const private_reducer *self, float *gradient, double times)
+{
+    int64_t count = et_params_trained_size(self->params);
+    double norm = sqrt(self->kernels->sum_of_squares(gradient, count)) / times;
+    if (isfinite(norm) && norm > self->norm)
+        scale(gradient, count, self->norm / norm);
+}
+
+/* Parameters only, not what pads them. */
+static void add_noise(const private_reducer *self, float *gradient, double deviation)
+{
+    et_random random = { self->reducer.seed, (uint64_t)self->reducer.step,
+                         et_random_site("privacy") };
+    for (int i = 0; deviation > 0 && i < et_params_count(self->params); i++) {
+        if (!et_params_is_trained(self->params, i))
+            continue;
+        int64_t begin = et_params_offset(self->params, i);
+        int64_t end = begin + et_shape_count(et_params_shape(self->params, i));
+        for (int64_t k = begin; k < end; k++)
+            gradient[k] += (float)(deviation * et_random_normal(random, (uint64_t)k));
+    }
+}
+
+static void private_begin(et_reducer *reducer)
+{
+    et_reducer_begin(((private_reducer *)reducer)->tree);
+}
+
+/* What is clipped is final after the pass only. */
+static void private_expect(et_reducer *reducer, int shard)
+{
+    private_reducer *self = (private_reducer *)reducer;
+    if (!self->per_example)
+        et_reducer_expect(self->tree, shard);
+}
+
+static int private_add(et_reducer *reducer, int shard, const et_pass *pass, et_error *error)
+{
+    private_reducer *self = (private_reducer *)reducer;
+    if (self->per_example)
+        clip(self, et_params_gradients(self->params), 1);
+    return et_reducer_add(self->tree, shard, pass, error);
+}
+
+static int private_end(et_reducer *reducer, et_reduced *out, et_error *error)
+{
+    private_reducer *self = (private_reducer *)reducer;
+    int status = et_reducer_end(self->tree, out, error);
+    if (status)
+        return status;
+    if (!self->per_example) {
+        clip(self, out->gradient, out->divisor);
+        add_noise(self, out->gradient, self->norm * self->noise * out->divisor);
+        return ET_OK;
+    }
+    add_noise(self, out->gradient, self->norm * self->noise);
+    scale(out->gradient, et_params_trained_size(self->params), out->divisor / reducer->shards);
+    return ET_OK;
+}
+
+static int private_meet(et_reducer *reducer, int status, et_error *error)
+{
+    et_reducer *tree = ((private_reducer *)reducer)->tree;
+    status = et_reducer_meet(tree, status, error);
+    reducer->bad = tree->bad;
+    return status;
+}
+
+static int private_failed(et_reducer *reducer, int shard, int status, et_error *error)
+{
+    return et_reducer_failed(((private_reducer *)reducer)->tree, shard, status, error);
+}
+
+static void private_close(et_reducer *reducer)
+{
+    et_reducer_close(((private_reducer *)reducer)->tree);
+    et_free(reducer);
+}
+
+static const et_reducer_class private_class = { .name = "private",
+                                                .begin = private_begin,
+                                                .expect = private_expect,
+                                                .add = private_add,
+                                                .end = private_end,
+                                                .close = private_close,
+                                                .meet = private_meet,
+                                                .failed = private_failed };
+
+int et_private_open(et_reducer **reducer, const et_pass *pass, const et_privacy_options *options,
+                    et_error *error)
+{
+    et_reducer *tree = *reducer;
+    private_reducer *self = et_alloc_zero(1, sizeof *self);
+    if (!self) {
+        et_reducer_close(tree);
+        *reducer = NULL;
+        return et_alloc_failed(error, sizeof *self, "a reducer");
+    }
+    *self = (private_reducer){ .reducer = { .class = &private_class,
+                                            .shards = tree->shards,
+                                            .first = tree->first,
+                                            .end = tree->end,
+                                            .whole = tree->whole,
+                                            .bytes = tree->bytes },
+                               .tree = tree,
+                               .params = et_pass_params(pass),
+                               .kernels = et_pass_device(pass)->kernels,
+                               .norm = options->clipping_norm > 0 ? options->clipping_norm : 1e8,
+                               .noise = options->noise_multiplier,
+                               .per_example = options->per_example };
+    *reducer = &self->reducer;
     return ET_OK;
 }

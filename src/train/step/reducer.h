@@ -20,6 +20,8 @@
 #ifndef ETUDE_TRAIN_STEP_REDUCER_H
 #define ETUDE_TRAIN_STEP_REDUCER_H
 
+#include <etude/privacy.h>
+
 #include "base/assert.h"
 #include "engine/exec/pass.h"
 
@@ -111,5 +113,21 @@ int et_reducer_sum(et_reducer *reducer, int status, et_shard_fn *run, void *self
                    et_error *error);
 
 void et_reducer_close(et_reducer *reducer); /* NULL allowed */
+
+/* ---- private updates ---- */
+
+int et_privacy_check(const et_privacy_options *options, et_error *error);
+
+/* *reducer, a tree of the pass, becomes a private one that owns it (<etude/privacy.h>): it clips
+ * gradients and passes them to the tree, which adds them. After a failure it is closed and NULL.
+ * Options are copied, and were checked.
+ *
+ *   per example   g = divisor / shards (sum of g_i min(1, C / |g_i|) + C noise N(0, 1))
+ *   of an update  g = divisor (m min(1, C / |m|) + C noise N(0, 1)),   m = sum of g_i / divisor
+ *
+ * The optimizer divides by the divisor. Noise is a function of (seed, step, place); padding stays
+ * zero. */
+int et_private_open(et_reducer **reducer, const et_pass *pass, const et_privacy_options *options,
+                    et_error *error);
 
 #endif

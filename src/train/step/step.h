@@ -9,11 +9,12 @@
 
 #include <signal.h>
 
+#include <etude/metrics.h>
+
+#include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
 #include "train/step/overflow.h"
 #include "train/step/reducer.h"
-#include "train/step/unreached.h"
-#include <etude/metrics.h>
 
 struct et_step;
 
@@ -51,6 +52,17 @@ typedef struct et_step_parts {
     et_reducer *reducer;               /* of an update's batches; the step owns it from now on */
     et_step_hooks hooks;
 } et_step_parts;
+
+/* Parameters whose gradient is exactly zero in all of the first updates: initial values of zeros
+ * before a relu do that, or a part of the model that has no effect on its loss. A warning names
+ * them. Only parameters that the loss depends on are examined, each until its gradient is not zero.
+ * Not part of the state: a resumed run examines its own first updates. */
+typedef struct et_unreached {
+    int *param;  /* [count] indices in the store, those without a gradient so far; owned */
+    int count;   /* 0: nothing to examine */
+    int trained; /* parameters that were examined at first */
+    int updates; /* examined */
+} et_unreached;
 
 typedef struct et_step {
     et_step_parts parts;
