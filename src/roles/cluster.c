@@ -63,14 +63,6 @@ const et_slot_part *et_cluster_slot(const et_optimizer *optimizer, const char *s
     return NULL;
 }
 
-/* If the tensor is cut, its slot is cut in the same way; the slot of a whole tensor may have
- * another shape. */
-static int64_t slot_floats(const et_placement_shard *shard, const et_slot_part *part,
-                           int64_t elements)
-{
-    return shard->count == elements ? et_shape_count(part->shape) : shard->count;
-}
-
 /* Calls fn for each slot of each piece of a server: its position in the whole optimizer. */
 static void each_slot(const et_cluster_plan *plan, const et_params *params,
                       const et_optimizer *optimizer, int server,
@@ -84,8 +76,11 @@ static void each_slot(const et_cluster_plan *plan, const et_params *params,
             const et_placement_shard *shard = &p->shards[i];
             const et_slot_part *part = et_cluster_slot(optimizer, slots[s].name, shard->param);
             int64_t elements = et_shape_count(et_params_shape(params, shard->param));
+            /* If the tensor is cut, its slot is cut in the same way; the slot of a whole tensor may
+             * have another shape. */
             if (part)
-                fn(payload, part->data + shard->begin, slot_floats(shard, part, elements));
+                fn(payload, part->data + shard->begin,
+                   shard->count == elements ? et_shape_count(part->shape) : shard->count);
         }
 }
 

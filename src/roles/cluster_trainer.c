@@ -106,13 +106,6 @@ static void add_report(cluster_trainer *c, const unsigned char *report, int coun
     c->placed = true;
 }
 
-static void note_staleness(staleness *all, int64_t one)
-{
-    all->gradients++;
-    all->sum += one;
-    all->most = one > all->most ? one : all->most;
-}
-
 /* What et_step_run does once the optimizer has been; the optimizer here only counts. */
 static void updated(void *self, const et_master_report *reports, int count, double norm)
 {
@@ -127,7 +120,10 @@ static void updated(void *self, const et_master_report *reports, int count, doub
     memset(c->means, 0, (size_t)c->plan.means * sizeof *c->means);
     for (int k = 0; k < count; k++) {
         add_report(c, reports[k].bytes, count);
-        note_staleness(&c->staleness, reports[k].staleness);
+        const int64_t stale = reports[k].staleness;
+        c->staleness.gradients++;
+        c->staleness.sum += stale;
+        c->staleness.most = stale > c->staleness.most ? stale : c->staleness.most;
     }
     step->update = (et_update){ norm, et_optimizer_learning_rate(t->optimizer), true };
     et_optimizer_set_progress(t->optimizer, et_optimizer_iterations(t->optimizer) + 1,
@@ -359,15 +355,6 @@ static int step(et_trainer *trainer, et_error *error)
     return status;
 }
 
-static int log_staleness(const staleness *s, et_value *logs, et_error *error)
-{
-    if (!s->gradients)
-        return ET_OK;
-    et_value_set_float(logs, "staleness/mean", (double)s->sum / (double)s->gradients);
-    et_value_set_float(logs, "staleness/max", (double)s->most);
-    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a log") : ET_OK;
-}
-
 static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
@@ -375,7 +362,12 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     int status = fetch(c, error);
     if (!status)
         status = inner->class->loop_end(inner, logs, error);
-    return status ? status : log_staleness(&c->staleness, logs, error);
+    const staleness *s = &c->staleness;
+    if (status || !s->gradients)
+        return status;
+    et_value_set_float(logs, "staleness/mean", (double)s->sum / (double)s->gradients);
+    et_value_set_float(logs, "staleness/max", (double)s->most);
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a log") : ET_OK;
 }
 
 static void view(const et_trainer *trainer, et_trainer_view *out)
@@ -395,19 +387,6 @@ static const et_trainer_class cluster_class = {
     .gather = et_cluster_trainer_fetch,
 };
 
-static int open_arrays(cluster_trainer *c, et_error *error)
-{
-    int64_t all = 0;
-    for (int s = 0; s < c->plan.servers; s++)
-        all += c->plan.state[s];
-    c->state = et_alloc((size_t)all, sizeof *c->state);
-    c->measured = et_alloc_zero((size_t)c->plan.measures + 1, sizeof *c->measured);
-    c->means = et_alloc_zero((size_t)c->plan.means + 1, sizeof *c->means);
-    return c->state && c->measured && c->means
-               ? ET_OK
-               : et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
-}
-
 int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error)
 {
@@ -420,8 +399,17 @@ int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
     c->options = options;
     c->steps = steps;
     int status = et_cluster_plan_make(&c->plan, trainer, options, error);
-    if (!status)
-        status = open_arrays(c, error);
+    if (!status) {
+        int64_t all = 0;
+        for (int s = 0; s < c->plan.servers; s++)
+            all += c->plan.state[s];
+        c->state = et_alloc((size_t)all, sizeof *c->state);
+        c->measured = et_alloc_zero((size_t)c->plan.measures + 1, sizeof *c->measured);
+        c->means = et_alloc_zero((size_t)c->plan.means + 1, sizeof *c->means);
+        status = c->state && c->measured && c->means
+                     ? ET_OK
+                     : et_alloc_failed(error, (size_t)all * sizeof *c->state, "a master");
+    }
     if (!status)
         status = et_cluster_connect(&c->wire, options, &c->plan, error);
     if (status)
@@ -448,21 +436,6 @@ static bool has_all_servers(const cluster_trainer *c)
     for (int s = 0; s < c->plan.servers; s++)
         all = all && et_wire_alone(c->wire, 1 + s) == 0;
     return all;
-}
-
-/* A master that has only evaluated: the other tasks may still be starting. */
-static void begin_late(cluster_trainer *c)
-{
-    const double until = et_clock_monotonic() + FIRST;
-    et_error error = ET_ERROR_INIT;
-    et_message message;
-    bool got;
-    int status = ET_OK;
-    while (!status && !has_all_servers(c) && et_clock_monotonic() < until &&
-           !et_flag_is_set(c->options->stop))
-        status = et_wire_receive(c->wire, 0.05, &message, &got, &error);
-    if (!status && has_all_servers(c))
-        begin(c, &error);
 }
 
 /* A worker that has not joined may still come and ask. */
@@ -492,8 +465,19 @@ void et_cluster_trainer_close(et_trainer *trainer)
         return;
     cluster_trainer *c = self_of(trainer);
     const bool late = c->wire && !c->started;
-    if (late)
-        begin_late(c);
+    if (late) {
+        /* A master that has only evaluated: the other tasks may still be starting. */
+        const double until = et_clock_monotonic() + FIRST;
+        et_error error = ET_ERROR_INIT;
+        et_message message;
+        bool got;
+        int status = ET_OK;
+        while (!status && !has_all_servers(c) && et_clock_monotonic() < until &&
+               !et_flag_is_set(c->options->stop))
+            status = et_wire_receive(c->wire, 0.05, &message, &got, &error);
+        if (!status && has_all_servers(c))
+            begin(c, &error);
+    }
     if (c->started && c->master.phase != ET_MASTER_FAILED)
         say_goodbye(c, late);
     et_master_release(&c->master);

@@ -110,14 +110,6 @@ static bool is_finite(const worker *w)
     return true;
 }
 
-static void tell_computed(worker *w)
-{
-    const double now = et_clock_monotonic();
-    if (w->options->computed)
-        w->options->computed(w->options->listener, w->trainer->step.units, now - w->since);
-    w->since = now;
-}
-
 static int compute(worker *w, et_error *error)
 {
     et_task_trainer *t = w->trainer;
@@ -136,7 +128,10 @@ static int compute(worker *w, et_error *error)
     write_report(w, finite ? &sum : NULL);
     et_worker_computed(&w->worker, et_clock_monotonic(), (const float *const *)w->gradient,
                        w->report);
-    tell_computed(w);
+    const double now = et_clock_monotonic();
+    if (w->options->computed)
+        w->options->computed(w->options->listener, w->trainer->step.units, now - w->since);
+    w->since = now;
     return ET_OK;
 }
 

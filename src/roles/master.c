@@ -569,23 +569,6 @@ static double lease_of(const et_master *c)
     return c->slowest > 0 && enough < c->setup.lease ? enough : c->setup.lease;
 }
 
-static void take_back(et_master *c, double now)
-{
-    for (int i = 0; i < c->setup.workers; i++)
-        if (c->worker[i].standing == ET_STANDING_WORKS && now > c->worker[i].given + lease_of(c))
-            c->worker[i].standing = ET_STANDING_AWAY;
-}
-
-static void look_at_servers(et_master *c, double now)
-{
-    for (int i = 0; i < c->setup.servers; i++) {
-        et_asking *asking = &c->server[i];
-        et_asking_tick(asking, c->setup.link, now);
-        if (asking->waiting && now - asking->begun > c->setup.patience)
-            fail(c, ET_EIO, "server %d has not answered for %.0f seconds", i, c->setup.patience);
-    }
-}
-
 void et_master_start(et_master *master, double now)
 {
     sane(master);
@@ -615,10 +598,19 @@ void et_master_tick(et_master *master, double now)
         tell_ended(master, now);
     if (master->phase == ET_MASTER_FAILED || master->phase == ET_MASTER_ENDED)
         return;
-    look_at_servers(master, now);
+    for (int i = 0; i < master->setup.servers; i++) {
+        et_asking *asking = &master->server[i];
+        et_asking_tick(asking, master->setup.link, now);
+        if (asking->waiting && now - asking->begun > master->setup.patience)
+            fail(master, ET_EIO, "server %d has not answered for %.0f seconds", i,
+                 master->setup.patience);
+    }
     if (master->phase != ET_MASTER_WORKS)
         return;
-    take_back(master, now);
+    for (int i = 0; i < master->setup.workers; i++)
+        if (master->worker[i].standing == ET_STANDING_WORKS &&
+            now > master->worker[i].given + lease_of(master))
+            master->worker[i].standing = ET_STANDING_AWAY;
     if (!master->left)
         ask_next(master, now);
     if (master->phase == ET_MASTER_WORKS)

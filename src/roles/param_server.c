@@ -90,16 +90,6 @@ static void predict(et_param_server *s, double updates)
         s->buffer[i] += by * (s->buffer[i] - s->last[i]);
 }
 
-static void give_values(et_param_server *s, const et_message *question)
-{
-    et_message answer = answer_of(s, question, ET_MESSAGE_VALUES);
-    s->store.weigh(s->store.self, s->buffer);
-    predict(s, question->value[0] - ((double)s->version - (double)question->number));
-    answer.bytes = s->buffer;
-    answer.size = (size_t)s->store.weights * sizeof(float);
-    et_link_answer(s->link, question, answer);
-}
-
 static double squares_of(const float *values, int64_t count)
 {
     double sum = 0;
@@ -140,10 +130,16 @@ static void receive_worker(et_param_server *s, const et_message *message)
     if (!w->session || message->session != w->session)
         return;
     /* Masters name versions that all servers have. */
-    if (message->kind == ET_MESSAGE_PULL && message->number <= s->version)
-        give_values(s, message);
-    else if (message->kind == ET_MESSAGE_PUSH)
+    if (message->kind == ET_MESSAGE_PULL && message->number <= s->version) {
+        et_message answer = answer_of(s, message, ET_MESSAGE_VALUES);
+        s->store.weigh(s->store.self, s->buffer);
+        predict(s, message->value[0] - ((double)s->version - (double)message->number));
+        answer.bytes = s->buffer;
+        answer.size = (size_t)s->store.weights * sizeof(float);
+        et_link_answer(s->link, message, answer);
+    } else if (message->kind == ET_MESSAGE_PUSH) {
         push(s, w, message);
+    }
 }
 
 /* ---- the master ---- */
@@ -269,22 +265,18 @@ static void give_state(et_param_server *s, const et_message *message)
     answer_master(s, message, answer);
 }
 
-/* The answer to a question that was done is given again; the state's is made again, since the
- * buffer may hold weights by now. */
-static void answer_again(et_param_server *s, const et_message *message)
-{
-    if (message->kind == ET_MESSAGE_READ)
-        give_state(s, message);
-    else if (s->answer.kind)
-        et_link_answer(s->link, message, s->answer);
-}
-
 static void receive_master(et_param_server *s, const et_message *message)
 {
     bool ours = s->run && message->run == s->run;
     if (ours && message->sequence <= s->sequence) {
-        if (message->sequence == s->sequence)
-            answer_again(s, message);
+        if (message->sequence == s->sequence) {
+            /* The answer to a question that was done is given again; the state's is made again,
+             * since the buffer may hold weights by now. */
+            if (message->kind == ET_MESSAGE_READ)
+                give_state(s, message);
+            else if (s->answer.kind)
+                et_link_answer(s->link, message, s->answer);
+        }
         return;
     }
     if (message->kind == ET_MESSAGE_OPEN)

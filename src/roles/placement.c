@@ -5,18 +5,6 @@
 #include "base/alloc.h"
 #include "base/files/checksum.h"
 
-static et_placement_shard whole(const et_params *params, int param)
-{
-    et_shape shape = et_params_shape(params, param);
-    return (et_placement_shard){ param, 0, et_shape_count(shape), shape };
-}
-
-static bool is_cut(const et_placement_shard *shard, int servers, bool cuts)
-{
-    return cuts && servers > 1 && shard->count >= ET_PLACEMENT_LARGE && shard->shape.rank > 0 &&
-           shard->shape.size[0] >= servers;
-}
-
 /* Rows server * rows / servers to the next server's first. */
 static et_placement_shard cut(et_placement_shard shard, int server, int servers)
 {
@@ -36,8 +24,10 @@ static int list(et_placement_shard *shards, const et_params *params, int server,
     for (int i = 0; i < et_params_count(params); i++) {
         if (!et_params_is_trained(params, i))
             continue;
-        et_placement_shard shard = whole(params, i);
-        bool shared = is_cut(&shard, servers, cuts);
+        et_shape shape = et_params_shape(params, i);
+        et_placement_shard shard = { i, 0, et_shape_count(shape), shape };
+        bool shared = cuts && servers > 1 && shard.count >= ET_PLACEMENT_LARGE &&
+                      shard.shape.rank > 0 && shard.shape.size[0] >= servers;
         bool mine = shared || turn % servers == server;
         turn++;
         if (mine && shards)

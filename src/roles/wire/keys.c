@@ -113,15 +113,6 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
     return status;
 }
 
-static void remove_keys(const char *directory)
-{
-    char path[PATH_SPACE];
-    take_back(directory, ET_JOB_ROLES);
-    if (!path_of(path, directory, "cluster.pub", NULL))
-        unlink(path);
-    rmdir(directory);
-}
-
 /* The key after "role " at the beginning of a line. */
 static int find_key(char *key, const char *text, int role, const char *path, et_error *error)
 {
@@ -230,7 +221,12 @@ static int make_folder(const char *folder, et_error *error)
     const bool lost = !status && (errno == EEXIST || errno == ENOTEMPTY);
     if (!status && !lost)
         status = et_fail_errno(error, "cannot make %s", folder);
-    remove_keys(made);
+    /* The folder, if it is empty then, and the files that et_keys_write makes. */
+    char path[PATH_SPACE];
+    take_back(made, ET_JOB_ROLES);
+    if (!path_of(path, made, "cluster.pub", NULL))
+        unlink(path);
+    rmdir(made);
     return status;
 }
 

@@ -164,16 +164,6 @@ static unsigned roles_of(const et_sessions *s, const session *one)
     return roles;
 }
 
-static void name_roles(char *text, size_t space, unsigned roles)
-{
-    size_t at = 0;
-    snprintf(text, space, "%s", roles ? "" : "unknown");
-    for (int role = 0; role < ET_JOB_ROLES && at < space; role++)
-        if (roles & 1u << role)
-            at += (size_t)snprintf(text + at, space - at, "%s%s", at ? " or " : "",
-                                   et_job_role_names[role]);
-}
-
 static void name_peer(char *text, size_t space, int descriptor)
 {
     struct sockaddr_storage at = { 0 };
@@ -195,7 +185,12 @@ static void shut(et_sessions *s, int descriptor, const char *why)
     s->shut++;
     if (!s->named[roles]) {
         name_peer(peer, sizeof peer, descriptor);
-        name_roles(names, sizeof names, roles);
+        snprintf(names, sizeof names, "%s", roles ? "" : "unknown");
+        size_t at = 0;
+        for (int role = 0; role < ET_JOB_ROLES && at < sizeof names; role++)
+            if (roles & 1u << role)
+                at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? " or " : "",
+                                       et_job_role_names[role]);
         et_log(ET_LOG_WARNING, "%s: %s, with the key of role %s, %s: Etude closed the connection",
                s->setup.address, peer, names, why);
         s->named[roles] = true;
@@ -236,17 +231,6 @@ static int youngest(const et_sessions *s, int64_t held, double until)
     return found;
 }
 
-static void add_up(const et_sessions *s, double until, int64_t *held, int *stay, int *open)
-{
-    *held = *stay = *open = 0;
-    for (int i = 0; i < s->end; i++)
-        if (s->session[i].open) {
-            *held += s->session[i].held;
-            *stay += s->session[i].since <= until;
-            ++*open;
-        }
-}
-
 void et_sessions_look(et_sessions *s, double now)
 {
     sane(s);
@@ -256,7 +240,13 @@ void et_sessions_look(et_sessions *s, double now)
     for (int i = 0; i < s->end; i++)
         if (s->session[i].open)
             look_at(s, i, now);
-    add_up(s, until, &held, &stay, &open);
+    held = stay = open = 0;
+    for (int i = 0; i < s->end; i++)
+        if (s->session[i].open) {
+            held += s->session[i].held;
+            stay += s->session[i].since <= until;
+            open++;
+        }
     while (held > s->setup.all) {
         et_assert(open > 0);
         int one = youngest(s, held / open, now);

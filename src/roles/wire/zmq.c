@@ -175,14 +175,6 @@ static void follow_heartbeat(et_wire_peer *p)
     make_again(p, talk);
 }
 
-/* The line is there and ZeroMQ has given it up: the bytes that came were not ZeroMQ's. */
-static void try_again(et_wire *wire, const et_wire_peer *p, et_wire_line *l)
-{
-    wire->damaged += l->known && l->pause == ET_WIRE_SOON;
-    l->pause = fmin(2 * l->pause, DEAD);
-    make_again(p, l);
-}
-
 static void look_at_lines(et_wire *wire)
 {
     for (int i = 0; i < ET_WIRE_LINES * (wire->servers + 1); i++) {
@@ -192,10 +184,14 @@ static void look_at_lines(et_wire *wire)
         for (int event; l->monitor && (event = et_wire_next_event(l->monitor, &value));)
             note_event(wire, p, l, event, value);
         double now = et_clock_monotonic();
-        if (l->socket && l->again && now >= l->again)
-            try_again(wire, p, l);
-        else if (l->socket && l->alone && now - l->heard >= DEAD)
+        if (l->socket && l->again && now >= l->again) {
+            /* ZeroMQ has given the line up, because bytes came that were not ZeroMQ's. */
+            wire->damaged += l->known && l->pause == ET_WIRE_SOON;
+            l->pause = fmin(2 * l->pause, DEAD);
             make_again(p, l);
+        } else if (l->socket && l->alone && now - l->heard >= DEAD) {
+            make_again(p, l);
+        }
     }
     for (int i = 0; i <= wire->servers; i++)
         follow_heartbeat(&wire->peer[i]);
@@ -257,19 +253,6 @@ static void close_socket(void *socket, void *monitor)
         et_zmq.close(socket);
 }
 
-/* Logs each number once, at the close. */
-static void say_how_many(const et_wire *wire)
-{
-    long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
-    if (refused > 0)
-        et_log(ET_LOG_WARNING,
-               "%s: %lld connection%s refused: no key of this cluster, or damaged in transit",
-               wire->bound, refused, refused == 1 ? " was" : "s were");
-    if (damaged > 0)
-        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged in transit", damaged,
-               damaged == 1 ? " was" : "s were");
-}
-
 void et_wire_close(et_wire *wire)
 {
     if (!wire)
@@ -289,7 +272,15 @@ void et_wire_close(et_wire *wire)
         et_zmq.close(wire->zap);
     if (wire->context)
         et_zmq.ctx_term(wire->context);
-    say_how_many(wire);
+    /* Logs each number once, at the close. */
+    long long refused = (long long)wire->refused, damaged = (long long)wire->damaged;
+    if (refused > 0)
+        et_log(ET_LOG_WARNING,
+               "%s: %lld connection%s refused: no key of this cluster, or damaged in transit",
+               wire->bound, refused, refused == 1 ? " was" : "s were");
+    if (damaged > 0)
+        et_log(ET_LOG_WARNING, "%lld connection%s made again at once: damaged in transit", damaged,
+               damaged == 1 ? " was" : "s were");
     et_sessions_close(wire->sessions);
     et_free(wire->peer);
     et_free(wire->via);
@@ -363,13 +354,6 @@ static et_job_role role_of(et_wire *wire)
     return (et_job_role)role;
 }
 
-/* A message from the master needs the master's key, and so on. */
-static bool is_who_it_says(const et_wire *wire, const et_message *message, et_job_role role)
-{
-    return (message->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
-           (message->from > wire->servers && role == ET_JOB_WORKER);
-}
-
 typedef enum taken { NOTHING, CHUNK, MESSAGE } taken;
 
 /* Receives the next chunk of a socket into wire->message. Returns its bytes on the wire; 0: none.
@@ -433,7 +417,9 @@ static taken take_routed(et_wire *wire, et_message *out)
     et_sessions_took(wire->sessions, descriptor, role, bytes);
     uint64_t via = via_of(id, length);
     et_chunk_state what = alone ? completes(wire, &wire->questions, via, out) : ET_CHUNK_WRONG;
-    if (what == ET_CHUNK_LAST && !is_who_it_says(wire, out, role))
+    /* A message from the master needs the master's key, and so on. */
+    if (what == ET_CHUNK_LAST && !((out->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
+                                   (out->from > wire->servers && role == ET_JOB_WORKER)))
         what = ET_CHUNK_WRONG;
     if (what == ET_CHUNK_WRONG)
         et_sessions_refuse(wire->sessions, descriptor, "sent a message that no task sends");

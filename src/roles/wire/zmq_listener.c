@@ -72,15 +72,6 @@ static int refused_by(int event, uint32_t value)
     return left || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? -1 : 0;
 }
 
-static void note_session(et_wire *wire, int event, uint32_t value, double now)
-{
-    wire->refused += refused_by(event, value);
-    if (event == ZMQ_EVENT_ACCEPTED)
-        et_sessions_came(wire->sessions, (int)value, now);
-    else if (event == ZMQ_EVENT_DISCONNECTED)
-        et_sessions_left(wire->sessions, (int)value);
-}
-
 /* A separate thread: admission must not wait until the task has time, and ZeroMQ's thread stops
  * while its reports of connections are not read. */
 static void *guard(void *payload)
@@ -95,8 +86,13 @@ static void *guard(void *payload)
         if (items[0].revents)
             open = answer_zap(wire);
         uint32_t value;
-        for (int event; items[1].revents && (event = et_wire_next_event(wire->entrance, &value));)
-            note_session(wire, event, value, now);
+        for (int event; items[1].revents && (event = et_wire_next_event(wire->entrance, &value));) {
+            wire->refused += refused_by(event, value);
+            if (event == ZMQ_EVENT_ACCEPTED)
+                et_sessions_came(wire->sessions, (int)value, now);
+            else if (event == ZMQ_EVENT_DISCONNECTED)
+                et_sessions_left(wire->sessions, (int)value);
+        }
         if (now - looked < LOOK * 1e-3)
             continue;
         looked = now;
@@ -149,20 +145,6 @@ static int receive_sessions(et_wire *wire, const et_wire_setup *setup, et_error 
     return status ? status : et_assembly_open(&wire->questions, senders, setup->asked, error);
 }
 
-/* ZeroMQ closes its listening descriptor, so it gets its own. */
-static int bind_router(et_wire *wire, const char *endpoint, const et_wire_setup *setup,
-                       et_error *error)
-{
-    int fd = setup->bind_fd > 0 ? fcntl(setup->bind_fd, F_DUPFD_CLOEXEC, 3) : 0;
-    if (fd < 0)
-        return et_fail_errno(error, "a second descriptor of the socket that listens");
-    if (fd && !et_wire_set(wire->router, ZMQ_USE_FD, fd)) {
-        close(fd);
-        return et_wire_fail(error, "ZeroMQ");
-    }
-    return et_zmq.bind(wire->router, endpoint) ? et_wire_fail(error, setup->bind) : ET_OK;
-}
-
 int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error)
 {
     char endpoint[400];
@@ -182,5 +164,15 @@ int et_wire_listen(et_wire *wire, const et_wire_setup *setup, et_error *error)
         et_zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5))
         return et_wire_fail(error, "ZeroMQ");
     status = start_guard(wire, error);
-    return status ? status : bind_router(wire, endpoint, setup, error);
+    if (status)
+        return status;
+    /* ZeroMQ closes its listening descriptor, so it gets its own. */
+    int fd = setup->bind_fd > 0 ? fcntl(setup->bind_fd, F_DUPFD_CLOEXEC, 3) : 0;
+    if (fd < 0)
+        return et_fail_errno(error, "a second descriptor of the socket that listens");
+    if (fd && !et_wire_set(wire->router, ZMQ_USE_FD, fd)) {
+        close(fd);
+        return et_wire_fail(error, "ZeroMQ");
+    }
+    return et_zmq.bind(wire->router, endpoint) ? et_wire_fail(error, setup->bind) : ET_OK;
 }

@@ -71,32 +71,6 @@
 
 /* Order: memory, paths, lock, manifest, tensors, left-over files. */
 
-static int check_keep(const et_checkpoint_options *options, et_error *error)
-{
-    double hours = options->keep_every_n_hours;
-    return hours >= 0 && isfinite(hours)
-               ? ET_OK
-               : et_fail(error, ET_EUSAGE,
-                         "keep_every_n_hours: %g; give a number of hours, or 0 to keep only the "
-                         "newest checkpoints",
-                         hours);
-}
-
-static et_checkpoint_keep keep_rule(const et_checkpoint_options *options, double opened)
-{
-    int64_t newest = options->max_to_keep ? options->max_to_keep : 5;
-    return (et_checkpoint_keep){ newest < 0 ? INT64_MAX / 2 : newest, options->keep_every_n_hours,
-                                 opened };
-}
-
-/* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond the
- * newest N are, because an extra file is better than a lost one. */
-static void keep_found(et_manifest *manifest, const et_checkpoint_keep *keep)
-{
-    for (int64_t i = 0; keep->hours > 0 && i < (int64_t)manifest->count - keep->newest; i++)
-        manifest->entries[i].kept = true;
-}
-
 /* Made once: names, shapes and places of arrays do not change in a run, so a save allocates
  * nothing for them. */
 static int list_tensors(et_checkpoints *self, et_error *error)
@@ -116,21 +90,6 @@ static int list_tensors(et_checkpoints *self, et_error *error)
     return self->copies || !copied
                ? ET_OK
                : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
-}
-
-/* Copies data outside stores, which may change without a wait. */
-static void copy_foreign(et_checkpoints *self)
-{
-    float *to = self->copies;
-    for (size_t i = 0; i < self->item_count; i++) {
-        const et_state_tensor *from = et_state_tensor_at(self->state, i);
-        if (!from->foreign)
-            continue;
-        const size_t count = (size_t)et_shape_count(from->shape);
-        memcpy(to, from->data, count * sizeof *to);
-        self->items[i].tensor.data = to;
-        to += count;
-    }
 }
 
 /* Paths made before a failure are freed by release. */
@@ -188,8 +147,11 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
         status = list_tensors(self, error);
     if (status)
         return status;
-    if (self->taken_up == self->manifest.count)
-        keep_found(&self->manifest, &self->keep);
+    /* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond
+     * the newest N are, because an extra file is better than a lost one. */
+    if (self->taken_up == self->manifest.count && self->keep.hours > 0)
+        for (int64_t i = 0; i < (int64_t)self->manifest.count - self->keep.newest; i++)
+            self->manifest.entries[i].kept = true;
     et_manifest_sweep(self->best_directory);
     self->begun = self->manifest.begun;
     self->marked = self->begun > 0 && !self->manifest.count;
@@ -245,7 +207,15 @@ static int check_options(const char *model_dir, const et_state *state,
                        "a state that is split over %d ranks (sharded_optimizer) can only be saved "
                        "by a run: open one",
                        et_comm_size(et_state_ranks(state)));
-    return status || !options ? status : check_keep(options, error);
+    if (status || !options)
+        return status;
+    double hours = options->keep_every_n_hours;
+    return hours >= 0 && isfinite(hours)
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "keep_every_n_hours: %g; give a number of hours, or 0 to keep only the "
+                         "newest checkpoints",
+                         hours);
 }
 
 int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *state,
@@ -263,7 +233,9 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
         self->inside = *self->options.inside;
     if (!self->inside.track)
         self->inside.track = et_track_off();
-    self->keep = keep_rule(&self->options, et_checkpoints_now(self));
+    int64_t newest = self->options.max_to_keep ? self->options.max_to_keep : 5;
+    self->keep = (et_checkpoint_keep){ newest < 0 ? INT64_MAX / 2 : newest,
+                                       self->options.keep_every_n_hours, et_checkpoints_now(self) };
     self->writer_track = et_track_beside(self->inside.track, "saving");
     self->lock = -1;
     self->newest_step = self->line = self->best_before = -1;
@@ -282,23 +254,19 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     return ET_OK;
 }
 
-/* For the next run, the files of a run that ends without a save are earlier work. */
-static void remove_mark(et_checkpoints *self)
-{
-    char *path = et_path_join(self->directory, ET_MANIFEST_NAME);
-    if (path && !et_checkpoints_check_lock(self, NULL))
-        unlink(path);
-    et_free(path);
-}
-
 /* Frees although the last save failed: nothing can be tried again from here. */
 int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
 {
     if (!checkpoints)
         return ET_OK;
     int status = et_checkpoints_wait(checkpoints, error);
-    if (checkpoints->marked)
-        remove_mark(checkpoints);
+    if (checkpoints->marked) {
+        /* For the next run, the files of a run that ends without a save are earlier work. */
+        char *path = et_path_join(checkpoints->directory, ET_MANIFEST_NAME);
+        if (path && !et_checkpoints_check_lock(checkpoints, NULL))
+            unlink(path);
+        et_free(path);
+    }
     if (et_state_params(checkpoints->state))
         et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
     release(checkpoints);
@@ -376,13 +344,6 @@ static int claim(et_checkpoints *self, int64_t step, et_error *error)
     return status;
 }
 
-static void forget_draft(et_checkpoints *self)
-{
-    if (self->job.drafted)
-        et_file_writer_abandon(&self->job.writer);
-    self->job.drafted = false;
-}
-
 /* reading: the thread reads the state's arrays. */
 static int launch(et_checkpoints *self, bool reading, et_error *error)
 {
@@ -391,7 +352,9 @@ static int launch(et_checkpoints *self, bool reading, et_error *error)
     int status = et_thread_start(&self->thread, et_checkpoints_run_job, self, error);
     if (status) {
         self->reading = false;
-        forget_draft(self);
+        if (self->job.drafted)
+            et_file_writer_abandon(&self->job.writer);
+        self->job.drafted = false;
     }
     self->running = !status;
     if (!status && self->inside.waits) {
@@ -417,7 +380,17 @@ static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
     self->job.step = step;
     self->job.status = ET_OK;
     self->job.error = (et_error)ET_ERROR_INIT;
-    copy_foreign(self);
+    /* Copies data outside stores, which may change without a wait. */
+    float *to = self->copies;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        if (!from->foreign)
+            continue;
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        self->items[i].tensor.data = to;
+        to += count;
+    }
     self->job.items = self->items;
     status = et_state_ranks(self->state) ? et_checkpoints_draft(self, error) : ET_OK;
     return status ? status : launch(self, !self->job.drafted, error);
@@ -555,32 +528,6 @@ static size_t elements(const et_checkpoints *self)
     return count;
 }
 
-static int open_held(et_checkpoints *self, et_error *error)
-{
-    et_checkpoint_held *held = &self->held;
-    const size_t count = elements(self);
-    if (!held->arrays)
-        held->arrays = et_alloc(count, sizeof *held->arrays);
-    if (!held->items)
-        held->items = et_alloc(self->item_count, sizeof *held->items);
-    return held->arrays && held->items
-               ? ET_OK
-               : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
-}
-
-static void copy_arrays(et_checkpoints *self)
-{
-    float *to = self->held.arrays;
-    for (size_t i = 0; i < self->item_count; i++) {
-        const et_state_tensor *from = et_state_tensor_at(self->state, i);
-        const size_t count = (size_t)et_shape_count(from->shape);
-        memcpy(to, from->data, count * sizeof *to);
-        self->held.items[i] = self->items[i];
-        self->held.items[i].tensor.data = to;
-        to += count;
-    }
-}
-
 static void swap_texts(et_checkpoints *self)
 {
     const et_strbuf state = self->job.state, info = self->job.info;
@@ -604,15 +551,32 @@ int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et
     int status = check_step(step, error);
     if (!status)
         status = et_checkpoints_wait(checkpoints, error);
-    if (!status)
-        status = open_held(checkpoints, error);
+    if (!status) {
+        et_checkpoint_held *held = &checkpoints->held;
+        const size_t count = elements(checkpoints);
+        if (!held->arrays)
+            held->arrays = et_alloc(count, sizeof *held->arrays);
+        if (!held->items)
+            held->items = et_alloc(checkpoints->item_count, sizeof *held->items);
+        status = held->arrays && held->items
+                     ? ET_OK
+                     : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
+    }
     if (!status)
         status = print_info(checkpoints, step, metrics, error);
     if (!status)
         status = print_state(checkpoints, error);
     if (status)
         return status;
-    copy_arrays(checkpoints);
+    float *to = checkpoints->held.arrays;
+    for (size_t i = 0; i < checkpoints->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(checkpoints->state, i);
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        checkpoints->held.items[i] = checkpoints->items[i];
+        checkpoints->held.items[i].tensor.data = to;
+        to += count;
+    }
     swap_texts(checkpoints);
     checkpoints->held.step = step;
     checkpoints->held.full = true;

@@ -57,10 +57,16 @@ int et_checkpoint_file_draft(et_file_writer *writer, et_safetensors_written *wri
     return status;
 }
 
-/* strtoll takes spaces and signs before digits; those are harmless here, and a negative step is
- * refused. */
-static int read_step(int64_t *step, const et_safetensors *file, const char *path, et_error *error)
+/* Every byte is read once and its checksum compared: a restore is rare, and a flipped bit in a
+ * weight would go unnoticed for the rest of the run. */
+int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
+                             et_error *error)
 {
+    int status = et_safetensors_verify(file, error);
+    if (status)
+        return status;
+    /* strtoll takes spaces and signs before digits; those are harmless here, and a negative step is
+     * refused. */
     const char *digits = et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STEP);
     char *end;
     if (!digits || !et_safetensors_metadata(file, ET_CHECKPOINT_KEY_STATE))
@@ -70,15 +76,6 @@ static int read_step(int64_t *step, const et_safetensors *file, const char *path
     if (errno || end == digits || *end || *step < 0)
         return et_fail(error, ET_EFORMAT, "%s: its step is '%s', not a number", path, digits);
     return ET_OK;
-}
-
-/* Every byte is read once and its checksum compared: a restore is rare, and a flipped bit in a
- * weight would go unnoticed for the rest of the run. */
-int et_checkpoint_file_check(const et_safetensors *file, const char *path, int64_t *step,
-                             et_error *error)
-{
-    int status = et_safetensors_verify(file, error);
-    return status ? status : read_step(step, file, path, error);
 }
 
 int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *step, et_error *error)
@@ -92,19 +89,6 @@ int et_checkpoint_file_open(et_safetensors **out, const char *path, int64_t *ste
         *out = NULL;
     }
     return status;
-}
-
-/* Both sides in full, since the difference often tells which setting changed: "embedding is
- * float32 [8000, 512] there and float32 [8000, 256] here". */
-static int other_shape(const et_safetensors_tensor *there, et_shape here, const char *path,
-                       et_error *error)
-{
-    char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
-    return et_fail(error, ET_ECONFIG,
-                   "%s: belongs to another model: %s is %s %s in the file, but float32 %s here; "
-                   "use the settings of the checkpoint",
-                   path, there->name, et_dtype_name(there->dtype),
-                   et_shape_print(there->shape, was), et_shape_print(here, is));
 }
 
 /* Whether only one side may have a tensor. */
@@ -129,8 +113,17 @@ static int match_tensors(const et_state *state, const et_safetensors *file, cons
                 error, ET_ECONFIG,
                 "%s: belongs to another model: it has no %s; use the settings of the checkpoint",
                 path, here->name);
-        if (there->dtype != ET_F32 || !et_shape_equal(there->shape, here->shape))
-            return other_shape(there, here->shape, path, error);
+        if (there->dtype != ET_F32 || !et_shape_equal(there->shape, here->shape)) {
+            /* Both sides in full, since the difference often tells which setting changed:
+             * "embedding is float32 [8000, 512] there and float32 [8000, 256] here". */
+            char was[ET_SHAPE_TEXT_MAX], is[ET_SHAPE_TEXT_MAX];
+            return et_fail(
+                error, ET_ECONFIG,
+                "%s: belongs to another model: %s is %s %s in the file, but float32 %s here; "
+                "use the settings of the checkpoint",
+                path, there->name, et_dtype_name(there->dtype), et_shape_print(there->shape, was),
+                et_shape_print(here->shape, is));
+        }
     }
     for (size_t i = 0; i < et_safetensors_count(file); i++) {
         const char *name = et_safetensors_at(file, i)->name;

@@ -29,24 +29,6 @@
  * read. */
 #define INFO_MAX (64 << 20)
 
-/* Adds complete files that the manifest does not name: the process was killed between writing and
- * commit, or the manifest was lost. A file older than a named one is not added, because max_to_keep
- * removed it; nor is a file that the manifest lists for deletion. So 100 200 in the manifest and
- * 100 200 300 on the disk give 100 200 300. */
-static int take_up(et_manifest *manifest, const char *directory, et_error *error)
-{
-    et_manifest found;
-    int status = et_manifest_rebuild(&found, directory, ET_CHECKPOINT_PREFIX, error);
-    for (size_t i = 0; !status && i < found.count; i++) {
-        const et_manifest_entry *entry = &found.entries[i];
-        bool newer = !manifest->count || entry->step > manifest->entries[manifest->count - 1].step;
-        if (newer && !et_manifest_leaves(manifest, entry->file))
-            status = et_manifest_add(manifest, entry, error);
-    }
-    et_manifest_release(&found);
-    return status;
-}
-
 /* A missing manifest counts as empty, so all checkpoints in the directory are added. A damaged
  * manifest is treated alike, with a warning. Other errors (no permission) are returned. */
 int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory, bool locked,
@@ -63,7 +45,19 @@ int et_checkpoint_list(et_manifest *out, size_t *taken_up, const char *directory
         return et_fail(error, status, "%s", reason.text);
     }
     size_t named = out->count;
-    status = take_up(out, directory, error);
+    /* Add complete files that the manifest does not name: the process was killed between writing
+     * and commit, or the manifest was lost. A file older than a named one is not added, because
+     * max_to_keep removed it; nor is a file that the manifest lists for deletion. So 100 200 in the
+     * manifest and 100 200 300 on the disk give 100 200 300. */
+    et_manifest found;
+    status = et_manifest_rebuild(&found, directory, ET_CHECKPOINT_PREFIX, error);
+    for (size_t i = 0; !status && i < found.count; i++) {
+        const et_manifest_entry *entry = &found.entries[i];
+        bool newer = !out->count || entry->step > out->entries[out->count - 1].step;
+        if (newer && !et_manifest_leaves(out, entry->file))
+            status = et_manifest_add(out, entry, error);
+    }
+    et_manifest_release(&found);
     *taken_up = out->count - named;
     if (status)
         et_manifest_release(out);
@@ -203,10 +197,15 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
 
 /* One file at a time, named by info.json; its own name says the step as well, for people. */
 
-/* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to find
- * the weights; the rest is for people and `inspect`. */
-static int read_info(et_value **info, const char *path, et_arena *arena, et_error *error)
+/* The dict lives in arena, as long as that does. */
+int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
+                            et_error *error)
 {
+    char *path = et_arena_printf(arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_INFO, model_dir);
+    if (!path)
+        return et_alloc_failed(error, strlen(model_dir), "a path");
+    /* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to
+     * find the weights; the rest is for people and `inspect`. */
     int64_t step;
     int status = et_json_read(info, arena, path, INFO_MAX, error);
     if (status)
@@ -215,16 +214,6 @@ static int read_info(et_value **info, const char *path, et_arena *arena, et_erro
     if (!status && step < 0)
         status = et_fail(error, ET_EFORMAT, "%s is negative", ET_CHECKPOINT_STEP);
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
-}
-
-/* The dict lives in arena, as long as that does. */
-int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
-                            et_error *error)
-{
-    char *path = et_arena_printf(arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_INFO, model_dir);
-    if (!path)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    return read_info(info, path, arena, error);
 }
 
 /* The file is not checked: opening it shows whether it is there and sound. */

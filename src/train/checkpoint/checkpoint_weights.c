@@ -488,18 +488,6 @@ static void average_block(const average *all, size_t item, int64_t begin, int64_
         to[begin + i] = (float)(sum[i] / (double)all->count);
 }
 
-/* Each file is mapped, so the whole is read once, block by block, from all files in turn. */
-static void average_all(const average *all)
-{
-    for (size_t i = 0; i < all->item_count; i++) {
-        int64_t size = et_shape_count(all->items[i].tensor.shape);
-        for (int64_t begin = 0; begin < size; begin += AVERAGE_BLOCK) {
-            int64_t left = size - begin;
-            average_block(all, i, begin, left < AVERAGE_BLOCK ? left : AVERAGE_BLOCK);
-        }
-    }
-}
-
 /* The first file says which weights there are, in the order of its data. Their names are
  * borrowed from it, so it stays open until all is written. */
 static int make_items(average *all, et_arena *arena, et_error *error)
@@ -572,7 +560,14 @@ int et_checkpoint_average(const char *const *paths, size_t count, bool live_weig
     if (averages)
         *averages = all.averages;
     if (!status) {
-        average_all(&all);
+        /* Block by block from all files in turn, which are mapped: so each is read once. */
+        for (size_t i = 0; i < all.item_count; i++) {
+            int64_t size = et_shape_count(all.items[i].tensor.shape);
+            for (int64_t begin = 0; begin < size; begin += AVERAGE_BLOCK) {
+                int64_t left = size - begin;
+                average_block(&all, i, begin, left < AVERAGE_BLOCK ? left : AVERAGE_BLOCK);
+            }
+        }
         status = write_average(&all, out_path, &arena, error);
     }
     for (size_t i = 0; all.files && i < count; i++)

@@ -28,18 +28,6 @@
 
 /* ---- the lock ---- */
 
-/* Only one of the ranks that share a run takes it. */
-static int fail_taken(et_error *error)
-{
-    if (!error || !(et_comm_by_launch() || et_comm_by_mpi()))
-        return ET_EBUSY;
-    const et_error taken = *error;
-    return et_fail(error, ET_EBUSY,
-                   "%s; if this is another rank of the same program, give its loop, trainer or "
-                   "controller the comm (<etude/comm.h>)",
-                   taken.text);
-}
-
 /* The lock is a file in the checkpoints' folder, so the folder is made first. It is the kernel's
  * lock on an open file, so a killed run leaves no lock. */
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
@@ -53,7 +41,14 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
         status = et_lock_take(lock, path, error);
     et_free(directory);
     et_free(path);
-    return status == ET_EBUSY ? fail_taken(error) : status;
+    if (status != ET_EBUSY || !error || !(et_comm_by_launch() || et_comm_by_mpi()))
+        return status;
+    /* Only one of the ranks that share a run takes it. */
+    const et_error taken = *error;
+    return et_fail(error, ET_EBUSY,
+                   "%s; if this is another rank of the same program, give its loop, trainer or "
+                   "controller the comm (<etude/comm.h>)",
+                   taken.text);
 }
 
 /* With the folder, if that is gone too: the state in memory is still a run. */
@@ -75,15 +70,6 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 
 /* With N = 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p. A transient checkpoint
  * (p) is never counted, so the newest one stays in addition to the N. */
-
-/* How many of the newest N are too many. */
-static int64_t count_beyond(const et_manifest *manifest, const et_checkpoint_keep *keep)
-{
-    int64_t counted = 0;
-    for (size_t i = 0; i < manifest->count; i++)
-        counted += !manifest->entries[i].transient && !manifest->entries[i].kept;
-    return counted - keep->newest;
-}
 
 /* The beginning of the hours, at first; a clock that was set back begins anew. */
 static void count_hours(et_manifest *manifest, const et_checkpoint_keep *keep)
@@ -111,7 +97,10 @@ static bool keep_for_good(et_manifest *manifest, et_manifest_entry *entry,
 static int remove_beyond(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error)
 {
     int status = ET_OK;
-    int64_t beyond = count_beyond(manifest, keep);
+    /* How many of the newest N are too many. */
+    int64_t beyond = -keep->newest;
+    for (size_t i = 0; i < manifest->count; i++)
+        beyond += !manifest->entries[i].transient && !manifest->entries[i].kept;
     for (size_t i = 0; !status && beyond > 0;) {
         et_manifest_entry *entry = &manifest->entries[i];
         bool counts = !entry->kept;
@@ -179,18 +168,6 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || step < 0 || strcmp(name, same) != 0 ? -1 : step;
 }
 
-/* Entries after the line, for any names of files. */
-static int list_entries(names *n, const et_manifest *manifest, int64_t line, et_error *error)
-{
-    int status = ET_OK;
-    for (size_t i = 0; i < manifest->count && !status; i++) {
-        const et_manifest_entry *entry = &manifest->entries[i];
-        if (entry->step > line && !entry->own)
-            status = add_name(n, entry->file, error);
-    }
-    return status;
-}
-
 /* Files without an entry, such as copies by a person: a save of their step would replace them. */
 static int list_files(names *n, const et_manifest *manifest, const char *directory, int64_t line,
                       et_error *error)
@@ -212,7 +189,13 @@ int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64
                              et_error *error)
 {
     names n = { 0 };
-    int status = list_entries(&n, manifest, line, error);
+    /* Entries after the line, for any names of files. */
+    int status = ET_OK;
+    for (size_t i = 0; i < manifest->count && !status; i++) {
+        const et_manifest_entry *entry = &manifest->entries[i];
+        if (entry->step > line && !entry->own)
+            status = add_name(&n, entry->file, error);
+    }
     if (!status)
         status = list_files(&n, manifest, directory, line, error);
     if (!status && n.count)
@@ -223,26 +206,20 @@ int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64
     return status;
 }
 
-static int list_best(names *n, const char *directory, et_error *error)
-{
-    DIR *stream = opendir(directory);
-    int status = stream || errno == ENOENT
-                     ? ET_OK
-                     : et_fail_errno(error, "cannot read the directory %s", directory);
-    for (const struct dirent *item; !status && stream && (item = readdir(stream)) != NULL;)
-        if (!strcmp(item->d_name, ET_CHECKPOINT_INFO) ||
-            step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
-            status = add_name(n, item->d_name, error);
-    if (stream)
-        closedir(stream);
-    return status;
-}
-
 /* Everything in best/, if there is a best checkpoint. */
 static int set_best_aside(const char *best_directory, et_error *error)
 {
     names n = { 0 };
-    int status = list_best(&n, best_directory, error);
+    DIR *stream = opendir(best_directory);
+    int status = stream || errno == ENOENT
+                     ? ET_OK
+                     : et_fail_errno(error, "cannot read the directory %s", best_directory);
+    for (const struct dirent *item; !status && stream && (item = readdir(stream)) != NULL;)
+        if (!strcmp(item->d_name, ET_CHECKPOINT_INFO) ||
+            step_of(item->d_name, ET_CHECKPOINT_BEST_PREFIX) >= 0)
+            status = add_name(&n, item->d_name, error);
+    if (stream)
+        closedir(stream);
     if (!status && n.count)
         status = et_aside_move(best_directory, (const char *const *)n.items, n.count, error);
     release_names(&n);
@@ -439,14 +416,6 @@ static bool is_best_earlier(const et_checkpoints *self)
     return earlier;
 }
 
-/* Whether best/ may be written over. */
-static bool is_best_own(const et_checkpoints *self)
-{
-    const int64_t step = et_checkpoints_best_step(self);
-    const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
-    return self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
-}
-
 /* Whether a failed best checkpoint is tried once more, with a message. */
 bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
 {
@@ -464,25 +433,23 @@ bool et_checkpoint_is_best_link(const char *path)
            !memcmp(to, ET_CHECKPOINT_BEST, sizeof to - 1);
 }
 
-/* best/ by another name, by which another program looks for it. */
-static void link_best(const et_checkpoints *self)
-{
-    if (self->link && symlink(ET_CHECKPOINT_BEST, self->link) &&
-        !et_checkpoint_is_best_link(self->link))
-        et_log(ET_LOG_WARNING, "%s: %s; the best checkpoint is in %s", self->link, strerror(errno),
-               self->best_directory);
-}
-
 /* Weights first, then info.json, which names them: so it never names a missing file. */
 static int write_best(et_checkpoints *self, et_error *error)
 {
-    int status = is_best_own(self) ? ET_OK : set_best_aside(self->best_directory, error);
+    /* Whether best/ may be written over. */
+    const int64_t step = et_checkpoints_best_step(self);
+    const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
+    const bool own = self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
+    int status = own ? ET_OK : set_best_aside(self->best_directory, error);
     if (!status)
         status = write_file(self, error);
     if (!status)
         status = write_info(self, self->job.path, error);
-    if (!status)
-        link_best(self);
+    /* Another name of best/, for a program that looks for it there. */
+    if (!status && self->link && symlink(ET_CHECKPOINT_BEST, self->link) &&
+        !et_checkpoint_is_best_link(self->link))
+        et_log(ET_LOG_WARNING, "%s: %s; the best checkpoint is in %s", self->link, strerror(errno),
+               self->best_directory);
     return status;
 }
 

@@ -64,15 +64,6 @@ bool et_metric_lower_is_better(const char *metric)
 
 /* ---- the same number twice ---- */
 
-/* Whether the first bytes are equal, for any separators of the name's parts. */
-static bool begin_alike(const char *a, const char *b, size_t length)
-{
-    size_t i = 0;
-    while (i < length && b[i] && (a[i] == b[i] || (strchr("|/.", a[i]) && strchr("|/.", b[i]))))
-        i++;
-    return i == length;
-}
-
 /* Of one measure; the first that there is has the number. log_likelihood: of older runs. */
 static const char *const doubles[] = { "log_loss", ET_LOGGED_LOSS, "nll", "log_likelihood", NULL };
 
@@ -87,7 +78,11 @@ static int rank_of(const char *leaf)
 bool et_metric_is_double(const char *a, const char *b)
 {
     const size_t position = position_of(a), head = position + et_logged_prefix(a + position);
-    return begin_alike(a, b, head) && doubles[rank_of(a + head)] && doubles[rank_of(b + head)];
+    /* Whether the first bytes are equal, for any separators of the name's parts. */
+    size_t i = 0;
+    while (i < head && b[i] && (a[i] == b[i] || (strchr("|/.", a[i]) && strchr("|/.", b[i]))))
+        i++;
+    return i == head && doubles[rank_of(a + head)] && doubles[rank_of(b + head)];
 }
 
 bool et_metric_equals(double a, double b)

@@ -53,42 +53,32 @@ bool et_stored_weight_fits(const et_safetensors *file, const et_safetensors_tens
            (there->dtype == ET_I8 && find_scale(file, there));
 }
 
-/* The upper half of a float32; the file may lie at any address. */
-static void read_bfloat16(float *to, const unsigned char *from, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        et_bf16 half;
-        memcpy(&half, from + 2 * i, sizeof half);
-        to[i] = et_bf16_to_float(half);
-    }
-}
-
-/* Scales by row are read as a column of a matrix of one row, so they are copied one at a time. */
-static void read_bytes(float *to, const et_safetensors_tensor *there,
-                       const et_safetensors_tensor *scale)
-{
-    const int64_t rows = there->shape.size[0], columns = there->shape.size[1];
-    const bool by_rows = scale->shape.size[0] == rows && scale->shape.size[1] == 1;
-    const int8_t *q = there->data;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            float one;
-            memcpy(&one, (const char *)scale->data + (size_t)(by_rows ? i : j) * sizeof one,
-                   sizeof one);
-            to[i * columns + j] = one * q[i * columns + j];
-        }
-}
-
 void et_stored_weight_read(float *to, const et_safetensors *file,
                            const et_safetensors_tensor *there)
 {
     const int64_t count = et_shape_count(there->shape);
     if (there->dtype == ET_BF16) {
-        read_bfloat16(to, there->data, count);
+        /* The upper half of a float32; the file may lie at any address. */
+        for (int64_t i = 0; i < count; i++) {
+            et_bf16 half;
+            memcpy(&half, (const char *)there->data + 2 * i, sizeof half);
+            to[i] = et_bf16_to_float(half);
+        }
     } else if (there->dtype == ET_I8) {
         const et_safetensors_tensor *scale = find_scale(file, there);
         et_assert(scale);
-        read_bytes(to, there, scale);
+        /* Scales by row are read as a column of a matrix of one row, so they are copied one at a
+         * time. */
+        const int64_t rows = there->shape.size[0], columns = there->shape.size[1];
+        const bool by_rows = scale->shape.size[0] == rows && scale->shape.size[1] == 1;
+        const int8_t *q = there->data;
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++) {
+                float one;
+                memcpy(&one, (const char *)scale->data + (size_t)(by_rows ? i : j) * sizeof one,
+                       sizeof one);
+                to[i * columns + j] = one * q[i * columns + j];
+            }
     } else if (there->bytes) {
         memcpy(to, there->data, there->bytes);
     }

@@ -23,18 +23,6 @@ static int64_t chunk_at(int64_t at, int64_t end)
     return end - at < CHUNK ? end - at : CHUNK;
 }
 
-static int give(const et_state_tensor *tensor, et_comm *comm, et_error *error)
-{
-    const int64_t *own = tensor->cut + et_comm_rank(comm);
-    int status = ET_OK;
-    for (int64_t at = 0; !status && at < own[1] - own[0]; at += CHUNK) {
-        size_t bytes = (size_t)chunk_at(at, own[1] - own[0]) * sizeof *tensor->data;
-        status =
-            et_comm_exchange(comm, (et_comm_chunk){ 0, tensor->data + at, bytes }, none, error);
-    }
-    return status;
-}
-
 int et_tensor_shards_give(const et_state *state, et_error *error)
 {
     int64_t number;
@@ -44,7 +32,14 @@ int et_tensor_shards_give(const et_state *state, et_error *error)
             !et_state_tensor_at(state, (size_t)number)->cut)
             return et_fail(error, ET_EFAIL, "ranks are out of step: tensor %lld of %zu",
                            (long long)number, et_state_tensor_count(state));
-        status = give(et_state_tensor_at(state, (size_t)number), et_state_ranks(state), error);
+        const et_state_tensor *tensor = et_state_tensor_at(state, (size_t)number);
+        et_comm *comm = et_state_ranks(state);
+        const int64_t *own = tensor->cut + et_comm_rank(comm);
+        for (int64_t at = 0; !status && at < own[1] - own[0]; at += CHUNK) {
+            size_t bytes = (size_t)chunk_at(at, own[1] - own[0]) * sizeof *tensor->data;
+            status =
+                et_comm_exchange(comm, (et_comm_chunk){ 0, tensor->data + at, bytes }, none, error);
+        }
         if (!status)
             status = say(state, &number, error);
     }

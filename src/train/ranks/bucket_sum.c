@@ -200,9 +200,15 @@ static size_t gathering_room(const et_bucket_sum *self)
     return self->pairs ? 0 : (size_t)self->ranks * block_size(self, count);
 }
 
-/* Blocks lie in the order rank, rank + 1, ... */
-static void add_blocks(et_bucket_sum *self, size_t block)
+static int run_gathering(et_bucket_sum *self, et_error *error)
 {
+    const size_t block = block_size(self, self->count), each = (size_t)self->count * sizeof(float);
+    for (int i = 0; i < self->own; i++)
+        memcpy(self->room + (size_t)i * each, self->mine[i], each);
+    int status = et_comm_gather_blocks(self->sums.comm, self->room, block, error);
+    if (status)
+        return status;
+    /* Blocks lie in the order rank, rank + 1, ... */
     const int *begin = self->sums.begin;
     for (int r = 0; r < self->ranks; r++) {
         int nth = (r - self->rank + self->ranks) % self->ranks;
@@ -212,18 +218,8 @@ static void add_blocks(et_bucket_sum *self, size_t block)
     }
     self->part_length = self->count;
     fold(self);
-    memcpy(self->mine[0], self->part[0], (size_t)self->count * sizeof(float));
-}
-
-static int run_gathering(et_bucket_sum *self, et_error *error)
-{
-    const size_t block = block_size(self, self->count), each = (size_t)self->count * sizeof(float);
-    for (int i = 0; i < self->own; i++)
-        memcpy(self->room + (size_t)i * each, self->mine[i], each);
-    int status = et_comm_gather_blocks(self->sums.comm, self->room, block, error);
-    if (!status)
-        add_blocks(self, block);
-    return status;
+    memcpy(self->mine[0], self->part[0], each);
+    return ET_OK;
 }
 
 /* ---- halving ---- */
@@ -249,15 +245,6 @@ static size_t halving_room(const et_bucket_sum *self)
     return self->pairs ? (size_t)half_of(self->longest) * sizeof(float) : 0;
 }
 
-/* What I keep of it where I keep the upper half or the lower one, and what goes. */
-static void halve(span whole, bool upper, span *keep, span *give)
-{
-    int64_t half = half_of(whole.count);
-    const span low = { whole.first, half }, high = { whole.first + half, whole.count - half };
-    *keep = upper ? high : low;
-    *give = upper ? low : high;
-}
-
 static et_comm_chunk chunk_of(int rank, float *values, span s)
 {
     return (et_comm_chunk){ rank, values + s.first, (size_t)s.count * sizeof *values };
@@ -268,7 +255,13 @@ static int run_halving(et_bucket_sum *self, et_error *error)
     span keep[LEVELS + 1] = { { 0, self->count } }, give[LEVELS];
     int status = ET_OK, level = 0;
     for (int bit = 1; !status && bit < self->ranks; bit *= 2, level++) {
-        halve(keep[level], self->rank & bit, &keep[level + 1], &give[level]);
+        /* One of two ranks keeps the upper half and gives the lower one, the other the opposite. */
+        span whole = keep[level];
+        bool upper = self->rank & bit;
+        int64_t half = half_of(whole.count);
+        const span low = { whole.first, half }, high = { whole.first + half, whole.count - half };
+        keep[level + 1] = upper ? high : low;
+        give[level] = upper ? low : high;
         status = add_from(self, bit, give[level], keep[level + 1], error);
     }
     while (!status && is_well(self->word) && level-- > 0) {
@@ -348,16 +341,11 @@ static int send_parts(et_bucket_sum *self, int to, int from, et_error *error)
     return status;
 }
 
-static int send_back(et_bucket_sum *self, int to, int from, et_error *error)
+static int run_parts(et_bucket_sum *self, et_error *error)
 {
-    span mine = part_of(self, self->rank), theirs = part_of(self, from);
-    return swap(self, (leg){ to, self->mine[0] + mine.first, mine.count },
-                (leg){ from, self->mine[0] + theirs.first, theirs.count }, error);
-}
-
-/* Mine where they are, the others' in the room. */
-static void lay_out_parts(et_bucket_sum *self)
-{
+    const et_kernels *kernels = self->sums.kernels;
+    int status = ET_OK, ranks = self->ranks, rank = self->rank;
+    /* Mine where they are, the others' in the room. */
     const int *begin = self->sums.begin;
     float *at = (float *)(void *)self->room;
     span own = part_of(self, self->rank);
@@ -369,13 +357,6 @@ static void lay_out_parts(et_bucket_sum *self)
             self->part[i] = at;
             at += length_of(self, self->count);
         }
-}
-
-static int run_parts(et_bucket_sum *self, et_error *error)
-{
-    const et_kernels *kernels = self->sums.kernels;
-    int status = ET_OK, ranks = self->ranks, rank = self->rank;
-    lay_out_parts(self);
     float *whole = self->mine[0] + part_of(self, rank).first;
     for (int k = 1; !status && k < ranks; k++)
         status = send_parts(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
@@ -388,8 +369,12 @@ static int run_parts(et_bucket_sum *self, et_error *error)
         kernels->to_bf16(self->sent, whole, self->part_length);
         kernels->from_bf16(whole, self->sent, self->part_length);
     }
-    for (int k = 1; !status && k < ranks; k++)
-        status = send_back(self, (rank + k) % ranks, (rank - k + ranks) % ranks, error);
+    for (int k = 1; !status && k < ranks; k++) {
+        int from = (rank - k + ranks) % ranks;
+        span mine = part_of(self, rank), theirs = part_of(self, from);
+        status = swap(self, (leg){ (rank + k) % ranks, self->mine[0] + mine.first, mine.count },
+                      (leg){ from, self->mine[0] + theirs.first, theirs.count }, error);
+    }
     return status;
 }
 

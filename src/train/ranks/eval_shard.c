@@ -21,18 +21,13 @@
 #include "train/ranks/broadcast.h"
 #include "train/ranks/ranked.h"
 
-static int check(const et_eval_shard_options *o, et_error *error)
-{
-    return o && (o->sets < 0 || (o->sets && !o->metrics))
-               ? et_fail(error, ET_ECONFIG, "%d sets of metrics to join, but the array is NULL",
-                         o->sets)
-               : ET_OK;
-}
-
 int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options, et_error *error)
 {
     *out = NULL;
-    int status = check(options, error);
+    int status = options && (options->sets < 0 || (options->sets && !options->metrics))
+                     ? et_fail(error, ET_ECONFIG,
+                               "%d sets of metrics to join, but the array is NULL", options->sets)
+                     : ET_OK;
     if (status)
         return status;
     *out = et_alloc_zero(1, sizeof **out);
@@ -100,8 +95,13 @@ static bool is_alone(const et_eval_shard *shard)
     return et_comm_size(ranks_of(shard)) == 1;
 }
 
-static int note_samples(et_eval_shard *shard, const et_batch *batch, int rank, et_error *error)
+int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, et_error *error)
 {
+    sane(shard);
+    int rank = (int)(shard->batches++ % et_comm_size(ranks_of(shard)));
+    *mine = rank == et_comm_rank(ranks_of(shard));
+    if (!shard->options.kept || is_alone(shard))
+        return ET_OK;
     size_t count = (size_t)batch->filled[0];
     et_eval_shard_sample *grown =
         et_vector_grow(shard->samples, &shard->capacity, shard->count + count, sizeof *grown, 1024);
@@ -111,15 +111,6 @@ static int note_samples(et_eval_shard *shard, const et_batch *batch, int rank, e
     for (size_t i = 0; i < count; i++)
         grown[shard->count++] = (et_eval_shard_sample){ batch->sample[i], rank };
     return ET_OK;
-}
-
-int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, et_error *error)
-{
-    sane(shard);
-    int rank = (int)(shard->batches++ % et_comm_size(ranks_of(shard)));
-    *mine = rank == et_comm_rank(ranks_of(shard));
-    return shard->options.kept && !is_alone(shard) ? note_samples(shard, batch, rank, error)
-                                                   : ET_OK;
 }
 
 int et_eval_shard_batches(et_eval_shard *shard, et_batch_cursor *cursor,
@@ -153,22 +144,18 @@ static int end_row(et_eval_shard *shard, size_t at, et_error *error)
     return ET_OK;
 }
 
-static int keep_values(et_eval_shard *shard, const et_value *outputs, et_error *error)
-{
-    const size_t at = shard->outputs.length, size = 0;
-    et_strbuf_append_bytes(&shard->outputs, &size, sizeof size);
-    et_value_write_bytes(&shard->outputs, outputs);
-    return end_row(shard, at, error);
-}
-
 int et_eval_shard_keep(et_eval_shard *shard, const et_value *outputs, et_error *error)
 {
     const et_eval_shard_options *o = &shard->options;
     et_assert(outputs || !o->output);
     if (!o->output)
         return ET_OK;
-    return is_alone(shard) ? o->output(o->self, outputs, error)
-                           : keep_values(shard, outputs, error);
+    if (is_alone(shard))
+        return o->output(o->self, outputs, error);
+    const size_t at = shard->outputs.length, size = 0;
+    et_strbuf_append_bytes(&shard->outputs, &size, sizeof size);
+    et_value_write_bytes(&shard->outputs, outputs);
+    return end_row(shard, at, error);
 }
 
 int et_eval_shard_keep_row(et_eval_shard *shard, const void *row, size_t size, et_error *error)
@@ -201,20 +188,6 @@ static size_t largest_set(const et_eval_shard_options *o)
         most = size > most ? size : most;
     }
     return most;
-}
-
-static int open_given(given *g, const et_comm *comm, size_t most, et_error *error)
-{
-    size_t ranks = (size_t)et_comm_size(comm);
-    g->states = et_alloc(ranks, most);
-    return g->states ? et_collected_open(&g->rest, comm, error)
-                     : et_alloc_failed(error, ranks * most, "an evaluation");
-}
-
-static void release_given(given *g)
-{
-    et_collected_release(&g->rest);
-    et_free(g->states);
 }
 
 static int fail_apart(et_error *error)
@@ -264,18 +237,6 @@ static int join_rows(const et_eval_shard *shard, given *g, et_error *error)
     return status;
 }
 
-static int give_values(const et_eval_shard_options *o, const void *bytes, size_t size,
-                       et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *outputs;
-    int status = et_value_read_bytes(&outputs, &arena, bytes, size, error);
-    if (!status)
-        status = o->output(o->self, outputs, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 static int give_row(const et_eval_shard *shard, given *g, int rank, et_error *error)
 {
     const et_eval_shard_options *o = &shard->options;
@@ -287,7 +248,15 @@ static int give_row(const et_eval_shard *shard, given *g, int rank, et_error *er
     }
     if (!at)
         return fail_apart(error);
-    return shard->row ? shard->row(o->self, at, size, error) : give_values(o, at, size, error);
+    if (shard->row)
+        return shard->row(o->self, at, size, error);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *outputs;
+    int status = et_value_read_bytes(&outputs, &arena, at, size, error);
+    if (!status)
+        status = o->output(o->self, outputs, error);
+    et_arena_release(&arena);
+    return status;
 }
 
 static int join_outputs(const et_eval_shard *shard, given *g, et_error *error)
@@ -306,8 +275,12 @@ static int join_outputs(const et_eval_shard *shard, given *g, et_error *error)
 static int join(et_eval_shard *shard, int status, given *g, et_error *error)
 {
     const et_eval_shard_options *o = &shard->options;
-    if (!status)
-        status = open_given(g, o->comm, largest_set(o), error);
+    if (!status) {
+        const size_t most = largest_set(o), ranks = (size_t)et_comm_size(o->comm);
+        g->states = et_alloc(ranks, most);
+        status = g->states ? et_collected_open(&g->rest, o->comm, error)
+                           : et_alloc_failed(error, ranks * most, "an evaluation");
+    }
     status = et_comm_agree(o->comm, status, &shard->flags, error);
     if (!status)
         status = join_metrics(shard, g, error);
@@ -323,7 +296,8 @@ int et_eval_shard_join(et_eval_shard *shard, int status, et_error *error)
     if (is_alone(shard))
         return status;
     status = join(shard, status, &g, error);
-    release_given(&g);
+    et_collected_release(&g.rest);
+    et_free(g.states);
     return et_comm_agree(ranks_of(shard), status, NULL, error);
 }
 

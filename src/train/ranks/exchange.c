@@ -141,14 +141,6 @@ static int share_order(et_exchange *self, et_error *error)
     return status;
 }
 
-static void wait_for(et_exchange *self, int bucket)
-{
-    pthread_mutex_lock(&self->mutex);
-    while (!self->ready[bucket])
-        pthread_cond_wait(&self->changed, &self->mutex);
-    pthread_mutex_unlock(&self->mutex);
-}
-
 static int64_t count_of(const et_exchange *self, int bucket)
 {
     return self->parts.buckets->end[bucket] - begin_of(self->parts.buckets, bucket);
@@ -172,7 +164,10 @@ static int add_range(et_exchange *self, int64_t first, int64_t count, bool halve
 
 static int add_up(et_exchange *self, int bucket, et_comm_word *word)
 {
-    wait_for(self, bucket);
+    pthread_mutex_lock(&self->mutex);
+    while (!self->ready[bucket])
+        pthread_cond_wait(&self->changed, &self->mutex);
+    pthread_mutex_unlock(&self->mutex);
     return add_range(self, begin_of(self->parts.buckets, bucket), count_of(self, bucket),
                      goes_halved(self, bucket), word);
 }
@@ -226,13 +221,6 @@ static int run(et_exchange *self)
     return status;
 }
 
-/* Before there is a bucket to be sent the thread is left asleep: to wake it costs as much as a
- * small sum. The order is asked for at once. */
-static bool may_begin(const et_exchange *self)
-{
-    return self->state == ASKED && (!self->ordered || self->ready[self->parts.order[0]]);
-}
-
 /* It adds up alone: the other threads compute. */
 static void *speak(void *payload)
 {
@@ -240,7 +228,9 @@ static void *speak(void *payload)
     omp_set_num_threads(1);
     pthread_mutex_lock(&self->mutex);
     while (self->state != ENDS) {
-        if (!may_begin(self)) {
+        /* The thread sleeps until there is a bucket to send, because waking it costs as much as a
+         * small sum. It asks for the order at once. */
+        if (self->state != ASKED || (self->ordered && !self->ready[self->parts.order[0]])) {
             pthread_cond_wait(&self->changed, &self->mutex);
             continue;
         }
@@ -333,16 +323,6 @@ static int64_t longest_of(const et_exchange *self)
     return longest;
 }
 
-static int open_sum(et_exchange *self, et_error *error)
-{
-    const et_exchange_parts *p = &self->parts;
-    const int64_t longest = longest_of(self);
-    self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
-    self->ready = et_alloc_zero((size_t)p->buckets->count, sizeof *self->ready);
-    return self->mine && self->ready ? et_bucket_sum_open(&self->sum, &p->sums, longest, error)
-                                     : et_alloc_failed(error, 0, "ranks");
-}
-
 int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error *error)
 {
     et_exchange *self = et_alloc_zero(1, sizeof *self);
@@ -357,7 +337,11 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
     self->halves = parts->sums.comm->bfloat16_gradients;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
-    int status = open_sum(self, error);
+    self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
+    self->ready = et_alloc_zero((size_t)parts->buckets->count, sizeof *self->ready);
+    int status = self->mine && self->ready
+                     ? et_bucket_sum_open(&self->sum, &self->parts.sums, longest_of(self), error)
+                     : et_alloc_failed(error, 0, "ranks");
     if (!status && parts->sums.comm->class->any_thread) {
         status = et_thread_start(&self->thread, speak, self, error);
         self->threaded = !status;

@@ -64,16 +64,6 @@ static void write_scalars(const ranked *self, const et_tree_slot *from, double *
     }
 }
 
-static void read_scalars(const ranked *self, const double *from, et_tree_slot *to)
-{
-    to->loss = from[0];
-    to->divisor = from[1];
-    for (int i = 0; i < self->tree->measures; i++) {
-        to->measured[i].total = from[2 + 2 * i];
-        to->measured[i].weight = from[3 + 2 * i];
-    }
-}
-
 static double *row_of(const ranked *self, int sum)
 {
     int rank = 0;
@@ -230,7 +220,14 @@ static int gather_scalars(ranked *self, et_error *error)
     if (status)
         return status;
     et_tree_fold(self->nodes, self->count, self->reducer.shards, add_rows, self);
-    read_scalars(self, self->rows, slot_of(self, 0));
+    const double *from = self->rows;
+    et_tree_slot *to = slot_of(self, 0);
+    to->loss = from[0];
+    to->divisor = from[1];
+    for (int i = 0; i < self->tree->measures; i++) {
+        to->measured[i].total = from[2 + 2 * i];
+        to->measured[i].weight = from[3 + 2 * i];
+    }
     return ET_OK;
 }
 

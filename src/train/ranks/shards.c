@@ -23,8 +23,15 @@ struct et_shards {
     et_reduced sum;
 };
 
-static int check_layout(const et_layout *layout, int64_t count, et_error *error)
+static int check(const et_shards_options *o, const et_layout *layout, int64_t count,
+                 et_error *error)
 {
+    int ranks = et_comm_size(o->comm);
+    if (count < 1)
+        return et_fail(error, ET_ECONFIG, "%lld shards: give at least 1", (long long)count);
+    if (count < ranks)
+        return et_fail(error, ET_ECONFIG, "%lld shard%s, but %d ranks: give at least %d shards",
+                       (long long)count, count == 1 ? "" : "s", ranks, ranks);
     if (layout->kinds > 1)
         return et_fail(error, ET_ECONFIG,
                        "shards: these batches also count %ss, so they cannot be split by %ss; use "
@@ -35,31 +42,6 @@ static int check_layout(const et_layout *layout, int64_t count, et_error *error)
                        "%lld shards of a batch of %lld %ss: give at most as many shards",
                        (long long)count, (long long)layout->capacity[0], layout->kind[0]);
     return ET_OK;
-}
-
-static int check(const et_shards_options *o, const et_layout *layout, int64_t count,
-                 et_error *error)
-{
-    int ranks = et_comm_size(o->comm);
-    if (count < 1)
-        return et_fail(error, ET_ECONFIG, "%lld shards: give at least 1", (long long)count);
-    if (count < ranks)
-        return et_fail(error, ET_ECONFIG, "%lld shard%s, but %d ranks: give at least %d shards",
-                       (long long)count, count == 1 ? "" : "s", ranks, ranks);
-    return check_layout(layout, count, error);
-}
-
-/* A part before the pass is prepared for it, and that before a reducer listens. */
-static int open_parts(et_shards *s, int64_t count, et_comm *comm, et_error *error)
-{
-    int status = et_batch_new(&s->part, &s->layout, error);
-    if (!status)
-        status = et_pass_variant(s->pass, &s->layout, &s->variant, error);
-    if (!status && et_comm_size(comm) > 1)
-        status = et_ranked_open(&s->reducer, s->pass, (int)count, comm, error);
-    else if (!status)
-        status = et_tree_open(&s->reducer, s->pass, (int)count, error);
-    return status;
 }
 
 int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
@@ -78,7 +60,14 @@ int et_shards_open(et_shards **out, et_pass *pass, const et_layout *layout,
     s->layout = *layout;
     s->layout.capacity[0] = (layout->capacity[0] + count - 1) / count;
     s->sum = (et_reduced){ .loss = NAN };
-    status = open_parts(s, count, o->comm, error);
+    /* The pass is prepared for the part, and the reducer for the pass. */
+    status = et_batch_new(&s->part, &s->layout, error);
+    if (!status)
+        status = et_pass_variant(s->pass, &s->layout, &s->variant, error);
+    if (!status && et_comm_size(o->comm) > 1)
+        status = et_ranked_open(&s->reducer, s->pass, (int)count, o->comm, error);
+    else if (!status)
+        status = et_tree_open(&s->reducer, s->pass, (int)count, error);
     if (status)
         et_shards_close(s);
     else
@@ -93,21 +82,6 @@ void et_shards_close(et_shards *s)
     et_reducer_close(s->reducer);
     et_batch_free(s->part);
     et_free(s);
-}
-
-/* Samples begin to end - 1 of a batch are the part's. */
-static void cut(et_shards *s, const et_batch *batch, int64_t begin, int64_t end)
-{
-    for (int i = 0; i < s->layout.fields; i++) {
-        const et_layout_field *field = &s->layout.field[i];
-        size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
-        memcpy(s->part->data[i], (const char *)batch->data[i] + (size_t)begin * size,
-               (size_t)(end - begin) * size);
-    }
-    memcpy(s->part->sample, batch->sample + begin, (size_t)(end - begin) * sizeof *batch->sample);
-    s->part->filled[0] = end - begin;
-    s->part->epoch = batch->epoch;
-    et_batch_finish(s->part);
 }
 
 /* An update that is under way. */
@@ -137,7 +111,19 @@ static int run_shard(void *self, int shard, et_error *error)
     const shared_batch *shared = self;
     et_shards *s = shared->shards;
     int64_t filled = shared->batch->filled[0], count = s->reducer->shards;
-    cut(s, shared->batch, filled * shard / count, filled * (shard + 1) / count);
+    /* Samples begin to end - 1 of a batch are the part's. */
+    const et_batch *batch = shared->batch;
+    int64_t begin = filled * shard / count, end = filled * (shard + 1) / count;
+    for (int i = 0; i < s->layout.fields; i++) {
+        const et_layout_field *field = &s->layout.field[i];
+        size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+        memcpy(s->part->data[i], (const char *)batch->data[i] + (size_t)begin * size,
+               (size_t)(end - begin) * size);
+    }
+    memcpy(s->part->sample, batch->sample + begin, (size_t)(end - begin) * sizeof *batch->sample);
+    s->part->filled[0] = end - begin;
+    s->part->epoch = batch->epoch;
+    et_batch_finish(s->part);
     et_reducer_expect(s->reducer, shard);
     int status = et_pass_check(s->pass, s->variant, s->part, error);
     if (status)

@@ -424,17 +424,6 @@ static int go_back(et_inner_loop *loop, et_error *error)
     return status;
 }
 
-/* A stop ends its call alone, and that call again where the run goes on in a process that makes the
- * same ones. */
-static void begin_call(et_inner_loop *loop)
-{
-    et_loop_position *position = &loop->position;
-    bool same = position->stop_restored && position->stopped_target == loop->goal.target;
-    position->stop_restored = false;
-    if (loop->goal.call && !same)
-        position->stopper = loop->count;
-}
-
 /* The program has set another step since the last call: a loop begins there, and nothing of the
  * step before is left to do. */
 static int take_step(et_inner_loop *loop, et_error *error)
@@ -455,8 +444,15 @@ static int run_loops(et_inner_loop *loop, et_error *error)
 {
     const bool stopped = is_stopped(loop);
     int status = act(loop, error); /* what the last interruption cut short */
-    if (!status && stopped)
-        begin_call(loop);
+    if (!status && stopped) {
+        /* A stop ends its call alone, and that call again where the run goes on in a process that
+         * makes the same ones. */
+        et_loop_position *position = &loop->position;
+        bool same = position->stop_restored && position->stopped_target == loop->goal.target;
+        position->stop_restored = false;
+        if (loop->goal.call && !same)
+            position->stopper = loop->count;
+    }
     if (!status && loop->goal.call && !is_stopped(loop))
         et_run_tell(loop->run, "train | step: %6lld | training until step %lld...",
                     (long long)loop->trainer->step, (long long)loop->goal.target);

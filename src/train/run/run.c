@@ -475,27 +475,6 @@ static bool is_asked_to_save(const et_run *run)
     return run->alone ? et_flag_is_set(run->options.save) : run->asked_to_save;
 }
 
-/* Clears the request before the save, so that a new one in the meantime causes another. A state
- * that is saved already is not written again. */
-static int save_as_asked(et_run *run, int64_t step, et_error *error)
-{
-    if (run->alone)
-        et_flag_set(run->options.save, false);
-    run->asked_to_save = false;
-    et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
-    return et_run_save_unsaved(run, step, true, error);
-}
-
-/* A single process without a request, a save in progress or a warning, as between most steps. */
-static bool is_undisturbed(const et_run *run)
-{
-    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
-    bool again = run->saves.again || run->saves_again;
-    bool due = run->saves.held && et_run_is_held_due(run);
-    return run->alone && !saving && !again && !due && !et_run_signalled(run) &&
-           !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
-}
-
 ET_NOINLINE static int serve(et_run *run, int64_t step, et_error *error)
 {
     et_run_tell_warnings(run);
@@ -504,12 +483,26 @@ ET_NOINLINE static int serve(et_run *run, int64_t step, et_error *error)
         return ET_EINTERRUPTED;
     if (!status)
         status = et_run_look_after_saves(run, step, error);
-    return status || !is_asked_to_save(run) ? status : save_as_asked(run, step, error);
+    if (status || !is_asked_to_save(run))
+        return status;
+    /* Clears the request before the save, so that a new one in the meantime causes another. A state
+     * that is saved already is not written again. */
+    if (run->alone)
+        et_flag_set(run->options.save, false);
+    run->asked_to_save = false;
+    et_run_tell(run, "saving       step %s, as asked", et_format_count(step).text);
+    return et_run_save_unsaved(run, step, true, error);
 }
 
 int et_run_between_steps(et_run *run, int64_t step, et_error *error)
 {
-    return is_undisturbed(run) ? ET_OK : serve(run, step, error);
+    /* A single process without a request, a save or a warning, as between most steps. */
+    bool saving = run->checkpoints && et_checkpoints_saving(run->checkpoints);
+    bool again = run->saves.again || run->saves_again;
+    bool due = run->saves.held && et_run_is_held_due(run);
+    bool undisturbed = run->alone && !saving && !again && !due && !et_run_signalled(run) &&
+                       !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
+    return undisturbed ? ET_OK : serve(run, step, error);
 }
 
 void et_run_touch(et_run *run)
@@ -581,12 +574,6 @@ static bool is_better(const et_run *run, double value)
            is_better_than(run, value, run->best.value);
 }
 
-/* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
-static bool is_chosen(const et_run *run, double value, double tie)
-{
-    return run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie);
-}
-
 /* Whether the best that could not be saved is better than one that comes after it. */
 static bool is_lost_better(const et_run *run, double value, double tie)
 {
@@ -652,7 +639,9 @@ static int keep_best(et_run *run, int64_t step, const et_value *values, et_error
     }
     const bool better = is_better(run, value);
     run->best.since += !better;
-    if (!better && !is_chosen(run, value, tie))
+    /* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
+    if (!better &&
+        !(run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie)))
         return ET_OK;
     et_run_best best = run->best;
     best.known = true;
@@ -732,18 +721,6 @@ static void tell_warning(const et_run *run, const char *text, et_strbuf *lines)
     et_strbuf_release(&line);
 }
 
-static void write_lines(const et_run *run, const et_strbuf *lines)
-{
-    const char *directory =
-        run->options.model_dir ? run->options.model_dir : run->options.summary_dir;
-    char *path = directory && et_directory_exists(directory) && lines->length
-                     ? et_path_join(directory, ET_RUN_MESSAGES)
-                     : NULL;
-    if (path)
-        et_run_messages_write(path, lines, true);
-    et_free(path);
-}
-
 void et_run_tell_warnings(et_run *run)
 {
     et_strbuf texts, lines = ET_STRBUF_INIT;
@@ -755,7 +732,14 @@ void et_run_tell_warnings(et_run *run)
         tell_warning(run, texts.data + at, &lines);
     if (dropped || texts.failed)
         tell_warning(run, "there were more warnings, which are not shown", &lines);
-    write_lines(run, &lines);
+    const char *directory =
+        run->options.model_dir ? run->options.model_dir : run->options.summary_dir;
+    char *path = directory && et_directory_exists(directory) && lines.length
+                     ? et_path_join(directory, ET_RUN_MESSAGES)
+                     : NULL;
+    if (path)
+        et_run_messages_write(path, &lines, true);
+    et_free(path);
     et_strbuf_release(&texts);
     et_strbuf_release(&lines);
 }

@@ -49,24 +49,6 @@ static int end_or_warn(et_run *run, const et_error *failure, const char *what, e
     return ET_OK;
 }
 
-/* After the second failure, the arrays of the best step have changed, so its checkpoint is lost.
- * The previous best counts again, and the next validation that is better than that is kept. */
-static int settle_best(et_run *run, const et_error *failure, et_error *error)
-{
-    const et_run_best failed = run->best;
-    et_run_best *best = &run->best;
-    *best = run->saves.best_before;
-    best->lost = true;
-    best->lost_value = failed.lost ? failed.lost_value : failed.value;
-    best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
-    best->lost_step = failed.lost ? failed.lost_step : failed.step;
-    best->since = failed.since; /* it was an improvement all the same */
-    run->saves.is_best = false;
-    run->saves.best_failure = *failure;
-    run->unsaved = true;
-    return end_or_warn(run, failure, "the best checkpoint is not saved", error);
-}
-
 static void sane(const et_run *run)
 {
     const et_run_saves *saves = &run->saves;
@@ -86,8 +68,23 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
 {
     et_assert(failure->status);
     et_run_saves *saves = &run->saves;
-    if (saves->is_best)
-        return settle_best(run, failure, error);
+    if (saves->is_best) {
+        /* After the second failure, the arrays of the best step have changed, so its checkpoint is
+         * lost. The previous best counts again, and the next validation that is better than that is
+         * kept. */
+        const et_run_best failed = run->best;
+        et_run_best *best = &run->best;
+        *best = saves->best_before;
+        best->lost = true;
+        best->lost_value = failed.lost ? failed.lost_value : failed.value;
+        best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
+        best->lost_step = failed.lost ? failed.lost_step : failed.step;
+        best->since = failed.since; /* it was an improvement all the same */
+        saves->is_best = false;
+        saves->best_failure = *failure;
+        run->unsaved = true;
+        return end_or_warn(run, failure, "the best checkpoint is not saved", error);
+    }
     run->unsaved = true;
     saves->failure = *failure;
     saves->failed++;
@@ -154,12 +151,6 @@ static int write_held(et_run *run, et_error *error)
 {
     int status = start_held(run, error);
     return status ? status : settle_last(run, error);
-}
-
-static bool may_hold(const et_run *run)
-{
-    return run->alone && run->checkpoints && !run->options.best_unsaved &&
-           et_checkpoints_may_hold(run->checkpoints);
 }
 
 /* Holds a copy of the best; the previous best stays on the disk. False: no memory for the copy. */
@@ -276,7 +267,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
     if (status)
         return status;
     et_assert(!run->saves.is_best);
-    if (may_hold(run) && hold_best(run, best, logs))
+    if (run->alone && run->checkpoints && !run->options.best_unsaved &&
+        et_checkpoints_may_hold(run->checkpoints) && hold_best(run, best, logs))
         return ET_OK;
     status = write_held(run, error);
     if (status)

@@ -18,20 +18,15 @@
 
 enum { ORDER_MAX = 256 };
 
-static double log_term(double q, double s, int a, int k)
-{
-    double binomial = lgamma(a + 1.0) - lgamma(k + 1.0) - lgamma(a - k + 1.0);
-    double rest = k < a ? (a - k) * log1p(-q) : 0;
-    return binomial + rest + k * log(q) + ((double)k * k - k) / (2 * s * s);
-}
-
 static double log_moment(double q, double s, int a)
 {
     double terms[ORDER_MAX + 1], largest = -INFINITY, sum = 0;
     if (q == 1)
         return ((double)a * a - a) / (2 * s * s);
     for (int k = 0; k <= a; k++) {
-        terms[k] = log_term(q, s, a, k);
+        double binomial = lgamma(a + 1.0) - lgamma(k + 1.0) - lgamma(a - k + 1.0);
+        double rest = k < a ? (a - k) * log1p(-q) : 0;
+        terms[k] = binomial + rest + k * log(q) + ((double)k * k - k) / (2 * s * s);
         largest = fmax(largest, terms[k]);
     }
     for (int k = 0; k <= a; k++)

@@ -89,11 +89,6 @@ static void tree_begin(et_reducer *reducer)
     sane(self);
 }
 
-static void copy_gradients(const tree *self, slot *to, int64_t first, int64_t end)
-{
-    memcpy(to->array + first, self->gradients + first, (size_t)(end - first) * sizeof *to->array);
-}
-
 ET_NOINLINE static void copy_means(const tree *self, float *means, const et_pass *pass)
 {
     for (int i = 0; i < self->tracks; i++) {
@@ -101,13 +96,6 @@ ET_NOINLINE static void copy_means(const tree *self, float *means, const et_pass
         memcpy(means, tracked.value, (size_t)tracked.elements * sizeof *means);
         means += tracked.elements;
     }
-}
-
-/* A shard's values but the gradients take a slot. */
-static void fill_rest(const tree *self, slot *to, const et_pass *pass)
-{
-    et_pass_read(pass, &to->loss, &to->divisor, to->measured);
-    copy_means(self, to->array + self->trained, pass);
 }
 
 /* They are added to its left neighbour's. */
@@ -196,7 +184,8 @@ void et_tree_move_gradients(const tree *self, const et_tree_moves *moves, int64_
                 to.array + first,
                 (m->from < 0 ? self->gradients : self->slots[m->from].array) + first, end - first);
         else
-            copy_gradients(self, &to, first, end);
+            memcpy(to.array + first, self->gradients + first,
+                   (size_t)(end - first) * sizeof *to.array);
     }
 }
 
@@ -205,12 +194,14 @@ void et_tree_move_rest(tree *self, const et_tree_moves *moves, const et_pass *pa
     for (int i = 0; i < moves->count; i++) {
         const et_tree_move *m = &moves->move[i];
         slot *to = &self->slots[m->to];
-        if (m->from >= 0)
+        if (m->from >= 0) {
             add_slot_rest(self, to, &self->slots[m->from]);
-        else if (m->adds)
+        } else if (m->adds) {
             add_rest(self, to, pass);
-        else
-            fill_rest(self, to, pass);
+        } else { /* a shard's first slot */
+            et_pass_read(pass, &to->loss, &to->divisor, to->measured);
+            copy_means(self, to->array + self->trained, pass);
+        }
     }
 }
 

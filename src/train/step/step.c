@@ -35,33 +35,12 @@ static int open_unreached(et_unreached *unreached, const et_pass *pass,
     return ET_OK;
 }
 
-static void release_unreached(et_unreached *unreached)
-{
-    et_free(unreached->param);
-    *unreached = (et_unreached){ .param = NULL };
-}
-
 static bool is_zero(const float *gradient, int64_t count)
 {
     int64_t i = 0;
     while (i < count && gradient[i] == 0)
         i++;
     return i == count;
-}
-
-static void warn(const et_unreached *u, const et_params *params)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    for (int i = 0; i < u->count && i < NAMED_MAX; i++)
-        et_strbuf_printf(&names, "%s%.100s", i ? ", " : "", et_params_name(params, u->param[i]));
-    if (u->count > NAMED_MAX)
-        et_strbuf_printf(&names, " and %d more", u->count - NAMED_MAX);
-    et_log(ET_LOG_WARNING,
-           "%d of %d parameters are not trained: their gradient was exactly zero in the first %d "
-           "updates (%s). Zeros before a relu cause this, and inputs that are all zeros: draw the "
-           "initial values, or choose another model",
-           u->count, u->trained, UPDATES, et_strbuf_text(&names));
-    et_strbuf_release(&names);
 }
 
 static void examine_unreached(et_unreached *unreached, const et_params *params,
@@ -78,7 +57,17 @@ static void examine_unreached(et_unreached *unreached, const et_params *params,
     u->count = left;
     if (++u->updates < UPDATES || !left)
         return;
-    warn(u, params);
+    et_strbuf names = ET_STRBUF_INIT;
+    for (int i = 0; i < u->count && i < NAMED_MAX; i++)
+        et_strbuf_printf(&names, "%s%.100s", i ? ", " : "", et_params_name(params, u->param[i]));
+    if (u->count > NAMED_MAX)
+        et_strbuf_printf(&names, " and %d more", u->count - NAMED_MAX);
+    et_log(ET_LOG_WARNING,
+           "%d of %d parameters are not trained: their gradient was exactly zero in the first %d "
+           "updates (%s). Zeros before a relu cause this, and inputs that are all zeros: draw the "
+           "initial values, or choose another model",
+           u->count, u->trained, UPDATES, et_strbuf_text(&names));
+    et_strbuf_release(&names);
     u->count = 0;
 }
 
@@ -160,7 +149,8 @@ void et_step_release(et_step *step)
 {
     et_batch_free(step->batch);
     et_reducer_close(step->reducer);
-    release_unreached(&step->unreached);
+    et_free(step->unreached.param);
+    step->unreached = (et_unreached){ .param = NULL };
     et_free(step->metric);
     *step = (et_step){ 0 };
 }
@@ -338,19 +328,14 @@ void et_step_updated(et_step *step)
         step->loss = step->sum.loss / step->sum.divisor;
 }
 
-static int judge(const et_step *step, et_error *error)
-{
-    const double loss = et_mean_of(step->sum.loss, step->sum.divisor);
-    return et_judge_loss(step->parts.bound, "the loss", loss, step->count + 1, error);
-}
-
 int et_step_update(et_step *step, et_error *error)
 {
     bool left_out;
     int status = et_step_gather(step, &left_out, error);
     if (status || left_out)
         return status;
-    status = judge(step, error);
+    const double loss = et_mean_of(step->sum.loss, step->sum.divisor);
+    status = et_judge_loss(step->parts.bound, "the loss", loss, step->count + 1, error);
     if (!status)
         status = apply(step, error);
     if (status)

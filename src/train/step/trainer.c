@@ -6,10 +6,12 @@
 #include "base/arena.h"
 #include "engine/comm/comm.h"
 
-/* The inner loop of a trainer that has none of its own. */
-static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
+int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
 {
     const et_trainer_class *class = trainer->class;
+    if (class->train)
+        return class->train(trainer, num_steps, logs, error);
+    /* The inner loop of a trainer that has none of its own. */
     int status = class->loop_begin ? class->loop_begin(trainer, error) : ET_OK;
     for (int64_t i = 0; !status && i < num_steps; i++) {
         const int64_t before = trainer->step;
@@ -18,12 +20,6 @@ static int run_loop(et_trainer *trainer, int64_t num_steps, et_value *logs, et_e
             status = et_trainer_advanced(trainer, before, 1, error);
     }
     return !status && class->loop_end ? class->loop_end(trainer, logs, error) : status;
-}
-
-int et_trainer_run(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)
-{
-    return trainer->class->train ? trainer->class->train(trainer, num_steps, logs, error)
-                                 : run_loop(trainer, num_steps, logs, error);
 }
 
 int et_trainer_train(et_trainer *trainer, int64_t num_steps, et_value *logs, et_error *error)

@@ -10,9 +10,15 @@
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 
-/* What the pass does not derive by has the gradient of some other pass. */
-static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
+int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
 {
+    if (et_pass_params(pass) != et_optimizer_params(optimizer) || !et_pass_is_training(pass))
+        return et_fail(error, ET_EUSAGE,
+                       et_pass_is_training(pass)
+                           ? "the optimizer and the pass use different stores of parameters: open "
+                             "both on one store"
+                           : "the pass computes no gradient: set et_pass_options.training");
+    /* Other parameters have the gradient of an earlier pass. */
     const bool all = et_pass_trains_all(pass);
     for (int i = 0, param; !all && (param = et_optimizer_param(optimizer, i)) >= 0; i++)
         if (!et_pass_trains(pass, param))
@@ -22,17 +28,6 @@ static int check_trains(const et_optimizer *optimizer, const et_pass *pass, et_e
                            "prefix or group",
                            et_params_name(et_pass_params(pass), param));
     return ET_OK;
-}
-
-int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
-{
-    if (et_pass_params(pass) == et_optimizer_params(optimizer) && et_pass_is_training(pass))
-        return check_trains(optimizer, pass, error);
-    return et_fail(error, ET_EUSAGE,
-                   et_pass_is_training(pass)
-                       ? "the optimizer and the pass use different stores of parameters: open both "
-                         "on one store"
-                       : "the pass computes no gradient: set et_pass_options.training");
 }
 
 int et_update_apply(et_optimizer *optimizer, const et_reduced *sum, double scale, et_update *update,

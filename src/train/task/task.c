@@ -276,26 +276,22 @@ ET_NOINLINE static void add_last_run(const et_task_step *now)
                       et_pass_divisor(now->model));
 }
 
-static void add_measures(et_metrics *metrics, const et_pass *model)
-{
-    for (int i = 0; metrics && i < et_pass_measures(model); i++) {
-        et_measured one = et_pass_measured(model, i);
-        et_metrics_add(metrics, one.name, one.total, one.weight);
-    }
-}
-
 /* For an update of the default step, all its batches, added up exactly; else the last run. */
 static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_task_inside *inside = now->inside;
     if (!inside && now->labels && now->outputs)
         return compare(self, now, now->compiled_metrics, error);
-    if (!inside)
-        add_measures(now->compiled_metrics, now->model);
-    else if (inside->step && inside->step->updated)
+    if (!inside) {
+        for (int i = 0; now->compiled_metrics && i < et_pass_measures(now->model); i++) {
+            et_measured one = et_pass_measured(now->model, i);
+            et_metrics_add(now->compiled_metrics, one.name, one.total, one.weight);
+        }
+    } else if (inside->step && inside->step->updated) {
         et_step_add_measures(inside->step);
-    else
+    } else {
         add_last_run(now);
+    }
     return ET_OK;
 }
 
@@ -319,28 +315,24 @@ static int process_both(et_task *self, const et_task_step *now, et_error *error)
     return status ? status : et_task_process_compiled_metrics(self, now, error);
 }
 
-/* An update of the program's own step: its only batch. */
-static int train_alone(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
-{
-    et_update update;
-    if (!now->optimizer)
-        return et_fail(error, ET_EUSAGE, "task %s: a training step needs an optimizer",
-                       et_task_name(self));
-    et_pass_set_dropout(now->model, et_optimizer_regularization(now->optimizer));
-    int status = et_pass_run(now->model, now->inputs, now->seed, now->number, error);
-    if (!status)
-        status = et_optimizer_update(now->optimizer, now->model, &update, error);
-    if (!status)
-        status = process_both(self, now, error);
-    return status ? status : set_loss_of_run(self, now->model, logs, error);
-}
-
 /* Metrics of build_metrics are added batch by batch, by the step's hook. */
 static int train_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     et_step *step = now->inside ? now->inside->step : NULL;
-    if (!step)
-        return train_alone(self, now, logs, error);
+    if (!step) {
+        /* An update of the program's own step: its only batch. */
+        et_update update;
+        if (!now->optimizer)
+            return et_fail(error, ET_EUSAGE, "task %s: a training step needs an optimizer",
+                           et_task_name(self));
+        et_pass_set_dropout(now->model, et_optimizer_regularization(now->optimizer));
+        int status = et_pass_run(now->model, now->inputs, now->seed, now->number, error);
+        if (!status)
+            status = et_optimizer_update(now->optimizer, now->model, &update, error);
+        if (!status)
+            status = process_both(self, now, error);
+        return status ? status : set_loss_of_run(self, now->model, logs, error);
+    }
     int status = et_step_update(step, error);
     if (!status && step->updated)
         status = et_task_process_compiled_metrics(self, now, error);

@@ -120,15 +120,6 @@ static bool is_kept(const et_value *group, const et_value *setting)
             strcmp(setting->key, "best_checkpoint_metric_comp") != 0);
 }
 
-/* Shares the children with the run's tree. */
-static void copy_group(et_value *out, const et_value *group)
-{
-    et_value *copy = et_value_set_dict(out, group->key);
-    for (const et_value *child = group->first; copy && child; child = child->next)
-        if (is_kept(group, child))
-            et_value_append_copy(copy, child->key, child);
-}
-
 /* The run's settings with the member's own below `task`; both trees are in one arena. */
 static int make_settings(const et_artifact_member *member, const et_value *run, const char *path,
                          et_value *out, et_error *error)
@@ -143,19 +134,14 @@ static int make_settings(const et_artifact_member *member, const et_value *run, 
     et_value *task = et_value_set_dict(out, "task");
     int status = task ? et_value_merge(task, own, error) : et_alloc_failed(error, 0, "settings");
     for (const et_value *group = run->first; group && !status; group = group->next)
-        if (group->kind == ET_VALUE_DICT && strcmp(group->key, "task") != 0)
-            copy_group(out, group);
+        if (group->kind == ET_VALUE_DICT && strcmp(group->key, "task") != 0) {
+            /* Shares the children with the run's tree. */
+            et_value *copy = et_value_set_dict(out, group->key);
+            for (const et_value *child = group->first; copy && child; child = child->next)
+                if (is_kept(group, child))
+                    et_value_append_copy(copy, child->key, child);
+        }
     return !status && et_value_failed(out) ? et_alloc_failed(error, 0, "settings") : status;
-}
-
-static int give_text(const et_value *tree, char **text, size_t *length, et_error *error)
-{
-    et_strbuf out = ET_STRBUF_INIT;
-    et_yaml_print(&out, tree);
-    *text = out.failed ? NULL : et_strndup(et_strbuf_text(&out), out.length);
-    *length = out.length;
-    et_strbuf_release(&out);
-    return *text ? ET_OK : et_alloc_failed(error, *length, "settings");
 }
 
 static int print_member(const et_artifact_member *member, char **text, size_t *length,
@@ -170,8 +156,14 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
                              : et_alloc_failed(error, 0, "settings");
     if (!status)
         status = make_settings(member, run, path, own, error);
-    if (!status)
-        status = give_text(own, text, length, error);
+    if (!status) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_yaml_print(&out, own);
+        *text = out.failed ? NULL : et_strndup(et_strbuf_text(&out), out.length);
+        *length = out.length;
+        et_strbuf_release(&out);
+        status = *text ? ET_OK : et_alloc_failed(error, *length, "settings");
+    }
     et_free(path);
     et_arena_release(&arena);
     return status;
@@ -469,16 +461,6 @@ bool et_artifact_has(const et_artifact *artifact, const char *name)
                              name);
 }
 
-static int read_directory(const et_artifact *artifact, const char *name, size_t most, char **bytes,
-                          size_t *length, et_error *error)
-{
-    char *path = et_path_join(artifact->name, name);
-    int status = path ? et_file_read(bytes, length, path, most, error)
-                      : et_alloc_failed(error, strlen(artifact->name), "a path");
-    et_free(path);
-    return status;
-}
-
 int et_artifact_read(const et_artifact *artifact, const char *name, size_t most, char **bytes,
                      size_t *length, et_error *error)
 {
@@ -486,8 +468,13 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
     *length = 0;
     if (is_made(artifact, name))
         return print_member(artifact->member, bytes, length, error);
-    if (!et_artifact_is_file(artifact))
-        return read_directory(artifact, name, most, bytes, length, error);
+    if (!et_artifact_is_file(artifact)) {
+        char *path = et_path_join(artifact->name, name);
+        int status = path ? et_file_read(bytes, length, path, most, error)
+                          : et_alloc_failed(error, strlen(artifact->name), "a path");
+        et_free(path);
+        return status;
+    }
     et_artifact_text text;
     if (!find_text(artifact, name, &text))
         return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", artifact->name, name);

@@ -67,22 +67,6 @@ static int add_bfloat16(draft *d, const char *name, const float *values, et_shap
     return half ? ET_OK : no_memory(error);
 }
 
-static int add_int8(draft *d, const char *name, const float *values, et_shape shape,
-                    et_error *error)
-{
-    const bool by_rows = et_stored_weight_by_rows(name);
-    const int64_t rows = shape.size[0], columns = shape.size[1];
-    int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
-    float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
-    const char *key = et_arena_printf(&d->arena, ET_STORED_SCALE "%s", name);
-    if (!q || !scale || !key)
-        return no_memory(error);
-    et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
-    add(d, name, q, ET_I8, shape);
-    add(d, key, scale, ET_F32, by_rows ? et_shape_2(rows, 1) : et_shape_2(1, columns));
-    return ET_OK;
-}
-
 static int add_weight(draft *d, int i, et_error *error)
 {
     et_params *params = d->content->params;
@@ -92,8 +76,19 @@ static int add_weight(draft *d, int i, et_error *error)
     const int precision = et_stored_weight_is_narrowed(shape) ? d->precision : FLOAT32;
     if (precision == BFLOAT16)
         return add_bfloat16(d, name, values, shape, error);
-    if (precision == INT8)
-        return add_int8(d, name, values, shape, error);
+    if (precision == INT8) {
+        const bool by_rows = et_stored_weight_by_rows(name);
+        const int64_t rows = shape.size[0], columns = shape.size[1];
+        int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
+        float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
+        const char *key = et_arena_printf(&d->arena, ET_STORED_SCALE "%s", name);
+        if (!q || !scale || !key)
+            return no_memory(error);
+        et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
+        add(d, name, q, ET_I8, shape);
+        add(d, key, scale, ET_F32, by_rows ? et_shape_2(rows, 1) : et_shape_2(1, columns));
+        return ET_OK;
+    }
     add(d, name, values, ET_F32, shape);
     return ET_OK;
 }
@@ -171,9 +166,11 @@ static int write_member(void *self, int which, const char *path, et_error *error
                          error);
 }
 
-/* Texts first, in their order, then the weights. */
-static int write_directory(draft *d, const char *directory, et_error *error)
+static int write_output(draft *d, const char *output, et_error *error)
 {
+    if (et_safetensors_is_name(output))
+        return write_file(d, output, true, error);
+    /* Texts first, in their order, then the weights. */
     const int count = d->content->count;
     const char **names = et_arena_array(&d->arena, (size_t)count + 1, sizeof *names);
     if (d->precision != FLOAT32)
@@ -183,14 +180,8 @@ static int write_directory(draft *d, const char *directory, et_error *error)
             precisions[d->precision]);
     for (int i = 0; i <= count && names; i++)
         names[i] = i < count ? d->content->texts[i].name : ET_ARTIFACT_WEIGHTS;
-    return names ? et_directory_write(directory, names, count + 1, write_member, d, error)
+    return names ? et_directory_write(output, names, count + 1, write_member, d, error)
                  : no_memory(error);
-}
-
-static int write_output(draft *d, const char *output, et_error *error)
-{
-    return et_safetensors_is_name(output) ? write_file(d, output, true, error)
-                                          : write_directory(d, output, error);
 }
 
 int et_artifact_write(const et_artifact_content *content, const char *output, et_error *error)

@@ -263,20 +263,6 @@ static int write_module(const et_export_action *self, const char *weights, et_er
     return status;
 }
 
-/* The average is in the store while it is read, as in a validation. */
-static int write_values(const et_export_action *self, const char *path, int64_t step,
-                        et_error *error)
-{
-    const et_artifact_content weights = { .params = (et_params *)self->params, .step = step };
-    bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
-    int status = et_artifact_write_weights(&weights, path, error);
-    if (!status && self->module)
-        status = write_module(self, path, error);
-    if (shown)
-        et_optimizer_hide_average(self->optimizer);
-    return status;
-}
-
 static int write_settings(const char *directory, const et_value *settings, et_error *error)
 {
     if (!settings)
@@ -419,7 +405,16 @@ typedef struct filling {
 static int write_now(void *payload, const char *path, et_error *error)
 {
     const filling *now = payload;
-    return write_values(now->action, path, now->step, error);
+    /* The average is in the store while it is read, as in a validation. */
+    const et_export_action *self = now->action;
+    const et_artifact_content weights = { .params = (et_params *)self->params, .step = now->step };
+    bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
+    int status = et_artifact_write_weights(&weights, path, error);
+    if (!status && self->module)
+        status = write_module(self, path, error);
+    if (shown)
+        et_optimizer_hide_average(self->optimizer);
+    return status;
 }
 
 int et_export_now(et_export_action *self, int64_t step, const char **path, et_error *error)
@@ -521,20 +516,6 @@ static int export_one(et_exports *self, const char *model_dir, int64_t step,
     return status;
 }
 
-static int export_new(et_exports *self, const char *model_dir, const et_manifest *manifest,
-                      const et_value *settings, et_error *error)
-{
-    int status = ET_OK;
-    for (size_t i = 0; i < manifest->count && !status; i++) {
-        if (manifest->entries[i].transient)
-            continue;
-        status = take_name(self, manifest->entries[i].step, error);
-        if (!status && !et_file_exists(self->name))
-            status = export_one(self, model_dir, manifest->entries[i].step, settings, error);
-    }
-    return status;
-}
-
 static int follow(et_exports *self, const char *model_dir, const char *folder,
                   const et_value *settings, et_error *error)
 {
@@ -543,7 +524,13 @@ static int follow(et_exports *self, const char *model_dir, const char *folder,
     int status = et_checkpoint_list(&manifest, &taken_up, folder, false, error);
     if (status)
         return status;
-    status = export_new(self, model_dir, &manifest, settings, error);
+    for (size_t i = 0; i < manifest.count && !status; i++) {
+        if (manifest.entries[i].transient)
+            continue;
+        status = take_name(self, manifest.entries[i].step, error);
+        if (!status && !et_file_exists(self->name))
+            status = export_one(self, model_dir, manifest.entries[i].step, settings, error);
+    }
     if (!status)
         status = remove_swept(self, &manifest, error);
     et_manifest_release(&manifest);
