@@ -62,7 +62,7 @@ void et_inner_loop_sane(const et_inner_loop *loop)
         et_assert(loop->actions[i].action && loop->actions[i].sees);
 }
 
-/* A step that the program has set. */
+/* Checks a step that the program has set. */
 static int check_step(const et_inner_loop *loop, et_error *error)
 {
     const et_trainer *trainer = loop->trainer;
@@ -101,7 +101,7 @@ int et_inner_loop_start(et_inner_loop *loop, int64_t *step, et_error *error)
     loop->position = (et_loop_position){ .next = loop->count, .stopper = loop->count };
     if (trainer->class->start)
         status = trainer->class->start(trainer, error);
-    /* A trainer that keeps its weights sets the step that they are of. */
+    /* A trainer that keeps its weights sets their step. */
     loop->position.began = loop->step = trainer->step;
     if (loop->first)
         et_run_touch(loop->run);
@@ -130,23 +130,11 @@ int et_trainer_write_summary(const et_trainer *trainer, const et_summary *summar
 
 /* ---- rates ---- */
 
-/* The window is what lies between two logs: its rates are what the log says of speed. */
+/* A window is the time between two logs, which have its rates. */
 void et_meter_start_window(et_meter *meter)
 {
     meter->window_start = et_clock_monotonic();
     meter->window_steps = meter->window_units = 0;
-}
-
-static void meter_add(et_meter *meter, const et_trainer_view *view, int64_t steps)
-{
-    double now = et_clock_monotonic();
-    meter->window_steps += steps;
-    meter->window_units += view->units;
-    meter->step_seconds = now - meter->step_start;
-    et_recent_add(&meter->rate, (double)view->units / meter->step_seconds);
-    meter->step_start = now;
-    if (!isnan(view->loss))
-        et_recent_add(&meter->loss, view->loss);
 }
 
 et_trainer_view et_inner_loop_view(const et_inner_loop *loop)
@@ -157,13 +145,20 @@ et_trainer_view et_inner_loop_view(const et_inner_loop *loop)
     return view;
 }
 
-/* Every step, also without an observer, so that rate and loss are there when one is asked for. Of a
- * trainer's own inner loop all its steps at once. */
+/* Called after every step, also without an observer, because logs need the rate and the loss. A
+ * trainer's own inner loop makes all its steps at once. */
 static void show(et_inner_loop *loop, int64_t steps)
 {
     const et_trainer_view view = et_inner_loop_view(loop);
+    const double now = et_clock_monotonic();
     et_meter *meter = &loop->meter;
-    meter_add(meter, &view, steps);
+    meter->window_steps += steps;
+    meter->window_units += view.units;
+    meter->step_seconds = now - meter->step_start;
+    et_recent_add(&meter->rate, (double)view.units / meter->step_seconds);
+    meter->step_start = now;
+    if (!isnan(view.loss))
+        et_recent_add(&meter->loss, view.loss);
     const et_showing showing = { .step = loop->trainer->step,
                                  .steps = loop->goal.target,
                                  .loss = et_recent_mean(meter->loss),
@@ -187,22 +182,11 @@ int et_inner_loop_check_count(const et_inner_loop *loop, et_error *error)
     return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
 }
 
-/* A count that went wrong is no step that could be saved. */
+/* After a wrong count there is no step to save. */
 static int check_count(et_inner_loop *loop, int64_t before, int64_t steps, et_error *error)
 {
     int status = et_trainer_advanced(loop->trainer, before, steps, &loop->miscounted);
     return status ? et_inner_loop_check_count(loop, error) : ET_OK;
-}
-
-/* One step as a span of the trace; steps count from 1 there, as in logs. */
-static int run_step(et_inner_loop *loop, et_error *error)
-{
-    et_trainer *trainer = loop->trainer;
-    int64_t before = trainer->step;
-    et_track_begin(loop->track, &step_activity, before + 1);
-    int status = et_trainer_step(trainer, error);
-    et_track_end(loop->track);
-    return status ? status : check_count(loop, before, 1, error);
 }
 
 /* All steps up to `until`, by the trainer's own inner loop. */
@@ -221,8 +205,9 @@ static int run_train(et_inner_loop *loop, int64_t until, et_error *error)
     return status;
 }
 
-/* Does steps up to `until`. ET_EINTERRUPTED: asked to stop before, and save_and_stop says what that
- * means. A step is done whole or not at all, so requests are served between steps. */
+/* Makes steps up to `until`, each a span of the trace; steps count from 1 there, as in logs.
+ * Requests are served between steps. ET_EINTERRUPTED: asked to stop; save_and_stop writes the
+ * message. */
 static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
 {
     et_trainer *trainer = loop->trainer;
@@ -235,8 +220,15 @@ static int run_steps(et_inner_loop *loop, int64_t until, et_error *error)
     while (trainer->step < until) {
         const int64_t before = trainer->step;
         int status = et_run_between_steps(loop->run, before, error);
-        if (!status)
-            status = trainer->class->train ? run_train(loop, until, error) : run_step(loop, error);
+        if (!status && trainer->class->train) {
+            status = run_train(loop, until, error);
+        } else if (!status) {
+            et_track_begin(loop->track, &step_activity, before + 1);
+            status = et_trainer_step(trainer, error);
+            et_track_end(loop->track);
+            if (!status)
+                status = check_count(loop, before, 1, error);
+        }
         if (status)
             return status;
         et_run_touch(loop->run);
@@ -265,9 +257,9 @@ static int64_t next_due(const et_listed_action *listed, int64_t step)
     return listed->asked ? listed->asked->class->due(listed->asked, step) : step + 1;
 }
 
-/* Where the loop that began at place.began ends. With 1000 steps, from 250, and rows that are due
- * every 100 and 400 steps: 300. A loop that is under way where settings have changed ends with the
- * next step. */
+/* The end of the loop that began at position.began. With 1000 steps, from 250, and rows that are
+ * due every 100 and 400 steps: 300. If settings have changed under way, the loop ends with the next
+ * step. */
 static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *error)
 {
     const int64_t from = loop->position.began, step = loop->trainer->step;
@@ -291,8 +283,8 @@ static int next_boundary(const et_inner_loop *loop, int64_t *until, et_error *er
 
 /* ---- actions ---- */
 
-/* Whether it was due when this step's actions began to act: since the loop began or, where that is
- * no longer known, exactly here. */
+/* Whether the action was due in this loop of steps; if the loop's begin is unknown, whether it is
+ * due at this step. */
 static bool was_due(const et_inner_loop *loop, const et_listed_action *listed)
 {
     const int64_t step = loop->trainer->step, began = loop->position.began;
@@ -310,8 +302,7 @@ static bool is_stopped(const et_inner_loop *loop)
     return loop->position.stopper < loop->count;
 }
 
-/* Where an action has ended the run those before it that were not due act too, as at any end; what
- * was due has acted. */
+/* If an action ends the run, earlier actions that were not due act too, as at any end. */
 static bool acts(const et_inner_loop *loop, int i)
 {
     const et_listed_action *listed = &loop->actions[i];
@@ -325,7 +316,7 @@ static bool acts(const et_inner_loop *loop, int i)
            (when & ET_ACTS_AT_END && has_ended(loop));
 }
 
-/* *stops: the action ends the run, which it did not before. */
+/* *stops: the action ends the run, which nothing else has ended. */
 static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *stops,
                    et_error *error)
 {
@@ -349,17 +340,8 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
     return status;
 }
 
-static void note_stop(et_inner_loop *loop, int stopper)
-{
-    et_loop_position *position = &loop->position;
-    position->stopper = stopper;
-    position->stopped_target = loop->goal.call ? loop->goal.target : -1;
-    position->stop_restored = false;
-    position->next = 0;
-}
-
-/* Lets this step's actions act, from `next` on; none writes where another process works by now.
- * That one counts as done while it acts: what the save saves has nothing left to do. */
+/* Runs this step's actions from `next` on. None writes if another process has taken the directory.
+ * An action counts as done while it acts, so the checkpoint that it saves has no open action. */
 static int act(et_inner_loop *loop, et_error *error)
 {
     et_loop_position *position = &loop->position;
@@ -371,8 +353,12 @@ static int act(et_inner_loop *loop, et_error *error)
             position->next = i;
             return status;
         }
-        if (stops)
-            note_stop(loop, i);
+        if (stops) {
+            position->stopper = i;
+            position->stopped_target = loop->goal.call ? loop->goal.target : -1;
+            position->stop_restored = false;
+            position->next = 0;
+        }
     }
     if (position->at_boundary)
         position->began = loop->trainer->step;
@@ -380,17 +366,10 @@ static int act(et_inner_loop *loop, et_error *error)
     return ET_OK;
 }
 
-static void begin_boundary(et_inner_loop *loop)
-{
-    et_assert(loop->position.at_boundary && loop->position.next == loop->count);
-    loop->position.next = 0;
-    loop->evaluation.values = NULL;
-}
-
 /* ---- the loop ---- */
 
-/* The save is waited for: the process ends when this has returned. Before the first step there
- * is nothing to save, and the message says so. */
+/* Waits for the save, because the process ends after this call. Before the first step there is
+ * nothing to save, and the message tells that. */
 static int save_and_stop(et_inner_loop *loop, et_error *error)
 {
     int64_t step = loop->trainer->step;
@@ -410,8 +389,8 @@ static int save_and_stop(et_inner_loop *loop, et_error *error)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* What the checkpoint had left to do is done next, as where a run goes on. The length stays,
- * because schedules follow it; that of the checkpoint may be older. */
+/* The open actions of the checkpoint act next, as in a resumed run. The target stays, because
+ * schedules follow it; the checkpoint's may be older. */
 static int go_back(et_inner_loop *loop, et_error *error)
 {
     const int64_t planned = loop->planned, target = loop->target;
@@ -420,12 +399,12 @@ static int go_back(et_inner_loop *loop, et_error *error)
     loop->target = target;
     et_meter_start_window(&loop->meter);
     if (!status && error)
-        *error = (et_error)ET_ERROR_INIT; /* the step's: it has not failed the run */
+        *error = (et_error)ET_ERROR_INIT; /* the error of the step, which has not failed the run */
     return status;
 }
 
-/* The program has set another step since the last call: a loop begins there, and nothing of the
- * step before is left to do. */
+/* If the program has set another step since the last call, a loop begins there without open
+ * actions. */
 static int take_step(et_inner_loop *loop, et_error *error)
 {
     const int64_t step = loop->trainer->step;
@@ -439,14 +418,14 @@ static int take_step(et_inner_loop *loop, et_error *error)
     return ET_OK;
 }
 
-/* Up to the end, or where an action has ended the run. */
+/* Trains up to the target, or until an action ends the run. */
 static int run_loops(et_inner_loop *loop, et_error *error)
 {
     const bool stopped = is_stopped(loop);
-    int status = act(loop, error); /* what the last interruption cut short */
+    int status = act(loop, error); /* the open actions of an interrupted run */
     if (!status && stopped) {
-        /* A stop ends its call alone, and that call again where the run goes on in a process that
-         * makes the same ones. */
+        /* A stop ends only the current call. If the process restarts and repeats its calls, the
+         * stop ends the same call again. */
         et_loop_position *position = &loop->position;
         bool same = position->stop_restored && position->stopped_target == loop->goal.target;
         position->stop_restored = false;
@@ -461,10 +440,13 @@ static int run_loops(et_inner_loop *loop, et_error *error)
         status = next_boundary(loop, &until, error);
         if (!status)
             status = run_steps(loop, until, error);
-        if (status == ET_EDIVERGED)
+        if (status == ET_EDIVERGED) {
             status = go_back(loop, error);
-        else if (!status)
-            begin_boundary(loop);
+        } else if (!status) {
+            et_assert(loop->position.at_boundary && loop->position.next == loop->count);
+            loop->position.next = 0;
+            loop->evaluation.values = NULL;
+        }
         if (!status)
             status = act(loop, error);
     }
@@ -478,7 +460,7 @@ int et_inner_loop_finish(et_inner_loop *loop, int status, et_error *error)
     return et_run_agree(loop->run, status, error);
 }
 
-/* What a run that went past the target has yet to do is for the call that it was made in. */
+/* A run past the target leaves its open actions to the call that made these steps. */
 int et_inner_loop_run(et_inner_loop *loop, const et_goal *goal, et_error *error)
 {
     et_inner_loop_sane(loop);

@@ -22,17 +22,6 @@ static int make_dict(et_value **dict, et_arena *arena, double best, et_error *er
     return et_value_failed(*dict) ? et_alloc_failed(error, 0, "the best value") : ET_OK;
 }
 
-static int write_best(et_new_best *self, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *dict;
-    int status = make_dict(&dict, &arena, self->best, error);
-    if (!status)
-        status = et_persisted_value_write(self->kept, dict, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 static int open_kept(et_new_best *self, const et_new_best_options *options, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -107,14 +96,19 @@ int et_new_best_test(const et_new_best *self, const et_value *logs, bool *is_new
 static int commit(et_new_best *self, const et_value *logs, bool writes, bool *is_new,
                   et_error *error)
 {
-    double value, before = self->best;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict;
+    double value;
     int status = compare(self, logs, is_new, &value, error);
     if (status || !*is_new)
         return status;
-    self->best = value;
-    status = writes ? write_best(self, error) : ET_OK;
-    if (status)
-        self->best = before;
+    if (writes)
+        status = make_dict(&dict, &arena, value, error);
+    if (writes && !status)
+        status = et_persisted_value_write(self->kept, dict, error);
+    et_arena_release(&arena);
+    if (!status)
+        self->best = value;
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* Values in files. What is kept in memory is read from the text that is written, so this process
- * has the same value as a later one, and no value is written that cannot be read. */
+/* Values in files. The value in memory is parsed from the written text, so this process has the
+ * same value as a later one, and every written value can be read. */
 #include <etude/ready_actions.h>
 
 #include <math.h>
@@ -19,7 +19,7 @@ struct et_persisted_value {
     et_value *value;
 };
 
-/* JSON has no number for it. */
+/* Whether a value has a number that JSON lacks. */
 static bool has_other_number(const et_value *value)
 {
     if (value->kind == ET_VALUE_FLOAT)
@@ -30,7 +30,7 @@ static bool has_other_number(const et_value *value)
     return false;
 }
 
-/* Takes the value that a text has. */
+/* Parses a text as the value. */
 static int take(et_persisted_value *self, const char *text, size_t length, et_error *error)
 {
     const char *name = self->filename ? self->filename : "a persisted value";
@@ -81,7 +81,7 @@ int et_persisted_value_write(et_persisted_value *self, const et_value *value, et
     return status;
 }
 
-/* Without a file, or with nothing in it, the value stays NULL. */
+/* The value stays NULL if there is no file or the file is empty. */
 static int read_file(et_persisted_value *self, et_error *error)
 {
     char *text;

@@ -5,7 +5,8 @@
 #include "base/values/value.h"
 #include "train/run/inner_loop.h"
 
-/* In lists a number that JSON has no text for, and a dict, are a dict of one of these members. */
+/* In a list, a dict and a number that is not finite are stored as a dict with one of these members.
+ */
 #define REAL "real"
 #define DICT "dict"
 
@@ -82,7 +83,7 @@ static void restore_values(et_value *to, const et_value *dict)
     }
 }
 
-/* Nothing where dict has none of that name. */
+/* The values stay NULL if dict has no such member. */
 static int restore_logs(et_logged *logged, const et_value *dict, const char *name, et_error *error)
 {
     const et_value *values = et_value_get(dict, name);
@@ -96,7 +97,7 @@ static int restore_logs(et_logged *logged, const et_value *dict, const char *nam
     return et_value_failed(copy) ? et_alloc_failed(error, 0, "the state") : ET_OK;
 }
 
-/* Where every row ends loops, what is due is due at a loop's last step, wherever the loop began. */
+/* If every row ends loops, actions are due at a loop's last step, and its begin does not matter. */
 static bool asks_for_begin(const et_inner_loop *loop)
 {
     bool asks = false;
@@ -114,9 +115,9 @@ static bool is_within_loop(const et_inner_loop *loop)
 }
 
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
- * loop "loop": 1900 as well, and "stopped_target": 5000 where an action has stopped a call;
- * "planned": 5000, "length": 4200 if the driver changed the target; what actions have yet to see:
- * "evaluation", "inner_loop". */
+ * loop "loop": 1900 as well, and "stopped_target": 5000 if an action has stopped a call;
+ * "planned": 5000, "length": 4200 if the driver changed the target; values that actions have not
+ * seen: "evaluation", "inner_loop". */
 static int save_progress(const void *self, et_value *dict, et_error *error)
 {
     const et_inner_loop *loop = self;
@@ -143,8 +144,8 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
                : et_alloc_failed(error, 0, "the state");
 }
 
-/* By name, so that actions may come and go between versions. "" is the end of the list. A name
- * that is not there any more is an error: what should have acted next is not known. */
+/* Finds the action by name, because versions may have different actions. "" is the end of the list.
+ * An unknown name is an error, because the next action is unknown. */
 static int restore_action(et_inner_loop *loop, const et_value *dict, const char *key, int *action,
                           et_error *error)
 {
@@ -178,7 +179,7 @@ static int restore_steps(et_inner_loop *loop, const et_value *dict, et_error *er
     return status;
 }
 
-/* Both or none; a length that the run has passed would be no target. */
+/* Both numbers or none. The run must not have passed the length. */
 static int restore_length(et_inner_loop *loop, const et_value *dict, et_error *error)
 {
     loop->planned = loop->target = 0;
@@ -198,28 +199,23 @@ static int restore_progress(void *self, const et_value *dict, et_error *error)
 {
     et_inner_loop *loop = self;
     et_loop_position *position = &loop->position;
-    int status = restore_steps(loop, dict, error);
-    if (!status)
-        status = et_part_read_real(dict, "recent_loss", &loop->meter.loss.sum, error);
-    if (!status)
-        status = et_part_read_real(dict, "recent_weight", &loop->meter.loss.weight, error);
-    if (!status)
-        status = restore_action(loop, dict, "next", &position->next, error);
-    if (!status)
-        status = restore_action(loop, dict, "stopped_by", &position->stopper, error);
-    if (!status)
-        status = restore_length(loop, dict, error);
+    int status;
     position->stopped_target = -1;
-    if (!status && et_value_get(dict, "stopped_target"))
-        status = et_value_read_int(dict, "stopped_target", &position->stopped_target, error);
     position->stop_restored = true;
-    if (!status)
-        status = restore_logs(&loop->evaluation, dict, "evaluation", error);
-    if (!status)
-        status = restore_logs(&loop->steps, dict, "inner_loop", error);
-    position->at_boundary = position->next < loop->count;
     loop->last = NULL;
-    return status;
+    if ((status = restore_steps(loop, dict, error)) ||
+        (status = et_part_read_real(dict, "recent_loss", &loop->meter.loss.sum, error)) ||
+        (status = et_part_read_real(dict, "recent_weight", &loop->meter.loss.weight, error)) ||
+        (status = restore_action(loop, dict, "next", &position->next, error)) ||
+        (status = restore_action(loop, dict, "stopped_by", &position->stopper, error)) ||
+        (status = restore_length(loop, dict, error)))
+        return status;
+    position->at_boundary = position->next < loop->count;
+    if (et_value_get(dict, "stopped_target") &&
+        (status = et_value_read_int(dict, "stopped_target", &position->stopped_target, error)))
+        return status;
+    status = restore_logs(&loop->evaluation, dict, "evaluation", error);
+    return status ? status : restore_logs(&loop->steps, dict, "inner_loop", error);
 }
 
 const et_part_class et_progress_part = { "progress", save_progress, restore_progress };

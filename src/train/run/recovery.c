@@ -35,8 +35,11 @@ static char *file_path(const et_run *run)
     return et_path_join(run->options.model_dir, ET_RUN_RECOVERY);
 }
 
-static int write_file(const et_recovery *r, const char *path, et_error *error)
+static int write_trials(const et_recovery *r, const et_run *run, et_error *error)
 {
+    char *path = file_path(run);
+    if (!path)
+        return et_alloc_failed(error, 0, "a path");
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
     et_value_set_int(dict, "trials", r->trials);
@@ -48,31 +51,7 @@ static int write_file(const et_recovery *r, const char *path, et_error *error)
     if (!status)
         status = et_json_write(path, dict, 0, "\n", error);
     et_arena_release(&arena);
-    return status;
-}
-
-static int write_trials(const et_recovery *r, const et_run *run, et_error *error)
-{
-    char *path = file_path(run);
-    int status = path ? write_file(r, path, error) : et_alloc_failed(error, 0, "a path");
     et_free(path);
-    return status;
-}
-
-static int read_numbers(et_recovery *r, const et_value *dict, et_error *error)
-{
-    int status = et_value_read_int(dict, "trials", &r->trials, error);
-    if (!status)
-        status = et_value_read_int(dict, "all", &r->all, error);
-    if (!status)
-        status = et_value_read_int(dict, "step", &r->step, error);
-    if (!status)
-        status = et_value_read_int(dict, "failed", &r->failed, error);
-    if (!status && (r->trials < 1 || r->all < r->trials || r->all > TRIALS_MOST || r->step < 0 ||
-                    r->failed <= r->step))
-        status = et_fail(
-            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: impossible",
-            (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
     return status;
 }
 
@@ -82,16 +61,25 @@ static int read_file(et_recovery *r, const char *path, et_error *error)
     int status = et_json_read(&dict, &r->arena, path, FILE_MOST, error);
     if (status)
         return status;
-    status = read_numbers(r, dict, error);
     r->memory = et_value_get(dict, "memory");
-    if (!status && (!r->memory || r->memory->kind != ET_VALUE_DICT))
+    if ((status = et_value_read_int(dict, "trials", &r->trials, error)) ||
+        (status = et_value_read_int(dict, "all", &r->all, error)) ||
+        (status = et_value_read_int(dict, "step", &r->step, error)) ||
+        (status = et_value_read_int(dict, "failed", &r->failed, error)))
+        return et_fail_while(error, status, "%s", path);
+    if (r->trials < 1 || r->all < r->trials || r->all > TRIALS_MOST || r->step < 0 ||
+        r->failed <= r->step)
+        status = et_fail(
+            error, ET_EFORMAT, "trials %lld of %lld, from step %lld after %lld: impossible",
+            (long long)r->trials, (long long)r->all, (long long)r->step, (long long)r->failed);
+    else if (!r->memory || r->memory->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "memory: missing or not a dict");
     return status ? et_fail_while(error, status, "%s", path) : ET_OK;
 }
 
-/* ---- going on, going back ---- */
+/* ---- resuming, going back ---- */
 
-/* What a file may say (read_numbers), or nothing yet. */
+/* The numbers of a file that read_file accepts, or none yet. */
 static void sane(const et_recovery *r)
 {
     et_assert(r->trials >= 0 && r->trials <= r->all);
@@ -108,7 +96,7 @@ static int retry(const et_recovery *r, et_trainer *trainer, int64_t step, et_err
     return class->retry(trainer, r->all, step == r->step ? r->memory : NULL, error);
 }
 
-/* What rank 0 has read or decided, to all. */
+/* Gives all ranks what rank 0 has read or decided. */
 static int broadcast(et_recovery *r, et_run *run, int status, et_error *error)
 {
     et_comm *comm = run->options.comm;

@@ -37,7 +37,7 @@
 #include "train/ranks/broadcast.h"
 #include "train/run/run_private.h"
 
-/* ---- what of the run itself resumes ---- */
+/* ---- the run's parts of the state ---- */
 
 static et_run_best no_best(const et_run *run)
 {
@@ -71,7 +71,7 @@ static int save_best(const void *self, et_value *dict, et_error *error)
                                                         : et_alloc_failed(error, 0, "the state");
 }
 
-/* Checkpoints of earlier versions do not say: then it is what this run judges by. */
+/* Checkpoints of earlier versions have no metric: then this run's own counts. */
 static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
 {
     const char *metric;
@@ -87,53 +87,39 @@ static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
     return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");
 }
 
-/* Checkpoints of earlier versions do not say, nor do data that have no fingerprint. */
-static int restore_data(et_run_best *best, const et_value *dict, et_error *error)
-{
-    const char *digits;
-    best->data = 0;
-    if (!et_value_get(dict, "data"))
-        return ET_OK;
-    int status = et_value_read_string(dict, "data", &digits, error);
-    if (!status && !et_checksum_parse(&best->data, digits))
-        status = et_fail(error, ET_EFORMAT, "data: %.40s is not a checksum", digits);
-    return status;
-}
-
-static int restore_lost(et_run_best *best, const et_value *dict, et_error *error)
-{
-    best->lost = et_value_get(dict, "lost_step") != NULL;
-    if (!best->lost)
-        return ET_OK;
-    int status = et_value_read_int(dict, "lost_step", &best->lost_step, error);
-    if (!status)
-        status = et_part_read_real(dict, "lost_value", &best->lost_value, error);
-    return status ? status : et_part_read_real(dict, "lost_tie", &best->lost_tie, error);
-}
-
 static int restore_best(void *self, const et_value *dict, et_error *error)
 {
     et_run_best *best = &((et_run *)self)->best;
-    int status = restore_criterion(self, dict, error);
-    if (!status)
-        status = et_value_read_bool(dict, "known", &best->known, error);
-    if (!status)
-        status = et_value_read_int(dict, "step", &best->step, error);
-    if (!status && et_value_get(dict, "since"))
-        status = et_value_read_int(dict, "since", &best->since, error);
-    if (!status)
-        status = restore_data(best, dict, error);
-    if (!status)
-        status = restore_lost(best, dict, error);
-    best->tie = NAN;
-    if (!status && et_value_get(dict, "tie"))
-        status = et_part_read_real(dict, "tie", &best->tie, error);
-    return status ? status : et_part_read_real(dict, "value", &best->value, error);
+    const char *digits;
+    int status;
+    if ((status = restore_criterion(self, dict, error)) ||
+        (status = et_value_read_bool(dict, "known", &best->known, error)) ||
+        (status = et_value_read_int(dict, "step", &best->step, error)))
+        return status;
+    if (et_value_get(dict, "since") &&
+        (status = et_value_read_int(dict, "since", &best->since, error)))
+        return status;
+    /* Checkpoints of earlier versions have no "data", nor have data without a fingerprint. */
+    best->data = 0;
+    if (et_value_get(dict, "data")) {
+        if ((status = et_value_read_string(dict, "data", &digits, error)))
+            return status;
+        if (!et_checksum_parse(&best->data, digits))
+            return et_fail(error, ET_EFORMAT, "data: %.40s is not a checksum", digits);
+    }
+    best->lost = et_value_get(dict, "lost_step") != NULL;
+    if (best->lost && ((status = et_value_read_int(dict, "lost_step", &best->lost_step, error)) ||
+                       (status = et_part_read_real(dict, "lost_value", &best->lost_value, error)) ||
+                       (status = et_part_read_real(dict, "lost_tie", &best->lost_tie, error))))
+        return status;
+    if (et_value_get(dict, "tie") && (status = et_part_read_real(dict, "tie", &best->tie, error)))
+        return status;
+    return et_part_read_real(dict, "value", &best->value, error);
 }
 
 static const et_part_class best_part = { "best", save_best, restore_best };
 
-/* Where each file ends, by kind of sink. Nothing before the sinks are open. */
+/* The end of each file, by kind of sink; nothing before the sinks are open. */
 static int save_logs(const void *self, et_value *dict, et_error *error)
 {
     (void)error;
@@ -181,7 +167,7 @@ static bool copy_text(const char **text)
     return !given || (*text = et_strdup(given)) != NULL;
 }
 
-/* Of several ranks one has files; the others do without, as a run without a directory does. */
+/* Only rank 0 has files. The other ranks run without a directory. */
 static int copy_options(et_run *run, const et_run_options *options, et_error *error)
 {
     run->options = *options;
@@ -232,25 +218,21 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
     return status;
 }
 
-/* A caller that closes the run after an error passes no error: then a failure is only a warning. */
-static int close_checkpoints(et_run *run, et_error *error)
-{
-    et_error failure = ET_ERROR_INIT;
-    int status = et_run_end_saves(run, &failure);
-    int stopped = et_checkpoints_close(run->checkpoints, status ? NULL : &failure);
-    status = status ? status : stopped;
-    if (status && !error)
-        et_log(ET_LOG_WARNING, "%s", failure.text);
-    return status ? et_fail(error, status, "%s", failure.text) : ET_OK;
-}
-
-/* The checkpoints first: their thread may still be reading arrays. The first error is returned. */
+/* The checkpoints first: their thread may still be reading arrays. The first error is returned. A
+ * caller that closes the run after an error passes no error: then a failure is only a warning. */
 int et_run_close(et_run *run, et_error *error)
 {
     if (!run)
         return ET_OK;
-    int status = close_checkpoints(run, error);
-    int closed = et_sink_close(run->sink, status ? NULL : error);
+    et_error failure = ET_ERROR_INIT;
+    int status = et_run_end_saves(run, &failure);
+    int closed = et_checkpoints_close(run->checkpoints, status ? NULL : &failure);
+    status = status ? status : closed;
+    if (status && !error)
+        et_log(ET_LOG_WARNING, "%s", failure.text);
+    if (status)
+        et_fail(error, status, "%s", failure.text);
+    closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
     et_run_tell_warnings(run);
     et_run_warnings_close(&run->warnings);
@@ -262,15 +244,7 @@ int et_run_close(et_run *run, et_error *error)
     return status ? status : closed;
 }
 
-static int restore(et_run *run, int64_t *step, et_error *error)
-{
-    *step = -1;
-    if (!run->checkpoints)
-        return ET_OK;
-    return et_checkpoints_restore(run->checkpoints, step, error);
-}
-
-/* What all ranks have by now. */
+/* Gives rank 0's state to all ranks. */
 static int broadcast(et_run *run, et_error *error)
 {
     int status = et_state_broadcast(run->options.state, run->options.comm, error);
@@ -279,6 +253,19 @@ static int broadcast(et_run *run, et_error *error)
     if (run->checkpoints)
         et_checkpoints_end_restore(run->checkpoints);
     return status;
+}
+
+static bool has_own_criterion(const et_run *run)
+{
+    const char *own = run->options.best_metric, *metric = run->best.metric;
+    return own && metric && !strcmp(own, metric) &&
+           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
+}
+
+bool et_run_has_own_best(const et_run *run)
+{
+    const uint64_t own = run->options.best_data, data = run->best.data;
+    return has_own_criterion(run) && (!own || !data || own == data);
 }
 
 static const char *direction(bool lower)
@@ -292,7 +279,7 @@ static void tell_other_best(const et_run *run)
     const char *own = run->options.best_metric;
     if (!best->known || !own || et_run_has_own_best(run))
         return;
-    if (et_run_has_own_criterion(run))
+    if (has_own_criterion(run))
         et_log(ET_LOG_WARNING,
                "the best step so far, %s, is from other validation data: the next validation "
                "starts a new best",
@@ -308,7 +295,9 @@ static void tell_other_best(const et_run *run)
 int et_run_restore(et_run *run, int64_t *step, et_error *error)
 {
     et_comm *comm = run->options.comm;
-    int status = et_together_give(comm, restore(run, step, error), step, sizeof *step, error);
+    *step = -1;
+    int status = run->checkpoints ? et_checkpoints_restore(run->checkpoints, step, error) : ET_OK;
+    status = et_together_give(comm, status, step, sizeof *step, error);
     if (!status && *step >= 0 && !et_comm_rank(comm))
         tell_other_best(run);
     return status || *step < 0 ? status : broadcast(run, error);
@@ -334,30 +323,9 @@ int et_run_restore_file(et_run *run, const char *path, et_error *error)
     return status ? status : broadcast(run, error);
 }
 
-/* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
- * positions the files start anew. */
-static int open_files(et_run *run, et_sink **sinks, size_t *count, et_error *error)
-{
-    const et_run_options *o = &run->options;
-    const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
-    int status = ET_OK;
-    if (directory && !o->summary_dir) {
-        char *jsonl = et_path_join(directory, ET_RUN_LOG);
-        status = jsonl ? et_sink_jsonl_open(&sinks[*count], jsonl, run->positions, error)
-                       : et_alloc_failed(error, strlen(directory), "a path");
-        *count += !status;
-        et_free(jsonl);
-    }
-    if (!status && directory) {
-        status = et_sink_events_open(&sinks[*count], directory, run->positions, error);
-        *count += !status;
-    }
-    return status;
-}
-
-/* Which existing logs belong to the run. At the start of a run, none. Later, those written since
- * the start, without those after an older checkpoint. */
-static int say_whose(et_run *run, et_error *error)
+/* Marks the existing logs that belong to the run. At the start of a run, none. Later, those written
+ * since the start, without those after an older checkpoint. */
+static int claim_logs(et_run *run, et_error *error)
 {
     const et_checkpoints *checkpoints = run->checkpoints;
     const bool restored = run->positions != NULL;
@@ -375,14 +343,27 @@ static int say_whose(et_run *run, et_error *error)
     return whole ? ET_OK : et_alloc_failed(error, 0, "the state");
 }
 
-/* What was opened before a failure is closed here; et_sink_multi_open adopts the rest. */
+/* metrics.jsonl for programs, in its own directory only; event files for TensorBoard. Without
+ * positions the files start anew. Closes what was opened before a failure; et_sink_multi_open
+ * adopts the rest. */
 static int open_sinks(et_run *run, et_error *error)
 {
+    const et_run_options *o = &run->options;
+    const char *directory = o->summary_dir ? o->summary_dir : o->no_logs ? NULL : o->model_dir;
     et_sink *sinks[2] = { NULL, NULL };
     size_t count = 0;
-    int status = say_whose(run, error);
-    if (!status)
-        status = open_files(run, sinks, &count, error);
+    int status = claim_logs(run, error);
+    if (!status && directory && !o->summary_dir) {
+        char *jsonl = et_path_join(directory, ET_RUN_LOG);
+        status = jsonl ? et_sink_jsonl_open(&sinks[count], jsonl, run->positions, error)
+                       : et_alloc_failed(error, strlen(directory), "a path");
+        count += !status;
+        et_free(jsonl);
+    }
+    if (!status && directory) {
+        status = et_sink_events_open(&sinks[count], directory, run->positions, error);
+        count += !status;
+    }
     if (!status)
         return count ? et_sink_multi_open(&run->sink, sinks, count, error) : ET_OK;
     while (count)
@@ -398,7 +379,7 @@ int et_run_begin(et_run *run, et_error *error)
     return status ? status : open_sinks(run, error);
 }
 
-/* Logs are cut off where the checkpoint was made, as where a killed run goes on. */
+/* Cuts off the logs after the checkpoint, as a run does that resumes after a kill. */
 int et_run_rewind(et_run *run, int64_t *step, et_error *error)
 {
     int status = et_run_settle(run, error);
@@ -485,8 +466,8 @@ ET_NOINLINE static int serve(et_run *run, int64_t step, et_error *error)
         status = et_run_look_after_saves(run, step, error);
     if (status || !is_asked_to_save(run))
         return status;
-    /* Clears the request before the save, so that a new one in the meantime causes another. A state
-     * that is saved already is not written again. */
+    /* Clear the request before the save, so that a new request causes another save. A saved state
+     * is not written again. */
     if (run->alone)
         et_flag_set(run->options.save, false);
     run->asked_to_save = false;
@@ -532,23 +513,21 @@ static int write_files(et_run *run, int64_t step, const et_value *logs, et_error
     return et_sink_flush(run->sink, error);
 }
 
-static int write_console(const et_run *run, int64_t step, const et_value *logs, et_error *error)
-{
-    et_sink *console = run->options.console;
-    int status = et_sink_write(console, step, logs, error);
-    return status || is_saving(run) ? status : et_sink_flush(console, error);
-}
-
-/* Where a save may fail a log may too, for most often it is the same disk. People see it all the
- * same. */
+/* A log may fail where a save may fail, most often on the same disk. People see the log in any
+ * case. */
 int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
 {
-    et_run_tell_warnings(run);
+    et_sink *console = run->options.console;
     et_error failure = ET_ERROR_INIT;
+    et_run_tell_warnings(run);
     int status = run->sink ? write_files(run, step, logs, &failure) : ET_OK;
-    int shown =
-        run->options.console ? write_console(run, step, logs, status ? NULL : &failure) : ET_OK;
-    status = status ? status : shown;
+    if (console) {
+        et_error *second = status ? NULL : &failure;
+        int shown = et_sink_write(console, step, logs, second);
+        if (!shown && !is_saving(run))
+            shown = et_sink_flush(console, second);
+        status = status ? status : shown;
+    }
     if (!status)
         return ET_OK;
     if (run->options.on_failed_save == ET_FAILED_SAVE_STOP)
@@ -557,7 +536,7 @@ int et_run_log(et_run *run, int64_t step, const et_value *logs, et_error *error)
     return ET_OK;
 }
 
-/* NaN is never better, and always worse than what is no NaN. */
+/* NaN is never lower, and any number is lower than NaN. */
 static bool is_lower(double value, double than)
 {
     return !isnan(value) && (isnan(than) || value < than);
@@ -568,13 +547,7 @@ static bool is_better_than(const et_run *run, double value, double than)
     return run->options.best_comparison == ET_COMPARE_HIGHER ? value > than : value < than;
 }
 
-static bool is_better(const et_run *run, double value)
-{
-    return !run->best.known || isnan(run->best.value) ||
-           is_better_than(run, value, run->best.value);
-}
-
-/* Whether the best that could not be saved is better than one that comes after it. */
+/* Whether the best that could not be saved is better than a later one. */
 static bool is_lost_better(const et_run *run, double value, double tie)
 {
     const et_run_best *best = &run->best;
@@ -606,7 +579,7 @@ et_sink *et_run_sink(et_run *run)
     return run->sink;
 }
 
-/* Once: what cannot be measured cannot be measured at every validation. */
+/* Warns once, because later validations most likely give NaN too. */
 static void tell_not_a_number(et_run *run, int64_t step)
 {
     if (run->reported_not_a_number || et_comm_rank(run->options.comm))
@@ -618,62 +591,49 @@ static void tell_not_a_number(et_run *run, int64_t step)
            run->options.best_metric, et_format_count(step).text);
 }
 
-static int keep_best(et_run *run, int64_t step, const et_value *values, et_error *error)
-{
-    const char *name = run->options.best_metric;
-    double value, tie = NAN;
-    if (!et_metric_named(values, name, &value))
-        return et_fail(error, ET_ECONFIG,
-                       "validation has no value %s, which chooses the best checkpoint "
-                       "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
-                       name);
-    if (run->options.best_tie)
-        et_metric_named(values, run->options.best_tie, &tie);
-    if (!et_run_has_own_best(run))
-        run->best = no_best(run);
-    if (!run->best.data)
-        run->best.data = run->options.best_data;
-    if (isnan(value)) {
-        tell_not_a_number(run, step);
-        return ET_OK;
-    }
-    const bool better = is_better(run, value);
-    run->best.since += !better;
-    /* Of equal values: by the tie, and where that is equal too, or no step has one, the later. */
-    if (!better &&
-        !(run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie)))
-        return ET_OK;
-    et_run_best best = run->best;
-    best.known = true;
-    best.value = value;
-    best.step = step;
-    best.since = better ? 0 : best.since;
-    best.data = run->options.best_data;
-    best.tie = tie;
-    best.lost = best.lost && is_lost_better(run, value, tie);
-    return et_run_save_best(run, &best, values, error);
-}
-
 typedef struct validated {
     et_run *run;
     int64_t step;
     const et_value *values;
 } validated;
 
-static int keep_validated(void *self, et_error *error)
+static int keep_best(void *self, et_error *error)
 {
     const validated *v = self;
-    return keep_best(v->run, v->step, v->values, error);
-}
-
-/* All ranks note it. In parts, which best it was may have been rank 0's to take back (a save that
- * failed), so the others do not ask themselves whether it saves. */
-static int note_best(et_run *run, int64_t step, const et_value *values, et_error *error)
-{
-    validated v = { run, step, values };
-    int status = run->in_parts ? et_run_with_parts(run, keep_validated, &v, error) : ET_OK;
-    bool noted = status || (run->in_parts && !et_comm_rank(run->options.comm));
-    return noted ? status : keep_validated(&v, error);
+    et_run *run = v->run;
+    const char *name = run->options.best_metric;
+    double value, tie = NAN;
+    if (!et_metric_named(v->values, name, &value))
+        return et_fail(error, ET_ECONFIG,
+                       "validation has no value %s, which chooses the best checkpoint "
+                       "(trainer.best_checkpoint_eval_metric, in a program run.best_metric)",
+                       name);
+    if (run->options.best_tie)
+        et_metric_named(v->values, run->options.best_tie, &tie);
+    if (!et_run_has_own_best(run))
+        run->best = no_best(run);
+    if (!run->best.data)
+        run->best.data = run->options.best_data;
+    if (isnan(value)) {
+        tell_not_a_number(run, v->step);
+        return ET_OK;
+    }
+    const bool better =
+        !run->best.known || isnan(run->best.value) || is_better_than(run, value, run->best.value);
+    run->best.since += !better;
+    /* Of equal values, the lower tie is better; of equal or unknown ties, the later step. */
+    if (!better &&
+        !(run->options.best_tie && value == run->best.value && !is_lower(run->best.tie, tie)))
+        return ET_OK;
+    et_run_best best = run->best;
+    best.known = true;
+    best.value = value;
+    best.step = v->step;
+    best.since = better ? 0 : best.since;
+    best.data = run->options.best_data;
+    best.tie = tie;
+    best.lost = best.lost && is_lost_better(run, value, tie);
+    return et_run_save_best(run, &best, v->values, error);
 }
 
 int et_run_broadcast_best(et_run *run, int status, et_error *error)
@@ -689,12 +649,19 @@ int et_run_broadcast_best(et_run *run, int status, et_error *error)
     return ET_OK;
 }
 
+/* All ranks note it. If the state is in parts, a failed save may have returned rank 0 to an earlier
+ * best, so the other ranks do not decide whether it saves. */
 int et_run_note_best(et_run *run, int64_t step, et_value *values, et_error *error)
 {
     const char *metric = run->options.best_metric;
-    int status = metric ? note_best(run, step, values, error) : ET_OK;
-    status = metric ? et_run_broadcast_best(run, status, error) : ET_OK;
-    if (status || !metric || !run->best.known)
+    validated v = { run, step, values };
+    if (!metric)
+        return ET_OK;
+    int status = run->in_parts ? et_run_with_parts(run, keep_best, &v, error) : ET_OK;
+    if (!status && (!run->in_parts || et_comm_rank(run->options.comm)))
+        status = keep_best(&v, error);
+    status = et_run_broadcast_best(run, status, error);
+    if (status || !run->best.known)
         return status;
     char key[256];
     snprintf(key, sizeof key, ET_LOGGED_OF_BEST "%s", metric);

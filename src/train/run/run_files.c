@@ -39,8 +39,8 @@ int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
     return status;
 }
 
-/* Names as they are on the disk, oldest first; the manifest goes last, so that what a kill leaves
- * is found and removed by the next call. */
+/* Removes the files on the disk, oldest first, and the manifest last: after a kill, the next call
+ * finds and removes the rest. */
 static int remove_all(const char *directory, et_error *error)
 {
     et_manifest manifest;

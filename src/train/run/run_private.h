@@ -70,14 +70,8 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
-/* run_best.c: whether the best was judged by the value that this run judges by; and on the same
- * data.
- */
-bool et_run_has_own_criterion(const et_run *run);
+/* run.c: whether the best was judged by the value that this run judges by, on the same data. */
 bool et_run_has_own_best(const et_run *run);
-
-/* run_best.c: at the end of a run: whether its best was saved, and is still there. */
-int et_run_check_best(const et_run *run, et_error *error);
 
 /* saving.c: whether the held best must be written now. */
 bool et_run_is_held_due(const et_run *run);

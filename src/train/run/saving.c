@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/text/format.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_names.h"
 #include "train/run/run_private.h"
 
 void et_run_tell(const et_run *run, const char *format, ...)
@@ -227,11 +228,11 @@ int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error 
     return run->in_parts ? et_tensor_shards_end(state, status, error) : status;
 }
 
-/* What is to be saved. */
+/* A request to save; unsaved: only if something happened since the last save. */
 typedef struct request {
     et_run *run;
     int64_t step;
-    bool transient, unsaved; /* unsaved: only what is */
+    bool transient, unsaved;
 } request;
 
 static int save_request(void *self, et_error *error)
@@ -295,7 +296,8 @@ static int save_again(void *self, et_error *error)
     return r->run->saves.again ? try_again(r->run, r->step, error) : ET_OK;
 }
 
-/* In parts it is tried at the next boundary, where all know of it. */
+/* If the state is in parts, a save is tried again at the next boundary, where all ranks know of
+ * it. */
 int et_run_look_after_saves(et_run *run, int64_t step, et_error *error)
 {
     bool ended = run->checkpoints && et_checkpoints_ended(run->checkpoints);
@@ -331,8 +333,30 @@ int et_run_await_saves(et_run *run, int64_t step, et_error *error)
     return et_run_with_parts(run, await_saves, &r, error);
 }
 
+/* At the end of a run: whether its best was saved, and is still there. */
+static int check_best(const et_run *run, et_error *error)
+{
+    const et_run_best *best = &run->best;
+    const et_error *failure = &run->saves.best_failure;
+    if (!run->checkpoints || run->options.best_unsaved || !et_run_has_own_best(run))
+        return ET_OK;
+    if (best->lost)
+        return et_fail(error, failure->status ? failure->status : ET_EIO,
+                       "cannot save the best checkpoint, step %s (%s %s)%s%s; %s/%s has an older "
+                       "one: use the newest checkpoint, or train again from an earlier one",
+                       et_format_count(best->lost_step).text, best->metric,
+                       et_format_value(best->lost_value).text, failure->status ? ": " : "",
+                       failure->text, run->options.model_dir, ET_CHECKPOINT_BEST);
+    if (run->saves.best_saved != best->step ||
+        et_checkpoints_has_best(run->checkpoints, best->step))
+        return ET_OK;
+    return et_fail(error, ET_ENOTFOUND,
+                   "%s/%s: the best checkpoint, step %s, was saved here, but is missing",
+                   run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
+}
+
 int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
 {
     int status = et_run_await_saves(run, step, error);
-    return status ? status : et_run_check_best(run, error);
+    return status ? status : check_best(run, error);
 }
