@@ -106,12 +106,10 @@ static int make_store(server *s, et_error *error)
 static int open_server(server *s, et_error *error)
 {
     s->index = (int)et_job_config_task(s->options->config)->index;
-    int status = et_cluster_plan_make(&s->plan, s->trainer, s->options, error);
-    if (!status)
-        status = make_store(s, error);
-    if (!status)
-        status = et_cluster_connect(&s->wire, s->options, &s->plan, error);
-    if (status)
+    int status;
+    if ((status = et_cluster_plan_make(&s->plan, s->trainer, s->options, error)) ||
+        (status = make_store(s, error)) ||
+        (status = et_cluster_connect(&s->wire, s->options, &s->plan, error)))
         return status;
     et_param_server_store store = { .self = s,
                                     .weights = s->plan.placement.floats[s->index],

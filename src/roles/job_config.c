@@ -231,14 +231,11 @@ static int describe(et_job_config *config, et_error *error)
 static int fill(et_job_config *config, const et_value *task, const et_value *cluster,
                 const et_value *job, const et_value *env, const char *name, et_error *error)
 {
-    int status = check_dict(job, "job", name, error);
-    if (!status)
-        status = check_dict(env, "env", name, error);
-    if (!status)
-        status = read_cluster(config, cluster, name, error);
-    if (!status)
-        status = read_task(config, task, name, error);
-    if (status)
+    int status;
+    if ((status = check_dict(job, "job", name, error)) ||
+        (status = check_dict(env, "env", name, error)) ||
+        (status = read_cluster(config, cluster, name, error)) ||
+        (status = read_task(config, task, name, error)))
         return status;
     config->job = job;
     config->env = env && env->kind == ET_VALUE_DICT ? env : et_value_dict(&config->arena);

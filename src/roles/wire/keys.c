@@ -249,12 +249,10 @@ int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error)
 {
     char folder[PATH_SPACE];
     struct stat facts;
-    int status = folder_of(folder, "", error);
-    if (!status && lstat(folder, &facts))
-        status = make_folder(folder, error);
-    if (!status)
-        status = check_folder(folder, error);
-    if (status)
+    int status;
+    if ((status = folder_of(folder, "", error)) ||
+        (lstat(folder, &facts) && (status = make_folder(folder, error))) ||
+        (status = check_folder(folder, error)))
         return status;
     status = et_keys_read(keys, folder, role, error);
     return status ? et_fail_while(error, status,

@@ -136,16 +136,12 @@ static int check_link(const et_checkpoints *self, et_error *error)
  * another run's work in progress. */
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
-    int status = make_paths(self, model_dir, error);
-    if (!status)
-        status = check_link(self, error);
-    if (!status)
-        status = self->inside.lock ? ET_OK : et_checkpoints_lock(&self->lock, model_dir, error);
-    if (!status)
-        status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error);
-    if (!status)
-        status = list_tensors(self, error);
-    if (status)
+    int status;
+    if ((status = make_paths(self, model_dir, error)) || (status = check_link(self, error)) ||
+        (!self->inside.lock && (status = et_checkpoints_lock(&self->lock, model_dir, error))) ||
+        (status =
+             et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error)) ||
+        (status = list_tensors(self, error)))
         return status;
     /* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond
      * the newest N are, because an extra file is better than a lost one. */
@@ -368,12 +364,10 @@ static int launch(et_checkpoints *self, bool reading, et_error *error)
  * before the thread exists, so that a wait right after cannot miss it. */
 static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
 {
-    int status = et_checkpoints_check_lock(self, error);
-    if (!status && kind != ET_SAVE_BEST)
-        status = claim(self, step, error);
-    if (!status)
-        status = print_state(self, error);
-    if (status)
+    int status;
+    if ((status = et_checkpoints_check_lock(self, error)) ||
+        (kind != ET_SAVE_BEST && (status = claim(self, step, error))) ||
+        (status = print_state(self, error)))
         return status;
     et_assert(!self->running && !self->reading);
     self->job.kind = kind;
@@ -507,15 +501,16 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
 {
     sane(checkpoints);
     int status = check_step(step, error);
-    if (!status && (!metrics || metrics->kind != ET_VALUE_DICT))
-        status = et_fail(error, ET_EUSAGE,
-                         "the best checkpoint of step %lld: its metrics are not a dict",
-                         (long long)step);
-    if (!status)
-        status = et_checkpoints_wait(checkpoints, error);
-    if (!status)
-        status = print_info(checkpoints, step, metrics, error);
-    return status ? status : start_best(checkpoints, step, error);
+    if (status)
+        return status;
+    if (!metrics || metrics->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EUSAGE,
+                       "the best checkpoint of step %lld: its metrics are not a dict",
+                       (long long)step);
+    if ((status = et_checkpoints_wait(checkpoints, error)) ||
+        (status = print_info(checkpoints, step, metrics, error)))
+        return status;
+    return start_best(checkpoints, step, error);
 }
 
 /* ---- a best in memory ---- */

@@ -123,10 +123,8 @@ int et_eval_shard_batches(et_eval_shard *shard, et_batch_cursor *cursor,
         if (status || over)
             return status;
         const int64_t number = shard->batches;
-        status = et_eval_shard_next(shard, cursor->batch, &mine, error);
-        if (!status)
-            status = run(shard->options.self, cursor->batch, number, mine, error);
-        if (status)
+        if ((status = et_eval_shard_next(shard, cursor->batch, &mine, error)) ||
+            (status = run(shard->options.self, cursor->batch, number, mine, error)))
             return status;
     }
 }
@@ -281,12 +279,10 @@ static int join(et_eval_shard *shard, int status, given *g, et_error *error)
         status = g->states ? et_collected_open(&g->rest, o->comm, error)
                            : et_alloc_failed(error, ranks * most, "an evaluation");
     }
-    status = et_comm_agree(o->comm, status, &shard->flags, error);
-    if (!status)
-        status = join_metrics(shard, g, error);
-    if (!status)
-        status = join_rows(shard, g, error);
-    return status ? status : join_outputs(shard, g, error);
+    if ((status = et_comm_agree(o->comm, status, &shard->flags, error)) ||
+        (status = join_metrics(shard, g, error)) || (status = join_rows(shard, g, error)))
+        return status;
+    return join_outputs(shard, g, error);
 }
 
 /* What the last of it needs may fail on one rank alone. */

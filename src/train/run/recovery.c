@@ -198,10 +198,10 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
         status = et_checkpoints_drop_newer(run->checkpoints, trainer->step, &failure);
     if (status)
         return et_fail(error, status, "%s", failure.text);
-    status = count_trial(r, run, trainer->step + 1, error);
-    if (!status)
-        status = remember(r, trainer, error);
-    return status ? status : write_trials(r, run, error);
+    if ((status = count_trial(r, run, trainer->step + 1, error)) ||
+        (status = remember(r, trainer, error)))
+        return status;
+    return write_trials(r, run, error);
 }
 
 int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)

@@ -335,10 +335,8 @@ int et_step_update(et_step *step, et_error *error)
     if (status || left_out)
         return status;
     const double loss = et_mean_of(step->sum.loss, step->sum.divisor);
-    status = et_judge_loss(step->parts.bound, "the loss", loss, step->count + 1, error);
-    if (!status)
-        status = apply(step, error);
-    if (status)
+    if ((status = et_judge_loss(step->parts.bound, "the loss", loss, step->count + 1, error)) ||
+        (status = apply(step, error)))
         return status;
     if (!step->update.finite)
         return not_finite(step, step->reducer->shards - 1, error);

@@ -326,12 +326,12 @@ static int train_step(et_task *self, const et_task_step *now, et_value *logs, et
             return et_fail(error, ET_EUSAGE, "task %s: a training step needs an optimizer",
                            et_task_name(self));
         et_pass_set_dropout(now->model, et_optimizer_regularization(now->optimizer));
-        int status = et_pass_run(now->model, now->inputs, now->seed, now->number, error);
-        if (!status)
-            status = et_optimizer_update(now->optimizer, now->model, &update, error);
-        if (!status)
-            status = process_both(self, now, error);
-        return status ? status : set_loss_of_run(self, now->model, logs, error);
+        int status;
+        if ((status = et_pass_run(now->model, now->inputs, now->seed, now->number, error)) ||
+            (status = et_optimizer_update(now->optimizer, now->model, &update, error)) ||
+            (status = process_both(self, now, error)))
+            return status;
+        return set_loss_of_run(self, now->model, logs, error);
     }
     int status = et_step_update(step, error);
     if (!status && step->updated)

@@ -343,14 +343,13 @@ static int clear_path(const et_exports *self, const char *temporary, et_error *e
 
 static int take_path(const et_exports *self, const char *temporary, et_error *error)
 {
-    int status = et_parent_make(self->name, error);
-    if (!status)
-        status = clear_path(self, temporary, error);
-    if (!status && rename(temporary, self->name))
-        status = et_fail_errno(error, "cannot rename %s to %s", temporary, self->name);
-    if (!status)
-        status = et_parent_sync(self->name, error);
-    return status;
+    int status;
+    if ((status = et_parent_make(self->name, error)) ||
+        (status = clear_path(self, temporary, error)) ||
+        (rename(temporary, self->name) &&
+         (status = et_fail_errno(error, "cannot rename %s to %s", temporary, self->name))))
+        return status;
+    return et_parent_sync(self->name, error);
 }
 
 /* What killed processes began, an hour ago and more: a process of another machine has a number that
