@@ -154,14 +154,10 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     return ET_OK;
 }
 
-static et_checkpoints *of_reader(et_params_reader *reader)
-{
-    return (et_checkpoints *)(void *)((char *)reader - offsetof(et_checkpoints, reader));
-}
-
 static void wait_read(et_params_reader *reader)
 {
-    et_checkpoints_wait_read(of_reader(reader));
+    char *self = (char *)reader - offsetof(et_checkpoints, reader);
+    et_checkpoints_wait_read((et_checkpoints *)(void *)self);
 }
 
 /* Undoes any part of open. The lock goes before the memory, after the last write. */
@@ -482,20 +478,6 @@ int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_
     return save(checkpoints, step, ET_SAVE_TRANSIENT, error);
 }
 
-/* In parts its end is waited for, so that the other ranks give theirs once more if it fails. */
-static int start_best(et_checkpoints *self, int64_t step, et_error *error)
-{
-    et_error reason = ET_ERROR_INIT;
-    int status = start(self, step, ET_SAVE_BEST, &reason);
-    if (!status && et_state_ranks(self->state)) {
-        status = et_checkpoints_wait(self, NULL);
-        reason = self->job.error;
-    }
-    if (et_checkpoints_tries_again(step, status, &reason))
-        status = start(self, step, ET_SAVE_BEST, &reason);
-    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
-}
-
 int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
                              et_error *error)
 {
@@ -510,7 +492,17 @@ int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et
     if ((status = et_checkpoints_wait(checkpoints, error)) ||
         (status = print_info(checkpoints, step, metrics, error)))
         return status;
-    return start_best(checkpoints, step, error);
+    et_error reason = ET_ERROR_INIT;
+    status = start(checkpoints, step, ET_SAVE_BEST, &reason);
+    /* If the state is in parts, wait for the end: after a failure, the other ranks send their parts
+     * once more. */
+    if (!status && et_state_ranks(checkpoints->state)) {
+        status = et_checkpoints_wait(checkpoints, NULL);
+        reason = checkpoints->job.error;
+    }
+    if (et_checkpoints_tries_again(step, status, &reason))
+        status = start(checkpoints, step, ET_SAVE_BEST, &reason);
+    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
 }
 
 /* ---- a best in memory ---- */

@@ -50,15 +50,6 @@ static const et_safetensors_tensor *find_named(const et_safetensors *file, const
     return average ? average : et_safetensors_find(file, name);
 }
 
-/* Names outside a model's prefix are shared. */
-static const et_safetensors_tensor *find_weight(const et_safetensors *file, const char *name,
-                                                et_weights_choice choice, et_arena *arena)
-{
-    const char *own = choice.prefix ? et_arena_printf(arena, "%s%s", choice.prefix, name) : NULL;
-    const et_safetensors_tensor *found = own ? find_named(file, own, choice.averages, arena) : NULL;
-    return found ? found : find_named(file, name, choice.averages, arena);
-}
-
 /* The whole path, both types and both shapes: the reader has two models and needs to know which
  * setting differs. file: if it may be stored narrower; NULL: it may not. */
 static int check_weight(const et_safetensors *file, const et_safetensors_tensor *there,
@@ -86,7 +77,12 @@ static int find_all(const et_safetensors_tensor **found, const et_params *params
         const char *name = et_params_name(params, i);
         if (wanted && !et_patterns_match(wanted, name))
             continue;
-        found[i] = find_weight(file, name, choice, arena);
+        /* Names outside a model's prefix are shared. */
+        const char *own =
+            choice.prefix ? et_arena_printf(arena, "%s%s", choice.prefix, name) : NULL;
+        found[i] = own ? find_named(file, own, choice.averages, arena) : NULL;
+        if (!found[i])
+            found[i] = find_named(file, name, choice.averages, arena);
         status = check_weight(file, found[i], name, et_params_shape(params, i), path, error);
     }
     return status;
@@ -283,34 +279,28 @@ static bool any_name(const et_params *params, const et_patterns *wanted)
 }
 
 /* Warns if the file has weights that this model does not use. */
-static void tell_unused(const et_params *params, const et_safetensors *file, const char *path)
-{
-    const char *first = NULL;
-    long long count = 0;
-    for (size_t i = 0; i < et_safetensors_count(file); i++) {
-        const char *name = et_safetensors_at(file, i)->name;
-        if (!et_state_is_weight(name) || et_params_find(params, name) >= 0)
-            continue;
-        first = first ? first : name;
-        count++;
-    }
-    if (count)
-        et_log(ET_LOG_WARNING,
-               "%s: this model has no %s, so %lld of the file's weights are not used", path, first,
-               count);
-}
-
 static int load_file(et_params *params, const char *path, const et_patterns *wanted,
                      et_error *error)
 {
     et_safetensors *file;
     int64_t step;
+    const char *first = NULL;
+    long long unused = 0;
     int status = et_checkpoint_file_open(&file, path, &step, error);
     if (status)
         return status;
     status = load(params, &file, path, (et_weights_choice){ .averages = true }, wanted, error);
-    if (!status && !wanted)
-        tell_unused(params, file, path);
+    for (size_t i = 0; !status && !wanted && i < et_safetensors_count(file); i++) {
+        const char *name = et_safetensors_at(file, i)->name;
+        if (!et_state_is_weight(name) || et_params_find(params, name) >= 0)
+            continue;
+        first = first ? first : name;
+        unused++;
+    }
+    if (unused)
+        et_log(ET_LOG_WARNING,
+               "%s: this model has no %s, so %lld of the file's weights are not used", path, first,
+               unused);
     et_safetensors_close(file);
     return status;
 }
@@ -510,9 +500,13 @@ static int make_items(average *all, et_arena *arena, et_error *error)
     return all->items ? ET_OK : et_alloc_failed(error, 0, "an average");
 }
 
-/* {"average":{"files":3,"of":"averages"},"identity":{...}} */
-static int print_average(const average *all, et_strbuf *out, et_arena *arena, et_error *error)
+/* {"average":{"files":3,"of":"averages"},"identity":{...}}: no tree of a run, so a restore from it
+ * is refused with a message. Written as every file is: under a temporary name, then renamed. */
+static int write_average(const average *all, const char *path, et_arena *arena, et_error *error)
 {
+    et_file_writer writer;
+    et_safetensors_written written;
+    et_strbuf state = ET_STRBUF_INIT;
     et_value *tree = et_value_dict(arena), *dict = et_value_set_dict(tree, "average");
     et_value_set_int(dict, "files", (int64_t)all->count);
     et_value_set_string(dict, "of", all->averages ? "averages" : "weights");
@@ -521,18 +515,9 @@ static int print_average(const average *all, et_strbuf *out, et_arena *arena, et
     if (!status && et_value_failed(tree))
         status = et_alloc_failed(error, 0, "an average");
     if (!status)
-        et_json_print(out, tree, 0);
-    return status || !out->failed ? status : et_alloc_failed(error, out->length, "an average");
-}
-
-/* Written as every file is: under a temporary name, then renamed. The state is no tree of a run,
- * so a restore from it is refused with a message. */
-static int write_average(const average *all, const char *path, et_arena *arena, et_error *error)
-{
-    et_file_writer writer;
-    et_safetensors_written written;
-    et_strbuf state = ET_STRBUF_INIT;
-    int status = print_average(all, &state, arena, error);
+        et_json_print(&state, tree, 0);
+    if (!status && state.failed)
+        status = et_alloc_failed(error, state.length, "an average");
     if (!status)
         status = et_checkpoint_file_draft(&writer, &written, path, all->items, all->item_count,
                                           NULL, all->step, et_strbuf_text(&state), error);

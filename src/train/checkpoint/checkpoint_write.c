@@ -71,18 +71,6 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 /* With N = 2: 100 200p 300 400 -> 300 400, and 100 200 250p -> 100 200 250p. A transient checkpoint
  * (p) is never counted, so the newest one stays in addition to the N. */
 
-/* The beginning of the hours, at first; a clock that was set back begins anew. */
-static void count_hours(et_manifest *manifest, const et_checkpoint_keep *keep)
-{
-    double now = manifest->entries[manifest->count - 1].time;
-    if (keep->hours <= 0)
-        return;
-    if (manifest->kept_time <= 0)
-        manifest->kept_time = keep->opened;
-    if (now < manifest->kept_time)
-        manifest->kept_time = now;
-}
-
 /* Whether a checkpoint that falls out stays for good. */
 static bool keep_for_good(et_manifest *manifest, et_manifest_entry *entry,
                           const et_checkpoint_keep *keep)
@@ -117,7 +105,12 @@ int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep
 {
     et_assert(manifest->count > 0 && keep->newest >= 1);
     int status = ET_OK;
-    count_hours(manifest, keep);
+    /* The hours begin when the manager was opened; a clock that was set back begins anew. */
+    const double now = manifest->entries[manifest->count - 1].time;
+    if (keep->hours > 0 && manifest->kept_time <= 0)
+        manifest->kept_time = keep->opened;
+    if (keep->hours > 0 && now < manifest->kept_time)
+        manifest->kept_time = now;
     for (size_t i = 0; !status && i + 1 < manifest->count;)
         if (manifest->entries[i].transient)
             status = et_manifest_remove(manifest, i, error);
@@ -168,23 +161,6 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || step < 0 || strcmp(name, same) != 0 ? -1 : step;
 }
 
-/* Files without an entry, such as copies by a person: a save of their step would replace them. */
-static int list_files(names *n, const et_manifest *manifest, const char *directory, int64_t line,
-                      et_error *error)
-{
-    DIR *stream = opendir(directory);
-    int status = stream ? ET_OK : et_fail_errno(error, "cannot read the directory %s", directory);
-    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
-        const char *name = item->d_name;
-        if (step_of(name, ET_CHECKPOINT_PREFIX) > line && !et_manifest_lists(manifest, name) &&
-            !et_manifest_leaves(manifest, name))
-            status = add_name(n, name, error);
-    }
-    if (stream)
-        closedir(stream);
-    return status;
-}
-
 int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
                              et_error *error)
 {
@@ -196,8 +172,19 @@ int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64
         if (entry->step > line && !entry->own)
             status = add_name(&n, entry->file, error);
     }
-    if (!status)
-        status = list_files(&n, manifest, directory, line, error);
+    /* Files without an entry, such as copies by a person: a save of their step would replace them.
+     */
+    DIR *stream = status ? NULL : opendir(directory);
+    if (!status && !stream)
+        status = et_fail_errno(error, "cannot read the directory %s", directory);
+    for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
+        const char *name = item->d_name;
+        if (step_of(name, ET_CHECKPOINT_PREFIX) > line && !et_manifest_lists(manifest, name) &&
+            !et_manifest_leaves(manifest, name))
+            status = add_name(&n, name, error);
+    }
+    if (stream)
+        closedir(stream);
     if (!status && n.count)
         status = et_aside_link(directory, (const char *const *)n.items, n.count, error);
     for (size_t i = 0; i < n.count && !status; i++)
@@ -343,20 +330,14 @@ static int write_file(et_checkpoints *self, et_error *error)
     return status;
 }
 
-/* Whether no manifest, not the one on disk either, names the file of the job. */
-static bool is_unnamed(const et_checkpoints *self)
-{
-    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
-    return file && !et_manifest_lists(&self->manifest, file) &&
-           !et_manifest_leaves(&self->manifest, file);
-}
-
 /* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
  * or made durable, is removed, unless another process works here by now. */
 static int write_newest(et_checkpoints *self, et_error *error)
 {
     int status = write_file(self, error);
-    if (status && is_unnamed(self) && !et_checkpoints_check_lock(self, NULL))
+    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
+    if (status && file && !et_manifest_lists(&self->manifest, file) &&
+        !et_manifest_leaves(&self->manifest, file) && !et_checkpoints_check_lock(self, NULL))
         unlink(self->job.path);
     return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
@@ -453,15 +434,6 @@ static int write_best(et_checkpoints *self, et_error *error)
     return status;
 }
 
-/* With a state in parts, a second try is the caller's. */
-static int write_best_twice(et_checkpoints *self, et_error *error)
-{
-    int status = write_best(self, error);
-    return !et_state_ranks(self->state) && et_checkpoints_tries_again(self->job.step, status, error)
-               ? write_best(self, error)
-               : status;
-}
-
 static const et_activity write_activity = { .name = "write checkpoint",
                                             .kind = "writing checkpoints" };
 
@@ -471,8 +443,12 @@ void *et_checkpoints_run_job(void *payload)
     et_checkpoints *self = payload;
     et_checkpoint_job *work = &self->job;
     et_track_begin(self->writer_track, &write_activity, work->step);
-    work->status = work->kind == ET_SAVE_BEST ? write_best_twice(self, &work->error)
+    work->status = work->kind == ET_SAVE_BEST ? write_best(self, &work->error)
                                               : write_newest(self, &work->error);
+    /* With a state in parts, a second try is the caller's. */
+    if (work->kind == ET_SAVE_BEST && !et_state_ranks(self->state) &&
+        et_checkpoints_tries_again(work->step, work->status, &work->error))
+        work->status = write_best(self, &work->error);
     stop_reading(self); /* of a best, or if it never came to the arrays */
     et_track_end(self->writer_track);
     pthread_mutex_lock(&self->mutex);

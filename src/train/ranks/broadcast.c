@@ -39,17 +39,6 @@ int et_values_broadcast(const et_value *values, const et_value **out, et_arena *
 /* What rank 0 has of a tensor in parts. */
 enum { PARTS_AS_THEY_ARE, PARTS_READ, MISSING };
 
-static int tell_read(const et_state *state, unsigned char *read, et_comm *comm, int status,
-                     et_error *error)
-{
-    size_t count = et_state_tensor_count(state);
-    for (size_t i = 0; read && i < count; i++) {
-        const et_state_tensor *t = et_state_tensor_at(state, i);
-        read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;
-    }
-    return et_together_give(comm, status, read, count, error);
-}
-
 /* From rank 0, which has read all of it, to each its own. */
 static int broadcast_shards(const et_state_tensor *t, et_comm *comm, et_error *error)
 {
@@ -67,14 +56,6 @@ static int broadcast_shards(const et_state_tensor *t, et_comm *comm, et_error *e
     return status;
 }
 
-static int broadcast_tensor(const et_state_tensor *t, int read, et_comm *comm, et_error *error)
-{
-    if (t->cut)
-        return read == PARTS_READ ? broadcast_shards(t, comm, error) : ET_OK;
-    return et_comm_broadcast(comm, 0, t->data, (size_t)et_shape_count(t->shape) * sizeof *t->data,
-                             error);
-}
-
 /* No save reads the arrays by now: only rank 0 saves. */
 static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error *error)
 {
@@ -83,13 +64,22 @@ static int broadcast_arrays(et_state *state, et_comm *comm, int status, et_error
     unsigned char *read = et_alloc(count, 1);
     if (!status && !read)
         status = et_alloc_failed(error, count, "tensors of the state");
-    status = tell_read(state, read, comm, status, error);
+    for (size_t i = 0; read && i < count; i++) {
+        const et_state_tensor *t = et_state_tensor_at(state, i);
+        read[i] = t->missing ? MISSING : t->whole ? PARTS_READ : PARTS_AS_THEY_ARE;
+    }
+    status = et_together_give(comm, status, read, count, error);
     et_assert(status || read);
     if (!status && params && et_comm_rank(comm) != 0)
         et_params_begin_change(params);
     for (size_t i = 0; !status && i < count; i++) {
         et_state_tensor_mark(state, i, read[i] == MISSING);
-        status = broadcast_tensor(et_state_tensor_at(state, i), read[i], comm, error);
+        const et_state_tensor *t = et_state_tensor_at(state, i);
+        if (!t->cut)
+            status = et_comm_broadcast(comm, 0, t->data,
+                                       (size_t)et_shape_count(t->shape) * sizeof *t->data, error);
+        else if (read[i] == PARTS_READ)
+            status = broadcast_shards(t, comm, error);
     }
     et_free(read);
     return status;

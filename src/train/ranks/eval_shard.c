@@ -193,15 +193,6 @@ static int fail_apart(et_error *error)
     return et_fail(error, ET_EFAIL, "ranks evaluated different batches");
 }
 
-static int join_metrics(const et_eval_shard *shard, given *g, et_error *error)
-{
-    const et_eval_shard_options *o = &shard->options;
-    int status = ET_OK;
-    for (int i = 0; !status && i < o->sets; i++)
-        status = et_metrics_join_ranks(o->metrics[i], ranks_of(shard), g->states, error);
-    return status;
-}
-
 static char *row_of(et_kept_rows rows, uint32_t sample)
 {
     et_assert((int64_t)sample < rows.rows);
@@ -223,15 +214,6 @@ static int join_array(const et_eval_shard *shard, et_kept_rows rows, given *g, e
             return fail_apart(error);
         memcpy(row_of(rows, shard->samples[i].sample), row, rows.size);
     }
-    return status;
-}
-
-static int join_rows(const et_eval_shard *shard, given *g, et_error *error)
-{
-    et_kept_rows rows;
-    int status = ET_OK;
-    for (int i = 0; !status && kept_rows(shard, i, &rows); i++)
-        status = join_array(shard, rows, g, error);
     return status;
 }
 
@@ -279,10 +261,13 @@ static int join(et_eval_shard *shard, int status, given *g, et_error *error)
         status = g->states ? et_collected_open(&g->rest, o->comm, error)
                            : et_alloc_failed(error, ranks * most, "an evaluation");
     }
-    if ((status = et_comm_agree(o->comm, status, &shard->flags, error)) ||
-        (status = join_metrics(shard, g, error)) || (status = join_rows(shard, g, error)))
-        return status;
-    return join_outputs(shard, g, error);
+    status = et_comm_agree(o->comm, status, &shard->flags, error);
+    for (int i = 0; !status && i < o->sets; i++)
+        status = et_metrics_join_ranks(o->metrics[i], o->comm, g->states, error);
+    et_kept_rows rows;
+    for (int i = 0; !status && kept_rows(shard, i, &rows); i++)
+        status = join_array(shard, rows, g, error);
+    return status ? status : join_outputs(shard, g, error);
 }
 
 /* What the last of it needs may fail on one rank alone. */
@@ -299,17 +284,6 @@ int et_eval_shard_join(et_eval_shard *shard, int status, et_error *error)
 
 /* ---- by whom ---- */
 
-static int broadcast_values(et_value *values, int status, et_comm *comm, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    const et_value *first = values;
-    status = et_values_broadcast(values, &first, &arena, comm, status, error);
-    if (!status && first != values)
-        status = et_value_merge(values, first, error);
-    et_arena_release(&arena);
-    return et_comm_agree(comm, status, NULL, error);
-}
-
 int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, int64_t limit,
                          bool (*stops)(void *payload), void *payload, et_value *logs,
                          et_error *error)
@@ -318,5 +292,13 @@ int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, i
     int status = together || !et_comm_rank(comm)
                      ? et_evaluate(evaluator, step, limit, stops, payload, logs, error)
                      : ET_OK;
-    return together ? status : broadcast_values(logs, status, comm, error);
+    if (together)
+        return status;
+    et_arena arena = ET_ARENA_INIT;
+    const et_value *first = logs;
+    status = et_values_broadcast(logs, &first, &arena, comm, status, error);
+    if (!status && first != logs)
+        status = et_value_merge(logs, first, error);
+    et_arena_release(&arena);
+    return et_comm_agree(comm, status, NULL, error);
 }

@@ -54,16 +54,6 @@ static size_t scalars(const ranked *self)
     return 2 + 2 * (size_t)self->tree->measures;
 }
 
-static void write_scalars(const ranked *self, const et_tree_slot *from, double *to)
-{
-    to[0] = from->loss;
-    to[1] = from->divisor;
-    for (int i = 0; i < self->tree->measures; i++) {
-        to[2 + 2 * i] = from->measured[i].total;
-        to[3 + 2 * i] = from->measured[i].weight;
-    }
-}
-
 static double *row_of(const ranked *self, int sum)
 {
     int rank = 0;
@@ -214,19 +204,27 @@ static int ranked_meet(et_reducer *reducer, int status, et_error *error)
 static int gather_scalars(ranked *self, et_error *error)
 {
     double *mine = self->rows + (size_t)self->ranks * self->row;
-    for (int i = 0; i < self->tree->depth; i++)
-        write_scalars(self, slot_of(self, i), mine + (size_t)i * scalars(self));
+    for (int i = 0; i < self->tree->depth; i++) {
+        const et_tree_slot *slot = slot_of(self, i);
+        double *to = mine + (size_t)i * scalars(self);
+        to[0] = slot->loss;
+        to[1] = slot->divisor;
+        for (int k = 0; k < self->tree->measures; k++) {
+            to[2 + 2 * k] = slot->measured[k].total;
+            to[3 + 2 * k] = slot->measured[k].weight;
+        }
+    }
     int status = et_comm_gather(self->comm, mine, self->row * sizeof *mine, self->rows, error);
     if (status)
         return status;
     et_tree_fold(self->nodes, self->count, self->reducer.shards, add_rows, self);
     const double *from = self->rows;
-    et_tree_slot *to = slot_of(self, 0);
-    to->loss = from[0];
-    to->divisor = from[1];
+    et_tree_slot *sum = slot_of(self, 0);
+    sum->loss = from[0];
+    sum->divisor = from[1];
     for (int i = 0; i < self->tree->measures; i++) {
-        to->measured[i].total = from[2 + 2 * i];
-        to->measured[i].weight = from[3 + 2 * i];
+        sum->measured[i].total = from[2 + 2 * i];
+        sum->measured[i].weight = from[3 + 2 * i];
     }
     return ET_OK;
 }

@@ -133,14 +133,6 @@ static int run_shard(void *self, int shard, et_error *error)
     return et_reducer_add(s->reducer, shard, s->pass, error);
 }
 
-/* The rank that has the shard writes the message. */
-static int tell_diverged(et_shards *s, int shard, et_error *error)
-{
-    bool mine = shard >= s->reducer->first && shard < s->reducer->end;
-    int status = et_update_diverged(mine ? s->pass : NULL, error);
-    return et_reducer_failed(s->reducer, shard, status, error);
-}
-
 /* Ranks that share it out are those that have the gradients. */
 static int check_optimizer(const et_shards *s, const et_optimizer *optimizer, et_error *error)
 {
@@ -175,10 +167,14 @@ int et_shards_update(et_shards *s, et_optimizer *optimizer, const et_batch *batc
         *update = done;
     if (status)
         return status;
-    if (!done.finite)
-        return tell_diverged(s, bad, error);
-    et_update_finish(optimizer, s->pass, s->sum.means);
-    return ET_OK;
+    if (done.finite) {
+        et_update_finish(optimizer, s->pass, s->sum.means);
+        return ET_OK;
+    }
+    /* The rank that has the shard writes the message. */
+    bool mine = bad >= s->reducer->first && bad < s->reducer->end;
+    status = et_update_diverged(mine ? s->pass : NULL, error);
+    return et_reducer_failed(s->reducer, bad, status, error);
 }
 
 double et_shards_loss(const et_shards *s)

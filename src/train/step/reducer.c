@@ -48,14 +48,6 @@ bool et_tree_siblings(int shards, et_tree_node left, et_tree_node right)
     return whole && right.first == left.first + left.count && (right.count == left.count || last);
 }
 
-/* Where a shard goes that is added as it is: into the sum on top, or into a slot of its own. */
-static bool joins_top(const tree *self, int shard)
-{
-    return self->depth && self->stack[self->depth - 1].count == 1 &&
-           et_tree_siblings(self->reducer.shards, self->stack[self->depth - 1],
-                            (et_tree_node){ shard, 1, -1 });
-}
-
 static bool top_are_siblings(const tree *self)
 {
     return self->depth > 1 && et_tree_siblings(self->reducer.shards, self->stack[self->depth - 2],
@@ -133,11 +125,12 @@ bool et_tree_is_finite(const tree *self, const et_pass *pass)
            isfinite(self->kernels->sum_of_squares(self->gradients, self->trained));
 }
 
-/* A shard after the others: part of the top node, or a separate node, whose slot is to be set.
- * Returns whether the former. */
+/* Appends a shard: to the top node (true), or as a node whose slot the caller sets. */
 static bool append_shard(tree *self, int shard)
 {
-    bool joins = joins_top(self, shard);
+    bool joins = self->depth && self->stack[self->depth - 1].count == 1 &&
+                 et_tree_siblings(self->reducer.shards, self->stack[self->depth - 1],
+                                  (et_tree_node){ shard, 1, -1 });
     if (joins)
         self->stack[self->depth - 1].count++;
     else

@@ -223,16 +223,6 @@ int et_step_go_back(et_step *step, et_error *error)
     return et_source_seek(step->parts.source, &step->begin, error);
 }
 
-/* An update of many batches may take minutes, too long for a user who asks to stop. Until then the
- * update has changed only the sum of gradients and the position in the data. */
-static int leave(et_step *step, et_error *error)
-{
-    int status = et_step_go_back(step, error);
-    return status ? status
-                  : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
-                            (long long)step->count + 1);
-}
-
 /* Up to batch number `shard` of the step: those before it that are other ranks' are passed over. */
 static int reach(et_step *step, int shard, et_error *error)
 {
@@ -271,30 +261,25 @@ int et_step_take(et_step *step, et_error *error)
     return status;
 }
 
-static int compute_shard(et_step *step, int shard, et_error *error)
-{
-    int status = reach(step, shard, error);
-    if (!status)
-        status = et_pass_check(step->parts.pass, step->variant, step->batch, error);
-    if (status)
-        return status;
-    et_reducer_expect(step->reducer, shard);
-    et_pass_run_variant(step->parts.pass, step->variant, step->batch, step->parts.seed,
-                        (uint64_t)et_step_number(step, shard));
-    status = et_reducer_add(step->reducer, shard, step->parts.pass, error);
-    return !status && step->parts.hooks.seen
-               ? step->parts.hooks.seen(step->parts.hooks.self, step, error)
-               : status;
-}
-
-/* A shard of this process; with the last goes what is left of the step's batches. */
+/* A shard of this process; the last one also takes the step's other batches. */
 static int run_shard(void *self, int shard, et_error *error)
 {
     et_step *step = self;
-    const et_reducer *reducer = step->reducer;
-    if (shard > reducer->first && et_flag_is_set(step->parts.stop))
+    const et_step_parts *parts = &step->parts;
+    et_reducer *reducer = step->reducer;
+    if (shard > reducer->first && et_flag_is_set(parts->stop))
         return ET_EINTERRUPTED;
-    int status = compute_shard(step, shard, error);
+    int status = reach(step, shard, error);
+    if (!status)
+        status = et_pass_check(parts->pass, step->variant, step->batch, error);
+    if (status)
+        return status;
+    et_reducer_expect(reducer, shard);
+    et_pass_run_variant(parts->pass, step->variant, step->batch, parts->seed,
+                        (uint64_t)et_step_number(step, shard));
+    status = et_reducer_add(reducer, shard, parts->pass, error);
+    if (!status && parts->hooks.seen)
+        status = parts->hooks.seen(parts->hooks.self, step, error);
     if (status || shard + 1 < reducer->end || !reducer->whole)
         return status;
     return reach(step, reducer->shards - 1, error);
@@ -316,7 +301,14 @@ int et_step_gather(et_step *step, bool *left_out, et_error *error)
     *left_out = status == ET_EDIVERGED;
     if (*left_out)
         return not_finite(step, step->reducer->bad, error);
-    return status == ET_EINTERRUPTED && step->reducer->shards > 1 ? leave(step, error) : status;
+    if (status != ET_EINTERRUPTED || step->reducer->shards == 1)
+        return status;
+    /* An update of many batches may take minutes, too long for a user who asks to stop. So far it
+     * has changed only the sum of gradients and the position in the data. */
+    status = et_step_go_back(step, error);
+    return status ? status
+                  : et_fail(error, ET_EINTERRUPTED, "asked to stop in step %lld",
+                            (long long)step->count + 1);
 }
 
 void et_step_updated(et_step *step)

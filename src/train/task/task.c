@@ -414,20 +414,6 @@ void et_task_build_losses(et_task *task, et_scope *scope, const et_nodes *labels
     METHOD(task, build_losses)(task, scope, labels, outputs, aux_losses);
 }
 
-static int check_inputs(const et_input_context *c, et_error *error)
-{
-    if (!c)
-        return ET_OK;
-    if (c->input_pipelines < 1 || c->input_pipeline < 0 || c->input_pipeline >= c->input_pipelines)
-        return et_fail(error, ET_EUSAGE,
-                       "input pipeline %lld of %lld: pipelines are numbered from 0",
-                       (long long)c->input_pipeline, (long long)c->input_pipelines);
-    if (c->replicas_in_sync < 0)
-        return et_fail(error, ET_EUSAGE, "%lld replicas in sync: give at least 1",
-                       (long long)c->replicas_in_sync);
-    return ET_OK;
-}
-
 /* Data of which a task knows nothing but how they are opened. */
 static int open_data(et_task *task, const et_data_config *params, const et_input_context *c,
                      et_source **out, et_error *error)
@@ -445,10 +431,16 @@ int et_task_build_inputs(et_task *task, const et_data_config *params,
                          const et_input_context *input_context, et_source **out, et_error *error)
 {
     static const et_data_config validation = { .training = false };
+    const et_input_context *c = input_context;
     *out = NULL;
-    int status = check_inputs(input_context, error);
-    if (status)
-        return status;
+    if (c && (c->input_pipelines < 1 || c->input_pipeline < 0 ||
+              c->input_pipeline >= c->input_pipelines))
+        return et_fail(error, ET_EUSAGE,
+                       "input pipeline %lld of %lld: pipelines are numbered from 0",
+                       (long long)c->input_pipeline, (long long)c->input_pipelines);
+    if (c && c->replicas_in_sync < 0)
+        return et_fail(error, ET_EUSAGE, "%lld replicas in sync: give at least 1",
+                       (long long)c->replicas_in_sync);
     return (task->class->build_inputs ? task->class->build_inputs : open_data)(
         task, params ? params : &validation, input_context, out, error);
 }

@@ -185,27 +185,6 @@ static int keep_tree(const et_artifact_member *member, const et_value *whole, co
     return status;
 }
 
-static int identify_member(const et_artifact_member *member, const et_value **identity,
-                           et_arena *arena, et_error *error)
-{
-    const et_value *own = et_value_get(et_value_get(*identity, ET_ARTIFACT_MEMBERS), member->name);
-    et_value *out = *identity ? et_value_dict(arena) : NULL;
-    if (!*identity)
-        return ET_OK;
-    int status = out ? ET_OK : et_alloc_failed(error, 0, "settings");
-    if (!status && own && own->kind == ET_VALUE_DICT)
-        status = et_value_merge(out, own, error);
-    if (!status)
-        status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error);
-    if (!status)
-        status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error);
-    if (!status && et_value_failed(out))
-        status = et_alloc_failed(error, 0, "settings");
-    if (!status)
-        *identity = out;
-    return status;
-}
-
 /* ---- those of a run ---- */
 
 typedef struct one {
@@ -595,7 +574,23 @@ int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
 static int identify(const et_artifact *artifact, const et_value **identity, et_arena *arena,
                     et_error *error)
 {
-    return artifact->member ? identify_member(artifact->member, identity, arena, error) : ET_OK;
+    const et_artifact_member *member = artifact->member;
+    if (!member || !*identity)
+        return ET_OK;
+    const et_value *own = et_value_get(et_value_get(*identity, ET_ARTIFACT_MEMBERS), member->name);
+    et_value *out = et_value_dict(arena);
+    int status = out ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && own && own->kind == ET_VALUE_DICT)
+        status = et_value_merge(out, own, error);
+    if (!status)
+        status = keep_tree(member, *identity, ET_IDENTITY_MODEL, out, error);
+    if (!status)
+        status = keep_tree(member, *identity, ET_IDENTITY_TRAINING, out, error);
+    if (!status && et_value_failed(out))
+        status = et_alloc_failed(error, 0, "settings");
+    if (!status)
+        *identity = out;
+    return status;
 }
 
 int et_artifact_identity(const et_artifact *artifact, et_identity *out, et_arena *arena,
@@ -688,22 +683,6 @@ static int load_file(et_artifact_weights *load, et_error *error)
     return status;
 }
 
-static int load_named(et_artifact_weights *load, et_error *error)
-{
-    return et_checkpoint_take_named(&load->checkpoint, load->params,
-                                    et_artifact_run(load->artifact), load->named, choice_of(load),
-                                    &load->facts, error);
-}
-
-static int load_export(et_artifact_weights *load, et_error *error)
-{
-    load->checkpoint = et_path_join(load->artifact->name, ET_ARTIFACT_WEIGHTS);
-    return load->checkpoint ? et_checkpoint_take_file(load->params, load->checkpoint,
-                                                      (et_weights_choice){ .mapped = load->mapped },
-                                                      &load->facts, error)
-                            : et_alloc_failed(error, strlen(load->artifact->name), "a path");
-}
-
 /* ET_ENOTFOUND without a warning: the run keeps none. Any other trouble with the best one is a
  * warning, since the newest is there as well. */
 static int load_best(et_artifact_weights *load)
@@ -755,8 +734,20 @@ int et_artifact_load(et_artifact_weights *load, et_error *error)
         return load_best(load) ? load_newest(load, error) : ET_OK;
     if (!export && !strcmp(load->named, ET_CHECKPOINT_NEWEST))
         return load_newest(load, error);
-    int status = et_artifact_is_file(artifact) ? load_file(load, error)
-                 : load->named                 ? load_named(load, error)
-                                               : load_export(load, error);
+    int status;
+    if (et_artifact_is_file(artifact)) {
+        status = load_file(load, error);
+    } else if (load->named) {
+        status =
+            et_checkpoint_take_named(&load->checkpoint, load->params, et_artifact_run(artifact),
+                                     load->named, choice_of(load), &load->facts, error);
+    } else {
+        load->checkpoint = et_path_join(artifact->name, ET_ARTIFACT_WEIGHTS);
+        status = load->checkpoint
+                     ? et_checkpoint_take_file(load->params, load->checkpoint,
+                                               (et_weights_choice){ .mapped = load->mapped },
+                                               &load->facts, error)
+                     : et_alloc_failed(error, strlen(artifact->name), "a path");
+    }
     return check(load, status, error);
 }

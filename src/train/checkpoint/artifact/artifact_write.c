@@ -55,18 +55,6 @@ static void add(draft *d, const char *name, void *data, et_dtype dtype, et_shape
     d->items[d->count++] = (et_safetensors_item){ name, { data, dtype, shape } };
 }
 
-static int add_bfloat16(draft *d, const char *name, const float *values, et_shape shape,
-                        et_error *error)
-{
-    const size_t count = (size_t)et_shape_count(shape);
-    et_bf16 *half = et_arena_array(&d->arena, count, sizeof *half);
-    for (size_t i = 0; half && i < count; i++)
-        half[i] = et_bf16_from_float(values[i]);
-    if (half)
-        add(d, name, half, ET_BF16, shape);
-    return half ? ET_OK : no_memory(error);
-}
-
 static int add_weight(draft *d, int i, et_error *error)
 {
     et_params *params = d->content->params;
@@ -74,9 +62,15 @@ static int add_weight(draft *d, int i, et_error *error)
     const et_shape shape = et_params_shape(params, i);
     float *values = et_params_values(params) + et_params_offset(params, i);
     const int precision = et_stored_weight_is_narrowed(shape) ? d->precision : FLOAT32;
-    if (precision == BFLOAT16)
-        return add_bfloat16(d, name, values, shape, error);
-    if (precision == INT8) {
+    if (precision == BFLOAT16) {
+        const size_t count = (size_t)et_shape_count(shape);
+        et_bf16 *half = et_arena_array(&d->arena, count, sizeof *half);
+        if (!half)
+            return no_memory(error);
+        for (size_t k = 0; k < count; k++)
+            half[k] = et_bf16_from_float(values[k]);
+        add(d, name, half, ET_BF16, shape);
+    } else if (precision == INT8) {
         const bool by_rows = et_stored_weight_by_rows(name);
         const int64_t rows = shape.size[0], columns = shape.size[1];
         int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
@@ -87,18 +81,9 @@ static int add_weight(draft *d, int i, et_error *error)
         et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
         add(d, name, q, ET_I8, shape);
         add(d, key, scale, ET_F32, by_rows ? et_shape_2(rows, 1) : et_shape_2(1, columns));
-        return ET_OK;
+    } else {
+        add(d, name, values, ET_F32, shape);
     }
-    add(d, name, values, ET_F32, shape);
-    return ET_OK;
-}
-
-static int add_text(draft *d, const et_artifact_text *text, et_error *error)
-{
-    const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
-    if (!key)
-        return no_memory(error);
-    add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
     return ET_OK;
 }
 
@@ -127,8 +112,13 @@ static int make_items(draft *d, bool whole, et_error *error)
         return no_memory(error);
     for (int i = 0; i < weights && !status; i++)
         status = add_weight(d, i, error);
-    for (int i = 0; i < d->content->count && whole && !status; i++)
-        status = add_text(d, &d->content->texts[i], error);
+    for (int i = 0; i < d->content->count && whole && !status; i++) {
+        const et_artifact_text *text = &d->content->texts[i];
+        const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
+        if (!key)
+            return no_memory(error);
+        add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
+    }
     return status;
 }
 

@@ -263,17 +263,6 @@ static int write_module(const et_export_action *self, const char *weights, et_er
     return status;
 }
 
-static int write_settings(const char *directory, const et_value *settings, et_error *error)
-{
-    if (!settings)
-        return ET_OK;
-    char *path = et_path_join(directory, "settings.json");
-    int status = path ? et_json_write(path, settings, 2, "", error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-    et_free(path);
-    return status;
-}
-
 typedef struct export_content {
     int (*write_weights)(void *payload, const char *path, et_error *error);
     void *payload;
@@ -287,9 +276,13 @@ static int fill(const char *directory, const export_content *content, et_error *
                          : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
         status = content->write_weights(content->payload, weights, error);
-    if (!status)
-        status = write_settings(directory, content->settings, error);
     et_free(weights);
+    if (status || !content->settings)
+        return status;
+    char *path = et_path_join(directory, "settings.json");
+    status = path ? et_json_write(path, content->settings, 2, "", error)
+                  : et_alloc_failed(error, strlen(directory), "a path");
+    et_free(path);
     return status;
 }
 
@@ -301,23 +294,19 @@ static bool is_made(const et_exports *self)
     return false;
 }
 
-static bool have_equal_bytes(const char *left, const char *right)
-{
-    et_mapping a, b;
-    bool equal = !et_mapping_open(&a, left, NULL);
-    if (equal && (equal = !et_mapping_open(&b, right, NULL))) {
-        equal = a.length == b.length && !memcmp(a.data, b.data, a.length);
-        et_mapping_close(&b);
-    }
-    et_mapping_close(&a);
-    return equal;
-}
-
 /* True if a run was killed after the export and makes it again. */
 static bool has_same_weights(const char *weights, const char *temporary)
 {
     char *other = et_path_join(temporary, WEIGHTS);
-    bool same = other && have_equal_bytes(weights, other);
+    et_mapping a, b;
+    bool same = false;
+    if (other && !et_mapping_open(&a, weights, NULL)) {
+        if (!et_mapping_open(&b, other, NULL)) {
+            same = a.length == b.length && !memcmp(a.data, b.data, a.length);
+            et_mapping_close(&b);
+        }
+        et_mapping_close(&a);
+    }
     et_free(other);
     return same;
 }
