@@ -13,9 +13,6 @@ static inline const et_fields *et_settings_table(const et_settings *settings)
     return settings->table ? settings->table : &et_fields_none;
 }
 
-/* ET_ECONFIG: they are locked. what: the beginning of the message; NULL: none. */
-int et_settings_check_open(const et_settings *settings, const char *what, et_error *error);
-
 /* Parses a file as a tree in arena; the root may be of any kind. */
 int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et_error *error);
 
@@ -23,15 +20,6 @@ int et_settings_parse_file(et_value **out, const char *path, et_arena *arena, et
  * *out NULL: it is assignments. */
 int et_settings_parse(et_value **out, const char **name, const et_settings *settings,
                       const char *text, et_error *error);
-
-/* Whether a text is assignments. */
-bool et_settings_begins_assignment(const et_settings *settings, const char *text);
-
-/* Whether the table, or else extra, has a setting of this name, [length]. */
-bool et_settings_declare(const et_settings *settings, const char *name, size_t length);
-
-/* For readers of the settings' own texts. */
-et_fields_origin et_settings_origin(const et_settings *settings, const char *name);
 
 /* Puts assignments on top. */
 int et_settings_assign(et_settings *settings, const char *text, et_error *error);
