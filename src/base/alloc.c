@@ -143,19 +143,6 @@ static void *array_behind(void *at, array_head head)
     return (char *)at + ARRAY_HEAD;
 }
 
-/* The array begins with a huge page, its head is on the small page before: a huge page is cleared
- * whole at the first use of any of its bytes. */
-static void *map_array(size_t bytes)
-{
-    size_t mapped = bytes + HUGE_PAGE;
-    char *begin = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (begin == MAP_FAILED)
-        return note_refusal(NULL);
-    char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE);
-    (void)madvise(at, bytes, MADV_HUGEPAGE);
-    return array_behind(at - ARRAY_HEAD, (array_head){ begin, mapped });
-}
-
 void *et_alloc_array(size_t bytes)
 {
     size_t whole;
@@ -164,7 +151,16 @@ void *et_alloc_array(size_t bytes)
     /* Counted as one allocation, whichever way it is made. */
     if (bytes >= HUGE_MIN && allocator.allocate == system_allocate) {
         atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
-        return map_array(bytes);
+        /* The array begins with a huge page, its head is on the small page before: a huge page is
+         * cleared whole at the first use of any of its bytes. */
+        size_t mapped = bytes + HUGE_PAGE;
+        char *begin =
+            mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (begin == MAP_FAILED)
+            return note_refusal(NULL);
+        char *at = begin + (HUGE_PAGE - (uintptr_t)begin % HUGE_PAGE);
+        (void)madvise(at, bytes, MADV_HUGEPAGE);
+        return array_behind(at - ARRAY_HEAD, (array_head){ begin, mapped });
     }
     void *begin = et_alloc_aligned(bytes + ARRAY_HEAD, 64);
     if (!begin)

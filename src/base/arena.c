@@ -57,12 +57,6 @@ struct et_arena_block {
     alignas(16) unsigned char data[];
 };
 
-/* Up to a multiple of 16, the alignment of every object. */
-static size_t round_up(size_t size)
-{
-    return (size + 15) & ~(size_t)15;
-}
-
 /* The rest of the current block is lost, even if the new block is for one large object: otherwise
  * each object would need a search for a block with room. */
 static et_arena_block *add_block(et_arena *arena, size_t size)
@@ -85,8 +79,9 @@ void *et_arena_alloc(et_arena *arena, size_t size)
         arena->failed = true;
         return NULL;
     }
-    /* An object of no bytes takes 16 too: every object has its own address. */
-    size_t whole = round_up(size ? size : 1) + RED_ZONE;
+    /* A multiple of 16, the alignment of every object. An object of no bytes takes 16 too: every
+     * object has its own address. */
+    size_t whole = (((size ? size : 1) + 15) & ~(size_t)15) + RED_ZONE;
     et_arena_block *block = arena->block;
     if (!block || block->capacity - block->used < whole)
         block = add_block(arena, whole);

@@ -20,14 +20,6 @@ void et_log_set(et_log_fn *fn, void *payload)
     log_payload = payload;
 }
 
-static void tell_taps(et_log_level level, const char *text)
-{
-    pthread_mutex_lock(&taps_lock);
-    for (et_log_tap *tap = taps; tap; tap = tap->next)
-        tap->take(tap->payload, level, text);
-    pthread_mutex_unlock(&taps_lock);
-}
-
 void et_log_tap_add(et_log_tap *tap)
 {
     pthread_mutex_lock(&taps_lock);
@@ -61,8 +53,12 @@ void et_log(et_log_level level, const char *format, ...)
     et_plain_copy(plain, sizeof plain, text);
     if (log_fn)
         log_fn(log_payload, level, plain);
-    else
-        tell_taps(level, plain);
+    else {
+        pthread_mutex_lock(&taps_lock);
+        for (et_log_tap *tap = taps; tap; tap = tap->next)
+            tap->take(tap->payload, level, plain);
+        pthread_mutex_unlock(&taps_lock);
+    }
 }
 
 /* One call, so that lines of threads do not mix. */

@@ -72,21 +72,15 @@ static size_t take(char piece[PIECE_MAX], const char **text, size_t *left)
     return size;
 }
 
-/* Most text is this. */
-static size_t ascii_run(const char *text, size_t left, bool lines)
-{
-    size_t i = 0;
-    while (i < left &&
-           ((text[i] >= 0x20 && text[i] < 0x7f) || (lines && (text[i] == '\n' || text[i] == '\t'))))
-        i++;
-    return i;
-}
-
 void et_plain_walk(const char *text, size_t length, bool lines, et_plain_fn *fn, void *payload)
 {
     char piece[PIECE_MAX];
     while (length) {
-        const size_t run = ascii_run(text, length, lines);
+        /* Most text is this. */
+        size_t run = 0;
+        while (run < length && ((text[run] >= 0x20 && text[run] < 0x7f) ||
+                                (lines && (text[run] == '\n' || text[run] == '\t'))))
+            run++;
         if (run)
             fn(payload, text, run);
         text += run;

@@ -687,16 +687,6 @@ int et_fields_read(const et_fields *table, void *options, const et_value *dict, 
     return et_fields_read_from(&from, table, options, dict, path, error);
 }
 
-/* The text may be a whole group in flow style ({a: 1, b: 2}), so this ends in the same reader
- * as a file. */
-static int parse_text(const reader *reading, et_value **value, const char *path, const char *text)
-{
-    const char *where = et_fields_locate(&reading->from, path, 0);
-    if (!where)
-        return no_memory(reading);
-    return et_yaml_parse_value(value, reading->from.arena, text, where, reading->error);
-}
-
 /* *options: from the struct that has the list to an item of it, "[2]". Items are copied before one
  * changes: other structs may share them. */
 static int enter_item(const reader *reading, const et_field *field, const char *index,
@@ -764,7 +754,11 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
     et_assert(table && path && from->arena && (value != NULL) != (text != NULL));
     reader reading = { .root = table, .from = *from, .error = error };
     et_value *parsed = NULL;
-    int status = text ? parse_text(&reading, &parsed, path, text) : ET_OK;
+    const char *where = text ? et_fields_locate(from, path, 0) : NULL;
+    if (text && !where)
+        return no_memory(&reading);
+    /* May be a whole group in flow style, {a: 1, b: 2}, so it ends in the same reader as a file. */
+    int status = text ? et_yaml_parse_value(&parsed, from->arena, text, where, error) : ET_OK;
     return status ? status : set(&reading, table, options, path, text ? parsed : value);
 }
 
@@ -786,18 +780,6 @@ bool et_fields_counts(const et_fields *table, const et_field *field, const et_va
 
 static void echo(const et_fields *table, const void *options, et_value *dict, bool effective);
 
-static void echo_list(const et_field *field, const et_structs *member, et_value *dict,
-                      bool effective)
-{
-    et_value *list = et_value_set_list(dict, field->name);
-    for (size_t i = 0; list && i < member->count; i++) {
-        et_value *item = et_value_add_dict(list);
-        if (item)
-            echo(field->nested, (const char *)member->items + i * field->item_size, item,
-                 effective);
-    }
-}
-
 /* Fails only by memory, which dict's arena remembers. effective: only what counts. */
 static void echo(const et_fields *table, const void *options, et_value *dict, bool effective)
 {
@@ -805,7 +787,14 @@ static void echo(const et_fields *table, const void *options, et_value *dict, bo
         if (effective && !et_fields_counts(table, field, dict))
             continue;
         if (field->kind == ET_FIELD_KIND_STRUCTS) {
-            echo_list(field, et_field_member(field, (void *)options), dict, effective);
+            const et_structs *member = et_field_member(field, (void *)options);
+            et_value *list = et_value_set_list(dict, field->name);
+            for (size_t i = 0; list && i < member->count; i++) {
+                et_value *item = et_value_add_dict(list);
+                if (item)
+                    echo(field->nested, (const char *)member->items + i * field->item_size, item,
+                         effective);
+            }
             continue;
         }
         if (field->passing) {

@@ -336,15 +336,6 @@ static int read_float(const et_field *field, double *member, const et_value *val
     return status;
 }
 
-/* NULL: it is no choice of others either. */
-static const char *why_refused(const et_field *field, const char *text)
-{
-    for (const et_field_refusal *r = field->refused; r && r->choice; r++)
-        if (!strcmp(text, r->choice))
-            return r->why;
-    return NULL;
-}
-
 /* The spelling must be exact: a choice is a name, and the message offers the nearest one. Scalars
  * of any kind are compared by their text, since a choice may be called "none" or "8". */
 static int find_choice(const et_field *field, int *index, const char *text, const char *where,
@@ -357,7 +348,9 @@ static int find_choice(const et_field *field, int *index, const char *text, cons
         }
     /* Lists all choices, because there are few. If memory is short, the message lacks some. */
     et_strbuf allowed = ET_STRBUF_INIT;
-    const char *why = why_refused(field, text);
+    const char *why = NULL;
+    for (const et_field_refusal *r = field->refused; r && r->choice && !why; r++)
+        why = strcmp(text, r->choice) ? NULL : r->why;
     et_field_range(field, &allowed);
     if (why)
         et_fail(error, ET_ECONFIG, "%s: %s is not allowed here: %s (allowed: %s)", where, text, why,
@@ -368,15 +361,6 @@ static int find_choice(const et_field *field, int *index, const char *text, cons
                 et_strbuf_text(&allowed));
     et_strbuf_release(&allowed);
     return ET_ECONFIG;
-}
-
-static int read_choice(const et_field *field, int *member, const et_value *value, const char *where,
-                       et_error *error)
-{
-    char number[SCALAR_MAX];
-    if (is_container(value))
-        return wrong_value(value, "one name", where, error);
-    return find_choice(field, member, scalar_text(value, number), where, error);
 }
 
 /* Copies a scalar as text; numbers and truth values as they were written. */
@@ -522,6 +506,7 @@ static int check_digits(const et_field *field, const et_value *value, const char
 int et_field_read(const et_field *field, void *options, const et_value *value, et_arena *arena,
                   bool typed, const char *where, et_error *error)
 {
+    char number[SCALAR_MAX];
     int wrong = typed ? check_digits(field, value, where, error) : ET_OK;
     if (wrong)
         return wrong;
@@ -550,7 +535,9 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         *(const char **)member = NULL;
         return ET_OK;
     case ET_FIELD_KIND_CHOICE:
-        return read_choice(field, member, value, where, error);
+        if (is_container(value))
+            return wrong_value(value, "one name", where, error);
+        return find_choice(field, member, scalar_text(value, number), where, error);
     case ET_FIELD_KIND_STRINGS:
         if (field->pairs && value->kind == ET_VALUE_DICT)
             return read_pairs(member, value, arena, where, error);

@@ -160,15 +160,11 @@ static assignment scan(const et_settings *settings, const char *text)
     return a;
 }
 
-static bool same_path(const assignment *a, const assignment *b)
-{
-    return a->length == b->length && !strncmp(a->path, b->path, a->length);
-}
-
 /* Both are items of one list that is given item by item. */
 static bool same_list(const assignment *a, const assignment *b)
 {
-    return a->index >= 0 && !a->below && same_path(a, b);
+    return a->index >= 0 && !a->below && a->length == b->length &&
+           !strncmp(a->path, b->path, a->length);
 }
 
 /* ---- lists by items ---- */

@@ -146,32 +146,13 @@ static int restore_name(aside *a, const char *name, et_error *error)
     return status;
 }
 
-static void say(const aside *a)
-{
-    char text[SAID * 256] = "";
-    int length = 0;
-    for (size_t i = 0; i < a->count && i < SAID; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s", i ? ", " : "",
-                           a->names[i]);
-    if (a->count > SAID)
-        snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
-    et_log(ET_LOG_WARNING,
-           "%s: %s come from earlier work that this run does not resume; kept in %s", a->directory,
-           text, a->folder);
-}
-
-static bool any_there(const aside *a)
+static int set_aside(aside *a, et_error *error)
 {
     struct stat info;
     bool any = false;
     for (size_t i = 0; i < a->count && !any; i++)
         any = look_at(&info, a->directory, a->names[i]) != ENOENT;
-    return any;
-}
-
-static int set_aside(aside *a, et_error *error)
-{
-    if (!any_there(a))
+    if (!any)
         return ET_OK;
     int status = choose_folder(a, error);
     for (size_t i = 0; i < a->count && !status; i++)
@@ -180,8 +161,18 @@ static int set_aside(aside *a, et_error *error)
         status = et_directory_sync(a->folder, error);
     if (!status)
         status = et_directory_sync(a->directory, error);
-    if (!status && a->placed)
-        say(a);
+    if (!status && a->placed) {
+        char text[SAID * 256] = "";
+        int length = 0;
+        for (size_t i = 0; i < a->count && i < SAID; i++)
+            length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s",
+                               i ? ", " : "", a->names[i]);
+        if (a->count > SAID)
+            snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
+        et_log(ET_LOG_WARNING,
+               "%s: %s come from earlier work that this run does not resume; kept in %s",
+               a->directory, text, a->folder);
+    }
     et_free(a->folder);
     return status;
 }
@@ -237,9 +228,14 @@ static int write_part(const char *path, const et_mapping *all, uint64_t length, 
     return status;
 }
 
-/* The new file is whole under another name before the old one gives its name up. */
-static int replace_by_part(const char *path, uint64_t length, et_error *error)
+int et_aside_truncate(const char *path, uint64_t length, et_error *error)
 {
+    struct stat info;
+    if (stat(path, &info) || !S_ISREG(info.st_mode) || (uint64_t)info.st_size <= length)
+        return ET_OK;
+    if (!length)
+        return et_aside_move_path(path, error);
+    /* The new file is whole under another name before the old one gives its name up. */
     const char *name;
     et_mapping all;
     int status = et_mapping_open(&all, path, error);
@@ -250,12 +246,4 @@ static int replace_by_part(const char *path, uint64_t length, et_error *error)
         status = write_part(path, &all, length, error);
     et_mapping_close(&all);
     return status;
-}
-
-int et_aside_truncate(const char *path, uint64_t length, et_error *error)
-{
-    struct stat info;
-    if (stat(path, &info) || !S_ISREG(info.st_mode) || (uint64_t)info.st_size <= length)
-        return ET_OK;
-    return length ? replace_by_part(path, length, error) : et_aside_move_path(path, error);
 }

@@ -131,16 +131,6 @@ static int sweep(const publication *p, const char *folder, const char *prefix, b
 
 /* ---- the draft ---- */
 
-static int check_absent(const publication *p, et_error *error)
-{
-    for (int i = 0; i < p->count; i++)
-        if (et_file_exists_in(p->directory, p->names[i]))
-            return et_fail(error, ET_ECONFIG,
-                           "%s/%s exists: choose another directory, or remove it", p->directory,
-                           p->names[i]);
-    return ET_OK;
-}
-
 /* Its name in a folder, which begins with prefix. Owned; NULL: no memory. */
 static char *draft_name(const char *folder, const char *prefix)
 {
@@ -206,23 +196,15 @@ static bool is_replaceable(const publication *p)
            is_empty(p->directory);
 }
 
-static int name_positions(publication *p, et_error *error)
+static int begin(publication *p, et_error *error)
 {
+    int status = ET_OK;
     const char *base = et_path_base(p->directory);
     p->above = et_path_parent(p->directory);
     p->beside = et_alloc(strlen(base) + sizeof "." DRAFT, 1);
     if (!p->above || !p->beside)
         return no_memory(p, error);
     snprintf(p->beside, strlen(base) + sizeof "." DRAFT, ".%s" DRAFT, base);
-    return ET_OK;
-}
-
-static int begin(publication *p, et_error *error)
-{
-    int status = name_positions(p, error);
-    if (status)
-        return status;
-    const char *base = et_path_base(p->directory);
     const bool named = *base && strcmp(base, ".") != 0 && strcmp(base, "..") != 0;
     const bool there = et_directory_exists(p->directory);
     if (!there && et_file_exists(p->directory))
@@ -235,22 +217,13 @@ static int begin(publication *p, et_error *error)
         status = sweep(p, p->directory, DRAFT, true, error);
     if (!status && there)
         status = sweep(p, p->directory, DONE, false, error);
-    if (!status)
-        status = check_absent(p, error);
+    for (int i = 0; !status && i < p->count; i++)
+        if (et_file_exists_in(p->directory, p->names[i]))
+            status =
+                et_fail(error, ET_ECONFIG, "%s/%s exists: choose another directory, or remove it",
+                        p->directory, p->names[i]);
     p->inside = there && !(named && is_replaceable(p));
     return status ? status : make_draft(p, error);
-}
-
-static int write_each(const publication *p, et_directory_write_fn *write, void *self,
-                      et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; i < p->count && !status; i++) {
-        char *path = et_path_join(p->draft, p->names[i]);
-        status = path ? write(self, i, path, error) : no_memory(p, error);
-        et_free(path);
-    }
-    return status ? status : et_directory_sync(p->draft, error);
 }
 
 /* ---- its place ---- */
@@ -312,17 +285,6 @@ static int name_done(publication *p, et_error *error)
     return status;
 }
 
-static int publish_inside(publication *p, et_error *error)
-{
-    int status = move_files(p, error);
-    if (status)
-        return status;
-    status = name_done(p, error);
-    if (status)
-        take_back(p, p->count);
-    return status;
-}
-
 /* The draft is as open to others as the empty directory that it replaces. */
 static bool take_rights(const publication *p)
 {
@@ -363,7 +325,11 @@ static int publish(publication *p, et_error *error)
         return et_fail_errno(error, "cannot rename %s to %s", p->draft, p->directory);
     }
     int status = p->inside ? ET_OK : move_inside(p, error);
-    return status ? status : publish_inside(p, error);
+    if (!status)
+        status = move_files(p, error);
+    if (!status && (status = name_done(p, error)) != ET_OK)
+        take_back(p, p->count);
+    return status;
 }
 
 int et_directory_write(const char *directory, const char *const *names, int count,
@@ -374,8 +340,13 @@ int et_directory_write(const char *directory, const char *const *names, int coun
     char *trimmed = et_strndup(directory, et_path_length(directory));
     publication p = { .directory = trimmed, .names = names, .count = count, .lock = -1 };
     int status = trimmed ? begin(&p, error) : et_alloc_failed(error, strlen(directory), "a path");
+    for (int i = 0; i < count && !status; i++) {
+        char *path = et_path_join(p.draft, names[i]);
+        status = path ? write(self, i, path, error) : no_memory(&p, error);
+        et_free(path);
+    }
     if (!status)
-        status = write_each(&p, write, self, error);
+        status = et_directory_sync(p.draft, error);
     if (!status)
         status = publish(&p, error);
     if (p.draft)

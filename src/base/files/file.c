@@ -254,18 +254,6 @@ static void writer_clear(et_file_writer *writer)
     *writer = (et_file_writer){ .fd = -1 };
 }
 
-/* In the directory of path, since a rename cannot leave a file system; with the process'
- * number, so that two processes do not write into one file. A long has at most 3 digits a
- * byte. */
-static char *temporary_name(const char *path)
-{
-    size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
-    char *name = et_alloc(size, 1);
-    if (name)
-        snprintf(name, size, "%s.tmp.%ld", path, (long)getpid());
-    return name;
-}
-
 /* Removes the temporary files of killed processes that wrote the same path. A lock that is held
  * shows a process of another container, whose number says nothing here. */
 static void sweep(const char *parent, const char *temporary)
@@ -300,7 +288,13 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     if (stat(path, &info) == 0 && refuse_special(&info, path, error))
         return ET_EDENIED;
     writer->path = et_strdup(path);
-    writer->temporary = temporary_name(path);
+    /* In the directory of path, since a rename cannot leave a file system; with the process'
+     * number, so that two processes do not write into one file. A long has at most 3 digits a
+     * byte. */
+    size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
+    writer->temporary = et_alloc(size, 1);
+    if (writer->temporary)
+        snprintf(writer->temporary, size, "%s.tmp.%ld", path, (long)getpid());
     char *parent = et_path_parent(path);
     if (!writer->path || !writer->temporary || !parent) {
         et_free(parent);
@@ -583,17 +577,6 @@ static long lock_holder(int fd)
     return holder > 0 ? holder : 0;
 }
 
-/* The number is only for another process's message; the lock itself is in the kernel. */
-static int note_holder(int fd, const char *path, et_error *error)
-{
-    char text[32];
-    int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* A number left by a holder before may have more digits. */
-    if (ftruncate(fd, 0))
-        return et_fail_errno(error, "cannot write the lock file %s", path);
-    return et_fd_write(fd, text, (size_t)length, path, error);
-}
-
 int et_fd_lock(int fd)
 {
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -611,8 +594,15 @@ static int lock_file(int fd, const char *path, et_error *error)
     if (refuse_special(&info, path, error))
         return ET_EDENIED;
     const int status = et_fd_lock(fd);
-    if (!status)
-        return note_holder(fd, path, error);
+    if (!status) {
+        /* The number is only for another process's message; the lock itself is in the kernel. */
+        char text[32];
+        int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+        /* A number left by a holder before may have more digits. */
+        if (ftruncate(fd, 0))
+            return et_fail_errno(error, "cannot write the lock file %s", path);
+        return et_fd_write(fd, text, (size_t)length, path, error);
+    }
     return status == ET_EBUSY
                ? et_fail(error, status,
                          "%s is locked by process %ld; wait for it or use another directory", path,
@@ -874,24 +864,18 @@ bool et_directory_exists(const char *path)
     return path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* The process number at the end of "*.tmp.PID"; 0: not such a name. "ckpt-5.safetensors.tmp.123"
- * -> 123. */
-static pid_t temporary_owner(const char *name)
+/* The owner is the process number at the end of "*.tmp.PID": "ckpt-5.safetensors.tmp.123" -> 123.
+ * kill(pid, 0) sends nothing and says whether there is such a process; without permission there
+ * is one. */
+bool et_file_is_left_over(const char *name)
 {
     static const char mark[] = ".tmp.";
     const char *at = strstr(name, mark);
     if (at == NULL || at == name)
-        return 0;
+        return false;
     char *end;
     errno = 0;
-    const long number = strtol(at + sizeof mark - 1, &end, 10);
-    return errno || *end != '\0' || number <= 0 || number > INT32_MAX ? 0 : (pid_t)number;
-}
-
-/* kill(pid, 0) sends nothing and says whether there is such a process; without permission there
- * is one. */
-bool et_file_is_left_over(const char *name)
-{
-    const pid_t owner = temporary_owner(name);
-    return owner > 0 && (owner == getpid() || (kill(owner, 0) && errno == ESRCH));
+    const long owner = strtol(at + sizeof mark - 1, &end, 10);
+    return !errno && !*end && owner > 0 && owner <= INT32_MAX &&
+           (owner == getpid() || (kill((pid_t)owner, 0) && errno == ESRCH));
 }

@@ -32,19 +32,6 @@ struct et_patterns {
     pcre2_code *code[];          /* [count], owned */
 };
 
-/* Prints the position where PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The
- * text before an invalid byte is valid UTF-8, so each of its characters has one first byte. */
-static void print_around(char *to, size_t size, const char *expression, size_t position)
-{
-    size_t character = 1;
-    for (size_t i = 0; i < position; i++)
-        character += ((unsigned char)expression[i] & 0xc0) != 0x80;
-    if (expression[position])
-        snprintf(to, size, "at character %zu", character);
-    else
-        snprintf(to, size, "at its end");
-}
-
 /* UTF mode: . is one character of a name, not one byte. */
 static int compile(pcre2_code **out, const char *expression, const char *setting, et_error *error)
 {
@@ -59,7 +46,15 @@ static int compile(pcre2_code **out, const char *expression, const char *setting
         if (fault == PCRE2_ERROR_HEAP_FAILED)
             return et_alloc_failed(error, strlen(expression), setting);
         pcre2_get_error_message(fault, text, sizeof text);
-        print_around(around, sizeof around, expression, position);
+        /* Where PCRE2 stopped, in characters from 1; PCRE2 counts bytes from 0. The text before an
+         * invalid byte is valid UTF-8, so each of its characters has one first byte. */
+        size_t character = 1;
+        for (size_t i = 0; i < position; i++)
+            character += ((unsigned char)expression[i] & 0xc0) != 0x80;
+        if (expression[position])
+            snprintf(around, sizeof around, "at character %zu", character);
+        else
+            snprintf(around, sizeof around, "at its end");
         return et_fail(error, ET_ECONFIG, "%s: '%s' is not a regular expression: %s %s", setting,
                        expression, (const char *)text, around);
     }

@@ -85,14 +85,6 @@ static size_t openmp_stack(void)
     return size <= SIZE_MAX >> bits ? (size_t)size << bits : 0;
 }
 
-/* OpenMP ends the process if it cannot start its threads. So this first checks that they can be
- * started. */
-static int check_threads(int threads, et_error *error)
-{
-    int status = threads > 1 ? et_threads_check(threads - 1, openmp_stack(), error) : ET_OK;
-    return status ? status : et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
-}
-
 /* Checks the caller's stack and those of OpenMP's threads, which this call starts at once, before
  * other work can use up memory; they stay. Reports the first stack that is too small. */
 int et_team_start(int threads, et_error *error)
@@ -101,7 +93,10 @@ int et_team_start(int threads, et_error *error)
     threads = et_team_most(threads);
     int status = et_thread_check_stack(error), reported = 0;
     if (!status)
-        status = check_threads(threads, error);
+        status = threads > 1 ? et_threads_check(threads - 1, openmp_stack(), error) : ET_OK;
+    /* OpenMP ends the process if it cannot start its threads. */
+    if (!status)
+        status = et_memory_check(THREADS_ROOM, "OpenMP's threads", error);
     if (status || threads == 1)
         return status;
     pthread_once(&fork_handler, add_fork_handler);

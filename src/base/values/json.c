@@ -161,37 +161,6 @@ static bool convert_number(et_value *to, rest *r)
 
 /* ---- values ---- */
 
-/* Recursion is bounded by check_depth. */
-static et_value *convert(const json_t *json, et_arena *arena, rest *numbers);
-
-/* Members come in the order of the text: jansson keeps it. */
-static bool convert_object(et_value *to, const json_t *json, rest *numbers)
-{
-    const char *key;
-    json_t *member;
-    json_object_foreach((json_t *)json, key, member)
-    {
-        char *name = et_arena_strdup(to->arena, key);
-        et_value *child = name ? convert(member, to->arena, numbers) : NULL;
-        if (!child)
-            return false;
-        et_value_append(to, name, child);
-    }
-    return true;
-}
-
-/* An item that did not fit into memory fails the whole tree. */
-static bool convert_array(et_value *to, const json_t *json, rest *numbers)
-{
-    for (size_t i = 0; i < json_array_size(json); i++) {
-        et_value *child = convert(json_array_get(json, i), to->arena, numbers);
-        if (!child)
-            return false;
-        et_value_append(to, NULL, child);
-    }
-    return true;
-}
-
 /* ORDER json_type, by designator. Lines of values stay 0: jansson does not report them. */
 static const et_value_kind kinds[] = {
     [JSON_OBJECT] = ET_VALUE_DICT, [JSON_ARRAY] = ET_VALUE_LIST, [JSON_STRING] = ET_VALUE_STRING,
@@ -199,7 +168,8 @@ static const et_value_kind kinds[] = {
     [JSON_FALSE] = ET_VALUE_BOOL,  [JSON_NULL] = ET_VALUE_NULL,
 };
 
-/* No deeper than DEPTH_MAX. NULL: no memory. */
+/* Recursion is bounded by check_depth. An item that did not fit into memory fails the whole tree.
+ * NULL: no memory. */
 static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
 {
     et_value *value = et_value_new(arena, kinds[json_typeof(json)]);
@@ -208,12 +178,26 @@ static et_value *convert(const json_t *json, et_arena *arena, rest *numbers)
     if (numbers->at && json_is_number(json))
         return convert_number(value, numbers) ? value : NULL;
     bool whole = true;
+    const char *key;
+    json_t *member;
     switch (json_typeof(json)) {
-    case JSON_OBJECT:
-        whole = convert_object(value, json, numbers);
+    case JSON_OBJECT: /* in the order of the text: jansson keeps it */
+        json_object_foreach((json_t *)json, key, member)
+        {
+            char *name = et_arena_strdup(arena, key);
+            et_value *child = name ? convert(member, arena, numbers) : NULL;
+            if (!child)
+                return NULL;
+            et_value_append(value, name, child);
+        }
         break;
     case JSON_ARRAY:
-        whole = convert_array(value, json, numbers);
+        for (size_t i = 0; i < json_array_size(json); i++) {
+            et_value *child = convert(json_array_get(json, i), arena, numbers);
+            if (!child)
+                return NULL;
+            et_value_append(value, NULL, child);
+        }
         break;
     case JSON_STRING:
         value->string = et_arena_strdup(arena, json_string_value(json));
@@ -397,22 +381,17 @@ const char *et_json_kind_name(et_value_kind kind)
  * The same tree gives the same bytes on every machine, so files can be compared. The buffer
  * remembers failures of memory. */
 
-/* Bytes that JSON allows inside quotes unescaped; all others come one by one. All of UTF-8 above
- * ASCII is allowed. */
-static size_t plain_run(const char *text, size_t length)
-{
-    size_t i = 0;
-    while (i < length && (unsigned char)text[i] >= 0x20 && text[i] != '"' && text[i] != '\\')
-        i++;
-    return i;
-}
-
 /* Appends runs whole; between runs is one escape: \n and \t, a backslash before " and \, \u00XX for
  * other control characters. */
 static void print_escaped(et_strbuf *out, const char *text, size_t length)
 {
     while (length > 0) {
-        size_t run = plain_run(text, length);
+        /* Bytes that JSON allows inside quotes unescaped; all others come one by one. All of UTF-8
+         * above ASCII is allowed. */
+        size_t run = 0;
+        while (run < length && (unsigned char)text[run] >= 0x20 && text[run] != '"' &&
+               text[run] != '\\')
+            run++;
         et_strbuf_append_bytes(out, text, run);
         text += run;
         length -= run;

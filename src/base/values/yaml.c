@@ -211,17 +211,6 @@ static size_t line_of(const yaml_event_t *event)
     return event->start_mark.line + 1;
 }
 
-/* Finds the line of bad bytes: libyaml only gives their offset. */
-static int fail_encoding(const struct reader *reader)
-{
-    size_t line = 1;
-    size_t end = reader->parser.problem_offset;
-    for (size_t i = 0; i < end && i < reader->length; i++)
-        line += reader->text[i] == '\n';
-    return fail_at(reader, line, 0, "%s at byte %zu; save the file as UTF-8 text",
-                   reader->parser.problem, end);
-}
-
 /* Whether the indentation of a line (from 0) has a tab in it: the commonest cause of a syntax
  * error, and libyaml's message ("found character that cannot start any token") does not say
  * so. */
@@ -242,8 +231,14 @@ static int fail_parser(const struct reader *reader)
     if (parser->error == YAML_MEMORY_ERROR)
         return et_alloc_failed(reader->error, reader->length, reader->name);
     /* Bytes that are no UTF-8, or characters that YAML does not allow. */
-    if (parser->error == YAML_READER_ERROR)
-        return fail_encoding(reader);
+    if (parser->error == YAML_READER_ERROR) {
+        /* Finds the line of bad bytes: libyaml only gives their offset. */
+        size_t line = 1, end = parser->problem_offset;
+        for (size_t i = 0; i < end && i < reader->length; i++)
+            line += reader->text[i] == '\n';
+        return fail_at(reader, line, 0, "%s at byte %zu; save the file as UTF-8 text",
+                       parser->problem, end);
+    }
     /* The line where libyaml stopped, which is the line of the tab. */
     bool tab = is_indented_by_tab(reader, parser->problem_mark.line);
     return fail_at(reader, parser->problem_mark.line + 1, parser->problem_mark.column + 1,
@@ -280,13 +275,6 @@ static void position(struct reader *reader, et_value *value)
     }
     et_value_append(reader->open[reader->depth - 1].container, reader->key, value);
     reader->key = NULL;
-}
-
-/* Inside a dict, with no key waiting. */
-static bool key_expected(const struct reader *reader)
-{
-    return reader->depth > 0 && !reader->key &&
-           reader->open[reader->depth - 1].container->kind == ET_VALUE_DICT;
 }
 
 /* A duplicate would silently win or lose, so it is refused, with both lines. The map makes
@@ -394,7 +382,9 @@ static int read_node(struct reader *reader, const yaml_event_t *event)
     int status = check_node(reader, event);
     if (status)
         return status;
-    if (key_expected(reader)) {
+    /* Inside a dict, with no key waiting. */
+    if (reader->depth > 0 && !reader->key &&
+        reader->open[reader->depth - 1].container->kind == ET_VALUE_DICT) {
         if (event->type == YAML_SCALAR_EVENT)
             return read_key(reader, event);
         return fail_at(reader, line_of(event), 0,
@@ -432,20 +422,6 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
     }
 }
 
-/* Every event is libyaml's memory until deleted, on failure too. */
-static int read_all(struct reader *reader)
-{
-    int status = ET_OK;
-    while (!status && !reader->ended) {
-        yaml_event_t event;
-        if (!yaml_parser_parse(&reader->parser, &event))
-            return fail_parser(reader);
-        status = read_event(reader, &event);
-        yaml_event_delete(&event);
-    }
-    return status;
-}
-
 /* The one document, NULL for an empty text. word: text is a value of a command line. In any case
  * levels are closed and the parser is released; values of a failed read stay in the arena,
  * unreachable. */
@@ -464,7 +440,16 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     /* Else libyaml would guess from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    int status = read_all(&reader);
+    int status = ET_OK;
+    while (!status && !reader.ended) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&reader.parser, &event)) {
+            status = fail_parser(&reader);
+        } else {
+            status = read_event(&reader, &event);
+            yaml_event_delete(&event); /* libyaml's memory until then, on failure too */
+        }
+    }
     /* Closes levels that an error left open; each has a map to release. */
     while (reader.depth > 0)
         close_container(&reader);

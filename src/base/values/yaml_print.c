@@ -35,13 +35,6 @@ static bool is_alphanumeric(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Other readers have more numbers, and dates: 1_000, 0b101, 0X1F, 2024-06-01T12:00:00Z. */
-static bool may_be_number(const char *text)
-{
-    return *text >= '0' && *text <= '9' &&
-           strspn(text, "0123456789abcdefABCDEFxXoOTZtz_:.+- ") == strlen(text);
-}
-
 /* Whether a string may be printed without quotes: its characters have no meaning in YAML, and it
  * would not be read as another kind. Stricter than YAML, because quotes never harm. */
 static bool is_plain(const char *text)
@@ -54,7 +47,9 @@ static bool is_plain(const char *text)
     for (size_t i = 0; i < length; i++)
         if (!is_alphanumeric((unsigned char)text[i]) && !strchr("./-+=@% ", text[i]))
             return false;
-    if (may_be_number(text))
+    /* Other readers have more numbers, and dates: 1_000, 0b101, 0X1F, 2024-06-01T12:00:00Z. */
+    if (*text >= '0' && *text <= '9' &&
+        strspn(text, "0123456789abcdefABCDEFxXoOTZtz_:.+- ") == strlen(text))
         return false;
     for (const char *const *word = old_truths; *word; word++)
         if (strcasecmp(text, *word) == 0)
@@ -135,15 +130,6 @@ static void print_string(et_strbuf *out, const char *text)
     et_strbuf_append_char(out, '"');
 }
 
-/* YAML has words for numbers that are not finite; JSON does not. */
-static void print_float(et_strbuf *out, double real)
-{
-    if (isfinite(real))
-        et_strbuf_append_double(out, real);
-    else
-        et_strbuf_append(out, isnan(real) ? ".nan" : real < 0 ? "-.inf" : ".inf");
-}
-
 static bool is_container(const et_value *value)
 {
     return value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT;
@@ -176,7 +162,10 @@ static void print_inline(et_strbuf *out, const et_value *value)
         et_strbuf_printf(out, "%" PRId64, value->integer);
         break;
     case ET_VALUE_FLOAT:
-        print_float(out, value->real);
+        if (isfinite(value->real))
+            et_strbuf_append_double(out, value->real);
+        else /* JSON has no words for these */
+            et_strbuf_append(out, isnan(value->real) ? ".nan" : value->real < 0 ? "-.inf" : ".inf");
         break;
     case ET_VALUE_STRING:
         print_string(out, value->string);
