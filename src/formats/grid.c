@@ -16,25 +16,20 @@ static void sane(const et_grid *grid)
     et_assert(grid->count <= grid->capacity);
 }
 
-static void take(et_grid *grid, et_strbuf *plain)
-{
-    sane(grid);
-    char **grown = et_vector_grow(grid->cells, &grid->capacity, grid->count + 1, sizeof *grown, 64);
-    if (!plain->data)
-        et_strbuf_append(plain, "");
-    char *cell = grown ? et_strbuf_detach(plain) : NULL;
-    grid->cells = grown ? grown : grid->cells;
-    if (cell)
-        grid->cells[grid->count++] = cell;
-    grid->failed |= !cell;
-    et_strbuf_release(plain);
-}
-
 void et_grid_add(et_grid *grid, const char *text)
 {
     et_strbuf plain = ET_STRBUF_INIT;
     et_plain_append(&plain, text ? text : "");
-    take(grid, &plain);
+    sane(grid);
+    char **grown = et_vector_grow(grid->cells, &grid->capacity, grid->count + 1, sizeof *grown, 64);
+    if (!plain.data)
+        et_strbuf_append(&plain, "");
+    char *cell = grown ? et_strbuf_detach(&plain) : NULL;
+    grid->cells = grown ? grown : grid->cells;
+    if (cell)
+        grid->cells[grid->count++] = cell;
+    grid->failed |= !cell;
+    et_strbuf_release(&plain);
 }
 
 void et_grid_addf(et_grid *grid, const char *format, ...)
@@ -104,22 +99,6 @@ static column *measure(const et_grid *grid, size_t *width)
     return columns;
 }
 
-/* Pads a cell, unless it is the last. most: columns that the cell may have; a wide character may
- * leave one of them empty. */
-static void append_cell(et_strbuf *out, const char *cell, column of, size_t most, bool last)
-{
-    const size_t length = strlen(cell);
-    const bool cut = et_utf8_columns(cell, length) > most;
-    const size_t bytes = cut ? et_utf8_fitting(cell, most - strlen(CUT)) : length;
-    const size_t used = et_utf8_columns(cell, bytes) + (cut ? strlen(CUT) : 0);
-    const int blanks = (int)(of.width - used);
-    et_strbuf_append_blanks(out, of.numbers ? blanks : 0);
-    et_strbuf_append_bytes(out, cell, bytes);
-    et_strbuf_append(out, cut ? CUT : "");
-    if (!last)
-        et_strbuf_append_blanks(out, GAP + (of.numbers ? 0 : blanks));
-}
-
 /* Empty cells at the row's end are not printed. */
 static void append_row(et_strbuf *out, const et_grid *grid, char *const *cells,
                        const column *columns)
@@ -127,8 +106,21 @@ static void append_row(et_strbuf *out, const et_grid *grid, char *const *cells,
     size_t count = grid->shown ? grid->shown : grid->columns;
     while (count && !*cells[count - 1])
         count--;
-    for (size_t i = 0; i < count; i++)
-        append_cell(out, cells[i], columns[i], width_of(grid, cells[i], i), i + 1 == count);
+    for (size_t i = 0; i < count; i++) {
+        /* most: columns that the cell may have; a wide character may leave one of them empty. */
+        const char *cell = cells[i];
+        const column of = columns[i];
+        const size_t most = width_of(grid, cell, i), length = strlen(cell);
+        const bool cut = et_utf8_columns(cell, length) > most;
+        const size_t bytes = cut ? et_utf8_fitting(cell, most - strlen(CUT)) : length;
+        const size_t used = et_utf8_columns(cell, bytes) + (cut ? strlen(CUT) : 0);
+        const int blanks = (int)(of.width - used);
+        et_strbuf_append_blanks(out, of.numbers ? blanks : 0);
+        et_strbuf_append_bytes(out, cell, bytes);
+        et_strbuf_append(out, cut ? CUT : "");
+        if (i + 1 < count)
+            et_strbuf_append_blanks(out, GAP + (of.numbers ? 0 : blanks));
+    }
     et_strbuf_append_char(out, '\n');
 }
 

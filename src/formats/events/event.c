@@ -356,21 +356,6 @@ typedef struct setting_value {
     Etude__Event__Setting value;
 } setting_value;
 
-static bool set_setting(setting_value *to, const et_events_setting *setting, et_arena *arena)
-{
-    to->entry = (Etude__Event__SettingEntry)ETUDE__EVENT__SETTING_ENTRY__INIT;
-    to->value = (Etude__Event__Setting)ETUDE__EVENT__SETTING__INIT;
-    to->entry.key = et_arena_strdup(arena, setting->name);
-    to->entry.value = &to->value;
-    to->value.has_number_value = setting->kind == ET_EVENTS_NUMBER;
-    to->value.number_value = setting->number;
-    to->value.has_bool_value = setting->kind == ET_EVENTS_BOOL;
-    to->value.bool_value = setting->number != 0;
-    if (setting->kind == ET_EVENTS_TEXT)
-        to->value.string_value = et_arena_strdup(arena, setting->text);
-    return to->entry.key && (setting->kind != ET_EVENTS_TEXT || to->value.string_value);
-}
-
 /* In arena; data NULL: out of memory. */
 static ProtobufCBinaryData pack_settings(et_arena *arena, const et_events_setting *settings,
                                          size_t count)
@@ -385,7 +370,19 @@ static ProtobufCBinaryData pack_settings(et_arena *arena, const et_events_settin
     all.session_start_info = &start;
     bool whole = values && start.hparams;
     for (size_t i = 0; i < count && whole; i++) {
-        whole = set_setting(&values[i], &settings[i], arena);
+        setting_value *to = &values[i];
+        const et_events_setting *setting = &settings[i];
+        to->entry = (Etude__Event__SettingEntry)ETUDE__EVENT__SETTING_ENTRY__INIT;
+        to->value = (Etude__Event__Setting)ETUDE__EVENT__SETTING__INIT;
+        to->entry.key = et_arena_strdup(arena, setting->name);
+        to->entry.value = &to->value;
+        to->value.has_number_value = setting->kind == ET_EVENTS_NUMBER;
+        to->value.number_value = setting->number;
+        to->value.has_bool_value = setting->kind == ET_EVENTS_BOOL;
+        to->value.bool_value = setting->number != 0;
+        if (setting->kind == ET_EVENTS_TEXT)
+            to->value.string_value = et_arena_strdup(arena, setting->text);
+        whole = to->entry.key && (setting->kind != ET_EVENTS_TEXT || to->value.string_value);
         start.hparams[start.n_hparams++] = &values[i].entry;
     }
     ProtobufCBinaryData packed = { 0, NULL };

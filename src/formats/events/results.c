@@ -101,18 +101,6 @@ const char *et_results_directory(const et_results *results)
 
 /* ---- settings ---- */
 
-static bool same(const et_value *a, const et_value *b, bool *failed)
-{
-    et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
-    et_json_print(&left, a, 0);
-    et_json_print(&right, b, 0);
-    *failed = *failed || left.failed || right.failed;
-    bool equal = !*failed && !strcmp(et_strbuf_text(&left), et_strbuf_text(&right));
-    et_strbuf_release(&left);
-    et_strbuf_release(&right);
-    return equal;
-}
-
 /* Members of now that are not as in before: two echoes of one table, as deep as that. A child is
  * hung over, as both live in one arena. */
 static void keep_changed(et_value *out, et_value *now, const et_value *before, bool *failed)
@@ -121,7 +109,14 @@ static void keep_changed(et_value *out, et_value *now, const et_value *before, b
         const et_value *other = et_value_get(before, child->key);
         next = child->next;
         et_assert(other);
-        if (same(child, other, failed))
+        et_strbuf left = ET_STRBUF_INIT, right = ET_STRBUF_INIT;
+        et_json_print(&left, child, 0);
+        et_json_print(&right, other, 0);
+        *failed = *failed || left.failed || right.failed;
+        const bool equal = !*failed && !strcmp(et_strbuf_text(&left), et_strbuf_text(&right));
+        et_strbuf_release(&left);
+        et_strbuf_release(&right);
+        if (equal)
             continue;
         if (child->kind == ET_VALUE_DICT && other->kind == ET_VALUE_DICT) {
             et_value *nested = et_value_set_dict(out, child->key);

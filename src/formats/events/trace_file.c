@@ -57,16 +57,6 @@ static void print_name(printer *p, const char *what, int thread, const char *nam
     et_strbuf_append(&p->text, "}}");
 }
 
-/* Otherwise each viewer sorts tracks differently, by name or by thread number. */
-static void print_position(printer *p, int thread)
-{
-    begin_event(p);
-    et_strbuf_printf(&p->text,
-                     "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_sort_index\","
-                     "\"args\":{\"sort_index\":%d}}",
-                     thread, thread);
-}
-
 /* 12345 ns -> 12.345, in whole numbers: a double would round after 2^53 of them. */
 static void print_microseconds(et_strbuf *out, const char *key, int64_t nanoseconds)
 {
@@ -92,18 +82,6 @@ static void print_rate(et_strbuf *out, const char *key, double rate)
         return;
     et_strbuf_printf(out, ",\"%s\":", key);
     et_strbuf_append_double(out, round(10 * rate) / 10);
-}
-
-/* Prints work and rates: per nanosecond, which is in units of 10^9 per second. */
-static void print_work(et_strbuf *out, const et_span *span)
-{
-    double nanoseconds = (double)(span->end - span->begin);
-    if (span->cost.flops > 0)
-        et_strbuf_printf(out, ",\"flops\":%.0f", span->cost.flops);
-    if (span->cost.bytes > 0)
-        et_strbuf_printf(out, ",\"bytes\":%.0f", span->cost.bytes);
-    print_rate(out, "GFLOP/s", span->cost.flops / nanoseconds);
-    print_rate(out, "GB/s", span->cost.bytes / nanoseconds);
 }
 
 /* An activity with a number is called "step 12"; number -1: no number. */
@@ -134,7 +112,14 @@ static void print_span(printer *p, int thread, const et_span *span)
     print_text(out, "kernel", activity->kernel);
     print_text(out, "type", activity->dtype);
     print_text(out, "shape", activity->shape);
-    print_work(out, span);
+    /* Rates are per nanosecond, which is in units of 10^9 per second. */
+    double nanoseconds = (double)(span->end - span->begin);
+    if (span->cost.flops > 0)
+        et_strbuf_printf(out, ",\"flops\":%.0f", span->cost.flops);
+    if (span->cost.bytes > 0)
+        et_strbuf_printf(out, ",\"bytes\":%.0f", span->cost.bytes);
+    print_rate(out, "GFLOP/s", span->cost.flops / nanoseconds);
+    print_rate(out, "GB/s", span->cost.bytes / nanoseconds);
     et_strbuf_append(out, "}}");
 }
 
@@ -144,7 +129,12 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
     size_t spans;
     int status = ET_OK, thread = track + 1;
     print_name(p, "thread_name", thread, et_trace_track(trace, track, &spans));
-    print_position(p, thread);
+    /* Otherwise each viewer sorts tracks differently, by name or by thread number. */
+    begin_event(p);
+    et_strbuf_printf(&p->text,
+                     "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_sort_index\","
+                     "\"args\":{\"sort_index\":%d}}",
+                     thread, thread);
     for (size_t i = 0; i < spans && !status; i++) {
         et_span span = et_trace_span(trace, track, i);
         print_span(p, thread, &span);

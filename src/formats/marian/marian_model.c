@@ -270,31 +270,26 @@ static size_t rows_of(const char *name, et_shape shape)
     return shape.rank != 2 || strstr(name, "Wemb") ? 1 : (size_t)shape.size[0];
 }
 
-static int read_bytes(const et_marian_model *model, const et_marian_item *item, float *values,
-                      size_t count, et_error *error)
-{
-    const signed char *bytes = (const signed char *)item->data;
-    float m;
-    memcpy(&m, item->data + count, sizeof m);
-    if (!(isfinite(m) && m > 0))
-        return et_fail(error, ET_EFORMAT,
-                       "%s: %.80s has the multiplier %g; download the file again", model->path,
-                       item->name, (double)m);
-    const size_t rows = rows_of(item->name, item->shape), columns = rows ? count / rows : 0;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            values[r * columns + c] = (float)bytes[c * rows + r] / m;
-    return ET_OK;
-}
-
 int et_marian_model_read(const et_marian_model *model, const et_marian_item *item, float *values,
                          et_error *error)
 {
     const size_t count = (size_t)et_shape_count(item->shape);
     et_assert(item->type == ET_MARIAN_TYPE_FLOAT32 || item->type == ET_MARIAN_TYPE_FLOAT16 ||
               item->type == ET_MARIAN_TYPE_INTGEMM8);
-    if (item->type == ET_MARIAN_TYPE_INTGEMM8)
-        return read_bytes(model, item, values, count, error);
+    if (item->type == ET_MARIAN_TYPE_INTGEMM8) {
+        const signed char *bytes = (const signed char *)item->data;
+        float m;
+        memcpy(&m, item->data + count, sizeof m);
+        if (!(isfinite(m) && m > 0))
+            return et_fail(error, ET_EFORMAT,
+                           "%s: %.80s has the multiplier %g; download the file again", model->path,
+                           item->name, (double)m);
+        const size_t rows = rows_of(item->name, item->shape), columns = rows ? count / rows : 0;
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = 0; c < columns; c++)
+                values[r * columns + c] = (float)bytes[c * rows + r] / m;
+        return ET_OK;
+    }
     if (item->type == ET_MARIAN_TYPE_FLOAT32) {
         memcpy(values, item->data, count * sizeof *values);
         return ET_OK;
@@ -384,17 +379,6 @@ static void round_item(const et_marian_written *item, const float *values, char 
     memcpy(bytes + count, &m, sizeof m);
 }
 
-static int write_data(output *o, const et_marian_written *item, const void *data, et_error *error)
-{
-    const size_t length = (size_t)data_of(item), whole = (size_t)align(length);
-    memset(o->room, 0, whole);
-    if (item->type == ET_MARIAN_TYPE_INTGEMM8)
-        round_item(item, data, o->room);
-    else
-        memcpy(o->room, data, length);
-    return et_file_writer_write(&o->writer, o->room, whole, error);
-}
-
 int et_marian_model_write(const char *path, const et_marian_written *items, size_t count,
                           et_marian_source *source, void *self, et_error *error)
 {
@@ -414,8 +398,16 @@ int et_marian_model_write(const char *path, const et_marian_written *items, size
     for (size_t i = 0; i < count && !status; i++) {
         const void *data;
         status = source(self, i, &data, error);
-        if (!status)
-            status = write_data(&o, &items[i], data, error);
+        if (!status) {
+            const et_marian_written *item = &items[i];
+            const size_t length = (size_t)data_of(item), whole = (size_t)align(length);
+            memset(o.room, 0, whole);
+            if (item->type == ET_MARIAN_TYPE_INTGEMM8)
+                round_item(item, data, o.room);
+            else
+                memcpy(o.room, data, length);
+            status = et_file_writer_write(&o.writer, o.room, whole, error);
+        }
     }
     if (status)
         et_file_writer_abandon(&o.writer);

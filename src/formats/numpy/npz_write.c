@@ -59,22 +59,17 @@ static uint64_t data_bytes(const et_npz_item *item)
     return (uint64_t)et_shape_count(item->shape) * (item->type == ET_NPZ_FLOAT32 ? 4 : 1);
 }
 
-/* (2, 3), (2,), () */
-static void print_shape(et_strbuf *out, et_shape shape)
-{
-    et_strbuf_append_char(out, '(');
-    for (int i = 0; i < shape.rank; i++)
-        et_strbuf_printf(out, "%s%lld", i ? ", " : "", (long long)shape.size[i]);
-    et_strbuf_append(out, shape.rank == 1 ? ",)" : ")");
-}
-
 /* The head of an array, in w->head: as numpy writes it, padded so that data are aligned. */
 static void print_array_head(writing *w, const et_npz_item *item)
 {
     et_strbuf text = ET_STRBUF_INIT;
     et_strbuf_printf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': ",
                      item->type == ET_NPZ_FLOAT32 ? "<f4" : "|i1");
-    print_shape(&text, item->shape);
+    /* (2, 3), (2,), () */
+    et_strbuf_append_char(&text, '(');
+    for (int i = 0; i < item->shape.rank; i++)
+        et_strbuf_printf(&text, "%s%lld", i ? ", " : "", (long long)item->shape.size[i]);
+    et_strbuf_append(&text, item->shape.rank == 1 ? ",)" : ")");
     et_strbuf_append(&text, ", }");
     while (!text.failed && (ARRAY_PREFIX + text.length + 1) % ARRAY_ALIGNMENT)
         et_strbuf_append_char(&text, ' ');
@@ -106,12 +101,6 @@ static void put_name(et_strbuf *out, const char *name)
     et_strbuf_append(out, ENDING);
 }
 
-static int get_data(writing *w, size_t i, const void **data, et_error *error)
-{
-    *data = w->items[i].data;
-    return *data || !data_bytes(&w->items[i]) ? ET_OK : w->read(w->self, i, data, error);
-}
-
 static int too_large(const writing *w, et_error *error)
 {
     return et_fail(error, ET_EFAIL, "%s: more than 4 GiB, which such an archive cannot hold",
@@ -134,7 +123,8 @@ static int write_member(writing *w, size_t i, et_error *error)
     print_array_head(w, item);
     if (w->writer.length > UINT32_MAX || bytes > UINT32_MAX - w->head.length)
         return too_large(w, error);
-    int status = get_data(w, i, &data, error);
+    data = item->data;
+    int status = data || !bytes ? ET_OK : w->read(w->self, i, &data, error);
     if (status)
         return status;
     m->position = (uint32_t)w->writer.length;

@@ -56,17 +56,6 @@ static void leave(void *payload, void *memory)
     (void)payload, (void)memory;
 }
 
-static bool show_strings(et_feature *out, const Etude__Example__BytesList *list,
-                         et_example_memory *room)
-{
-    et_bytes *bytes = take(room, list->n_value * sizeof *bytes);
-    for (size_t i = 0; bytes && i < list->n_value; i++)
-        bytes[i] = (et_bytes){ list->value[i].data, list->value[i].len };
-    out->bytes = bytes;
-    out->count = list->n_value;
-    return bytes;
-}
-
 /* false: no memory. A key is copied to end it with a 0; a key that contains a 0 matches no name. */
 static bool show_feature(et_feature *out, const entry_message *entry, et_example_memory *room)
 {
@@ -79,9 +68,16 @@ static bool show_feature(et_feature *out, const entry_message *entry, et_example
     *out = (et_feature){ .key = key };
     const feature_message *value = entry->value;
     switch (value ? value->kind_case : ETUDE__EXAMPLE__FEATURE__KIND__NOT_SET) {
-    case ETUDE__EXAMPLE__FEATURE__KIND_BYTES_LIST:
+    case ETUDE__EXAMPLE__FEATURE__KIND_BYTES_LIST: {
         out->kind = ET_FEATURE_BYTES;
-        return show_strings(out, value->bytes_list, room);
+        const Etude__Example__BytesList *list = value->bytes_list;
+        et_bytes *bytes = take(room, list->n_value * sizeof *bytes);
+        for (size_t i = 0; bytes && i < list->n_value; i++)
+            bytes[i] = (et_bytes){ list->value[i].data, list->value[i].len };
+        out->bytes = bytes;
+        out->count = list->n_value;
+        return bytes;
+    }
     case ETUDE__EXAMPLE__FEATURE__KIND_FLOAT_LIST:
         out->kind = ET_FEATURE_FLOATS;
         out->floats = value->float_list->value;
@@ -254,13 +250,6 @@ void et_example_builder_free(et_example_builder *builder)
 
 /* ---- features of a builder ---- */
 
-/* The first failure is reported. */
-static void fail_memory(et_example_builder *builder)
-{
-    if (!builder->failure.status)
-        et_alloc_failed(&builder->failure, builder->arena.used, "a tf.Example");
-}
-
 static void *copy_array(et_arena *arena, const void *values, size_t count, size_t size)
 {
     void *memory = et_arena_array(arena, count, size);
@@ -350,8 +339,8 @@ static void add(et_example_builder *builder, const char *key, const et_feature *
     if (key && !is_kind && !builder->failure.status)
         et_fail(&builder->failure, ET_EDATA, "feature %s: %d is not a kind of values", key,
                 (int)feature->kind);
-    else if (!key || (is_kind && !put(builder, key, feature)))
-        fail_memory(builder);
+    else if ((!key || (is_kind && !put(builder, key, feature))) && !builder->failure.status)
+        et_alloc_failed(&builder->failure, builder->arena.used, "a tf.Example");
 }
 
 et_example_builder *et_example_add_feature(et_example_builder *builder, const et_feature *feature)
@@ -452,17 +441,6 @@ typedef struct packed_feature {
     } list;
 } packed_feature;
 
-static bool set_strings(Etude__Example__BytesList *list, const et_feature *from, et_arena *arena)
-{
-    *list = (Etude__Example__BytesList)ETUDE__EXAMPLE__BYTES_LIST__INIT;
-    list->n_value = from->count;
-    list->value = et_arena_array(arena, from->count, sizeof *list->value);
-    for (size_t i = 0; list->value && i < from->count; i++)
-        list->value[i] = (ProtobufCBinaryData){ from->bytes[i].length,
-                                                (uint8_t *)(uintptr_t)from->bytes[i].data };
-    return list->value;
-}
-
 /* The library wants pointers without const and writes through none. */
 static bool set_feature(packed_feature *to, const et_feature *from, et_arena *arena)
 {
@@ -474,10 +452,18 @@ static bool set_feature(packed_feature *to, const et_feature *from, et_arena *ar
     switch (from->kind) {
     case ET_FEATURE_NONE:
         return true;
-    case ET_FEATURE_BYTES:
+    case ET_FEATURE_BYTES: {
         to->feature.kind_case = ETUDE__EXAMPLE__FEATURE__KIND_BYTES_LIST;
         to->feature.bytes_list = &to->list.bytes;
-        return set_strings(&to->list.bytes, from, arena);
+        Etude__Example__BytesList *list = &to->list.bytes;
+        *list = (Etude__Example__BytesList)ETUDE__EXAMPLE__BYTES_LIST__INIT;
+        list->n_value = from->count;
+        list->value = et_arena_array(arena, from->count, sizeof *list->value);
+        for (size_t i = 0; list->value && i < from->count; i++)
+            list->value[i] = (ProtobufCBinaryData){ from->bytes[i].length,
+                                                    (uint8_t *)(uintptr_t)from->bytes[i].data };
+        return list->value;
+    }
     case ET_FEATURE_FLOATS:
         to->feature.kind_case = ETUDE__EXAMPLE__FEATURE__KIND_FLOAT_LIST;
         to->feature.float_list = &to->list.floats;

@@ -150,27 +150,6 @@ void et_packed_reader_close(et_packed_reader *reader)
     et_free(reader);
 }
 
-/* zlib finds damage at its position, except for a member's checksum and length, which it finds at
- * the member's end. */
-static int gzip_failed(const et_packed_reader *reader, et_error *error)
-{
-    const char *reason = reader->stream.msg ? reader->stream.msg : "unknown reason";
-    const char *fault = "the gzip data is damaged from here on";
-    if (!strcmp(reason, "incorrect data check") || !strcmp(reason, "incorrect length check"))
-        fault = "the gzip data that ends here is damaged";
-    /* Of the first member these two bytes are known. */
-    else if (!strcmp(reason, "incorrect header check"))
-        fault = "the gzip data is followed by other data";
-    return et_fail(error, ET_EFORMAT, "%s (%s): copy the file again", fault, reason);
-}
-
-/* Zeros before a member: none begins with one. */
-static void skip_padding(et_packed_reader *reader)
-{
-    while (reader->begin < reader->end && !reader->raw[reader->begin])
-        reader->begin++;
-}
-
 /* Calls inflate once, for the bytes in raw. Z_BUF_ERROR only means that more input is needed. */
 static int inflate_some(et_packed_reader *reader, et_error *error)
 {
@@ -183,8 +162,18 @@ static int inflate_some(et_packed_reader *reader, et_error *error)
     reader->begin = reader->end - stream->avail_in;
     if (result == Z_MEM_ERROR)
         return et_alloc_failed(error, RAW_SIZE, "unpacking gzip");
-    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-        return gzip_failed(reader, error);
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        /* zlib finds damage at its position, except for a member's checksum and length, which it
+         * finds at the member's end. */
+        const char *reason = stream->msg ? stream->msg : "unknown reason";
+        const char *fault = "the gzip data is damaged from here on";
+        if (!strcmp(reason, "incorrect data check") || !strcmp(reason, "incorrect length check"))
+            fault = "the gzip data that ends here is damaged";
+        /* Of the first member these two bytes are known. */
+        else if (!strcmp(reason, "incorrect header check"))
+            fault = "the gzip data is followed by other data";
+        return et_fail(error, ET_EFORMAT, "%s (%s): copy the file again", fault, reason);
+    }
     /* Another member may follow, unless the file ends here. */
     if (result == Z_STREAM_END) {
         reader->member = false;
@@ -203,8 +192,9 @@ static int unpack(et_packed_reader *reader, void *out, size_t room, size_t *got,
     stream->next_out = out;
     stream->avail_out = most;
     while (!status && stream->avail_out == most) {
-        if (!reader->member)
-            skip_padding(reader);
+        /* Zeros before a member: none begins with one. */
+        while (!reader->member && reader->begin < reader->end && !reader->raw[reader->begin])
+            reader->begin++;
         if (reader->begin < reader->end) {
             status = inflate_some(reader, error);
             continue;

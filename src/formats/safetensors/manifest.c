@@ -251,21 +251,6 @@ void et_manifest_sweep(const char *directory)
 /* Values, then text, then the checksum put into the text, then the file. Keys have a fixed
  * order, so that equal manifests are equal files. */
 
-/* Checksums in digits: 64 bits are more than a JSON reader's double holds. */
-static void put_entry(et_value *list, const et_manifest_entry *entry)
-{
-    et_value *dict = et_value_add_dict(list);
-    et_value_set_int(dict, "step", entry->step);
-    et_value_set_string(dict, "file", entry->file);
-    et_value_set_int(dict, "bytes", (int64_t)entry->bytes);
-    et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits);
-    et_value_set_float(dict, "time", entry->time);
-    if (entry->transient)
-        et_value_set_bool(dict, "passing", true);
-    if (entry->kept)
-        et_value_set_bool(dict, "kept", true);
-}
-
 /* The manifest as values, with zeros for its checksum. Failures of memory show in
  * et_value_failed, once, when all is there. */
 static et_value *to_values(const et_manifest *manifest, et_arena *arena)
@@ -279,8 +264,20 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
     if (manifest->kept_time > 0)
         et_value_set_float(root, "kept_time", manifest->kept_time);
     et_value *list = et_value_set_list(root, "checkpoints");
-    for (size_t i = 0; i < manifest->count; i++)
-        put_entry(list, &manifest->entries[i]);
+    for (size_t i = 0; i < manifest->count; i++) {
+        /* Checksums in digits: 64 bits are more than a JSON reader's double holds. */
+        const et_manifest_entry *entry = &manifest->entries[i];
+        et_value *dict = et_value_add_dict(list);
+        et_value_set_int(dict, "step", entry->step);
+        et_value_set_string(dict, "file", entry->file);
+        et_value_set_int(dict, "bytes", (int64_t)entry->bytes);
+        et_value_set_string(dict, "checksum", et_checksum_print(entry->checksum).digits);
+        et_value_set_float(dict, "time", entry->time);
+        if (entry->transient)
+            et_value_set_bool(dict, "passing", true);
+        if (entry->kept)
+            et_value_set_bool(dict, "kept", true);
+    }
     et_value *leaving = et_value_set_list(root, "leaving");
     for (size_t i = 0; i < manifest->leaving_count; i++) {
         /* A step that was saved again is listed and stays. */

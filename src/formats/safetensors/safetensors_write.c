@@ -92,22 +92,6 @@ static void append_string(et_strbuf *out, const char *text)
     et_json_print(out, &value, 0);
 }
 
-/* ,"key":"value" for each; keys of the seal are the caller's bug. */
-static void append_metadata(et_strbuf *out, const et_value *metadata)
-{
-    for (const et_value *v = metadata ? metadata->first : NULL; v != NULL; v = v->next) {
-        et_assert(v->kind == ET_VALUE_STRING);
-        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_FORMAT) != 0);
-        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_HEADER) != 0);
-        et_assert(strncmp(v->key, ET_SAFETENSORS_KEY_TENSOR, strlen(ET_SAFETENSORS_KEY_TENSOR)) !=
-                  0);
-        et_strbuf_append_char(out, ',');
-        append_string(out, v->key);
-        et_strbuf_append_char(out, ':');
-        append_string(out, v->string);
-    }
-}
-
 /* Passes all bytes of an item to take, from memory or from the reader. */
 static int read_item(const struct draft *draft, const et_safetensors_item *item, uint64_t bytes,
                      et_safetensors_take_fn *take, void *payload, et_error *error)
@@ -143,18 +127,6 @@ static int checksum_of(uint64_t *out, const struct draft *draft, const et_safete
     return status;
 }
 
-/* ,"checksum/<name>":"<digits>"  key is memory that is used again from tensor to tensor. */
-static void append_checksum(et_strbuf *out, const et_safetensors_item *item, uint64_t checksum,
-                            et_strbuf *key)
-{
-    et_strbuf_reset(key);
-    et_strbuf_printf(key, "%s%s", ET_SAFETENSORS_KEY_TENSOR, item->name);
-    out->failed |= key->failed;
-    et_strbuf_append_char(out, ',');
-    append_string(out, et_strbuf_text(key));
-    et_strbuf_printf(out, ":\"%s\"", et_checksum_print(checksum).digits);
-}
-
 /* ,"<name>":{"dtype":..,"shape":[..],"data_offsets":[..]} */
 static void append_tensor(et_strbuf *out, const et_safetensors_item *item, uint64_t begin,
                           uint64_t end)
@@ -176,23 +148,34 @@ static int append_seal(struct draft *draft, const et_value *metadata, et_error *
     et_strbuf *head = &draft->head;
     et_strbuf key = ET_STRBUF_INIT;
     et_strbuf_append(head, ET_SAFETENSORS_SEAL "0000000000000000\"");
-    append_metadata(head, metadata);
+    /* ,"key":"value" for each; keys of the seal are the caller's bug. */
+    for (const et_value *v = metadata ? metadata->first : NULL; v != NULL; v = v->next) {
+        et_assert(v->kind == ET_VALUE_STRING);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_FORMAT) != 0);
+        et_assert(strcmp(v->key, ET_SAFETENSORS_KEY_HEADER) != 0);
+        et_assert(strncmp(v->key, ET_SAFETENSORS_KEY_TENSOR, strlen(ET_SAFETENSORS_KEY_TENSOR)) !=
+                  0);
+        et_strbuf_append_char(head, ',');
+        append_string(head, v->key);
+        et_strbuf_append_char(head, ':');
+        append_string(head, v->string);
+    }
     int status = ET_OK;
     for (size_t i = 0; i < draft->count && !status; i++) {
         const et_safetensors_item *item = draft->items[i];
         uint64_t bytes = 0, checksum = 0;
         et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
         status = checksum_of(&checksum, draft, item, bytes, error);
-        append_checksum(head, item, checksum, &key);
+        /* ,"checksum/<name>":"<digits>" */
+        et_strbuf_reset(&key);
+        et_strbuf_printf(&key, "%s%s", ET_SAFETENSORS_KEY_TENSOR, item->name);
+        head->failed |= key.failed;
+        et_strbuf_append_char(head, ',');
+        append_string(head, et_strbuf_text(&key));
+        et_strbuf_printf(head, ":\"%s\"", et_checksum_print(checksum).digits);
     }
     et_strbuf_release(&key);
     return status;
-}
-
-static void append_format(et_strbuf *head, const char *format)
-{
-    et_strbuf_append(head, "{\"" ET_TENSOR_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":");
-    append_string(head, format);
 }
 
 static int check_sizes(const struct draft *draft, et_error *error)
@@ -213,10 +196,12 @@ static int append_header(struct draft *draft, const et_value *metadata, et_error
     /* Room for the length, which is known when the header is. */
     et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
     int status = check_sizes(draft, error);
-    if (!status && draft->format)
-        append_format(head, draft->format);
-    else if (!status)
+    if (!status && draft->format) {
+        et_strbuf_append(head, "{\"" ET_TENSOR_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":");
+        append_string(head, draft->format);
+    } else if (!status) {
         status = append_seal(draft, metadata, error);
+    }
     et_strbuf_append_char(head, '}');
     for (size_t i = 0; i < draft->count && !status; i++) {
         uint64_t bytes = 0;
@@ -273,19 +258,6 @@ static int write_piece(void *payload, const void *bytes, size_t length, et_error
     return et_file_writer_write(to->writer, bytes, length, error);
 }
 
-/* Header, then tensors in the order in which their offsets were given. */
-static int write_pieces(const struct draft *draft, struct output *to, et_error *error)
-{
-    int status = write_piece(to, draft->head.data, draft->head.length, error);
-    for (size_t i = 0; i < draft->count && !status; i++) {
-        const et_safetensors_item *item = draft->items[i];
-        uint64_t bytes = 0;
-        et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
-        status = read_item(draft, item, bytes, write_piece, to, error);
-    }
-    return status;
-}
-
 /* On failure the temporary file is gone; on success it is complete and not yet durable. */
 static int write_file(et_file_writer *writer, et_safetensors_written *written,
                       const struct draft *draft, et_error *error)
@@ -298,7 +270,15 @@ static int write_file(et_file_writer *writer, et_safetensors_written *written,
         return status;
     status = et_file_writer_open(writer, draft->path, error);
     if (!status) {
-        status = write_pieces(draft, &(struct output){ writer, whole }, error);
+        /* Header, then tensors in the order in which their offsets were given. */
+        struct output to = { writer, whole };
+        status = write_piece(&to, draft->head.data, draft->head.length, error);
+        for (size_t i = 0; i < draft->count && !status; i++) {
+            const et_safetensors_item *item = draft->items[i];
+            uint64_t bytes = 0;
+            et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape);
+            status = read_item(draft, item, bytes, write_piece, &to, error);
+        }
         if (status)
             et_file_writer_abandon(writer);
     }

@@ -97,63 +97,70 @@ typedef struct machine {
     size_t left; /* values that may still be made */
     value mark;  /* on the stack alone, never in a container or in the memo */
     bool over;
+    int status; /* of the first failure, which ends the run */
+    et_error *error;
 } machine;
 
 /* ---- failures ---- */
 
-static int damaged(const machine *m, const char *what, et_error *error)
+/* The functions of a machine are false, or NULL, after a failure; then status says why. */
+
+static bool damaged(machine *m, const char *what)
 {
-    return et_fail(error, ET_EFORMAT,
-                   "%s: damaged at byte %zu of its pickle: %s; download it again", m->pickle->name,
-                   m->pickle->at, what);
+    m->status = et_fail(m->error, ET_EFORMAT,
+                        "%s: damaged at byte %zu of its pickle: %s; download it again",
+                        m->pickle->name, m->pickle->at, what);
+    return false;
 }
 
-static int out_of_memory(et_error *error)
+static void *no_memory(machine *m)
 {
-    return et_alloc_failed(error, 0, "a pickle");
+    m->status = et_alloc_failed(m->error, 0, "a pickle");
+    return NULL;
 }
 
 /* ---- values ---- */
 
-static int push_on(pointers *on, value *v, et_error *error)
+static bool push_on(machine *m, pointers *on, value *v)
 {
     if (on->count == on->capacity) {
         const size_t capacity = on->capacity ? on->capacity + on->capacity / 2 : 64;
         value **grown = et_realloc(on->items, capacity, sizeof *grown);
         if (!grown)
-            return out_of_memory(error);
+            return no_memory(m);
         on->items = grown;
         on->capacity = capacity;
     }
     on->items[on->count++] = v;
-    return ET_OK;
+    return true;
 }
 
-static int make(machine *m, value **out, enum kind kind, et_error *error)
+static value *make(machine *m, enum kind kind)
 {
-    if (!m->left)
-        return damaged(m, "more values than its length allows", error);
+    if (!m->left) {
+        damaged(m, "more values than its length allows");
+        return NULL;
+    }
     m->left--;
-    *out = et_arena_alloc(m->arena, sizeof **out);
-    if (!*out)
-        return out_of_memory(error);
-    (*out)->kind = kind;
-    return ET_OK;
+    value *made = et_arena_alloc(m->arena, sizeof *made);
+    if (!made)
+        return no_memory(m);
+    made->kind = kind;
+    return made;
 }
 
-static int push_new(machine *m, value **out, enum kind kind, et_error *error)
+static value *push_new(machine *m, enum kind kind)
 {
-    int status = make(m, out, kind, error);
-    return status ? status : push_on(&m->stack, *out, error);
+    value *v = make(m, kind);
+    return v && push_on(m, &m->stack, v) ? v : NULL;
 }
 
-static int push_number(machine *m, enum kind kind, int64_t number, et_error *error)
+static bool push_number(machine *m, enum kind kind, int64_t number)
 {
-    value *v;
-    int status = push_new(m, &v, kind, error);
-    if (!status)
+    value *v = push_new(m, kind);
+    if (v)
         v->is.number = number;
-    return status;
+    return v;
 }
 
 /* NULL: the stack is empty, or its top is a mark. */
@@ -171,12 +178,11 @@ static value *top(const machine *m)
 
 /* An item is in one container only: a shared value may be in several, so each gets a copy of it.
  * What it contains stays shared. */
-static int add_item(machine *m, value *to, value *item, et_error *error)
+static bool add_item(machine *m, value *to, value *item)
 {
-    value *own = item;
-    int status = item->shared ? make(m, &own, item->kind, error) : ET_OK;
-    if (status)
-        return status;
+    value *own = item->shared ? make(m, item->kind) : item;
+    if (!own)
+        return false;
     *own = *item;
     own->next = NULL;
     if (to->is.items.last)
@@ -184,7 +190,7 @@ static int add_item(machine *m, value *to, value *item, et_error *error)
     else
         to->is.items.first = own;
     to->is.items.last = own;
-    return ET_OK;
+    return true;
 }
 
 /* The place of the newest mark; the stack's count: there is none. */
@@ -223,199 +229,170 @@ static bool take_count(machine *m, uint32_t *number, size_t width)
 static const char ends_early[] = "it ends early";
 
 /* A text without zeros, which our texts end with. */
-static int take_text(machine *m, const char **text, size_t length, et_error *error)
+static bool take_text(machine *m, const char **text, size_t length)
 {
     const unsigned char *bytes;
     if (!take(m, &bytes, length))
-        return damaged(m, ends_early, error);
+        return damaged(m, ends_early);
     if (memchr(bytes, 0, length))
-        return damaged(m, "a text has a zero in it", error);
+        return damaged(m, "a text has a zero in it");
     char *copy = et_arena_alloc(m->arena, length + 1);
     if (!copy)
-        return out_of_memory(error);
-    memcpy(copy, bytes, length);
-    *text = copy;
-    return ET_OK;
+        return no_memory(m);
+    *text = memcpy(copy, bytes, length);
+    return true;
 }
 
-static int take_line(machine *m, const char **text, et_error *error)
+static bool take_line(machine *m, const char **text)
 {
-    const et_pickle *p = m->pickle;
+    et_pickle *p = m->pickle;
     const char *begin = p->bytes + p->at, *end = memchr(begin, '\n', p->length - p->at);
     if (!end)
-        return damaged(m, ends_early, error);
-    int status = take_text(m, text, (size_t)(end - begin), error);
-    m->pickle->at++;
-    return status;
+        return damaged(m, ends_early);
+    const bool sound = take_text(m, text, (size_t)(end - begin));
+    p->at++;
+    return sound;
 }
 
 /* ---- instructions ---- */
 
-static int push_text(machine *m, size_t width, et_error *error)
+static bool push_text(machine *m, size_t width)
 {
     uint32_t length;
-    value *v;
+    const char *text;
     if (!take_count(m, &length, width))
-        return damaged(m, ends_early, error);
-    const char *text = NULL;
-    int status = take_text(m, &text, length, error);
-    if (!status)
-        status = push_new(m, &v, KIND_TEXT, error);
-    if (!status)
+        return damaged(m, ends_early);
+    value *v = take_text(m, &text, length) ? push_new(m, KIND_TEXT) : NULL;
+    if (v)
         v->is.text = text;
-    return status;
+    return v;
 }
 
 /* Two's complement of at most 8 bytes. */
-static int push_long(machine *m, et_error *error)
+static bool push_long(machine *m)
 {
     uint32_t width;
     const unsigned char *bytes;
     uint64_t number = 0;
     if (!take_count(m, &width, 1) || !take(m, &bytes, width))
-        return damaged(m, ends_early, error);
+        return damaged(m, ends_early);
     if (width > 8)
-        return damaged(m, "a number of more than 8 bytes", error);
+        return damaged(m, "a number of more than 8 bytes");
     for (size_t i = 0; i < width; i++)
         number |= (uint64_t)bytes[i] << 8 * i;
     if (width && width < 8 && bytes[width - 1] & 0x80)
         number |= ~(uint64_t)0 << 8 * width;
-    return push_number(m, KIND_INT, (int64_t)number, error);
+    return push_number(m, KIND_INT, (int64_t)number);
 }
 
-static int push_int(machine *m, size_t width, et_error *error)
+static bool push_int(machine *m, size_t width)
 {
     uint32_t number;
     if (!take_count(m, &number, width))
-        return damaged(m, ends_early, error);
-    return push_number(m, KIND_INT, width == 4 ? (int32_t)number : (int64_t)number, error);
+        return damaged(m, ends_early);
+    return push_number(m, KIND_INT, width == 4 ? (int32_t)number : (int64_t)number);
 }
 
-static int push_global(machine *m, et_error *error)
+static bool push_global(machine *m)
 {
     const char *module, *name;
-    value *v;
-    int status = take_line(m, &module, error);
-    if (!status)
-        status = take_line(m, &name, error);
-    if (status)
-        return status;
+    if (!take_line(m, &module) || !take_line(m, &name))
+        return false;
     for (size_t i = 0; i < sizeof globals / sizeof *globals; i++) {
         if (strcmp(globals[i].module, module) != 0 || strcmp(globals[i].name, name) != 0)
             continue;
-        status = push_new(m, &v, KIND_GLOBAL, error);
-        if (!status)
+        value *v = push_new(m, KIND_GLOBAL);
+        if (v)
             v->is.global = &globals[i];
-        return status;
+        return v;
     }
-    return et_fail(error, ET_EFORMAT,
-                   "%s: its pickle asks for %.100s.%.100s, which a file of weights does not need; "
-                   "Etude runs no code of a file: take model.safetensors, or a file that you trust",
-                   m->pickle->name, module, name);
+    m->status =
+        et_fail(m->error, ET_EFORMAT,
+                "%s: its pickle asks for %.100s.%.100s, which a file of weights does not need; "
+                "Etude runs no code of a file: take model.safetensors, or a file that you trust",
+                m->pickle->name, module, name);
+    return false;
 }
 
 /* The values above the newest mark become items of a new tuple. */
-static int make_tuple_from(machine *m, size_t begin, et_error *error)
+static bool make_tuple_from(machine *m, size_t begin)
 {
-    value *v;
-    int status = make(m, &v, KIND_TUPLE, error);
-    for (size_t i = begin; i < m->stack.count && !status; i++) {
-        status = add_item(m, v, m->stack.items[i], error);
+    value *v = make(m, KIND_TUPLE);
+    bool added = v;
+    for (size_t i = begin; i < m->stack.count && added; i++) {
+        added = add_item(m, v, m->stack.items[i]);
         v->is.items.count++;
     }
     m->stack.count = begin;
-    return status ? status : push_on(&m->stack, v, error);
+    return added && push_on(m, &m->stack, v);
 }
 
-static int make_tuple(machine *m, et_error *error)
+static bool make_tuple(machine *m)
 {
     const size_t mark = find_mark(m);
     if (mark == m->stack.count)
-        return damaged(m, "a mark is missing", error);
+        return damaged(m, "a mark is missing");
     et_assert(m->stack.items);
     memmove(&m->stack.items[mark], &m->stack.items[mark + 1],
             (m->stack.count - mark - 1) * sizeof *m->stack.items);
     m->stack.count--;
-    return make_tuple_from(m, mark, error);
+    return make_tuple_from(m, mark);
 }
 
 /* TUPLE1 to TUPLE3: no mark is among them. */
-static int make_short_tuple(machine *m, size_t count, et_error *error)
+static bool make_short_tuple(machine *m, size_t count)
 {
     const size_t mark = find_mark(m), marks = mark == m->stack.count ? 0 : mark + 1;
     if (m->stack.count - marks < count)
-        return damaged(m, "a value is missing", error);
-    return make_tuple_from(m, m->stack.count - count, error);
+        return damaged(m, "a value is missing");
+    return make_tuple_from(m, m->stack.count - count);
 }
 
 /* SETITEMS and APPENDS (after the newest mark), SETITEM and APPEND (the last values). */
-static int add_items(machine *m, size_t begin, size_t target, enum kind kind, et_error *error)
+static bool add_items(machine *m, size_t begin, size_t target, enum kind kind)
 {
     const size_t step = kind == KIND_DICT ? 2 : 1, items = m->stack.count - begin;
     et_assert(target < begin && begin <= m->stack.count);
     value *to = m->stack.items[target];
-    int status = ET_OK;
+    bool added = true;
     if (to->kind != kind || items % step)
-        return damaged(m, "items for another value than a list or a dict", error);
-    for (size_t i = begin; i < m->stack.count && !status; i++)
-        status = add_item(m, to, m->stack.items[i], error);
+        return damaged(m, "items for another value than a list or a dict");
+    for (size_t i = begin; i < m->stack.count && added; i++)
+        added = add_item(m, to, m->stack.items[i]);
     to->is.items.count += items / step;
     m->stack.count = target + 1;
-    return status;
+    return added;
 }
 
-static int add_marked(machine *m, enum kind kind, et_error *error)
+static bool add_marked(machine *m, enum kind kind)
 {
     const size_t mark = find_mark(m);
     if (mark == m->stack.count || !mark)
-        return damaged(m, "a mark is missing", error);
-    return add_items(m, mark + 1, mark - 1, kind, error);
+        return damaged(m, "a mark is missing");
+    return add_items(m, mark + 1, mark - 1, kind);
 }
 
-static int add_last(machine *m, enum kind kind, et_error *error)
+static bool add_last(machine *m, enum kind kind)
 {
     const size_t count = kind == KIND_DICT ? 2 : 1;
     if (m->stack.count < count + 1)
-        return damaged(m, "a value is missing", error);
+        return damaged(m, "a value is missing");
     const size_t begin = m->stack.count - count;
     for (size_t i = begin; i < m->stack.count; i++)
         if (m->stack.items[i]->kind == KIND_MARK)
-            return damaged(m, "a value is missing", error);
-    return add_items(m, begin, begin - 1, kind, error);
-}
-
-static int keep(machine *m, uint32_t slot, et_error *error)
-{
-    value *v = top(m);
-    if (!v)
-        return damaged(m, "a value is missing", error);
-    /* Writers number what they keep one by one. */
-    if (slot > m->memo.count)
-        return damaged(m, "it numbers its values with gaps", error);
-    v->shared = true;
-    if (slot == m->memo.count)
-        return push_on(&m->memo, v, error);
-    m->memo.items[slot] = v;
-    return ET_OK;
-}
-
-static int recall(machine *m, uint32_t slot, et_error *error)
-{
-    if (slot >= m->memo.count)
-        return damaged(m, "it uses a value before it is there", error);
-    return push_on(&m->stack, m->memo.items[slot], error);
+            return damaged(m, "a value is missing");
+    return add_items(m, begin, begin - 1, kind);
 }
 
 /* ---- what globals make ---- */
 
 /* ('storage', torch.FloatStorage, key, device, count): how torch.save names a storage. */
-static int push_storage(machine *m, et_error *error)
+static bool push_storage(machine *m)
 {
     static const char other[] = "a reference that is no storage";
     const value *id = pop(m), *word, *type = NULL, *key, *count = NULL;
-    value *v;
     if (!id || id->kind != KIND_TUPLE || id->is.items.count < 5)
-        return damaged(m, other, error);
+        return damaged(m, other);
     word = id->is.items.first;
     type = word->next;
     key = type->next;
@@ -423,202 +400,216 @@ static int push_storage(machine *m, et_error *error)
     if (word->kind != KIND_TEXT || strcmp(word->is.text, "storage") != 0 ||
         type->kind != KIND_GLOBAL || !type->is.global->width || key->kind != KIND_TEXT ||
         count->kind != KIND_INT || count->is.number < 0)
-        return damaged(m, other, error);
+        return damaged(m, other);
     if (id->is.items.count > 5 && count->next->kind != KIND_NONE)
-        return damaged(m, "a storage that is a part of another", error);
+        return damaged(m, "a storage that is a part of another");
     et_pickle_storage *storage = et_arena_alloc(m->arena, sizeof *storage);
     if (!storage)
-        return out_of_memory(error);
+        return no_memory(m);
     *storage = (et_pickle_storage){ key->is.text, type->is.global->name, type->is.global->type,
                                     type->is.global->width, (uint64_t)count->is.number };
-    int status = push_new(m, &v, KIND_STORAGE, error);
-    if (!status)
+    value *v = push_new(m, KIND_STORAGE);
+    if (v)
         v->is.storage = storage;
-    return status;
+    return v;
 }
 
 /* Sizes, and strides as they are where elements follow one another; a dimension of one element may
  * have any. */
-static int read_shape(const machine *m, et_shape *shape, const value *sizes, const value *strides,
-                      et_error *error)
+static bool read_shape(machine *m, et_shape *shape, const value *sizes, const value *strides)
 {
     const size_t rank = sizes->is.items.count;
     const value *size = sizes->is.items.first, *stride = strides->is.items.first;
     int64_t given[ET_RANK_MAX], dense = 1;
     if (rank > ET_RANK_MAX || strides->is.items.count != rank)
-        return damaged(m, "a tensor of too many dimensions", error);
+        return damaged(m, "a tensor of too many dimensions");
     shape->rank = (int)rank;
     for (size_t i = 0; i < rank; i++, size = size->next, stride = stride->next) {
         if (size->kind != KIND_INT || stride->kind != KIND_INT || size->is.number < 0)
-            return damaged(m, "a tensor whose shape is no list of counts", error);
+            return damaged(m, "a tensor whose shape is no list of counts");
         shape->size[i] = size->is.number;
         given[i] = stride->is.number;
     }
     for (size_t i = rank; i-- > 0;) {
-        if (shape->size[i] > 1 && given[i] != dense)
-            return et_fail(error, ET_EFORMAT,
-                           "%s: a tensor is not contiguous; save tensors after .contiguous()",
-                           m->pickle->name);
+        if (shape->size[i] > 1 && given[i] != dense) {
+            m->status = et_fail(m->error, ET_EFORMAT,
+                                "%s: a tensor is not contiguous; save tensors after .contiguous()",
+                                m->pickle->name);
+            return false;
+        }
         if (__builtin_mul_overflow(dense, shape->size[i], &dense))
-            return damaged(m, "a tensor that is too large", error);
+            return damaged(m, "a tensor that is too large");
     }
-    return ET_OK;
+    return true;
 }
 
 /* _rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks) */
-static int make_tensor(machine *m, const value *arguments, et_error *error)
+static bool make_tensor(machine *m, const value *arguments)
 {
     static const char other[] = "a tensor with other arguments";
-    value *v;
     if (arguments->is.items.count < 4)
-        return damaged(m, other, error);
+        return damaged(m, other);
     const value *storage = arguments->is.items.first, *offset = storage->next;
     const value *sizes = offset->next, *strides = sizes->next;
     if (storage->kind != KIND_STORAGE || offset->kind != KIND_INT || sizes->kind != KIND_TUPLE ||
         strides->kind != KIND_TUPLE)
-        return damaged(m, other, error);
+        return damaged(m, other);
     et_shape shape = { 0 };
-    int status = read_shape(m, &shape, sizes, strides, error);
-    if (status)
-        return status;
+    if (!read_shape(m, &shape, sizes, strides))
+        return false;
     const uint64_t all = storage->is.storage->count, first = (uint64_t)offset->is.number;
     if (offset->is.number < 0 || first > all || (uint64_t)et_shape_count(shape) > all - first)
-        return damaged(m, "a tensor that is larger than its storage", error);
+        return damaged(m, "a tensor that is larger than its storage");
     view *made = et_arena_alloc(m->arena, sizeof *made);
     if (!made)
-        return out_of_memory(error);
+        return no_memory(m);
     *made = (view){ storage->is.storage, first, shape };
-    status = push_new(m, &v, KIND_TENSOR, error);
-    if (!status)
+    value *v = push_new(m, KIND_TENSOR);
+    if (v)
         v->is.tensor = made;
-    return status;
+    return v;
 }
 
-static int call(machine *m, et_error *error)
+static bool call(machine *m)
 {
     const value *arguments = pop(m), *function = arguments ? pop(m) : NULL;
-    value *v;
     if (!function || function->kind != KIND_GLOBAL || arguments->kind != KIND_TUPLE)
-        return damaged(m, "a call of a value that is not a function", error);
+        return damaged(m, "a call of a value that is not a function");
     switch (function->is.global->call) {
     case CALL_DICT:
         if (arguments->is.items.count)
-            return damaged(m, "a dict with arguments", error);
-        return push_new(m, &v, KIND_DICT, error);
+            return damaged(m, "a dict with arguments");
+        return push_new(m, KIND_DICT);
     case CALL_TENSOR:
-        return make_tensor(m, arguments, error);
+        return make_tensor(m, arguments);
     case CALL_PARAMETER: /* (tensor, requires_grad, hooks) */
         if (!arguments->is.items.count || arguments->is.items.first->kind != KIND_TENSOR)
-            return damaged(m, "a parameter without a tensor", error);
+            return damaged(m, "a parameter without a tensor");
         arguments->is.items.first->shared = true;
-        return push_on(&m->stack, arguments->is.items.first, error);
+        return push_on(m, &m->stack, arguments->is.items.first);
     default:
-        return damaged(m, "a call of a storage", error);
+        return damaged(m, "a call of a storage");
     }
 }
 
 /* A state dict has an attribute, _metadata, with versions of modules. */
-static int ignore_attributes(machine *m, et_error *error)
+static bool ignore_attributes(machine *m)
 {
     const value *state = pop(m);
     if (!state || state->kind != KIND_DICT || !top(m) || top(m)->kind != KIND_DICT)
-        return damaged(m, "attributes of a value that is not a dict", error);
-    return ET_OK;
+        return damaged(m, "attributes of a value that is not a dict");
+    return true;
 }
 
-static int check_protocol(machine *m, et_error *error)
+static bool check_protocol(machine *m)
 {
     uint32_t version;
     if (!take_count(m, &version, 1))
-        return damaged(m, ends_early, error);
-    return version <= 2 ? ET_OK
-                        : et_fail(error, ET_EFORMAT,
-                                  "%s: its pickle has protocol %u; only protocol 2, which "
-                                  "torch.save writes, is read",
-                                  m->pickle->name, (unsigned)version);
+        return damaged(m, ends_early);
+    if (version > 2)
+        m->status = et_fail(m->error, ET_EFORMAT,
+                            "%s: its pickle has protocol %u; only protocol 2, which torch.save "
+                            "writes, is read",
+                            m->pickle->name, (unsigned)version);
+    return version <= 2;
 }
 
-static int keep_or_recall(machine *m, bool keeps, size_t width, et_error *error)
+static bool keep_or_recall(machine *m, bool keeps, size_t width)
 {
     uint32_t slot;
     if (!take_count(m, &slot, width))
-        return damaged(m, ends_early, error);
-    return keeps ? keep(m, slot, error) : recall(m, slot, error);
+        return damaged(m, ends_early);
+    if (keeps) {
+        value *v = top(m);
+        if (!v)
+            return damaged(m, "a value is missing");
+        /* Writers number what they keep one by one. */
+        if (slot > m->memo.count)
+            return damaged(m, "it numbers its values with gaps");
+        v->shared = true;
+        if (slot == m->memo.count)
+            return push_on(m, &m->memo, v);
+        m->memo.items[slot] = v;
+        return true;
+    }
+    if (slot >= m->memo.count)
+        return damaged(m, "it uses a value before it is there");
+    return push_on(m, &m->stack, m->memo.items[slot]);
 }
 
 /* One instruction. */
-static int step(machine *m, unsigned char code, et_error *error)
+static bool step(machine *m, unsigned char code)
 {
-    value *v;
     switch (code) {
     case 0x80:
-        return check_protocol(m, error);
+        return check_protocol(m);
     case '(':
-        return push_on(&m->stack, &m->mark, error);
+        return push_on(m, &m->stack, &m->mark);
     case ')':
-        return push_new(m, &v, KIND_TUPLE, error);
+        return push_new(m, KIND_TUPLE);
     case ']':
-        return push_new(m, &v, KIND_LIST, error);
+        return push_new(m, KIND_LIST);
     case '}':
-        return push_new(m, &v, KIND_DICT, error);
+        return push_new(m, KIND_DICT);
     case 'N':
-        return push_new(m, &v, KIND_NONE, error);
+        return push_new(m, KIND_NONE);
     case 0x88:
-        return push_number(m, KIND_BOOL, 1, error);
+        return push_number(m, KIND_BOOL, 1);
     case 0x89:
-        return push_number(m, KIND_BOOL, 0, error);
+        return push_number(m, KIND_BOOL, 0);
     case 'J':
-        return push_int(m, 4, error);
+        return push_int(m, 4);
     case 'K':
-        return push_int(m, 1, error);
+        return push_int(m, 1);
     case 'M':
-        return push_int(m, 2, error);
+        return push_int(m, 2);
     case 0x8a:
-        return push_long(m, error);
+        return push_long(m);
     case 'X':
-        return push_text(m, 4, error);
+        return push_text(m, 4);
     case 'U':
-        return push_text(m, 1, error);
+        return push_text(m, 1);
     case 'c':
-        return push_global(m, error);
+        return push_global(m);
     case 't':
-        return make_tuple(m, error);
+        return make_tuple(m);
     case 0x85:
-        return make_short_tuple(m, 1, error);
+        return make_short_tuple(m, 1);
     case 0x86:
-        return make_short_tuple(m, 2, error);
+        return make_short_tuple(m, 2);
     case 0x87:
-        return make_short_tuple(m, 3, error);
+        return make_short_tuple(m, 3);
     case 's':
-        return add_last(m, KIND_DICT, error);
+        return add_last(m, KIND_DICT);
     case 'a':
-        return add_last(m, KIND_LIST, error);
+        return add_last(m, KIND_LIST);
     case 'u':
-        return add_marked(m, KIND_DICT, error);
+        return add_marked(m, KIND_DICT);
     case 'e':
-        return add_marked(m, KIND_LIST, error);
+        return add_marked(m, KIND_LIST);
     case 'q':
-        return keep_or_recall(m, true, 1, error);
+        return keep_or_recall(m, true, 1);
     case 'r':
-        return keep_or_recall(m, true, 4, error);
+        return keep_or_recall(m, true, 4);
     case 'h':
-        return keep_or_recall(m, false, 1, error);
+        return keep_or_recall(m, false, 1);
     case 'j':
-        return keep_or_recall(m, false, 4, error);
+        return keep_or_recall(m, false, 4);
     case 'Q':
-        return push_storage(m, error);
+        return push_storage(m);
     case 'R':
-        return call(m, error);
+        return call(m);
     case 'b':
-        return ignore_attributes(m, error);
+        return ignore_attributes(m);
     case '.':
         m->over = true;
-        return ET_OK;
+        return true;
     default:
-        return et_fail(error, ET_EFORMAT,
-                       "%s: byte %zu of its pickle is an instruction (0x%02x) that a file of "
-                       "weights does not need",
-                       m->pickle->name, m->pickle->at - 1, code);
+        m->status = et_fail(m->error, ET_EFORMAT,
+                            "%s: byte %zu of its pickle is an instruction (0x%02x) that a file of "
+                            "weights does not need",
+                            m->pickle->name, m->pickle->at - 1, code);
+        return false;
     }
 }
 
@@ -628,17 +619,17 @@ static int run(et_pickle *pickle, const value **result, et_arena *arena, et_erro
     machine m = { .pickle = pickle,
                   .arena = arena,
                   .left = pickle->length / 2 + 64,
-                  .mark = { .kind = KIND_MARK } };
+                  .mark = { .kind = KIND_MARK },
+                  .error = error };
     const unsigned char *code;
-    int status = ET_OK;
-    while (!status && !m.over)
-        status = take(&m, &code, 1) ? step(&m, *code, error) : damaged(&m, ends_early, error);
-    *result = status ? NULL : top(&m);
-    if (!status && m.stack.count != 1)
-        status = damaged(&m, "it leaves more than one value", error);
+    while (!m.status && !m.over)
+        (void)(take(&m, &code, 1) ? step(&m, *code) : damaged(&m, ends_early));
+    *result = m.status ? NULL : top(&m);
+    if (!m.status && m.stack.count != 1)
+        damaged(&m, "it leaves more than one value");
     et_free(m.stack.items);
     et_free(m.memo.items);
-    return status;
+    return m.status;
 }
 
 static int expect(const et_pickle *pickle, const value *v, enum kind kind, const char *what,
@@ -673,7 +664,7 @@ int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t
     *count = dict->is.items.count;
     *tensors = et_arena_array(arena, *count + 1, sizeof **tensors);
     if (!*tensors)
-        return out_of_memory(error);
+        return et_alloc_failed(error, 0, "a pickle");
     const value *key = dict->is.items.first;
     for (size_t i = 0; i < *count && !status; i++, key = key->next->next)
         status = read_tensor(pickle, &(*tensors)[i], key, error);
@@ -692,7 +683,7 @@ int et_pickle_read_texts(et_pickle *pickle, const char ***texts, size_t *count, 
     *count = list->is.items.count;
     *texts = et_arena_array(arena, *count + 1, sizeof **texts);
     if (!*texts)
-        return out_of_memory(error);
+        return et_alloc_failed(error, 0, "a pickle");
     const value *item = list->is.items.first;
     for (size_t i = 0; i < *count && !status; i++, item = item->next) {
         status = expect(pickle, item, KIND_TEXT, "a name of a storage", error);

@@ -123,13 +123,6 @@ static const unsigned char magic[] = { 0x80, 0x02, 0x8a, 0x0a, 'l',  0xfc, 0x9c,
                                        'F',  0xf9, ' ',  'j',  0xa8, 'P',  0x19,
                                        '.',  0x80, 0x02, 'M',  0xe9, 0x03, '.' };
 
-static const et_pickle_storage *find_storage(const et_torch_file *file, const et_map *by_key,
-                                             const char *key)
-{
-    int64_t index;
-    return et_map_get(by_key, key, &index) ? file->tensors[index].storage : NULL;
-}
-
 /* Little-endian, of 8 bytes. */
 static uint64_t count_at(const char *bytes)
 {
@@ -150,7 +143,9 @@ static int find_positions(et_torch_file *file, et_pickle *pickle, et_error *erro
         if (!et_map_put(&by_key, file->tensors[i].storage->key, (int64_t)i))
             status = et_alloc_failed(error, 0, "names of storages");
     for (size_t i = 0; i < count && !status; i++) {
-        const et_pickle_storage *storage = find_storage(file, &by_key, keys[i]);
+        int64_t index;
+        const et_pickle_storage *storage =
+            et_map_get(&by_key, keys[i], &index) ? file->tensors[index].storage : NULL;
         const size_t left = pickle->length - pickle->at;
         if (!storage) {
             status = damaged(file, "a storage belongs to no tensor", error);

@@ -53,19 +53,14 @@ static int damaged(const et_zip *zip, const char *what, et_error *error)
 
 enum { ZLIB_MEMORY = -4 }; /* Z_MEM_ERROR of zlib.h */
 
-/* Besides its own code, libzip passes on those of zlib and of the system. */
-static bool is_no_memory(const zip_error_t *reason)
-{
-    const int type = libzip.error_system_type(reason);
-    return reason->zip_err == ZIP_ER_MEMORY ||
-           (type == ZIP_ET_ZLIB && reason->sys_err == ZLIB_MEMORY) ||
-           (type == ZIP_ET_SYS && reason->sys_err == ENOMEM);
-}
-
 /* A call of libzip failed for that reason; what: if the archive is at fault. */
 static int failed(const et_zip *zip, const zip_error_t *reason, const char *what, et_error *error)
 {
-    return is_no_memory(reason)
+    /* Besides its own code, libzip passes on those of zlib and of the system. */
+    const int type = libzip.error_system_type(reason);
+    return reason->zip_err == ZIP_ER_MEMORY ||
+                   (type == ZIP_ET_ZLIB && reason->sys_err == ZLIB_MEMORY) ||
+                   (type == ZIP_ET_SYS && reason->sys_err == ENOMEM)
                ? et_fail(error, ET_ENOMEM, "%s: libzip has no memory left", zip->path)
                : damaged(zip, what, error);
 }
@@ -171,20 +166,6 @@ int64_t et_zip_find(const et_zip *zip, const char *name)
  * thousandth: an archive of some megabytes would fill the memory. */
 enum { RATIO_MAX = 100, RATIO_FROM = 16 << 20 };
 
-static int check_ratio(const et_zip *zip, int64_t index, const zip_stat_t *facts, et_error *error)
-{
-    if (!(facts->valid & ZIP_STAT_COMP_SIZE) || facts->size < RATIO_FROM ||
-        facts->size / RATIO_MAX <= facts->comp_size)
-        return ET_OK;
-    const char *name = et_zip_name(zip, index);
-    return et_fail(
-        error, ET_EFORMAT,
-        "%s: %s has %llu bytes, packed into %llu; a file of a model has at most %d times its "
-        "packed size. Unpack the archive yourself if you trust it",
-        zip->path, name ? name : "a file", (unsigned long long)facts->size,
-        (unsigned long long)facts->comp_size, RATIO_MAX);
-}
-
 int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *error)
 {
     zip_stat_t facts;
@@ -192,7 +173,16 @@ int et_zip_length(const et_zip *zip, int64_t index, uint64_t *length, et_error *
         !(facts.valid & ZIP_STAT_SIZE))
         return damaged(zip, "a file of the archive has no length", error);
     *length = facts.size;
-    return check_ratio(zip, index, &facts, error);
+    if (!(facts.valid & ZIP_STAT_COMP_SIZE) || facts.size < RATIO_FROM ||
+        facts.size / RATIO_MAX <= facts.comp_size)
+        return ET_OK;
+    const char *name = et_zip_name(zip, index);
+    return et_fail(
+        error, ET_EFORMAT,
+        "%s: %s has %llu bytes, packed into %llu; a file of a model has at most %d times its "
+        "packed size. Unpack the archive yourself if you trust it",
+        zip->path, name ? name : "a file", (unsigned long long)facts.size,
+        (unsigned long long)facts.comp_size, RATIO_MAX);
 }
 
 /* Of a file that is under way. */
@@ -221,16 +211,6 @@ static int skip(const et_zip *zip, zip_file_t *file, uint64_t length, et_error *
     return status;
 }
 
-/* libzip compares the checksum when a read finds the end of the file. */
-static int check_end(const et_zip *zip, zip_file_t *file, et_error *error)
-{
-    char more;
-    return libzip.fread(file, &more, 1) < 0
-               ? failed(zip, libzip.file_get_error(file),
-                        "a file of the archive is damaged: its checksum is another", error)
-               : ET_OK;
-}
-
 int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, uint64_t length,
                 et_error *error)
 {
@@ -242,8 +222,11 @@ int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, ui
     int status = skip(zip, file, from, error);
     if (!status)
         status = read_on(zip, file, bytes, length, error);
-    if (!status)
-        status = check_end(zip, file, error);
+    /* libzip compares the checksum when a read finds the end of the file. */
+    char more;
+    if (!status && libzip.fread(file, &more, 1) < 0)
+        status = failed(zip, libzip.file_get_error(file),
+                        "a file of the archive is damaged: its checksum is another", error);
     libzip.fclose(file);
     return status;
 }
