@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/main.h"
-#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors.h"
 
 static void test_tensor_name__faults(void **state)
 {

@@ -36,7 +36,7 @@
 #include "engine/tensor/align.h"
 #include "engine/tensor/params_view.h"
 #include "engine/tensor/tensor.h"
-#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors.h"
 
 /* Elements: with 10 bytes of each and all padding, no size of memory overflows. */
 #define FLAT_MAX (INT64_MAX / 64)

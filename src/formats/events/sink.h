@@ -31,15 +31,16 @@ int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, 
 #define ET_SINK_KEEPS "keeps"
 #define ET_SINK_SINCE "since"
 
-typedef struct et_sink_care {
+typedef struct et_sink_resume_policy {
     bool keeps;
     double since;
-} et_sink_care;
+} et_sink_resume_policy;
 
 /* What positions say of the files of a kind. */
-et_sink_care et_sink_care_of(const et_value *positions, const char *kind);
+et_sink_resume_policy et_sink_resume_policy_of(const et_value *positions, const char *kind);
 /* Before a file is opened at offset. */
-int et_sink_set_aside(et_sink_care care, const char *path, uint64_t offset, et_error *error);
+int et_sink_set_aside(et_sink_resume_policy policy, const char *path, uint64_t offset,
+                      et_error *error);
 
 typedef struct et_progress et_progress;
 

@@ -40,11 +40,11 @@ typedef struct branch {
 
 typedef struct events_sink {
     et_sink sink;
-    char *directory;   /* owned */
-    const char *file;  /* the name of all files, ET_EVENTS_* */
-    bool named;        /* directory is a summary directory itself */
-    et_sink_care care; /* of the part that is cut off */
-    branch *branches;  /* [count], owned, in the order of their first log */
+    char *directory;              /* owned */
+    const char *file;             /* the name of all files, ET_EVENTS_* */
+    bool named;                   /* directory is a summary directory itself */
+    et_sink_resume_policy policy; /* of the part that is cut off */
+    branch *branches;             /* [count], owned, in the order of their first log */
     size_t count, capacity;
 } events_sink;
 
@@ -67,7 +67,7 @@ static int set_aside(const events_sink *sink, const char *directory, int64_t off
                      et_error *error)
 {
     char *path = et_path_join(directory, sink->file);
-    int status = path ? et_sink_set_aside(sink->care, path, (uint64_t)offset, error)
+    int status = path ? et_sink_set_aside(sink->policy, path, (uint64_t)offset, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
     et_free(path);
     return status;
@@ -354,7 +354,7 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     sink->sink.class = &events_class;
     sink->file = name;
     const et_value *offsets = et_value_get(positions, events_class.name);
-    sink->care = et_sink_care_of(positions, events_class.name);
+    sink->policy = et_sink_resume_policy_of(positions, events_class.name);
     const int status = reopen_branches(sink, offsets, error);
     if (status)
         events_close(&sink->sink, NULL);
@@ -379,7 +379,7 @@ int et_sink_events_open_as(et_sink **out, const char *directory, const char *nam
     if (status)
         return status;
     ((events_sink *)*out)->named = true;
-    ((events_sink *)*out)->care =
-        (et_sink_care){ false, 0 }; /* made from another file, at every start */
+    ((events_sink *)*out)->policy =
+        (et_sink_resume_policy){ false, 0 }; /* made from another file, at every start */
     return ET_OK;
 }

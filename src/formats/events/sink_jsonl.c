@@ -189,8 +189,8 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
     if (lines > 0)
         status = find_position(&offset, &lines, path, error);
     if (!status)
-        status =
-            et_sink_set_aside(et_sink_care_of(positions, jsonl_class.name), path, offset, error);
+        status = et_sink_set_aside(et_sink_resume_policy_of(positions, jsonl_class.name), path,
+                                   offset, error);
     if (status)
         return status;
     jsonl *sink = et_alloc_zero(1, sizeof *sink);

@@ -24,6 +24,7 @@
  * and are valid until close. */
 #include "formats/safetensors/safetensors.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,11 +34,128 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/map.h"
+#include "base/plain.h"
 #include "base/stages.h"
 #include "base/text/format.h"
+#include "base/text/unicode.h"
 #include "base/values/json.h"
-#include "formats/safetensors/safetensors_seal.h"
-#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors_private.h"
+
+/* 0xc2 0x80 to 0xc2 0x9f are the control characters U+0080 to U+009F, which terminals obey too.
+ * Returns the bytes of the control character at name; 0: none. */
+static size_t control(const unsigned char *name)
+{
+    if (name[0] == 0xc2 && name[1] >= 0x80 && name[1] < 0xa0)
+        return 2;
+    return name[0] < ' ' || name[0] == 0x7f;
+}
+
+static bool has_controls(const char *name)
+{
+    const unsigned char *next = (const unsigned char *)name;
+    while (*next && !control(next))
+        next++;
+    return *next;
+}
+
+static bool is_utf8(const char *name)
+{
+    return et_utf8_valid(name, strlen(name), NULL);
+}
+
+bool et_tensor_name_sound(const char *name)
+{
+    return !has_controls(name) && is_utf8(name);
+}
+
+const char *et_tensor_name_fault(const char *name)
+{
+    if (!is_utf8(name))
+        return "is not UTF-8";
+    if (has_controls(name))
+        return "has control characters";
+    return strcmp(name, ET_TENSOR_METADATA) ? NULL : "is reserved by the file format";
+}
+
+et_tensor_name et_tensor_name_escaped(const char *name)
+{
+    et_tensor_name escaped = { .text = "" };
+    et_plain_copy(escaped.text, sizeof escaped.text, name);
+    return escaped;
+}
+
+/* The seal begins every header that Etude writes, at byte 8 of the file:
+ *
+ *   {"__metadata__":{"format":"etude-1","header_checksum":"................"
+ *                                                          ^ et_safetensors_seal_position
+ *
+ * So its digits are found without parsing JSON, and a header with any flipped bit fails before a
+ * parser sees it. The seal is valid JSON, and readers of the public format ignore it. */
+
+static const char seal[] = ET_SAFETENSORS_SEAL;
+
+/* Whether length + header, size bytes in all, begin as a sealed file's do: byte for byte. A program
+ * that read and wrote the file again will have other spaces or another order, and has unsealed it.
+ */
+static bool seal_found(const char *head, size_t size)
+{
+    return size >= et_safetensors_seal_position() + ET_CHECKSUM_DIGITS &&
+           memcmp(head + ET_SAFETENSORS_PREFIX, seal, sizeof seal - 1) == 0;
+}
+
+size_t et_safetensors_seal_position(void)
+{
+    return ET_SAFETENSORS_PREFIX + sizeof seal - 1;
+}
+
+/* In three pieces, so that the header need not be copied to put zeros into it. */
+int et_safetensors_seal_compute(uint64_t *out, const char *head, size_t size, et_error *error)
+{
+    static const char zeros[] = "0000000000000000";
+    const size_t digits = et_safetensors_seal_position();
+    const size_t rest = digits + ET_CHECKSUM_DIGITS;
+    et_assert(size >= rest && sizeof zeros - 1 == ET_CHECKSUM_DIGITS);
+    et_checksum_stream *stream;
+    const int status = et_checksum_stream_open(&stream, error);
+    if (status)
+        return status;
+    et_checksum_stream_add(stream, head, digits);
+    et_checksum_stream_add(stream, zeros, ET_CHECKSUM_DIGITS);
+    et_checksum_stream_add(stream, head + rest, size - rest);
+    *out = et_checksum_stream_value(stream);
+    et_checksum_stream_close(stream);
+    return ET_OK;
+}
+
+/* In the spelling of the public format. ORDER et_dtype. */
+const char *et_safetensors_dtype_name(et_dtype dtype)
+{
+    static const char *const names[ET_SAFETENSORS_F16 + 1] = {
+        [ET_F32] = "F32", [ET_BF16] = "BF16", [ET_I32] = "I32",
+        [ET_U8] = "U8",   [ET_I8] = "I8",     [ET_SAFETENSORS_F16] = "F16",
+    };
+    et_assert(dtype <= ET_SAFETENSORS_F16);
+    return names[dtype];
+}
+
+size_t et_safetensors_element(et_dtype dtype)
+{
+    return dtype == ET_SAFETENSORS_F16 ? 2 : et_dtype_size(dtype);
+}
+
+/* At most INT64_MAX, so that sums of two never overflow uint64_t. */
+bool et_safetensors_bytes(uint64_t *out, et_dtype dtype, et_shape shape)
+{
+    et_assert(shape.rank >= 0 && shape.rank <= ET_RANK_MAX);
+    uint64_t bytes = et_safetensors_element(dtype);
+    for (int i = 0; i < shape.rank; i++) {
+        et_assert(shape.size[i] >= 0);
+        if (__builtin_mul_overflow(bytes, (uint64_t)shape.size[i], &bytes))
+            return false;
+    }
+    *out = bytes;
+    return bytes <= INT64_MAX;
+}
 
 /* Members are filled in the order of the rules. After a failure the rest is zero, which close
  * accepts. */
@@ -94,7 +212,7 @@ static int read_length(et_safetensors *file, et_error *error)
 static int check_seal(et_safetensors *file, et_error *error)
 {
     const char *head = file->mapping.data;
-    file->sealed = et_safetensors_seal_found(head, file->data_position);
+    file->sealed = seal_found(head, file->data_position);
     if (!file->sealed)
         return ET_OK;
     uint64_t found;

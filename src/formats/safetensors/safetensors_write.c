@@ -19,8 +19,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "formats/safetensors/safetensors.h"
-#include "formats/safetensors/safetensors_seal.h"
-#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors_private.h"
 
 /* A file being written: shared by append_header and the functions after it. It lives for one call
  * of et_safetensors_draft. */

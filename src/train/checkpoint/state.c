@@ -30,7 +30,7 @@
 #include "base/vector.h"
 #include "engine/tensor/params.h"
 #include "engine/tensor/tensor.h"
-#include "formats/safetensors/tensor_name.h"
+#include "formats/safetensors/safetensors.h"
 
 typedef struct part {
     char *name;                 /* owned; its key in the tree */

@@ -1,8 +1,8 @@
 /* Shared by writer and reader of safetensors files: names of dtypes, numbers of bytes, and the seal
  * (see safetensors.h), which is at a fixed position so that it can be checked before the header is
  * parsed. Private to safetensors*.c. */
-#ifndef ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_SEAL_H
-#define ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_SEAL_H
+#ifndef ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_PRIVATE_H
+#define ETUDE_FORMATS_SAFETENSORS_SAFETENSORS_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,6 @@
 #include <etude/tensor.h>
 
 #include "formats/safetensors/safetensors.h"
-#include "formats/safetensors/tensor_name.h"
 
 #define ET_SAFETENSORS_KEY_FORMAT "format"
 #define ET_SAFETENSORS_KEY_HEADER "header_checksum"
@@ -25,9 +24,6 @@
 
 #define ET_SAFETENSORS_PREFIX    8  /* bytes of the header's length */
 #define ET_SAFETENSORS_ALIGNMENT 64 /* of the data in the file */
-
-/* Whether length + header, size bytes in all, begin as a sealed file's do. */
-bool et_safetensors_seal_found(const char *head, size_t size);
 
 /* Position of the 16 digits in length + header. */
 size_t et_safetensors_seal_position(void);
