@@ -86,7 +86,7 @@ typedef struct et_foreign_class {
     int (*open)(void **out, const char *path, const char **settings, et_error *error);
     void (*close)(void *foreign);
     /* Opens the model as an export in one file, without a file. NULL: only --init takes it. */
-    int (*export)(struct et_artifact *out, const char *path, et_error *error);
+    int (*open_export)(struct et_artifact *out, const char *path, et_error *error);
 } et_foreign_class;
 
 /* A relation between settings, such as "task.train_data.min <= task.train_data.max" (settings.h).

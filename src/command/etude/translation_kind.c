@@ -90,7 +90,7 @@ static const et_foreign_class foreign_class = {
     .is = et_import_is_folder,
     .open = open_foreign,
     .close = close_foreign,
-    .export = et_import_open_artifact,
+    .open_export = et_import_open_artifact,
 };
 
 static int inherit(void *settings, const char *model_dir, et_arena *arena, const char **taken,

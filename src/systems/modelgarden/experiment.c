@@ -678,8 +678,8 @@ int et_experiment_open_model(et_artifact *artifact, const et_program *program, c
                              et_error *error)
 {
     const et_task_kind *kind = et_experiment_find_foreign(program, path);
-    return kind && kind->foreign->export ? kind->foreign->export(artifact, path, error)
-                                         : et_artifact_open(artifact, path, error);
+    return kind && kind->foreign->open_export ? kind->foreign->open_export(artifact, path, error)
+                                              : et_artifact_open(artifact, path, error);
 }
 
 int et_experiment_find_kind(const et_task_kind **out, const et_program *program, const char *path,
