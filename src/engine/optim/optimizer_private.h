@@ -4,9 +4,9 @@
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 
 #include "engine/optim/average.h"
-#include "engine/optim/clip.h"
 #include "engine/optim/optimizer.h"
 #include "engine/optim/owners.h"
+#include "engine/optim/rules/clip.h"
 #include "engine/optim/schedule.h"
 #include "engine/optim/slot_layout.h"
 #include "engine/optim/team.h"

@@ -10,6 +10,7 @@
 #include <etude/layers.h>
 
 #include "engine/optim/optim.h"
+#include "engine/optim/optimizer.h"
 #include "engine/optim/rules/rule.h"
 #include "engine/tensor/params.h"
 

@@ -1,5 +1,6 @@
 /* Requirements for every rule of rules.def, by its name in settings: equal bits for any number of
  * threads, and after a resume; no update allocates. Also tests the rules without golden values. */
+#include "engine/optim/optimizer.h"
 #include "engine/optim/rules/rule.h"
 
 #include <math.h>

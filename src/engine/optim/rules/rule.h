@@ -11,9 +11,8 @@
 #include <etude/optimizer_rule.h>
 
 #include "engine/kernel/kernels.h"
-#include "engine/optim/clip.h"
-#include "engine/optim/optimizer.h"
-#include "engine/optim/options.h"
+#include "engine/optim/rules/clip.h"
+#include "engine/optim/rules/rule_options.h"
 
 /* The kernels' arguments for a chunk, for any rule; decay: the share that a weight loses. */
 static inline et_slice_update et_rule_update(const et_rule_step *step, const et_rule_chunk *chunk,

@@ -1,6 +1,6 @@
 /* Clipping by norm: Pascanu, Mikolov and Bengio 2013, "On the difficulty of training recurrent
  * neural networks". */
-#include "engine/optim/clip.h"
+#include "engine/optim/rules/clip.h"
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * Norms become factors of the scale that rules multiply gradients with, so they cost no pass;
  * clipped values are written. To add one: a class here, and its users (rule.h). Private to this
  * folder. */
-#ifndef ETUDE_ENGINE_OPTIM_CLIP_H
-#define ETUDE_ENGINE_OPTIM_CLIP_H
+#ifndef ETUDE_ENGINE_OPTIM_RULES_CLIP_H
+#define ETUDE_ENGINE_OPTIM_RULES_CLIP_H
 
 #include <stdint.h>
 
