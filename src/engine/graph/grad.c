@@ -22,13 +22,81 @@
  *
  * To write a rule: give() every input its part; call is_needed() first if making it adds a node;
  * end with not_differentiable() if there is no derivative. */
-#include "engine/graph/grad_private.h"
-
+#include <etude/ops.h>
 #include <etude/pass.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "engine/graph/build.h"
+#include "engine/graph/node.h"
+#include "engine/graph/rematerialize.h"
+
+/* A product whose weight gradient waits until the norm that it reads is rematerialized. */
+typedef struct waiting {
+    et_node *product, *dy;
+} waiting;
+
+typedef struct gradients {
+    et_graph *graph;
+    const bool *derive; /* [parameters]; NULL: by all */
+    et_node *scale;     /* a scalar, NULL: 1 */
+    bool is_root;       /* the node whose rule is called is a loss's, */
+    float factor;       /* sum of the factors of all losses with this root */
+    et_node **of;       /* [count]: d(loss)/d(node), NULL: none yet */
+    bool *needed;       /* [count]: whether the node depends on a parameter */
+    waiting *waiting;   /* [count]: by norm */
+    int count;          /* nodes of the forward graph */
+    et_rematerialize rematerialize;
+} gradients;
+
+/* Nodes made by rules (id from count on) are never differentiated again. */
+static bool is_needed(const gradients *g, const et_node *node)
+{
+    return node->id < g->count && g->needed[node->id];
+}
+
+/* The value of a forward node, for a derivative. */
+static et_node *value(gradients *g, et_node *node)
+{
+    return et_rematerialize_value(&g->rematerialize, node);
+}
+
+/* Adds gradient to the known part of d(loss)/d(node). The first one is kept as it is, without an
+ * addition to zero; later ones are added in the order of the visit, so the order is always the
+ * same. */
+static void give(gradients *g, et_node *node, et_node *gradient)
+{
+    if (!is_needed(g, node))
+        return;
+    et_assert(et_node_is_poison(gradient) ||
+              et_shape_equal(node->type[0].shape, gradient->type[0].shape));
+    et_node **known = &g->of[node->id];
+    if (!*known)
+        *known = gradient;
+    else
+        *known = et_add(*known, gradient);
+}
+
+/* For ops that are made by derivatives, and for decoding. The graph is poisoned, not the program
+ * stopped: a model that uses one of them in its loss is the world's fault, found when built. */
+static void not_differentiable(gradients *g, et_node *node)
+{
+    et_graph_poison(g->graph, "%s: %s has no derivative", node->name, et_op_name(node->op));
+}
+
+/* dtable += the scatter `op` of ids and dy, added to the gradient from other uses of the table so
+ * far. */
+static void scatter_into_table(gradients *g, et_node *node, et_op op, et_node *dy)
+{
+    et_node *table = node->input[1];
+    if (!is_needed(g, table))
+        return;
+    et_node *inputs[] = { node->input[0], dy, g->of[table->id] };
+    et_attributes attributes = node->attributes;
+    attributes.leaf = table->type[0];
+    g->of[table->id] = et_node_add(g->graph, op, NULL, inputs, inputs[2] ? 3 : 2, &attributes);
+}
 
 /* Leaves have no inputs to pass anything on to; a sample passes nothing on. */
 static void grad_nothing(gradients *g, et_node *node, et_node *dy)
@@ -45,19 +113,6 @@ static void grad_nothing(gradients *g, et_node *node, et_node *dy)
 #define grad_NOISE      grad_nothing
 #define grad_BERNOULLI  grad_nothing
 #define grad_CANDIDATES grad_nothing
-
-/* Rules in other files. */
-#define grad_RESHAPE       et_grad_RESHAPE
-#define grad_CONCATENATE   et_grad_CONCATENATE
-#define grad_SLICE         et_grad_SLICE
-#define grad_GATHER        et_grad_GATHER
-#define grad_EMBED_COLUMNS et_grad_EMBED_COLUMNS
-#define grad_SCALED_COPIES et_grad_SCALED_COPIES
-#define grad_RMS_NORM      et_grad_RMS_NORM
-#define grad_BATCH_NORM    et_grad_BATCH_NORM
-#define grad_CONVOLUTION   et_grad_CONVOLUTION
-#define grad_MAX_POOL      et_grad_MAX_POOL
-#define grad_MEAN_POOL     et_grad_MEAN_POOL
 
 /* A rule for the table that refuses: grad_<id>, as a row of ops.def asks for. */
 #define NO_DERIVATIVE(id)                                                                          \
@@ -287,16 +342,263 @@ static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 
-/* Rules in other files. */
-#define grad_COLUMN_SUM    et_grad_COLUMN_SUM
-#define grad_ROW_SUM       et_grad_ROW_SUM
-#define grad_SOFTMAX       et_grad_SOFTMAX
-#define grad_LOG_SOFTMAX   et_grad_LOG_SOFTMAX
-#define grad_CROSS_ENTROPY et_grad_CROSS_ENTROPY
+/* v repeated in the type and shape of a node. */
+static et_node *repeated(et_node *v, const et_node *like)
+{
+    return et_copy(v, like->type[0].dtype, like->type[0].shape);
+}
+
+/* y[d] = sum over t of x[t, d]: every row of dx is dy. */
+static void grad_COLUMN_SUM(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], repeated(dy, node->input[0]));
+}
+
+/* y[t] = sum over d of x[t, d]: every column of dx is dy. */
+static void grad_ROW_SUM(gradients *g, et_node *node, et_node *dy)
+{
+    give(g, node->input[0], repeated(dy, node->input[0]));
+}
+
+/* y = softmax(x): dx = y (dy - rowsum(y dy)). */
+static void grad_SOFTMAX(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *y = value(g, node);
+    give(g, node->input[0], et_mul(y, et_sub(dy, et_row_sum(et_mul(y, dy)))));
+}
+
+/* y = log softmax(x): dx = dy - e^y rowsum(dy). */
+static void grad_LOG_SOFTMAX(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *p = et_exp(value(g, node));
+    give(g, node->input[0], et_sub(dy, et_mul(p, et_row_sum(dy))));
+}
+
+/* The node has made dlogits for dy = 1, as its result 3; each row's is scaled by dy[t]. */
+static void grad_CROSS_ENTROPY(gradients *g, et_node *node, et_node *dy)
+{
+    node->attributes.gradient = true;
+    give(g, node->input[0], et_mul(et_node_result(node, 3), dy));
+}
+
+/* Rules of ops that move elements move dy back. */
+static void grad_RESHAPE(gradients *g, et_node *node, et_node *dy)
+{
+    if (is_needed(g, node->input[0]))
+        give(g, node->input[0], et_reshape(dy, node->input[0]->type[0].shape));
+}
+
+/* Each input gets the piece of dy that it was. */
+static void grad_CONCATENATE(gradients *g, et_node *node, et_node *dy)
+{
+    et_attributes attributes = { .along = { .axis = node->attributes.along.axis } };
+    et_axis_range *along = &attributes.along;
+    for (int i = 0; i < node->inputs; i++) {
+        et_node *input = node->input[i];
+        along->first += along->count;
+        along->count = input->type[0].shape.size[along->axis];
+        if (is_needed(g, input) && along->count)
+            give(g, input, et_node_add(g->graph, ET_OP_SLICE, NULL, &dy, 1, &attributes));
+    }
+}
+
+/* y = a piece of x: dx = dy there, else 0. */
+static void grad_SLICE(gradients *g, et_node *node, et_node *dy)
+{
+    et_attributes attributes = node->attributes;
+    attributes.leaf = node->input[0]->type[0];
+    if (is_needed(g, node->input[0]))
+        give(g, node->input[0], et_node_add(g->graph, ET_OP_SLICE_GRAD, NULL, &dy, 1, &attributes));
+}
+
+/* y[r] = x[row[r]]: dx[row[r]] += dy[r], in ascending r. */
+static void grad_GATHER(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[] = { node->input[1], dy };
+    et_attributes attributes = { .leaf = node->input[0]->type[0] };
+    if (is_needed(g, node->input[0]))
+        give(g, node->input[0],
+             et_node_add(g->graph, ET_OP_GATHER_GRAD, NULL, inputs, 2, &attributes));
+}
+
+static void grad_EMBED_COLUMNS(gradients *g, et_node *node, et_node *dy)
+{
+    scatter_into_table(g, node, ET_OP_EMBED_COLUMNS_GRAD, dy);
+}
+
+/* y[k, g N + n] = w[k, n] r[g K + k] s[g N + n]. The derivative of each operand is dy times the
+ * other two operands, summed over the dimensions along which the operand is repeated. One node
+ * computes all three. */
+static void grad_SCALED_COPIES(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[4] = { dy };
+    for (int i = 0; i < node->inputs; i++)
+        inputs[1 + i] = value(g, node->input[i]);
+    et_node *all =
+        et_node_add(g->graph, ET_OP_SCALED_COPIES_GRAD, NULL, inputs, node->inputs + 1, NULL);
+    for (int i = 0; i < node->inputs; i++)
+        if (is_needed(g, node->input[i]))
+            give(g, node->input[i], i ? et_node_result(all, i) : all);
+}
+
+/* With n = x r, r the reciprocal of the root mean square, y = gamma n and g = gamma dy:
+ *   dx = r (g - n mean(g n)),  dgamma = sum over rows of dy n. */
+static void grad_RMS_NORM(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *inputs[] = { dy, value(g, node->input[0]), et_node_result(node, 1), node->input[1] };
+    et_node *dx = et_node_add(g->graph, ET_OP_RMS_NORM_GRAD, NULL, inputs, 4, NULL);
+    give(g, node->input[0], dx);
+    if (is_needed(g, node->input[1]))
+        give(g, node->input[1], et_node_result(dx, 1));
+}
+
+/* With n = (x - mean) r by columns, y = gamma n + beta:
+ *
+ *     dgamma = sum over rows of dy n,  dbeta = sum of dy,
+ *     dx = gamma r (dy - dbeta / T - n dgamma / T),  or gamma r dy
+ *
+ * The second form is for a given mean and variance, which do not depend on x and have no
+ * derivative. T is the number of rows that count. The sums are over these rows, and the other rows
+ * have dx = 0. */
+static void grad_BATCH_NORM(gradients *g, et_node *node, et_node *dy)
+{
+    bool given = node->inputs == 5;
+    et_node *inputs[] = { dy,
+                          value(g, node->input[0]),
+                          given ? node->input[3] : et_node_result(node, 1),
+                          given ? node->input[4] : et_node_result(node, 2),
+                          node->input[1],
+                          node->input[3] };
+    et_attributes attributes = { .x = node->attributes.x, .given = given };
+    et_node *dx = et_node_add(g->graph, ET_OP_BATCH_NORM_GRAD, NULL, inputs,
+                              node->inputs == 4 ? 6 : 5, &attributes);
+    give(g, node->input[0], dx);
+    for (int i = 1; i <= 2; i++)
+        if (is_needed(g, node->input[i]))
+            give(g, node->input[i], et_node_result(dx, i));
+}
+
+/* The sum of dy over samples and places, a bias's. */
+static et_node *channel_sum(et_node *dy)
+{
+    et_shape s = dy->type[0].shape;
+    et_node *rows = et_reshape(dy, et_shape_2(s.size[0] * s.size[1] * s.size[2], s.size[3]));
+    return et_column_sum(rows);
+}
+
+/* y = x * w + b, as a product: dw is the convolution of x with dy, dx that of dy with w flipped;
+ * each is a separate op. A relu is undone first, as for a product. */
+static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
+{
+    et_node *x = node->input[0], *weight = node->input[1];
+    et_attributes attributes = { .convolution = node->attributes.convolution };
+    attributes.convolution.relu = false;
+    if (node->attributes.convolution.relu)
+        dy = et_node_binary(ET_OP_RELU_GRAD, dy, et_rematerialize_sign(&g->rematerialize, node));
+    if (node->inputs == 3 && is_needed(g, node->input[2]) && !et_node_is_poison(dy))
+        give(g, node->input[2], channel_sum(dy));
+    if (is_needed(g, weight)) {
+        et_node *inputs[] = { dy, value(g, x) };
+        attributes.leaf = weight->type[0];
+        give(g, weight,
+             et_node_add(g->graph, ET_OP_CONVOLUTION_WEIGHT_GRAD, NULL, inputs, 2, &attributes));
+    }
+    if (is_needed(g, x)) {
+        et_node *inputs[] = { dy, weight };
+        attributes.leaf = x->type[0];
+        give(g, x, et_node_add(g->graph, ET_OP_CONVOLUTION_GRAD, NULL, inputs, 2, &attributes));
+    }
+}
+
+/* dy goes to the place of the largest element, or is divided among all; windows that overlap add
+ * up. */
+static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *largest_at)
+{
+    et_node *inputs[] = { dy, largest_at };
+    et_attributes attributes = { .pool = node->attributes.pool, .leaf = node->input[0]->type[0] };
+    give(g, node->input[0],
+         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, largest_at ? 2 : 1, &attributes));
+}
+
+static void grad_MAX_POOL(gradients *g, et_node *node, et_node *dy)
+{
+    grad_pool(g, node, dy, et_node_result(node, 1));
+}
+
+static void grad_MEAN_POOL(gradients *g, et_node *node, et_node *dy)
+{
+    grad_pool(g, node, dy, NULL);
+}
+
+/* Derivatives of element-wise ops: the last two columns of elementwise.def, with these words. Each
+ * is computed only if its input needs it, so no node is made in vain.
+ *
+ * An input that is repeated over rows or columns gets the sum over its copies. value() reads a
+ * value and may rematerialize it; relu's sign is read from its dropout (rematerialize.h). */
+
+/* The sum of gradient over what `like` was repeated for, in its type. */
+static et_node *summed(et_node *gradient, const et_node *like)
+{
+    const et_result_type *type = &like->type[0];
+    if (et_node_is_poison(gradient) || et_node_is_poison(like))
+        return gradient;
+    if (!et_shape_equal(et_node_shape(gradient), type->shape))
+        gradient = type->shape.rank == 0   ? et_sum(gradient)
+                   : type->shape.rank == 1 ? et_column_sum(gradient)
+                                           : et_row_sum(gradient);
+    return et_copy(gradient, type->dtype, type->shape);
+}
+
+static et_node *refused(gradients *g, et_node *node)
+{
+    not_differentiable(g, node);
+    return &g->graph->poison;
+}
+
+/* The words of the table. */
+#define A               value(g, node->input[0])
+#define B               value(g, node->input[1])
+#define Y               value(g, node)
+#define SIGN            et_rematerialize_sign(&g->rematerialize, node)
+#define NONE            refused(g, node)
+#define of(id, p, q)    et_node_binary(ET_OP_##id, p, q)
+#define bounded(id)     bounded_by(ET_OP_##id, node, dy, A)
+#define the_same_of(dy) et_node_add(g->graph, node->op, NULL, &(dy), 1, &node->attributes)
+
+/* dy where the op returned its input, not the bound. */
+static et_node *bounded_by(et_op op, const et_node *node, et_node *dy, et_node *a)
+{
+    et_node *inputs[] = { dy, a };
+    return et_node_add(a->graph, op, NULL, inputs, 2, &node->attributes);
+}
+
+/* d(loss)/d(input i) from dy. */
+static et_node *derivative(gradients *g, et_node *node, et_node *dy, int i)
+{
+    const float x = node->attributes.x;
+    (void)x;
+    switch (et_op_elementwise(node->op)) {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    case ET_EW_##id:                                                                               \
+        return i == 0 ? (da) : (db);
+#include "engine/kernel/elementwise.def"
+#undef ELEMENTWISE
+    case ET_EW_OP_COUNT:
+        break;
+    }
+    return refused(g, node);
+}
+
+static void grad_elementwise(gradients *g, et_node *node, et_node *dy)
+{
+    for (int i = 0; i < node->inputs; i++)
+        if (is_needed(g, node->input[i]))
+            give(g, node->input[i], summed(derivative(g, node, dy, i), node->input[i]));
+}
 
 /* One rule for each row of ops.def; a row without its function does not compile. */
 static void (*const rules[ET_OP_COUNT])(gradients *, et_node *, et_node *) = {
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = et_grad_elementwise,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = grad_elementwise,
 #define X(id, name, fewest, most)                             [ET_OP_##id] = grad_##id,
 #include "engine/graph/ops.def"
 #undef X

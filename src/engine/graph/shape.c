@@ -8,29 +8,130 @@
  *
  * Rules of ops that only derivatives make (..._GRAD, FILL, COLUMN_SUM) copy results of the forward
  * op's rule. Types: products and look-ups give the graph's activation type, element-wise ops that
- * of their inputs, sums and per-column results float32. */
-#include "engine/graph/shape_private.h"
+ * of their inputs, sums and per-column results float32. An image is [N, H, W, C].
+ *
+ * A rule sets node->type[], or refuses and returns false. */
+#include "engine/graph/shape.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
+#include "engine/graph/build.h"
+#include "engine/tensor/tensor.h"
 
-static bool shape_INPUT(et_node *node)
+/* Type of input number `input`. Every input is one value: further results are separate nodes. */
+static et_shape shape(const et_node *node, int input)
 {
-    return leaf(node);
+    return node->input[input]->type[0].shape;
 }
 
-static bool shape_PARAM(et_node *node)
+static et_dtype dtype(const et_node *node, int input)
 {
-    return leaf(node);
+    return node->input[input]->type[0].dtype;
 }
 
-static bool shape_POSITIONS(et_node *node)
+static et_dtype act(const et_node *node)
 {
-    return leaf(node);
+    return node->graph->options.act;
 }
 
-static bool shape_INTEGERS(et_node *node)
+/* The node's own value, and after it further results in their order. */
+static bool set(et_node *node, et_dtype type, et_shape size)
 {
-    return leaf(node);
+    char text[ET_SHAPE_TEXT_MAX];
+    if (!et_shape_valid(size)) {
+        et_graph_poison(node->graph,
+                        "%s (%s): %s is not a shape: sizes are 0 or more, their product below 2^55",
+                        node->name, et_op_name(node->op), et_shape_print(size, text));
+        return false;
+    }
+    node->type[0] = (et_result_type){ type, size };
+    return true;
+}
+
+static void add_result(et_node *node, et_dtype type, et_shape size)
+{
+    et_assert(node->results < ET_NODE_RESULTS_MAX);
+    node->type[node->results++] = (et_result_type){ type, size };
+}
+
+/* The name of a node in messages: as the program gave it. A generated name, "out/matmul_7", is
+ * shown without its number; of the node that is refused, only the scope is shown. */
+static int name_length(const et_node *node, bool refused)
+{
+    char end[40];
+    const int whole = (int)strlen(node->name);
+    const int numbered = snprintf(end, sizeof end, "_%d", node->id);
+    const int named = (int)strlen(et_op_name(node->op)) + numbered;
+    if (whole < named || strcmp(node->name + whole - numbered, end) != 0 ||
+        strncmp(node->name + whole - named, et_op_name(node->op), (size_t)(named - numbered)) != 0)
+        return whole;
+    const int scope = whole - named;
+    return !refused ? whole - numbered : scope ? scope - 1 : 0;
+}
+
+/* Names the scope, the op and inputs a and b with their shapes, which may be the same one.
+ * Returns false, so that a rule ends in `return refuse(...)`. */
+static bool refuse(et_node *node, const char *reason, int a, int b)
+{
+    char left[ET_SHAPE_TEXT_MAX], right[ET_SHAPE_TEXT_MAX];
+    const et_node *x = node->input[a], *y = node->input[b];
+    const int scope = name_length(node, true);
+    et_graph_poison(node->graph, "%.*s (%s): %s: %.*s %s and %.*s %s", scope ? scope : 9,
+                    scope ? node->name : "the model", et_op_name(node->op), reason,
+                    name_length(x, false), x->name, et_shape_print(shape(node, a), left),
+                    name_length(y, false), y->name, et_shape_print(shape(node, b), right));
+    return false;
+}
+
+#define NOT_FLOAT "not floating-point numbers (et_cast makes whole numbers float32)"
+
+/* Whether input number `input` has values that can be computed with. */
+static bool is_float(const et_node *node, int input)
+{
+    return dtype(node, input) == ET_F32 || dtype(node, input) == ET_BF16;
+}
+
+static bool is_matrix(et_shape s)
+{
+    return s.rank == 2;
+}
+
+/* A sum over nothing, or a cut into no parts, is refused when it is built. */
+static bool is_empty(et_shape s)
+{
+    return et_shape_count(s) == 0;
+}
+
+/* A bias, scale or offset of `size` columns, or one number for each of `size` rows. */
+static bool is_vector_of(et_shape s, int64_t size)
+{
+    return s.rank == 1 && s.size[0] == size;
+}
+
+/* Whether an element-wise op repeats `small` over the rows or columns of `full`: [D] for every row,
+ * [T, 1] for every column, a scalar for both. */
+static bool is_repeated(et_shape small, et_shape full)
+{
+    if (small.rank == 0)
+        return true;
+    if (full.rank != 2)
+        return false;
+    return small.rank == 1 ? small.size[0] == full.size[1]
+                           : small.rank == 2 && small.size[0] == full.size[0] && small.size[1] == 1;
+}
+
+/* The type given by the builder, or by a derivative rule. */
+static bool leaf(et_node *node)
+{
+    const et_result_type *type = &node->attributes.leaf;
+    if ((unsigned)type->dtype >= ET_U8) {
+        et_graph_poison(node->graph, "%s (%s): %d is not an element type", node->name,
+                        et_op_name(node->op), (int)type->dtype);
+        return false;
+    }
+    return set(node, type->dtype, type->shape);
 }
 
 /* The type was set by the input's own rule, in the place that the attribute names. */
@@ -323,43 +424,395 @@ static bool shape_SOFTMAX_LOSS(et_node *node)
     return true;
 }
 
-/* Rules in other files. */
-#define shape_COLUMN_SUM              et_shape_COLUMN_SUM
-#define shape_ROW_SUM                 et_shape_ROW_SUM
-#define shape_SOFTMAX                 et_shape_SOFTMAX
-#define shape_LOG_SOFTMAX             et_shape_LOG_SOFTMAX
-#define shape_CROSS_ENTROPY           et_shape_CROSS_ENTROPY
-#define shape_LABELLED                et_shape_LABELLED
-#define shape_RESHAPE                 et_shape_RESHAPE
-#define shape_CONCATENATE             et_shape_CONCATENATE
-#define shape_SLICE                   et_shape_SLICE
+/* Element-wise ops convert no types silently: two activations always have the same type, but a
+ * parameter (float32) may be combined with a bfloat16 activation. A repeated operand is a vector or
+ * one number, and may be a parameter. */
+static bool fits(const et_node *node, int small, int full)
+{
+    if (!is_float(node, small) || !is_float(node, full))
+        return false;
+    if (et_shape_equal(shape(node, small), shape(node, full)))
+        return dtype(node, small) == dtype(node, full);
+    return is_repeated(shape(node, small), shape(node, full)) &&
+           (dtype(node, small) == ET_F32 || dtype(node, small) == dtype(node, full));
+}
+
+/* The type and shape that the builder has given. */
+static bool copy(et_node *node)
+{
+    const et_result_type *to = &node->attributes.leaf;
+    if (!is_float(node, 0) || (to->dtype != ET_F32 && to->dtype != ET_BF16) ||
+        !(et_shape_equal(shape(node, 0), to->shape) || is_repeated(shape(node, 0), to->shape)))
+        return refuse(node, "does not fit that shape", 0, 0);
+    return set(node, to->dtype, to->shape);
+}
+
+/* Why two operands do not fit, with the cure. */
+static const char *misfit(const et_node *node)
+{
+    const et_shape a = shape(node, 0), b = shape(node, 1);
+    if (!is_float(node, 0) || !is_float(node, 1))
+        return NOT_FLOAT;
+    if (et_shape_equal(a, b))
+        return "different types (et_cast gives one the type of the other)";
+    return et_shape_count(a) == et_shape_count(b) && dtype(node, 0) == dtype(node, 1)
+               ? "different shapes (et_reshape gives one the shape of the other)"
+               : "different shapes or types";
+}
+
+static bool shape_elementwise(et_node *node)
+{
+    if (node->op == ET_OP_COPY)
+        return copy(node);
+    int full = node->inputs == 2 && fits(node, 0, 1) ? 1 : 0;
+    if (node->inputs == 2 && full == 0 && !fits(node, 1, 0))
+        return refuse(node, misfit(node), 0, 1);
+    if (!is_float(node, 0))
+        return refuse(node, NOT_FLOAT, 0, 0);
+    return set(node, dtype(node, full), shape(node, full));
+}
+
+static bool is_numbers(const et_node *node, int input)
+{
+    return is_matrix(shape(node, input)) && dtype(node, input) != ET_I32;
+}
+
+/* [T, D] to [D], float32 as every bias is. */
+static bool shape_COLUMN_SUM(et_node *node)
+{
+    if (!is_numbers(node, 0))
+        return refuse(node, "not a numeric matrix", 0, 0);
+    return set(node, ET_F32, et_shape_1(shape(node, 0).size[1]));
+}
+
+/* [T, D] to [T, 1], float32: a statistic, not an activation. */
+static bool shape_ROW_SUM(et_node *node)
+{
+    if (!is_numbers(node, 0))
+        return refuse(node, "not a numeric matrix", 0, 0);
+    return set(node, ET_F32, et_shape_2(shape(node, 0).size[0], 1));
+}
+
+/* [T, D] to the same. */
+static bool shape_SOFTMAX(et_node *node)
+{
+    if (!is_numbers(node, 0))
+        return refuse(node, "not a numeric matrix", 0, 0);
+    return set(node, dtype(node, 0), shape(node, 0));
+}
+
+/* logits [T, V], labels [T]. Results: loss, nll and correct, float32 [T, 1] each; dlogits for dloss
+ * = 1, as the logits, only made if it is needed. */
+static bool shape_CROSS_ENTROPY(et_node *node)
+{
+    et_shape logits = shape(node, 0);
+    if (!is_numbers(node, 0))
+        return refuse(node, "logits are not a numeric matrix", 0, 1);
+    if (!is_vector_of(shape(node, 1), logits.size[0]) || dtype(node, 1) != ET_I32)
+        return refuse(node, "not one int32 label for each row", 0, 1);
+    et_shape column = et_shape_2(logits.size[0], 1);
+    set(node, ET_F32, column);
+    add_result(node, ET_F32, column);
+    add_result(node, ET_F32, column);
+    add_result(node, dtype(node, 0), logits);
+    return true;
+}
+
+/* labels [T] to [T, 1]. */
+static bool shape_LABELLED(et_node *node)
+{
+    if (shape(node, 0).rank != 1 || dtype(node, 0) != ET_I32)
+        return refuse(node, "labels are not int32, one for each row", 0, 0);
+    return set(node, ET_F32, et_shape_2(shape(node, 0).size[0], 1));
+}
+
+/* A poison input is never seen here, so a wrong number of elements is the model's. */
+static bool shape_RESHAPE(et_node *node)
+{
+    char from[ET_SHAPE_TEXT_MAX], to[ET_SHAPE_TEXT_MAX];
+    const et_result_type *wanted = &node->attributes.leaf;
+    if (et_shape_count(shape(node, 0)) == et_shape_count(wanted->shape))
+        return set(node, dtype(node, 0), wanted->shape);
+    et_graph_poison(node->graph, "%s (%s): %s %s does not have as many elements as %s", node->name,
+                    et_op_name(node->op), node->input[0]->name,
+                    et_shape_print(shape(node, 0), from), et_shape_print(wanted->shape, to));
+    return false;
+}
+
+/* Sizes must be equal except along the axis, where they are added. */
+static bool shape_CONCATENATE(et_node *node)
+{
+    et_shape whole = shape(node, 0);
+    int axis = node->attributes.along.axis;
+    if (axis < 0 || axis >= whole.rank)
+        return refuse(node, "a scalar has no rows or columns", 0, 0);
+    for (int i = 1; i < node->inputs; i++) {
+        et_shape next = shape(node, i);
+        int64_t count = next.size[axis];
+        next.size[axis] = shape(node, 0).size[axis];
+        if (!et_shape_equal(next, shape(node, 0)) || dtype(node, i) != dtype(node, 0))
+            return refuse(node, "other sizes or types differ", 0, i);
+        whole.size[axis] += count;
+    }
+    return set(node, dtype(node, 0), whole);
+}
+
+static bool shape_SLICE(et_node *node)
+{
+    et_shape part = shape(node, 0);
+    const et_axis_range *along = &node->attributes.along;
+    if (along->axis < 0 || along->axis >= part.rank)
+        return refuse(node, "a scalar has no rows or columns", 0, 0);
+    if (along->first < 0 || along->count < 1 || along->first > part.size[along->axis] ||
+        along->count > part.size[along->axis] - along->first) {
+        char text[ET_SHAPE_TEXT_MAX];
+        et_graph_poison(node->graph, "%s (%s): %s %s does not have %lld of its %s from %lld on",
+                        node->name, et_op_name(node->op), node->input[0]->name,
+                        et_shape_print(part, text), (long long)along->count,
+                        along->axis ? "columns" : "rows", (long long)along->first);
+        return false;
+    }
+    part.size[along->axis] = along->count;
+    return set(node, dtype(node, 0), part);
+}
+
+/* x [T, D], row [R] to [R, D]. */
+static bool shape_GATHER(et_node *node)
+{
+    et_shape x = shape(node, 0), row = shape(node, 1);
+    if (!is_matrix(x) || row.rank != 1 || dtype(node, 1) != ET_I32)
+        return refuse(node, "not a matrix and int32 rows", 0, 1);
+    return set(node, dtype(node, 0), et_shape_2(row.size[0], x.size[1]));
+}
+
+static bool shape_ONE_HOT(et_node *node)
+{
+    et_shape ids = shape(node, 0);
+    if (ids.rank != 1 || dtype(node, 0) != ET_I32)
+        return refuse(node, "not a vector of int32 ids", 0, 0);
+    return set(node, act(node), et_shape_2(ids.size[0], node->attributes.count));
+}
+
+/* The type that the builder has given. */
+static bool shape_CAST(et_node *node)
+{
+    return set(node, node->attributes.leaf.dtype, shape(node, 0));
+}
+
+int64_t et_columns_size(const et_column *columns, int count)
+{
+    int64_t size = 0, table;
+    for (int i = 0; i < count; i++)
+        if (columns[i].rows < 0 || columns[i].width < 0 ||
+            __builtin_mul_overflow(columns[i].rows, columns[i].width, &table) ||
+            __builtin_add_overflow(size, table, &size))
+            return -1;
+    return size;
+}
+
+/* ids [T, count], table [size of all] to [T, widths together]. */
+static bool shape_EMBED_COLUMNS(et_node *node)
+{
+    et_shape ids = shape(node, 0), table = shape(node, 1);
+    const et_column *columns = node->attributes.columns;
+    int count = node->attributes.count;
+    int64_t width = 0;
+    if (!is_matrix(ids) || dtype(node, 0) != ET_I32 || ids.size[1] != count)
+        return refuse(node, "not int32 ids of as many columns as there are tables", 0, 1);
+    for (int i = 0; i < count; i++) {
+        width += columns[i].width;
+        if (columns[i].rows < 1 || columns[i].width < 1) {
+            et_graph_poison(node->graph, "%s (%s): column %d has %lld rows of width %lld",
+                            node->name, et_op_name(node->op), i, (long long)columns[i].rows,
+                            (long long)columns[i].width);
+            return false;
+        }
+    }
+    if (!is_vector_of(table, et_columns_size(columns, count)) || dtype(node, 1) != ET_F32)
+        return refuse(node, "the table is not a float32 vector of all columns' tables", 0, 1);
+    return set(node, act(node), et_shape_2(ids.size[0], width));
+}
+
+static bool shape_BERNOULLI(et_node *node)
+{
+    if (dtype(node, 0) == ET_I32)
+        return refuse(node, "whole numbers are not probabilities", 0, 0);
+    return set(node, dtype(node, 0), shape(node, 0));
+}
+
+/* w [K, N], row scales [G K], column scales [G N] to [K, G N]. */
+static bool shape_SCALED_COPIES(et_node *node)
+{
+    et_shape w = shape(node, 0), rows = shape(node, 1);
+    if (!is_matrix(w) || dtype(node, 0) != ET_F32 || is_empty(w))
+        return refuse(node, "not a float32 matrix with rows and columns", 0, 0);
+    if (rows.rank != 1 || dtype(node, 1) != ET_F32 || is_empty(rows) || rows.size[0] % w.size[0])
+        return refuse(node, "not float32 scales for the rows of one or more copies", 0, 1);
+    const int64_t count = rows.size[0] / w.size[0];
+    if (node->inputs == 3 &&
+        (!is_vector_of(shape(node, 2), count * w.size[1]) || dtype(node, 2) != ET_F32))
+        return refuse(node, "not float32 scales for the columns of as many copies", 0, 2);
+    return set(node, act(node), et_shape_2(w.size[0], count * w.size[1]));
+}
+
+/* dy, then the operands. The results have the shapes of the operands. */
+static bool shape_SCALED_COPIES_GRAD(et_node *node)
+{
+    set(node, ET_F32, shape(node, 1));
+    for (int i = 2; i < node->inputs; i++)
+        add_result(node, ET_F32, shape(node, i));
+    return true;
+}
+
+/* x [T, D], gamma [D]. Results: y as x; 1 / root mean square [T] for the derivative. */
+static bool shape_RMS_NORM(et_node *node)
+{
+    et_shape x = shape(node, 0);
+    if (!is_matrix(x) || !is_vector_of(shape(node, 1), x.size[1]))
+        return refuse(node, "scale is not a vector as wide as the input", 0, 1);
+    if (!is_float(node, 0) || dtype(node, 1) != ET_F32)
+        return refuse(node, "scale is not float32, or the input is not numeric", 0, 1);
+    set(node, dtype(node, 0), x);
+    add_result(node, ET_F32, et_shape_1(x.size[0]));
+    return true;
+}
+
+/* dy, x, stats, gamma. Results: dx as x; dgamma. */
+static bool shape_RMS_NORM_GRAD(et_node *node)
+{
+    set(node, dtype(node, 1), shape(node, 1));
+    add_result(node, ET_F32, shape(node, 3));
+    return true;
+}
+
+/* x [T, ..., D], a mask [T], all else [D]; float32. Results: y as x; mean and variance, unless
+ * given. */
+static bool shape_BATCH_NORM(et_node *node)
+{
+    et_shape x = shape(node, 0);
+    if (x.rank < 2 || !is_float(node, 0))
+        return refuse(node, "neither numeric rows nor an image", 0, 0);
+    const bool masked = node->inputs == 4, given = node->inputs == 5;
+    if (masked && (!is_vector_of(shape(node, 3), x.size[0]) || dtype(node, 3) != ET_F32))
+        return refuse(node, "the mask is not float32, one number for each sample", 0, 3);
+    for (int i = 1; i < node->inputs - masked; i++)
+        if (!is_vector_of(shape(node, i), x.size[x.rank - 1]) || dtype(node, i) != ET_F32)
+            return refuse(node, "not float32, one number for each column", 0, i);
+    set(node, dtype(node, 0), x);
+    for (int i = 0; i < 2 && !given; i++)
+        add_result(node, ET_F32, shape(node, 1));
+    return true;
+}
+
+/* dy, x, mean, variance, gamma (, mask). Results: dx as x; dgamma; dbeta. */
+static bool shape_BATCH_NORM_GRAD(et_node *node)
+{
+    set(node, dtype(node, 1), shape(node, 1));
+    add_result(node, ET_F32, shape(node, 4));
+    add_result(node, ET_F32, shape(node, 4));
+    return true;
+}
+
+void et_convolution_windows(et_window windows[2], et_shape image, et_shape weight,
+                            const et_convolution_options *options)
+{
+    for (int i = 0; i < 2; i++)
+        windows[i] = et_window_of(image.size[1 + i], weight.size[i],
+                                  options->stride[i] ? options->stride[i] : 1,
+                                  options->dilation[i] ? options->dilation[i] : 1, options->same);
+}
+
+void et_pool_windows(et_window windows[2], et_shape image, const et_pool_options *options)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t kernel = options->window[i] ? options->window[i] : image.size[1 + i];
+        int64_t stride = options->stride[i] ? options->stride[i] : kernel;
+        windows[i] = et_window_of(image.size[1 + i], kernel, stride, 1, options->same);
+    }
+}
+
+/* Room for an output both ways. */
+static bool windows_fit(const et_window windows[2])
+{
+    return windows[0].out > 0 && windows[1].out > 0;
+}
+
+/* Strides, dilations, windows: 0 has been taken for the default. */
+static bool is_positive(const int pair[2])
+{
+    return pair[0] >= 0 && pair[1] >= 0;
+}
+
+/* x [N, H, W, C] and weight [KH, KW, C, F] to [N, OH, OW, F]; bias [F]. */
+static bool shape_CONVOLUTION(et_node *node)
+{
+    const et_convolution_options *options = &node->attributes.convolution;
+    et_shape x = shape(node, 0), weight = shape(node, 1);
+    et_window windows[2];
+    if (x.rank != 4 || weight.rank != 4 || x.size[3] != weight.size[2])
+        return refuse(node, "not an image and a weight for its channels", 0, 1);
+    if (dtype(node, 0) != act(node) || node->input[1]->op != ET_OP_PARAM)
+        return refuse(node, "not of the graph's activation type and a parameter", 0, 1);
+    if (is_empty(x) || is_empty(weight))
+        return refuse(node, "a size is 0", 0, 1);
+    if (node->inputs == 3 &&
+        (!is_vector_of(shape(node, 2), weight.size[3]) || dtype(node, 2) != ET_F32))
+        return refuse(node, "bias is not one float32 number for each filter", 1, 2);
+    if (!is_positive(options->stride) || !is_positive(options->dilation))
+        return refuse(node, "a stride or dilation is negative", 0, 1);
+    et_convolution_windows(windows, x, weight, options);
+    if (!windows_fit(windows))
+        return refuse(node, "the window is larger than the image", 0, 1);
+    return set(node, act(node),
+               et_shape_4(x.size[0], windows[0].out, windows[1].out, weight.size[3]));
+}
+
+static bool shape_MEAN_POOL(et_node *node)
+{
+    const et_pool_options *options = &node->attributes.pool;
+    et_shape x = shape(node, 0);
+    et_window windows[2];
+    if (x.rank != 4 || dtype(node, 0) == ET_I32)
+        return refuse(node, "not a numeric image", 0, 0);
+    if (!is_positive(options->window) || !is_positive(options->stride))
+        return refuse(node, "a window or stride is negative", 0, 0);
+    if (is_empty(x))
+        return refuse(node, "a size is 0", 0, 0);
+    et_pool_windows(windows, x, options);
+    if (!windows_fit(windows))
+        return refuse(node, "the window is larger than the image", 0, 0);
+    return set(node, dtype(node, 0),
+               et_shape_4(x.size[0], windows[0].out, windows[1].out, x.size[3]));
+}
+
+/* Results: y; which element of its window each is, for the derivative. */
+static bool shape_MAX_POOL(et_node *node)
+{
+    if (!shape_MEAN_POOL(node))
+        return false;
+    add_result(node, ET_F32, node->type[0].shape);
+    return true;
+}
+
+/* Rules that are another op's. */
+#define shape_INPUT                   leaf
+#define shape_PARAM                   leaf
+#define shape_POSITIONS               leaf
+#define shape_INTEGERS                leaf
+#define shape_LOG_SOFTMAX             shape_SOFTMAX
 #define shape_SLICE_GRAD              leaf
-#define shape_GATHER                  et_shape_GATHER
 #define shape_GATHER_GRAD             leaf
-#define shape_ONE_HOT                 et_shape_ONE_HOT
-#define shape_CAST                    et_shape_CAST
-#define shape_EMBED_COLUMNS           et_shape_EMBED_COLUMNS
 #define shape_EMBED_COLUMNS_GRAD      leaf
-#define shape_SCALED_COPIES           et_shape_SCALED_COPIES
-#define shape_SCALED_COPIES_GRAD      et_shape_SCALED_COPIES_GRAD
-#define shape_RMS_NORM                et_shape_RMS_NORM
-#define shape_RMS_NORM_GRAD           et_shape_RMS_NORM_GRAD
-#define shape_BATCH_NORM              et_shape_BATCH_NORM
-#define shape_BATCH_NORM_GRAD         et_shape_BATCH_NORM_GRAD
-#define shape_CONVOLUTION             et_shape_CONVOLUTION
 #define shape_CONVOLUTION_GRAD        leaf
 #define shape_CONVOLUTION_WEIGHT_GRAD leaf
-#define shape_MAX_POOL                et_shape_MAX_POOL
-#define shape_MEAN_POOL               et_shape_MEAN_POOL
 #define shape_POOL_GRAD               leaf
 #define shape_NOISE                   leaf
-#define shape_BERNOULLI               et_shape_BERNOULLI
 
 bool et_shape_rule(et_node *node)
 {
     /* One rule for each row of ops.def; a row without its function does not compile. */
     static bool (*const rules[ET_OP_COUNT])(et_node *) = {
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = et_shape_elementwise,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = shape_elementwise,
 #define X(id, name, fewest, most)                             [ET_OP_##id] = shape_##id,
 #include "engine/graph/ops.def"
 #undef X
