@@ -14,7 +14,8 @@
 struct et_plan;
 struct et_plan_call;
 
-/* A device's functions for an op: one when a plan is made, one in each run; see plan_private.h. */
+/* A device's functions for an op: one when a plan is made (NULL: nothing to prepare), one in each
+ * run; see plan_private.h. */
 typedef struct et_op_functions {
     int (*prepare)(struct et_plan *plan, struct et_plan_call *call, et_error *error);
     void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
@@ -42,9 +43,9 @@ typedef struct et_device_tracing {
 
 /* ops and kernels are static; gemms and tracing are owned by the device that was opened. */
 struct et_device {
-    const et_op_functions *ops; /* [ET_OP_COUNT], by et_op; leaves, which make no call, have none */
-    const et_overlap *overlaps; /* allowed by kernels in addition to element-wise ones, which
-                                 * overwrite any input; static, ended by ET_OVERLAP_NONE */
+    const et_op_functions *const *ops; /* [ET_OP_COUNT], by et_op; those of leaves are NULL */
+    const et_overlap *overlaps;        /* allowed by kernels in addition to element-wise ones, which
+                                        * overwrite any input; static, ended by ET_OVERLAP_NONE */
     const et_kernels *kernels;
     et_gemm_cache *gemms;
     int threads;                /* the most that a kernel may use */

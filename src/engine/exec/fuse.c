@@ -288,7 +288,7 @@ static void add_single(et_plan *plan, const et_node *node)
 /* Nothing runs for it: it is bound, kept, made with the plan, or part of another node. */
 static bool is_leaf(const et_plan *plan, const et_node *node)
 {
-    return !plan->device->ops[node->op].run;
+    return !plan->device->ops[node->op]->run;
 }
 
 /* In the order of nodes, in which every input comes first; a chain has its last member's

@@ -131,10 +131,10 @@ static int prepare_calls(et_plan *plan, et_error *error)
     for (int i = 0; i < plan->call_count; i++) {
         int known = plan->pack_count;
         et_plan_call *call = &plan->calls[i];
-        const et_op_functions *op = &plan->device->ops[call->node->op];
+        const et_op_functions *op = plan->device->ops[call->node->op];
         et_assert(op->run);
         call->run = op->run;
-        int status = op->prepare(plan, call, error);
+        int status = op->prepare ? op->prepare(plan, call, error) : ET_OK;
         if (status)
             return status;
         while (known < plan->pack_count)

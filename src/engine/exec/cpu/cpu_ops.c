@@ -1,5 +1,5 @@
-/* Per op, prepare_OP computes at planning what a call needs (products, packed weights, scratch);
- * run_OP calls the kernel. Both tables are made from ops.def.
+/* Per op, prepare computes at planning what a call needs (products, packed weights, scratch), and
+ * run calls the kernel. The table of all is made from ops.def.
  *
  * A function here finds the tensors of a call, takes sizes from their shapes and calls one kernel.
  * It computes no numbers and allocates no memory. Everything that a kernel needs besides its
@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "engine/exec/cpu/cpu_ops.h"
 #include "engine/exec/cpu/op_private.h"
 
 /* ---- element-wise ---- */
@@ -55,33 +54,30 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
                                plan->random);
 }
 
-/* For ops whose kernels only need their operands. */
-static int prepare_nothing(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    (void)plan, (void)call, (void)error;
-    return ET_OK;
-}
-
 /* ---- sums ---- */
 
 /* The kernel adds long runs up in double: rounded once, here. */
-static void run_SUM(const et_plan *plan, const et_plan_call *call)
+static void run_sum(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
     double sum = kernels(plan)->sum(x->data, et_shape_count(x->shape), x->dtype);
     *(float *)out(plan, call, 0) = (float)sum;
 }
 
+const et_op_functions et_cpu_SUM = { .run = run_sum };
+
 /* Input 1 is used only for its shape. */
-static void run_FILL(const et_plan *plan, const et_plan_call *call)
+static void run_fill(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     float value = *(const float *)in(plan, call, 0);
     kernels(plan)->fill(y->data, value, et_shape_count(y->shape), y->dtype);
 }
 
+const et_op_functions et_cpu_FILL = { .run = run_fill };
+
 /* A partial sum [D] for each block of rows, added in order of the blocks afterwards. */
-static int prepare_COLUMN_SUM(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_column_sum(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *x = in_tensor(plan, call, 0);
@@ -90,12 +86,14 @@ static int prepare_COLUMN_SUM(et_plan *plan, et_plan_call *call, et_error *error
 }
 
 /* y[d] = sum over t of x[t, d]: the gradient of a bias. */
-static void run_COLUMN_SUM(const et_plan *plan, const et_plan_call *call)
+static void run_column_sum(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
     kernels(plan)->column_sum(out(plan, call, 0), scratch(plan), x->data, rows_of(x), width_of(x),
                               x->dtype);
 }
+
+const et_op_functions et_cpu_COLUMN_SUM = { prepare_column_sum, run_column_sum };
 
 /* ---- products ---- */
 
@@ -121,7 +119,7 @@ static bool is_by_rows(const et_plan *plan, const et_plan_call *call)
 }
 
 /* Bytes, if the plan wants them and a sum of them cannot exceed 2^31; other weights stay float32.
- * call->gemm[0] stays NULL, by which run_MATMUL recognizes these products. */
+ * call->gemm[0] stays NULL, by which run_matmul recognizes these products. */
 static int prepare_rows(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
@@ -163,7 +161,7 @@ static bool wants_packing(const et_plan *plan, const et_plan_call *call, const e
  * from its shadow if that is bfloat16. k is A's second size, or its first if A is stored
  * transposed. With groups, the product is that of one group; its rows have the stride of all
  * groups. */
-static int prepare_MATMUL(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_matmul(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_matmul_options *options = &call->node->attributes.matmul;
     const et_tensor *a = in_tensor(plan, call, 0), *c = out_tensor(plan, call, 0);
@@ -232,7 +230,7 @@ static void run_groups(const et_plan *plan, const et_plan_call *call, const void
 }
 
 /* Fewer rows than planned: only tiles that hold some of them. */
-static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
+static void run_matmul(const et_plan *plan, const et_plan_call *call)
 {
     et_dtype act = plan->graph->options.act;
     if (!call->gemm[0]) {
@@ -252,11 +250,13 @@ static void run_MATMUL(const et_plan *plan, const et_plan_call *call)
         et_gemm_run(call->gemm[0], out(plan, call, 0), a, b, bias);
 }
 
+const et_op_functions et_cpu_MATMUL = { prepare_matmul, run_matmul };
+
 /* ---- norm ---- */
 
 /* y = (x - mean) / sqrt(variance + epsilon) gamma + beta, by rows; result 1 has the statistics of
  * each row that the derivative needs. attributes.x is epsilon. */
-static void run_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
+static void run_layer_norm(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
     kernels(plan)->layer_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
@@ -264,8 +264,10 @@ static void run_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
                               x->dtype);
 }
 
+const et_op_functions et_cpu_LAYER_NORM = { .run = run_layer_norm };
+
 /* Partial sums of dgamma and dbeta, [D] each, for every block of rows. */
-static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_layer_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
@@ -275,7 +277,7 @@ static int prepare_LAYER_NORM_GRAD(et_plan *plan, et_plan_call *call, et_error *
 
 /* Inputs: dy, x, stats, gamma (, beta). With a fourth result the norm itself is rematerialized in
  * the same pass, for a reader in the backward pass; only that needs beta. */
-static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+static void run_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 1);
     bool again = call->node->results > 3;
@@ -295,11 +297,13 @@ static void run_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->layer_norm_grad(&norm);
 }
 
+const et_op_functions et_cpu_LAYER_NORM_GRAD = { prepare_layer_norm_grad, run_layer_norm_grad };
+
 /* ---- embedding ---- */
 
 /* y[t] = scale table[id[t]] (+ positions[position[t]]), zeros for a negative id. The inputs are
  * ids, table (, position, positions). */
-static void run_EMBEDDING(const et_plan *plan, const et_plan_call *call)
+static void run_embedding(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     const int32_t *position = call->in_count == 4 ? in(plan, call, 2) : NULL;
@@ -308,9 +312,11 @@ static void run_EMBEDDING(const et_plan *plan, const et_plan_call *call)
                              call->node->attributes.x, rows_of(y), width_of(y), y->dtype);
 }
 
+const et_op_functions et_cpu_EMBEDDING = { .run = run_embedding };
+
 /* table = base + scatter of scale dy. Without a base it begins with zeros; where memory.c gave
  * the base the result's place there is nothing to copy. */
-static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
+static void run_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 1), *table = out_tensor(plan, call, 0);
     if (call->in_count < 3)
@@ -321,6 +327,8 @@ static void run_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
                                   call->node->attributes.x, rows_of(dy), width_of(dy),
                                   rows_of(table), dy->dtype);
 }
+
+const et_op_functions et_cpu_EMBEDDING_GRAD = { .run = run_embedding_grad };
 
 /* ---- attention ---- */
 
@@ -372,20 +380,15 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
 }
 
 /* Each thread has its own, for the longest query and key that a batch may have. */
-static int prepare_attention(et_plan *plan, et_plan_call *call, int first)
+static int prepare_attention(et_plan *plan, et_plan_call *call, et_error *error)
 {
+    (void)error;
     const et_attention_options *options = &call->node->attributes.attention;
-    const et_tensor *q = in_tensor(plan, call, first);
+    const et_tensor *q = in_tensor(plan, call, call->node->op == ET_OP_ATTENTION_GRAD ? 2 : 0);
     int64_t width = q->shape.size[1] / (call->node->attributes.self ? 3 : 1);
     call->scratch = et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
                     sizeof(float) * (size_t)plan->device->threads;
     return ET_OK;
-}
-
-static int prepare_ATTENTION(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    (void)error;
-    return prepare_attention(plan, call, 0);
 }
 
 /* Rows past the last segment belong to nobody; products over all rows must find zeros there.
@@ -400,7 +403,7 @@ static void clear_tail(const et_tensor *tensor, int64_t used)
 
 /* Result 1 is the logarithm of each softmax's sum, from which the derivative computes the weights
  * again (Dao et al. 2022, "FlashAttention"). */
-static void run_ATTENTION(const et_plan *plan, const et_plan_call *call)
+static void run_attention(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 0);
     const char *q = in(plan, call, 0), *kv = in(plan, call, 1);
@@ -411,15 +414,11 @@ static void run_ATTENTION(const et_plan *plan, const et_plan_call *call)
     clear_tail(out_tensor(plan, call, 1), used);
 }
 
-static int prepare_ATTENTION_GRAD(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    (void)error;
-    return prepare_attention(plan, call, 2);
-}
+const et_op_functions et_cpu_ATTENTION = { prepare_attention, run_attention };
 
 /* Derivatives have the layout of their operands: with self-attention dq, dk and dv are columns of
  * one matrix. If nobody needs those of keys and values of another text, they have no memory. */
-static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
+static void run_attention_grad(const et_plan *plan, const et_plan_call *call)
 {
     attention_views views = view_attention(plan, call, 2);
     const char *q = in(plan, call, 2), *kv = in(plan, call, 3);
@@ -433,6 +432,85 @@ static void run_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
     if (!call->node->attributes.self)
         clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
 }
+
+const et_op_functions et_cpu_ATTENTION_GRAD = { prepare_attention, run_attention_grad };
+
+/* Attention of one new row per hypothesis over a cache of keys and values: decoding. In
+ * self-attention the new rows' keys and values are first put into the cache.
+ *
+ * The cache is [slots, 2 width]: keys in the left half of a row, values in the right.
+ * Self-attention finds its positions with a table of slots [rows, longest], because hypotheses of a
+ * beam share a past and then separate. Cross-attention reads a run of rows from `begin`, because
+ * sources are stored once. */
+
+/* The kernel keeps a head's running sum on its stack. */
+static int prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error)
+{
+    const et_tensor *cache = &plan->values[call->in[1]].tensor;
+    int heads = call->node->attributes.attention.heads;
+    if (cache->shape.size[1] / 2 / heads > ET_CACHED_HEAD_DIM_MAX)
+        return et_fail(error, ET_EGRAPH, "%s: heads have more than %d columns; use more heads",
+                       call->node->name, ET_CACHED_HEAD_DIM_MAX);
+    return ET_OK;
+}
+
+/* Row r's keys and values, which follow its query, go to its newest slot. Rows with length 0 are
+ * empty places of a batch: they have no slot. The newest slot is entry length - 1 of the row's
+ * slots: the length counts the new position already. */
+static void store_rows(const et_tensor *qkv, char *cache, const int32_t *slot, int64_t longest,
+                       const int32_t *length)
+{
+    et_assert(qkv->shape.size[1] % 3 == 0);
+    size_t width = (size_t)qkv->shape.size[1] / 3 * et_dtype_size(qkv->dtype);
+    for (int64_t r = 0; r < qkv->shape.size[0]; r++) {
+        if (length[r] <= 0)
+            continue;
+        size_t to = (size_t)slot[r * longest + length[r] - 1];
+        const char *row = (const char *)qkv->data + (size_t)r * 3 * width;
+        memcpy(cache + to * 2 * width, row + width, 2 * width);
+    }
+}
+
+/* The inputs: query (or query, key and value of the new rows), cache, where, lengths. The cache
+ * is written although it is an input: it is a leaf that the caller owns from step to step.
+ *
+ *     y = softmax(q K^T / sqrt(head_dim)) V over `length` rows of the cache, head by head
+ *
+ * New keys are stored before attention begins, so a row sees its own. */
+static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
+{
+    const et_attributes *attributes = &call->node->attributes;
+    const et_tensor *q = &plan->values[call->in[0]].tensor;
+    const et_tensor *out = &plan->values[call->out[0]].tensor;
+    const et_tensor *cache = &plan->values[call->in[1]].tensor;
+    const et_tensor *where = &plan->values[call->in[2]].tensor;
+    const int32_t *length = et_plan_data(plan, call->in[3]);
+    int64_t width = cache->shape.size[1] / 2;
+    et_cached_attention_shape shape = {
+        .rows = (int)out->shape.size[0],
+        .length = length,
+        .heads = attributes->attention.heads,
+        .head_dim = (int)(width / attributes->attention.heads),
+        .query_stride = q->shape.size[1],
+        .key_stride = 2 * width,
+        .value_stride = 2 * width,
+        .out_stride = width,
+        .dtype = q->dtype,
+    };
+    shape.scale = 1 / sqrtf((float)shape.head_dim);
+    if (attributes->self) {
+        shape.slot = where->data;
+        shape.slot_stride = where->shape.size[1];
+        store_rows(q, cache->data, shape.slot, shape.slot_stride, length);
+    } else {
+        shape.begin = where->data;
+    }
+    const char *keys = cache->data;
+    plan->device->kernels->cached_attention(out->data, q->data, keys,
+                                            keys + (size_t)width * et_dtype_size(q->dtype), &shape);
+}
+
+const et_op_functions et_cpu_CACHED_ATTENTION = { prepare_cached_attention, run_cached_attention };
 
 /* ---- recurrence ---- */
 
@@ -451,7 +529,7 @@ static et_recurrence view_recurrence(const et_plan *plan, const et_plan_call *ca
                             .dtype = x->dtype };
 }
 
-static void run_RECURRENCE(const et_plan *plan, const et_plan_call *call)
+static void run_recurrence(const et_plan *plan, const et_plan_call *call)
 {
     const et_recurrence r = view_recurrence(plan, call, 0);
     kernels(plan)->recurrence(out(plan, call, 0), &r);
@@ -459,7 +537,9 @@ static void run_RECURRENCE(const et_plan *plan, const et_plan_call *call)
         clear_tail(out_tensor(plan, call, 0), r.offsets[r.segments]);
 }
 
-static void run_RECURRENCE_GRAD(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_RECURRENCE = { .run = run_recurrence };
+
+static void run_recurrence_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_recurrence r = view_recurrence(plan, call, 2);
     kernels(plan)->recurrence_grad(out(plan, call, 0), out(plan, call, 1), in(plan, call, 0),
@@ -468,97 +548,7 @@ static void run_RECURRENCE_GRAD(const et_plan *plan, const et_plan_call *call)
     clear_tail(out_tensor(plan, call, 1), r.offsets[r.segments]);
 }
 
-/* ---- tables ---- */
-
-/* An op without a name below does not compile. Leaves make no call. */
-#define prepare_INPUT     NULL
-#define run_INPUT         NULL
-#define prepare_PARAM     NULL
-#define run_PARAM         NULL
-#define prepare_POSITIONS NULL
-#define run_POSITIONS     NULL
-#define prepare_INTEGERS  NULL
-#define run_INTEGERS      NULL
-#define prepare_RESULT    NULL
-#define run_RESULT        NULL
-
-#define prepare_SUM              prepare_nothing
-#define prepare_FILL             prepare_nothing
-#define prepare_LAYER_NORM       prepare_nothing
-#define prepare_EMBEDDING        prepare_nothing
-#define prepare_EMBEDDING_GRAD   prepare_nothing
-#define prepare_RECURRENCE       prepare_nothing
-#define prepare_RECURRENCE_GRAD  prepare_nothing
-#define prepare_CACHED_ATTENTION et_prepare_cached_attention
-#define run_CACHED_ATTENTION     et_run_cached_attention
-#define prepare_VOCABULARY_BEST  et_prepare_vocabulary_best
-#define run_VOCABULARY_BEST      et_run_vocabulary_best
-#define prepare_ROW_SUM          prepare_nothing
-#define run_ROW_SUM              et_run_row_sum
-#define prepare_SOFTMAX          prepare_nothing
-#define run_SOFTMAX              et_run_softmax
-#define prepare_LOG_SOFTMAX      prepare_nothing
-#define run_LOG_SOFTMAX          et_run_log_softmax
-#define prepare_CROSS_ENTROPY    et_prepare_cross_entropy
-#define run_CROSS_ENTROPY        et_run_cross_entropy
-#define prepare_LABELLED         prepare_nothing
-#define run_LABELLED             et_run_labelled
-#define prepare_VOCABULARY_LOSS  et_prepare_vocabulary_loss
-#define run_VOCABULARY_LOSS      et_run_vocabulary_loss
-#define prepare_SOFTMAX_LOSS     et_prepare_softmax_loss
-#define run_SOFTMAX_LOSS         et_run_softmax_loss
-
-/* Ops with their own files: layout, and layers outside the Transformer. */
-#define prepare_RESHAPE                 prepare_nothing
-#define run_RESHAPE                     et_run_reshape
-#define prepare_CONCATENATE             prepare_nothing
-#define run_CONCATENATE                 et_run_concatenate
-#define prepare_SLICE                   prepare_nothing
-#define run_SLICE                       et_run_slice
-#define prepare_SLICE_GRAD              prepare_nothing
-#define run_SLICE_GRAD                  et_run_slice_grad
-#define prepare_GATHER                  prepare_nothing
-#define run_GATHER                      et_run_gather
-#define prepare_GATHER_GRAD             et_prepare_gather_grad
-#define run_GATHER_GRAD                 et_run_gather_grad
-#define prepare_ONE_HOT                 prepare_nothing
-#define run_ONE_HOT                     et_run_one_hot
-#define prepare_CAST                    prepare_nothing
-#define run_CAST                        et_run_cast
-#define prepare_EMBED_COLUMNS           prepare_nothing
-#define run_EMBED_COLUMNS               et_run_embed_columns
-#define prepare_EMBED_COLUMNS_GRAD      prepare_nothing
-#define run_EMBED_COLUMNS_GRAD          et_run_embed_columns_grad
-#define prepare_SCALED_COPIES           prepare_nothing
-#define run_SCALED_COPIES               et_run_scaled_copies
-#define prepare_SCALED_COPIES_GRAD      et_prepare_scaled_copies_grad
-#define run_SCALED_COPIES_GRAD          et_run_scaled_copies_grad
-#define prepare_RMS_NORM                prepare_nothing
-#define run_RMS_NORM                    et_run_rms_norm
-#define prepare_RMS_NORM_GRAD           et_prepare_rms_norm_grad
-#define run_RMS_NORM_GRAD               et_run_rms_norm_grad
-#define prepare_BATCH_NORM              et_prepare_batch_norm
-#define run_BATCH_NORM                  et_run_batch_norm
-#define prepare_BATCH_NORM_GRAD         et_prepare_batch_norm_grad
-#define run_BATCH_NORM_GRAD             et_run_batch_norm_grad
-#define prepare_CONVOLUTION             et_prepare_convolution
-#define run_CONVOLUTION                 et_run_convolution
-#define prepare_CONVOLUTION_GRAD        et_prepare_convolution_grad
-#define run_CONVOLUTION_GRAD            et_run_convolution
-#define prepare_CONVOLUTION_WEIGHT_GRAD et_prepare_convolution_weight_grad
-#define run_CONVOLUTION_WEIGHT_GRAD     et_run_convolution_weight_grad
-#define prepare_MAX_POOL                prepare_nothing
-#define run_MAX_POOL                    et_run_pool
-#define prepare_MEAN_POOL               prepare_nothing
-#define run_MEAN_POOL                   et_run_pool
-#define prepare_POOL_GRAD               prepare_nothing
-#define run_POOL_GRAD                   et_run_pool_grad
-#define prepare_NOISE                   prepare_nothing
-#define run_NOISE                       et_run_noise
-#define prepare_BERNOULLI               prepare_nothing
-#define run_BERNOULLI                   et_run_bernoulli
-#define prepare_CANDIDATES              et_prepare_candidates
-#define run_CANDIDATES                  et_run_candidates
+const et_op_functions et_cpu_RECURRENCE_GRAD = { .run = run_recurrence_grad };
 
 const et_overlap et_cpu_overlaps[] = {
     { ET_OP_EMBEDDING_GRAD, 0, 2, ET_OVERLAP_ADDS },
@@ -572,12 +562,14 @@ const et_overlap et_cpu_overlaps[] = {
     { .mode = ET_OVERLAP_NONE },
 };
 
-/* The names prepare_ID and run_ID are made from the op table's ids, so only ops.def has their
- * order. An element-wise call only needs its program, which fuse.c made with it. */
-const et_op_functions et_cpu_ops[ET_OP_COUNT] = {
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
-    [ET_OP_##id] = { prepare_nothing, run_elementwise },
-#define X(id, name, fewest, most) [ET_OP_##id] = { prepare_##id, run_##id },
+/* Leaves make no call. */
+const et_op_functions et_cpu_INPUT, et_cpu_PARAM, et_cpu_POSITIONS, et_cpu_INTEGERS, et_cpu_RESULT;
+/* A call's program, which fuse.c made with it, is all that an element-wise op needs. */
+static const et_op_functions elementwise = { .run = run_elementwise };
+
+const et_op_functions *const et_cpu_ops[ET_OP_COUNT] = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = &elementwise,
+#define X(id, name, fewest, most)                             [ET_OP_##id] = &et_cpu_##id,
 #include "engine/graph/ops.def"
 #undef X
 };

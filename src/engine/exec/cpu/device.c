@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/threads/team.h"
-#include "engine/exec/cpu/cpu_ops.h"
+#include "engine/exec/cpu/op_private.h"
 
 /* One block: the struct, then a track for each thread. */
 static int make_tracing(et_device *device, et_error *error)

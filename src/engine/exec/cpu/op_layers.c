@@ -21,14 +21,16 @@ static et_scaled_matrix copies_of(const et_plan *plan, const et_plan_call *call,
                                .dtype = like->dtype };
 }
 
-void et_run_scaled_copies(const et_plan *plan, const et_plan_call *call)
+static void run_scaled_copies(const et_plan *plan, const et_plan_call *call)
 {
     const et_scaled_matrix copies = copies_of(plan, call, 0, out_tensor(plan, call, 0));
     kernels(plan)->scaled_copies(out(plan, call, 0), &copies);
 }
 
+const et_op_functions et_cpu_SCALED_COPIES = { .run = run_scaled_copies };
+
 /* Scratch memory for derivatives of a matrix and of row scales that are not trained. */
-int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const int64_t count = et_shape_count(in_tensor(plan, call, 1)->shape) +
@@ -37,7 +39,7 @@ int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *e
     return ET_OK;
 }
 
-void et_run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
+static void run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 0);
     const et_scaled_matrix copies = copies_of(plan, call, 1, dy);
@@ -51,17 +53,22 @@ void et_run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->scaled_copies_grad(&to, &copies);
 }
 
+const et_op_functions et_cpu_SCALED_COPIES_GRAD = { prepare_scaled_copies_grad,
+                                                    run_scaled_copies_grad };
+
 /* ---- norms ---- */
 
-void et_run_rms_norm(const et_plan *plan, const et_plan_call *call)
+static void run_rms_norm(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
     kernels(plan)->rms_norm(out(plan, call, 0), out(plan, call, 1), x->data, in(plan, call, 1),
                             call->node->attributes.x, rows_of(x), width_of(x), x->dtype);
 }
 
+const et_op_functions et_cpu_RMS_NORM = { .run = run_rms_norm };
+
 /* Partial sums of dgamma for every block of rows. */
-int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
@@ -70,7 +77,7 @@ int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 }
 
 /* A scale that nobody trains has no gradient's place. */
-void et_run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
+static void run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 1);
     const int64_t rows = rows_of(x), width = width_of(x);
@@ -82,6 +89,8 @@ void et_run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
                                  x->dtype);
 }
 
+const et_op_functions et_cpu_RMS_NORM_GRAD = { prepare_rms_norm_grad, run_rms_norm_grad };
+
 /* Input number i is a mask of the samples of x, if there is one. */
 static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, const et_tensor *x)
 {
@@ -92,7 +101,7 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
 }
 
 /* Scratch: partial sums, then mean and variance if no other call reads them. */
-int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *x = in_tensor(plan, call, 0);
@@ -101,7 +110,7 @@ int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
     return ET_OK;
 }
 
-void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
+static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
     const int64_t rows = rows_of(x), width = width_of(x);
@@ -125,8 +134,10 @@ void et_run_batch_norm(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
 }
 
+const et_op_functions et_cpu_BATCH_NORM = { prepare_batch_norm, run_batch_norm };
+
 /* Scratch: partial sums, then the derivatives of parameters that are not trained. */
-int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
@@ -134,7 +145,7 @@ int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *erro
     return ET_OK;
 }
 
-void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
+static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 1);
     const int64_t rows = rows_of(x), width = width_of(x);
@@ -150,6 +161,8 @@ void et_run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
                                    dbeta ? dbeta : kept + width, scratch(plan), in(plan, call, 0),
                                    x->data, &norm, rows, width, x->dtype);
 }
+
+const et_op_functions et_cpu_BATCH_NORM_GRAD = { prepare_batch_norm_grad, run_batch_norm_grad };
 
 /* ---- convolutions ---- */
 
@@ -183,39 +196,45 @@ static et_shape shape_in(const et_plan *plan, const et_plan_call *call, int i)
     return in_tensor(plan, call, i)->shape;
 }
 
-int et_prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
 {
     return prepare(plan, call, ET_CONV_FORWARD, shape_in(plan, call, 0),
                    out_tensor(plan, call, 0)->shape, shape_in(plan, call, 1), error);
 }
 
 /* dy, weight. */
-int et_prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     return prepare(plan, call, ET_CONV_DATA, out_tensor(plan, call, 0)->shape,
                    shape_in(plan, call, 0), shape_in(plan, call, 1), error);
 }
 
 /* dy, x. */
-int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     return prepare(plan, call, ET_CONV_WEIGHT, shape_in(plan, call, 1), shape_in(plan, call, 0),
                    out_tensor(plan, call, 0)->shape, error);
 }
 
 /* The forward pass and the derivative by the image: an image and the weight. */
-void et_run_convolution(const et_plan *plan, const et_plan_call *call)
+static void run_convolution(const et_plan *plan, const et_plan_call *call)
 {
     const void *weight = et_plan_data_as(plan, call->in[1], et_conv_weight_type(call->conv));
     et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 0), weight,
                 call->in_count == 3 ? in(plan, call, 2) : NULL);
 }
 
-void et_run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_CONVOLUTION = { prepare_convolution, run_convolution };
+const et_op_functions et_cpu_CONVOLUTION_GRAD = { prepare_convolution_grad, run_convolution };
+
+static void run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
 {
     et_conv_run(call->conv, plan->scratch, out(plan, call, 0), in(plan, call, 1), in(plan, call, 0),
                 NULL);
 }
+
+const et_op_functions et_cpu_CONVOLUTION_WEIGHT_GRAD = { prepare_convolution_weight_grad,
+                                                         run_convolution_weight_grad };
 
 /* ---- pooling ---- */
 
@@ -232,7 +251,7 @@ static et_pool_shape pool_shape(const et_plan_call *call, const et_tensor *x, bo
                             .dtype = x->dtype };
 }
 
-void et_run_pool(const et_plan *plan, const et_plan_call *call)
+static void run_pool(const et_plan *plan, const et_plan_call *call)
 {
     const bool mean = call->node->op == ET_OP_MEAN_POOL;
     const et_pool_shape shape = pool_shape(call, in_tensor(plan, call, 0), mean);
@@ -240,10 +259,15 @@ void et_run_pool(const et_plan *plan, const et_plan_call *call)
                         &shape);
 }
 
-void et_run_pool_grad(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_MAX_POOL = { .run = run_pool };
+const et_op_functions et_cpu_MEAN_POOL = { .run = run_pool };
+
+static void run_pool_grad(const et_plan *plan, const et_plan_call *call)
 {
     const bool mean = call->in_count == 1;
     const et_pool_shape shape = pool_shape(call, out_tensor(plan, call, 0), mean);
     kernels(plan)->pool_grad(out(plan, call, 0), in(plan, call, 0), mean ? NULL : in(plan, call, 1),
                              &shape);
 }
+
+const et_op_functions et_cpu_POOL_GRAD = { .run = run_pool_grad };

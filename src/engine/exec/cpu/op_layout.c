@@ -6,13 +6,15 @@
 #include "engine/kernel/copies.h"
 
 /* memory.c lets result and input share their memory if possible: then nothing is left to do. */
-void et_run_reshape(const et_plan *plan, const et_plan_call *call)
+static void run_reshape(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     const void *x = in(plan, call, 0);
     if (x != y->data)
         memcpy(y->data, x, et_tensor_bytes(*y));
 }
+
+const et_op_functions et_cpu_RESHAPE = { .run = run_reshape };
 
 /* Sizes of `whole` before the axis, and bytes of one step along it. */
 static int64_t outer(et_shape whole, int axis)
@@ -32,7 +34,7 @@ static size_t inner(et_shape whole, int axis, et_dtype dtype)
 }
 
 /* Inputs are adjacent, in their planned sizes; a run may use less. */
-void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
+static void run_concatenate(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     const int axis = call->node->attributes.along.axis;
@@ -52,7 +54,9 @@ void et_run_concatenate(const et_plan *plan, const et_plan_call *call)
     }
 }
 
-void et_run_slice(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_CONCATENATE = { .run = run_concatenate };
+
+static void run_slice(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
     const et_axis_range *along = &call->node->attributes.along;
@@ -66,8 +70,10 @@ void et_run_slice(const et_plan *plan, const et_plan_call *call)
     et_copy_blocks(&copy);
 }
 
+const et_op_functions et_cpu_SLICE = { .run = run_slice };
+
 /* dx is dy in the slice's place, and zero elsewhere. */
-void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
+static void run_slice_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
     const et_axis_range *along = &call->node->attributes.along;
@@ -82,15 +88,19 @@ void et_run_slice_grad(const et_plan *plan, const et_plan_call *call)
     et_copy_blocks(&copy);
 }
 
-void et_run_gather(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice_grad };
+
+static void run_gather(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     et_copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
                  (size_t)width_of(y) * et_dtype_size(y->dtype));
 }
 
+const et_op_functions et_cpu_GATHER = { .run = run_gather };
+
 /* Sums of bfloat16 rows are float32 until all are in. */
-int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
 {
     (void)error;
     const et_tensor *dx = out_tensor(plan, call, 0);
@@ -99,7 +109,7 @@ int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
     return ET_OK;
 }
 
-void et_run_gather_grad(const et_plan *plan, const et_plan_call *call)
+static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = in_tensor(plan, call, 1), *dx = out_tensor(plan, call, 0);
     const int64_t count = et_shape_count(dx->shape);
@@ -111,17 +121,23 @@ void et_run_gather_grad(const et_plan *plan, const et_plan_call *call)
         kernels(plan)->to_bf16(dx->data, sum, count);
 }
 
-void et_run_one_hot(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_GATHER_GRAD = { prepare_gather_grad, run_gather_grad };
+
+static void run_one_hot(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
 }
 
-void et_run_cast(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_ONE_HOT = { .run = run_one_hot };
+
+static void run_cast(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     et_write_numbers(y->data, in(plan, call, 0), et_shape_count(y->shape), y->dtype);
 }
+
+const et_op_functions et_cpu_CAST = { .run = run_cast };
 
 /* rows: the rows of this run; the ids may have more. */
 static et_column_embedding column_shape(const et_plan_call *call, const et_tensor *rows)
@@ -133,14 +149,16 @@ static et_column_embedding column_shape(const et_plan_call *call, const et_tenso
                                   .dtype = rows->dtype };
 }
 
-void et_run_embed_columns(const et_plan *plan, const et_plan_call *call)
+static void run_embed_columns(const et_plan *plan, const et_plan_call *call)
 {
     const et_column_embedding shape = column_shape(call, out_tensor(plan, call, 0));
     kernels(plan)->embed_columns(out(plan, call, 0), in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
+const et_op_functions et_cpu_EMBED_COLUMNS = { .run = run_embed_columns };
+
 /* Adds to the base, if there is one, as an embedding's gradient does. */
-void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
+static void run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *table = out_tensor(plan, call, 0);
     const et_column_embedding shape = column_shape(call, in_tensor(plan, call, 1));
@@ -151,15 +169,21 @@ void et_run_embed_columns_grad(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->embed_columns_grad(table->data, in(plan, call, 0), in(plan, call, 1), &shape);
 }
 
-void et_run_noise(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_EMBED_COLUMNS_GRAD = { .run = run_embed_columns_grad };
+
+static void run_noise(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     kernels(plan)->noise(y->data, et_shape_count(y->shape), random_of(plan, call), y->dtype);
 }
 
-void et_run_bernoulli(const et_plan *plan, const et_plan_call *call)
+const et_op_functions et_cpu_NOISE = { .run = run_noise };
+
+static void run_bernoulli(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
     kernels(plan)->bernoulli(y->data, in(plan, call, 0), 0, et_shape_count(y->shape),
                              random_of(plan, call), y->dtype);
 }
+
+const et_op_functions et_cpu_BERNOULLI = { .run = run_bernoulli };

@@ -1,5 +1,5 @@
 /* The tensors and sizes of a call, for prepare and run functions of ops. Everything is static
- * inline. ops.c has the invariants of these functions. */
+ * inline. cpu_ops.c has the invariants of these functions. */
 #ifndef ETUDE_ENGINE_EXEC_CPU_OP_PRIVATE_H
 #define ETUDE_ENGINE_EXEC_CPU_OP_PRIVATE_H
 
@@ -61,47 +61,19 @@ static inline float *scratch(const et_plan *plan)
     return (float *)(void *)plan->scratch;
 }
 
-/* op_softmax_loss.c: adds rows with a label to a loss's sums: in double and in order of rows, for
+/* op_rows.c: adds rows with a label to a loss's sums: in double and in order of rows, for
  * any number of threads. loss, nll and correct [rows] as kernels give them. */
 void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
                            const float *nll, const float *correct, int64_t rows);
 
-/* Preparing and running the ops that have their own files. */
-int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error);
-void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call);
-int et_prepare_softmax_loss(et_plan *plan, et_plan_call *call, et_error *error);
-void et_run_softmax_loss(const et_plan *plan, const et_plan_call *call);
-int et_prepare_cached_attention(et_plan *plan, et_plan_call *call, et_error *error);
-void et_run_cached_attention(const et_plan *plan, const et_plan_call *call);
-int et_prepare_vocabulary_best(et_plan *plan, et_plan_call *call, et_error *error);
-void et_run_vocabulary_best(const et_plan *plan, const et_plan_call *call);
-void et_run_row_sum(const et_plan *plan, const et_plan_call *call);
-void et_run_softmax(const et_plan *plan, const et_plan_call *call);
-void et_run_log_softmax(const et_plan *plan, const et_plan_call *call);
-int et_prepare_cross_entropy(et_plan *plan, et_plan_call *call, et_error *error);
-void et_run_cross_entropy(const et_plan *plan, const et_plan_call *call);
-void et_run_labelled(const et_plan *plan, const et_plan_call *call);
+/* [ET_OP_COUNT] */
+extern const et_op_functions *const et_cpu_ops[];
+extern const et_overlap et_cpu_overlaps[];
 
-/* op_layout.c */
-et_plan_run_fn et_run_reshape, et_run_concatenate, et_run_slice, et_run_slice_grad, et_run_gather,
-    et_run_gather_grad, et_run_one_hot, et_run_cast, et_run_embed_columns,
-    et_run_embed_columns_grad, et_run_noise, et_run_bernoulli;
-int et_prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error);
-
-/* op_candidates.c */
-int et_prepare_candidates(et_plan *plan, et_plan_call *call, et_error *error);
-et_plan_run_fn et_run_candidates;
-
-/* op_layers.c */
-et_plan_run_fn et_run_scaled_copies, et_run_scaled_copies_grad, et_run_rms_norm,
-    et_run_rms_norm_grad, et_run_batch_norm, et_run_batch_norm_grad, et_run_convolution,
-    et_run_convolution_weight_grad, et_run_pool, et_run_pool_grad;
-int et_prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error);
-int et_prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error);
+/* The rows of et_cpu_ops: et_cpu_SUM. */
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)
+#define X(id, name, fewest, most) extern const et_op_functions et_cpu_##id;
+#include "engine/graph/ops.def"
+#undef X
 
 #endif

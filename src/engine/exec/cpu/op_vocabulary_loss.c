@@ -298,7 +298,7 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
 
 /* Part 0 has the shape of all but the last. Where dh's products read a packed table it is packed
  * twice, since logits read it transposed. */
-int et_prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
+static int prepare_vocabulary_loss(et_plan *plan, et_plan_call *call, et_error *error)
 {
     loss_sizes size = sizes_of(plan, call);
     int status = get_products(plan, call, &size, 0, error);
@@ -585,7 +585,7 @@ static void clear_gradients(const et_plan *plan, const et_plan_call *call)
 
 /* Blocks run one after another: dtable has one adder at a time, and one block's scratch is
  * enough. */
-void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
+static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
     const int32_t *labels = et_plan_data(plan, call->in[2]);
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
@@ -609,3 +609,5 @@ void et_run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
     for (int i = 0; i < ET_LOSS_SUM_COUNT; i++)
         result[i] = (float)sums[i];
 }
+
+const et_op_functions et_cpu_VOCABULARY_LOSS = { prepare_vocabulary_loss, run_vocabulary_loss };
