@@ -1,24 +1,253 @@
 /* The translation of each op of ops.def, a function each. An op that no graph of inference has, or
  * that ONNX cannot express, is a row of the list of such ops. An op in neither does not compile. */
-#include "engine/onnx/onnx_ops.h"
+#include "engine/onnx/onnx_graph.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/kernel/positions.h"
 
-static const char *in(const et_onnx_exporter *exporter, const et_node *node, int i)
+/* A graph during its translation. */
+typedef struct et_onnx_exporter {
+    et_onnx *model;
+    const et_onnx_graph *from;
+    const char **values; /* [nodes]: by id; NULL: not needed */
+    int attentions;      /* so far */
+    int status;          /* of the first op that has no form */
+    et_error *error;
+} et_onnx_exporter;
+
+/* ---- sizes ---- */
+
+static const et_onnx_symbol *symbol_of(const et_onnx_exporter *exporter, int64_t size)
 {
-    return et_onnx_in(exporter, node, i);
+    for (int i = 0; i < exporter->from->symbol_count; i++)
+        if (size >= exporter->from->symbols[i].size && size % exporter->from->symbols[i].size == 0)
+            return &exporter->from->symbols[i];
+    return NULL;
 }
 
+/* Whether a size is only known when the model runs. */
+static bool is_symbolic(const et_onnx_exporter *exporter, int64_t size)
+{
+    return symbol_of(exporter, size) != NULL;
+}
+
+/* int64 [1] with it. */
+static const char *size_of(et_onnx_exporter *exporter, int64_t size)
+{
+    const et_onnx_symbol *symbol = symbol_of(exporter, size);
+    if (!symbol)
+        return et_onnx_ints(exporter->model, &size, 1);
+    const int64_t times = size / symbol->size;
+    return times == 1 ? symbol->value
+                      : et_onnx_call(exporter->model, "Mul", symbol->value,
+                                     et_onnx_ints(exporter->model, &times, 1));
+}
+
+static int count_symbolic(const et_onnx_exporter *exporter, et_shape shape)
+{
+    int count = 0;
+    for (int i = 0; i < shape.rank; i++)
+        count += is_symbolic(exporter, shape.size[i]);
+    return count;
+}
+
+static const char *shape_of(et_onnx_exporter *exporter, et_shape shape)
+{
+    const char *parts[ET_RANK_MAX];
+    if (!count_symbolic(exporter, shape))
+        return et_onnx_ints(exporter->model, shape.size, shape.rank);
+    for (int i = 0; i < shape.rank; i++)
+        parts[i] = size_of(exporter, shape.size[i]);
+    const char *whole = et_onnx_node(exporter->model, "Concat", parts, shape.rank);
+    et_onnx_set_int(exporter->model, "axis", 0);
+    return whole;
+}
+
+/* For Reshape: one size that is not known is left open. */
+static const char *open_shape(et_onnx_exporter *exporter, et_shape shape)
+{
+    if (count_symbolic(exporter, shape) > 1)
+        return shape_of(exporter, shape);
+    for (int i = 0; i < shape.rank; i++)
+        if (is_symbolic(exporter, shape.size[i]))
+            shape.size[i] = -1;
+    return et_onnx_ints(exporter->model, shape.size, shape.rank);
+}
+
+static const char *in(const et_onnx_exporter *exporter, const et_node *node, int i)
+{
+    et_assert(i < node->inputs);
+    return exporter->values[node->input[i]->id];
+}
+
+/* NULL: no binding of that name. */
+static const et_onnx_binding *binding_of(const et_onnx_exporter *exporter, const char *name)
+{
+    for (int i = 0; i < exporter->from->binding_count; i++)
+        if (!strcmp(exporter->from->bindings[i].name, name))
+            return &exporter->from->bindings[i];
+    return NULL;
+}
+
+/* ET_ECONFIG, once; NULL. */
+static const char *refuse(et_onnx_exporter *exporter, const et_node *node, const char *why)
+{
+    if (!exporter->status)
+        exporter->status = et_fail(exporter->error, ET_ECONFIG, "ONNX: %s (%s): %s", node->name,
+                                   et_op_name(node->op), why);
+    return NULL;
+}
+
+/* Attention over rows as attention over batches:
+ *
+ *   rows [segments * longest, width] -> [segments, heads, longest, width / heads]
+ *   softmax(q k^T / sqrt(width / heads), where the key exists (and not after the query)) v
+ *
+ * Keys and values of the past come before k and v, so queries are the last of all positions.
+ *
+ * Masked scores get the lowest number, not minus infinity: a segment without any key then has some
+ * mean instead of NaN, and nothing reads it. */
+
+/* Segments of one side. */
+typedef struct side {
+    const char *count, *mask; /* int64 [1]; bool, or NULL */
+    int64_t longest;          /* -1: whatever is left */
+} side;
+
+/* Offsets are an input, whose binding says how it is, or steps of one length. */
+static bool find_side(et_onnx_exporter *exporter, const et_node *node, const et_node *offsets,
+                      side *of)
+{
+    const et_onnx_binding *bound =
+        offsets->op == ET_OP_INPUT ? binding_of(exporter, offsets->name) : NULL;
+    if (bound && bound->count) {
+        *of = (side){ bound->count, bound->mask, -1 };
+        return true;
+    }
+    const et_progression steps = offsets->attributes.progression;
+    if (offsets->op != ET_OP_INTEGERS || steps.first || steps.step < 1) {
+        refuse(exporter, node, "its offsets are neither bound nor equally spaced");
+        return false;
+    }
+    *of = (side){ size_of(exporter, offsets->type[0].shape.size[0] - 1), NULL, steps.step };
+    return true;
+}
+
+/* Columns first .. first + width - 1 of a matrix. */
+static const char *columns(et_onnx *model, const char *x, int64_t first, int64_t width)
+{
+    const int64_t end = first + width, axis = 1;
+    return et_onnx_call(model, "Slice", x, et_onnx_ints(model, &first, 1),
+                        et_onnx_ints(model, &end, 1), et_onnx_ints(model, &axis, 1));
+}
+
+static const char *swap(et_onnx *model, const char *x, int64_t first, int64_t second)
+{
+    int64_t order[] = { 0, 1, 2, 3 };
+    order[first] = second;
+    order[second] = first;
+    const char *y = et_onnx_call(model, "Transpose", x);
+    et_onnx_set_ints(model, "perm", order, 4);
+    return y;
+}
+
+/* [segments * longest, width] to [segments, heads, longest, width / heads]. */
+static const char *split(et_onnx *model, const char *x, side of, int heads, int64_t head)
+{
+    const int64_t rest[] = { of.longest, heads, head };
+    const char *shape = et_onnx_call(model, "Concat", of.count, et_onnx_ints(model, rest, 3));
+    et_onnx_set_int(model, "axis", 0);
+    return swap(model, et_onnx_call(model, "Reshape", x, shape), 1, 2);
+}
+
+static const char *behind(et_onnx *model, const char *past, const char *own)
+{
+    if (!past || !own)
+        return past ? past : own;
+    const char *all = et_onnx_call(model, "Concat", past, own);
+    et_onnx_set_int(model, "axis", 2);
+    return all;
+}
+
+/* Keys and values of all positions. kv: rows; NULL: only past ones. first: k's column in them. */
+static et_onnx_cache find_keys(et_onnx_exporter *exporter, const et_node *node, const char *kv,
+                               int64_t first, side of)
+{
+    et_onnx *m = exporter->model;
+    const int heads = node->attributes.attention.heads;
+    const int64_t width = node->type[0].shape.size[1], head = width / heads;
+    const int which = exporter->attentions++;
+    et_assert(!exporter->from->caches || which < exporter->from->cache_count);
+    et_onnx_cache *kept = exporter->from->caches ? &exporter->from->caches[which] : NULL;
+    et_onnx_cache all = kept ? *kept : (et_onnx_cache){ .key = NULL };
+    const char *k = kv ? split(m, columns(m, kv, first, width), of, heads, head) : NULL;
+    const char *v = kv ? split(m, columns(m, kv, first + width, width), of, heads, head) : NULL;
+    all.key = behind(m, all.past_key, k);
+    all.value = behind(m, all.past_value, v);
+    if (kept)
+        *kept = all;
+    return all;
+}
+
+/* bool [queries, keys]: key k may be seen by query q, k <= q. */
+static const char *up_to_itself(et_onnx *model, const char *scores)
+{
+    const int64_t down = 1;
+    const char *shape = et_onnx_call(model, "Shape", scores);
+    const char *queries = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -2));
+    const char *keys = et_onnx_call(model, "Gather", shape, et_onnx_int(model, -1));
+    const char *first = et_onnx_call(model, "Sub", keys, queries), *one = et_onnx_int(model, 1);
+    const char *key = et_onnx_call(model, "Range", et_onnx_int(model, 0), keys, one);
+    const char *query = et_onnx_call(model, "Range", first, keys, one);
+    query = et_onnx_call(model, "Unsqueeze", query, et_onnx_ints(model, &down, 1));
+    return et_onnx_call(model, "LessOrEqual", key, query);
+}
+
+static const char *masked(et_onnx *model, const char *scores, const char *mask)
+{
+    return et_onnx_call(model, "Where", mask, scores, et_onnx_float(model, -FLT_MAX));
+}
+
+static const char *onnx_ATTENTION(et_onnx_exporter *exporter, const et_node *node)
+{
+    et_onnx *model = exporter->model;
+    const et_attributes *a = &node->attributes;
+    const int heads = a->attention.heads;
+    const int64_t width = node->type[0].shape.size[1], head = width / heads;
+    side query, key;
+    if (!find_side(exporter, node, node->input[2], &query) ||
+        !find_side(exporter, node, node->input[3], &key))
+        return NULL;
+    const char *q = in(exporter, node, 0), *kv = in(exporter, node, 1);
+    if (a->self)
+        q = columns(model, q, 0, width);
+    const et_onnx_cache all = find_keys(exporter, node, kv, a->self ? width : 0, key);
+    if (!all.key && node->input[1]->op == ET_OP_INPUT)
+        return refuse(exporter, node, "its keys and values are not bound");
+    const char *scores = et_onnx_call(model, "MatMul", split(model, q, query, heads, head),
+                                      swap(model, all.key, 2, 3));
+    scores = et_onnx_call(model, "Mul", scores, et_onnx_float(model, 1 / sqrtf((float)head)));
+    if (a->attention.causal)
+        scores = masked(model, scores, up_to_itself(model, scores));
+    if (key.mask)
+        scores = masked(model, scores, key.mask);
+    const char *weights = et_onnx_call(model, "Softmax", scores);
+    et_onnx_set_int(model, "axis", -1);
+    const int64_t rows[] = { -1, width };
+    const char *mixed = swap(model, et_onnx_call(model, "MatMul", weights, all.value), 1, 2);
+    return et_onnx_call(model, "Reshape", mixed, et_onnx_ints(model, rows, 2));
+}
 /* ---- leaves ---- */
 
 static const char *onnx_INPUT(et_onnx_exporter *exporter, const et_node *node)
 {
-    const et_onnx_binding *bound = et_onnx_bound(exporter, node->name);
-    return bound ? bound->value : et_onnx_refuse(exporter, node, "this input is not bound");
+    const et_onnx_binding *bound = binding_of(exporter, node->name);
+    return bound ? bound->value : refuse(exporter, node, "this input is not bound");
 }
 
 static const char *onnx_PARAM(et_onnx_exporter *exporter, const et_node *node)
@@ -44,10 +273,10 @@ static const char *onnx_INTEGERS(et_onnx_exporter *exporter, const et_node *node
 {
     const int64_t count = node->type[0].shape.size[0];
     const et_progression steps = node->attributes.progression;
-    if (et_onnx_is_symbolic(exporter, count - 1))
+    if (is_symbolic(exporter, count - 1))
         return NULL;
     const int64_t none = 0;
-    const char *size = et_onnx_call(exporter->model, "Squeeze", et_onnx_size(exporter, count),
+    const char *size = et_onnx_call(exporter->model, "Squeeze", size_of(exporter, count),
                                     et_onnx_ints(exporter->model, &none, 1));
     const char *each = et_onnx_call(exporter->model, "Range", et_onnx_int(exporter->model, 0), size,
                                     et_onnx_int(exporter->model, 1));
@@ -102,7 +331,7 @@ static const char *onnx_COPY(et_onnx_exporter *exporter, const et_node *node)
     if (et_shape_equal(node->type[0].shape, node->input[0]->type[0].shape))
         return in(exporter, node, 0);
     return et_onnx_call(exporter->model, "Expand", in(exporter, node, 0),
-                        et_onnx_shape(exporter, node->type[0].shape));
+                        shape_of(exporter, node->type[0].shape));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 */
@@ -206,7 +435,7 @@ static const char *groups_first(et_onnx_exporter *exporter, const et_node *node,
     const int64_t groups = node->attributes.matmul.groups;
     const et_shape apart = et_shape_3(shape.size[0], groups, shape.size[1] / groups);
     const char *x = et_onnx_call(exporter->model, "Reshape", in(exporter, node, input),
-                                 et_onnx_open_shape(exporter, apart));
+                                 open_shape(exporter, apart));
     x = et_onnx_call(exporter->model, "Transpose", x);
     et_onnx_set_ints(exporter->model, "perm", transposed ? across : order, 3);
     return x;
@@ -221,7 +450,7 @@ static const char *grouped_product(et_onnx_exporter *exporter, const et_node *no
                                  groups_first(exporter, node, 1, o->transpose_b));
     y = et_onnx_call(m, "Transpose", y);
     et_onnx_set_ints(m, "perm", order, 3);
-    y = et_onnx_call(m, "Reshape", y, et_onnx_open_shape(exporter, node->type[0].shape));
+    y = et_onnx_call(m, "Reshape", y, open_shape(exporter, node->type[0].shape));
     y = node->inputs == 3 ? et_onnx_call(m, "Add", y, in(exporter, node, 2)) : y;
     return o->relu ? et_onnx_call(m, "Relu", y) : y;
 }
@@ -268,8 +497,7 @@ static const char *onnx_BATCH_NORM(et_onnx_exporter *exporter, const et_node *no
 {
     et_onnx *m = exporter->model;
     if (node->inputs < 5)
-        return et_onnx_refuse(exporter, node,
-                              "it normalizes by its own batch: build it for inference");
+        return refuse(exporter, node, "it normalizes by its own batch: build it for inference");
     const char *variance =
         et_onnx_call(m, "Add", in(exporter, node, 4), et_onnx_float(m, node->attributes.x));
     const char *factor =
@@ -366,7 +594,7 @@ static const char *onnx_CAST(et_onnx_exporter *exporter, const et_node *node)
 static const char *onnx_RESHAPE(et_onnx_exporter *exporter, const et_node *node)
 {
     return et_onnx_call(exporter->model, "Reshape", in(exporter, node, 0),
-                        et_onnx_open_shape(exporter, node->type[0].shape));
+                        open_shape(exporter, node->type[0].shape));
 }
 
 static const char *onnx_CONCATENATE(et_onnx_exporter *exporter, const et_node *node)
@@ -382,8 +610,8 @@ static const char *onnx_CONCATENATE(et_onnx_exporter *exporter, const et_node *n
 static const char *onnx_SLICE(et_onnx_exporter *exporter, const et_node *node)
 {
     const et_axis_range along = node->attributes.along;
-    return part(exporter->model, in(exporter, node, 0), et_onnx_size(exporter, along.first),
-                et_onnx_size(exporter, along.first + along.count), along.axis);
+    return part(exporter->model, in(exporter, node, 0), size_of(exporter, along.first),
+                size_of(exporter, along.first + along.count), along.axis);
 }
 
 /* ---- images ---- */
@@ -464,7 +692,7 @@ static const char *onnx_MEAN_POOL(et_onnx_exporter *exporter, const et_node *nod
 /* Ops of training, of decoding with caches, and draws. */
 static const char *none(et_onnx_exporter *exporter, const et_node *node)
 {
-    return et_onnx_refuse(exporter, node, "ONNX export does not support this op");
+    return refuse(exporter, node, "ONNX export does not support this op");
 }
 #define onnx_RESULT                  none
 #define onnx_DROPOUT                 none
@@ -482,7 +710,6 @@ static const char *none(et_onnx_exporter *exporter, const et_node *node)
 #define onnx_LABELLED                none
 #define onnx_LAYER_NORM_GRAD         none
 #define onnx_EMBEDDING_GRAD          none
-#define onnx_ATTENTION               et_onnx_attention
 #define onnx_ATTENTION_GRAD          none
 #define onnx_CACHED_ATTENTION        none
 #define onnx_RECURRENCE              none
@@ -504,14 +731,41 @@ static const char *none(et_onnx_exporter *exporter, const et_node *node)
 #define onnx_BERNOULLI               none
 #define onnx_CANDIDATES              none
 
-static et_onnx_rule *const rules[ET_OP_COUNT] = {
+/* Converts a node; returns the name of its value. */
+static const char *(*const rules[ET_OP_COUNT])(et_onnx_exporter *, const et_node *) = {
 #define X(id, name, fewest, most) [ET_OP_##id] = onnx_##id,
 #include "engine/graph/ops.def"
 #undef X
 };
 
-const char *et_onnx_convert(et_onnx_exporter *exporter, const et_node *node)
+/* Inputs have smaller ids, so one pass backwards finds all that is needed. */
+bool *et_onnx_needed(const et_graph *graph, et_node *const *outputs, int count)
 {
-    et_assert(rules[node->op]);
-    return rules[node->op](exporter, node);
+    bool *needed = et_alloc_zero((size_t)graph->count, sizeof *needed);
+    for (int i = 0; i < count && needed; i++)
+        needed[outputs[i]->id] = true;
+    for (int i = graph->count; i-- > 0 && needed;)
+        for (int k = 0; needed[i] && k < graph->nodes[i]->inputs; k++)
+            needed[graph->nodes[i]->input[k]->id] = true;
+    return needed;
+}
+
+int et_onnx_add_graph(et_onnx *model, const et_onnx_graph *graph, et_node *const *outputs,
+                      const char **values, int count, et_error *error)
+{
+    et_node *const *nodes = graph->graph->nodes;
+    const int all = graph->graph->count;
+    et_onnx_exporter exporter = { .model = model, .from = graph, .error = error };
+    bool *needed = et_onnx_needed(graph->graph, outputs, count);
+    exporter.values = et_alloc_zero((size_t)all, sizeof *exporter.values);
+    if (!needed || !exporter.values)
+        exporter.status = et_alloc_failed(error, (size_t)all, "a model to export");
+    for (int i = 0; i < all && !exporter.status; i++)
+        if (needed[i])
+            exporter.values[i] = rules[nodes[i]->op](&exporter, nodes[i]);
+    for (int i = 0; i < count && !exporter.status; i++)
+        values[i] = exporter.values[outputs[i]->id];
+    et_free(exporter.values);
+    et_free(needed);
+    return exporter.status;
 }
