@@ -1,7 +1,7 @@
 /* Ranges of the store that have an average, and copies in and out of them. Exponential averages of
  * weights: Polyak and Juditsky 1992; the decay that grows from the first step is TensorFlow's
  * (ExponentialMovingAverage, num_updates). */
-#include "engine/optim/average.h"
+#include "engine/optim/optimizer_private.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,19 +2,369 @@
  * update.c makes updates. */
 #include "engine/optim/optimizer.h"
 
+#include <etude/log.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/text/pattern.h"
 #include "engine/optim/optimizer_private.h"
+#include "engine/tensor/align.h"
 #include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
+
+/* Neighbours that a rule treats equally share chunks, so many small parameters cost little. A run
+ * of neighbours ends if the next parameter of the group does not follow directly, or has another
+ * rate or decay; the padding after a parameter belongs to its run. If a rule works on whole
+ * tensors, padding is left out, because the rule counts elements. */
+
+static int64_t padded_end(const et_optim_layout *layout, size_t i)
+{
+    const et_optim_tensor *tensor = &layout->tensors[i];
+    bool last = i + 1 == layout->tensor_count;
+    int64_t next = last ? layout->size : layout->tensors[i + 1].packed;
+    return tensor->begin + next - tensor->packed;
+}
+
+/* The range of the group that contains an element of the store. */
+static const et_range *range_of(const et_group *group, int64_t at)
+{
+    const et_range *ranges;
+    int count = et_group_ranges(group, &ranges);
+    for (int i = 0; i < count; i++)
+        if (at >= ranges[i].begin && at < ranges[i].end)
+            return &ranges[i];
+    return NULL;
+}
+
+static void set_tensors(et_optim_layout *layout, const et_group *group)
+{
+    const et_params *params = et_group_params(group);
+    const et_range *range = NULL;
+    int64_t packed = 0; /* of the range's begin */
+    for (int i = 0; i < et_group_count(group); i++) {
+        int param = et_group_param(group, i);
+        int64_t begin = et_params_offset(params, param);
+        et_shape shape = et_params_shape(params, param);
+        if (et_shape_count(shape) == 0)
+            continue;
+        if (!range || begin >= range->end) {
+            packed += range ? range->end - range->begin : 0;
+            range = range_of(group, begin);
+        }
+        et_assert(range);
+        layout->tensors[layout->tensor_count++] =
+            (et_optim_tensor){ .param = param,
+                               .begin = begin,
+                               .packed = packed + begin - range->begin,
+                               .size = et_shape_count(shape),
+                               .shape = shape,
+                               .rate_multiplier = 1 };
+    }
+}
+
+/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
+static int layout_init(et_optim_layout *layout, const et_group *group, et_error *error)
+{
+    const et_range *ranges;
+    size_t count = (size_t)et_group_count(group);
+    *layout = (et_optim_layout){ .size = et_group_size(group) };
+    layout->range_count = et_group_ranges(group, &ranges);
+    layout->tensors = et_alloc(count + 1, sizeof *layout->tensors);
+    layout->ranges = et_alloc((size_t)layout->range_count + 1, sizeof *layout->ranges);
+    if (!layout->tensors || !layout->ranges)
+        return et_alloc_failed(error, count * sizeof *layout->tensors, "an optimizer");
+    memcpy(layout->ranges, ranges, (size_t)layout->range_count * sizeof *ranges);
+    set_tensors(layout, group);
+    return ET_OK;
+}
+
+/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
+static void layout_release(et_optim_layout *layout)
+{
+    et_free(layout->tensors);
+    et_free(layout->chunks);
+    et_free(layout->blocks);
+    et_free(layout->ranges);
+}
+
+/* Cuts a run from `begin` on, not at multiples of the store's: it starts with a whole piece. */
+static void cut(et_optim_section *sections, size_t *count, et_optim_section run, int64_t size)
+{
+    for (int64_t at = 0; at < run.count; at += size)
+        sections[(*count)++] =
+            (et_optim_section){ run.begin + at, run.packed + at,
+                                run.count - at < size ? run.count - at : size, run.tensor };
+}
+
+static bool continues(const et_optim_layout *layout, size_t i, bool alike)
+{
+    const et_optim_tensor *a = &layout->tensors[i], *b = a + 1;
+    if (b->begin != padded_end(layout, i))
+        return false;
+    return !alike || (a->decay == b->decay && a->rate_multiplier == b->rate_multiplier);
+}
+
+/* Makes runs of adjacent tensors that, if `alike`, all decay or all do not. */
+static void cut_runs(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
+                     bool alike)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < layout->tensor_count; i++) {
+        if (i + 1 < layout->tensor_count && continues(layout, i, alike))
+            continue;
+        const et_optim_tensor *tensor = &layout->tensors[first];
+        et_optim_section run = { tensor->begin, tensor->packed,
+                                 padded_end(layout, i) - tensor->begin, (int)first };
+        cut(sections, count, run, ET_OPTIM_CHUNK);
+        first = i + 1;
+    }
+}
+
+static void cut_tensors(const et_optim_layout *layout, et_optim_section *sections, size_t *count,
+                        bool by_rule)
+{
+    for (size_t i = 0; i < layout->tensor_count; i++) {
+        const et_optim_tensor *tensor = &layout->tensors[i];
+        et_optim_section run = { tensor->begin, tensor->packed, tensor->size, (int)i };
+        cut(sections, count, run, by_rule && tensor->whole ? INT64_MAX : ET_OPTIM_CHUNK);
+    }
+}
+
+/* Makes chunks from the tensors' members, and blocks, of whole tensors if by_tensor. Call once. At
+ * most a piece for each full one, and one more for each tensor. */
+static int layout_divide(et_optim_layout *layout, et_rule_granularity how, bool by_tensor,
+                         et_error *error)
+{
+    size_t most = (size_t)(layout->size / ET_OPTIM_CHUNK) + layout->tensor_count + 1;
+    layout->chunks = et_alloc(most, sizeof *layout->chunks);
+    layout->blocks = et_alloc(most, sizeof *layout->blocks);
+    if (!layout->chunks || !layout->blocks)
+        return et_alloc_failed(error, most * sizeof *layout->chunks, "an optimizer's chunks");
+    if (how == ET_RULE_ELEMENTS && !by_tensor)
+        cut_runs(layout, layout->chunks, &layout->chunk_count, true);
+    else
+        cut_tensors(layout, layout->chunks, &layout->chunk_count, true);
+    if (by_tensor)
+        cut_tensors(layout, layout->blocks, &layout->block_count, false);
+    else
+        cut_runs(layout, layout->blocks, &layout->block_count, false);
+    et_assert(layout->chunk_count <= most && layout->block_count <= most);
+    return ET_OK;
+}
+
+/* The arrays of an optimizer, and their owners: for each slot the rule gives the shape for a
+ * tensor, and a rank keeps the slots that it updates. Slots are packed arrays over the group. The
+ * average is an array over the whole store, which can then point to it. */
+
+/* Whether this rank updates a tensor's first element: all of it, of a rule that has them whole. */
+static bool owns(const et_optimizer *o, size_t tensor)
+{
+    const et_range own = et_optim_own(&o->owners);
+    int64_t at = o->layout.tensors[tensor].packed;
+    return at >= own.begin && at < own.end;
+}
+
+/* As it began. */
+static void fill_slot(et_optimizer *optimizer, int s)
+{
+    for (int64_t at = 0; at < optimizer->slots[s].size; at++)
+        optimizer->slots[s].data[at] = optimizer->initial[s];
+}
+
+/* Zeros, which is right for moments and momentum; what begins otherwise is set later. */
+static int add_slot(et_optimizer *optimizer, const char *name, int64_t size, et_error *error)
+{
+    size_t bytes = (size_t)size * sizeof(float);
+    float *data = et_alloc_array(bytes ? bytes : sizeof(float)); /* a rank may own no element */
+    if (!data)
+        return et_alloc_failed(error, bytes, "an optimizer's slot");
+    et_assert(optimizer->slot_count <= ET_RULE_SLOTS_MAX);
+    optimizer->slots[optimizer->slot_count++] = (et_slot){ name, data, size };
+    return ET_OK;
+}
+
+/* False: a tensor has no such slot. */
+static bool slot_shape(const et_rule_slot *slot, const et_optim_tensor *tensor, et_shape *shape)
+{
+    *shape = tensor->shape;
+    return !slot || !slot->shape || slot->shape(tensor->shape, tensor->adapts, shape);
+}
+
+/* Offsets of the tensors' parts in a slot of another shape. */
+static int lay_out_slot(et_optimizer *optimizer, const et_rule_slot *slot, int64_t **at,
+                        int64_t *size, et_error *error)
+{
+    size_t count = optimizer->layout.tensor_count;
+    et_assert(optimizer->rule->cut == ET_RULE_WHOLE);
+    *at = et_alloc(count + 1, sizeof **at);
+    *size = 0;
+    if (!*at)
+        return et_alloc_failed(error, count * sizeof **at, "an optimizer's slot");
+    for (size_t i = 0; i < count; i++) {
+        et_shape shape;
+        (*at)[i] = -1;
+        if (!slot_shape(slot, &optimizer->layout.tensors[i], &shape) || !owns(optimizer, i))
+            continue;
+        (*at)[i] = *size;
+        *size += et_flat_up(et_shape_count(shape));
+    }
+    return ET_OK;
+}
+
+/* The elements of a part, of a tensor's slot, that each rank keeps. A slot of another shape is kept
+ * whole by the tensor's owner. NULL: there is one rank. */
+static const int64_t *cut_part(et_optimizer *o, const et_optim_tensor *tensor, int64_t count,
+                               bool placed)
+{
+    const et_optim_owners *owners = &o->owners;
+    int64_t *cut = o->cuts ? o->cuts + (size_t)o->part_count * ((size_t)owners->ranks + 1) : NULL;
+    for (int r = 0; cut && r <= owners->ranks; r++) {
+        int64_t at = owners->cut[r] - tensor->packed;
+        at = placed && at > 0 ? count : at;
+        cut[r] = at < 0 ? 0 : at < count ? at : count;
+    }
+    return cut;
+}
+
+/* The begin of this rank's elements of a part; any number if it has none. */
+static int64_t part_begin(const et_optimizer *o, size_t tensor, const int64_t *at)
+{
+    if (at)
+        return at[tensor] < 0 ? 0 : at[tensor];
+    return owns(o, tensor) ? o->layout.tensors[tensor].packed - et_optim_own(&o->owners).begin : 0;
+}
+
+/* Adds the parts of slot s that a checkpoint saves; the average is complete on every rank. */
+static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, const int64_t *at)
+{
+    bool average = !slot;
+    for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
+        const et_optim_tensor *tensor = &optimizer->layout.tensors[i];
+        et_shape shape;
+        if (!slot_shape(slot, tensor, &shape))
+            continue;
+        const int64_t *cut =
+            average ? NULL : cut_part(optimizer, tensor, et_shape_count(shape), at != NULL);
+        int64_t begin = average ? tensor->begin : part_begin(optimizer, i, at);
+        optimizer->parts[optimizer->part_count++] =
+            (et_slot_part){ optimizer->slots[s].name, tensor->param,
+                            optimizer->slots[s].data + begin, shape, cut };
+    }
+}
+
+static void add_average_parts(et_optimizer *optimizer, int s)
+{
+    const et_optim_average *average = &optimizer->average;
+    add_parts(optimizer, s, NULL, NULL);
+    for (int i = 0; i < average->variable_count; i++) {
+        int param = average->variables[i];
+        optimizer->parts[optimizer->part_count++] =
+            (et_slot_part){ optimizer->slots[s].name, param,
+                            average->data + et_params_offset(optimizer->params, param),
+                            et_params_shape(optimizer->params, param), NULL };
+    }
+}
+
+/* One slot more, the last, if an average is wanted. */
+static int make_average(et_optimizer *optimizer, et_error *error)
+{
+    if (!optimizer->average.options.enabled)
+        return ET_OK;
+    int at = optimizer->slot_count;
+    int status = add_slot(optimizer, "average", et_params_flat_size(optimizer->params), error);
+    if (status)
+        return status;
+    optimizer->average.data = optimizer->slots[at].data;
+    add_average_parts(optimizer, at);
+    et_optim_average_start(&optimizer->average, optimizer->weights);
+    return ET_OK;
+}
+
+static int make_parts(et_optimizer *optimizer, size_t most, et_error *error)
+{
+    size_t each = (size_t)optimizer->owners.ranks + 1;
+    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
+    if (each > 2)
+        optimizer->cuts = et_alloc(most * each, sizeof *optimizer->cuts);
+    return optimizer->parts && (optimizer->cuts || each == 2)
+               ? ET_OK
+               : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
+}
+
+/* A checkpoint tells slots apart by their names, "average" among them. */
+static int check_slots(const et_optimizer_rule *rule, const et_rule_slot *slots, int count,
+                       et_error *error)
+{
+    if (count < 0 || count > ET_RULE_SLOTS_MAX)
+        return et_fail(error, ET_EUSAGE, "update rule %s: %d slots; give 0 to %d", rule->name,
+                       count, ET_RULE_SLOTS_MAX);
+    for (int i = 0; i < count; i++) {
+        bool bad = !slots[i].name || !*slots[i].name || !strcmp(slots[i].name, "average");
+        for (int k = 0; !bad && k < i; k++)
+            bad = !strcmp(slots[k].name, slots[i].name);
+        if (bad || (slots[i].shape && rule->cut != ET_RULE_WHOLE))
+            return et_fail(error, ET_EUSAGE, "update rule %s: slot %d: %s", rule->name, i,
+                           bad ? "give a name that no other slot has, not \"average\""
+                               : "its shape may differ only with ET_RULE_WHOLE");
+    }
+    return ET_OK;
+}
+
+/* Slots, average and scratch of this rank's elements (optimizer->owners); the rule says which slots
+ * its options need. After a failure, everything made so far is freed with the rest. */
+static int make_slots(et_optimizer *optimizer, et_error *error)
+{
+    /* Names are static strings of the rule; checkpoints identify slots by them. */
+    et_rule_slot slots[ET_RULE_SLOTS_MAX] = { { .name = NULL } };
+    const et_range own = et_optim_own(&optimizer->owners);
+    int status = ET_OK, count = 0;
+    if (optimizer->rule->scratch)
+        status = et_optim_team_init(&optimizer->team, &optimizer->layout, own, error);
+    if (!status && optimizer->rule->slots)
+        count = optimizer->rule->slots(optimizer->settings, slots);
+    if (!status)
+        status = check_slots(optimizer->rule, slots, count, error);
+    if (status)
+        return status;
+    size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
+                  (size_t)optimizer->average.variable_count + 1;
+    optimizer->rule_slots = count;
+    status = make_parts(optimizer, most, error);
+    for (int i = 0; !status && i < count; i++) {
+        int64_t **at = &optimizer->offsets[i].at, size = own.end - own.begin;
+        optimizer->initial[i] = slots[i].initial;
+        if (slots[i].shape)
+            status = lay_out_slot(optimizer, &slots[i], at, &size, error);
+        if (!status)
+            status = add_slot(optimizer, slots[i].name, size, error);
+        if (!status)
+            add_parts(optimizer, i, &slots[i], *at);
+        if (!status && slots[i].initial != 0)
+            fill_slot(optimizer, i);
+    }
+    return status ? status : make_average(optimizer, error);
+}
+
+static void free_slots(et_optimizer *optimizer)
+{
+    for (int i = 0; i < optimizer->slot_count; i++)
+        et_free_array(optimizer->slots[i].data);
+    for (int i = 0; i < ET_RULE_SLOTS_MAX; i++) {
+        et_free(optimizer->offsets[i].at);
+        optimizer->offsets[i].at = NULL;
+    }
+    et_optim_team_release(&optimizer->team);
+    et_free(optimizer->parts);
+    et_free(optimizer->cuts);
+    optimizer->slot_count = optimizer->part_count = 0;
+    optimizer->parts = NULL;
+    optimizer->cuts = NULL;
+}
 
 static bool is_found(const et_patterns *patterns, size_t index, const et_params *params)
 {
@@ -177,7 +527,7 @@ static void find_whole(et_optimizer *optimizer)
 static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs *groups,
                        et_error *error)
 {
-    int status = et_optim_layout_init(&o->layout, group, error);
+    int status = layout_init(&o->layout, group, error);
     if (!status)
         status = find_decaying(o, error);
     if (!status)
@@ -190,7 +540,7 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
     if (!status)
-        status = et_optim_layout_divide(&o->layout, o->rule->cut, o->by_tensor, error);
+        status = layout_divide(&o->layout, o->rule->cut, o->by_tensor, error);
     if (status)
         return status;
     size_t tensors = o->layout.tensor_count + 1;
@@ -208,7 +558,7 @@ static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
     int status = et_optim_owners_init(&optimizer->owners, comm, &optimizer->layout,
                                       optimizer->rule->cut, error);
-    return status ? status : et_optimizer_make_slots(optimizer, error);
+    return status ? status : make_slots(optimizer, error);
 }
 
 int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error)
@@ -217,7 +567,7 @@ int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error)
         return et_fail(error, ET_EUSAGE,
                        "split an optimizer among ranks before its first update and before you add "
                        "it to a state");
-    et_optimizer_free_slots(optimizer);
+    free_slots(optimizer);
     et_optim_owners_release(&optimizer->owners);
     return make_own(optimizer, comm, error);
 }
@@ -326,8 +676,8 @@ void et_optimizer_free(et_optimizer *optimizer)
 {
     if (!optimizer)
         return;
-    et_optimizer_free_slots(optimizer);
-    et_optim_layout_release(&optimizer->layout);
+    free_slots(optimizer);
+    layout_release(&optimizer->layout);
     et_optim_owners_release(&optimizer->owners);
     et_optim_average_release(&optimizer->average);
     et_free(optimizer->settings);
@@ -399,7 +749,7 @@ int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
 void et_optimizer_restart(et_optimizer *optimizer)
 {
     for (int i = 0; i < optimizer->rule_slots; i++)
-        et_optimizer_fill_slot(optimizer, i);
+        fill_slot(optimizer, i);
     optimizer->slots_from = optimizer->iterations;
 }
 

@@ -1,15 +1,135 @@
-/* An optimizer, for its own files: optimizer.c (its parts and getters), slots.c (its arrays),
- * update.c (an update). Private to this folder. */
+/* An optimizer, for its own files: optimizer.c (its parts, arrays and getters), update.c (an
+ * update), owners.c, team.c, average.c. Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 
-#include "engine/optim/average.h"
+#include "engine/comm/comm.h"
 #include "engine/optim/optimizer.h"
-#include "engine/optim/owners.h"
-#include "engine/optim/rules/clip.h"
+#include "engine/optim/options.h"
+#include "engine/optim/rules/rule.h"
 #include "engine/optim/schedule.h"
-#include "engine/optim/slot_layout.h"
-#include "engine/optim/team.h"
+
+/* The division of a group for an update: tensors, chunks that a rule works on, and blocks for sums
+ * of squares. All depend only on the group and the rule, not on threads; so do the sums. */
+/* Elements of one piece of work: all arrays of it (weight, two slots, gradient, average and
+ * shadow: 22 bytes an element, 352 KiB) stay in the second-level cache. */
+#define ET_OPTIM_CHUNK 16384
+
+typedef struct et_optim_tensor {
+    int param;      /* in the store */
+    int64_t begin;  /* in the store's flat arrays */
+    int64_t packed; /* in arrays over the group */
+    int64_t size;   /* elements, without padding */
+    et_shape shape;
+    size_t scratch;         /* floats that its update works in */
+    bool decays, adapts;    /* by the rule's lists of names */
+    double decay;           /* weight decay; 0: none */
+    double rate_multiplier; /* of the schedule's rate */
+    int group;              /* 1 for the first of parameter_groups, ...; 0: in none */
+    bool whole;             /* it is one chunk */
+} et_optim_tensor;
+
+/* Part of a range of the group. tensor: the tensor that contains it, or the first of several. */
+typedef struct et_optim_section {
+    int64_t begin, packed, count;
+    int tensor;
+} et_optim_section;
+
+typedef struct et_optim_layout {
+    et_optim_tensor *tensors; /* [tensor_count], owned, by place */
+    et_optim_section *chunks; /* [chunk_count], owned, ascending; all of the group once */
+    et_optim_section *blocks; /* [block_count], owned, ascending */
+    size_t tensor_count, chunk_count, block_count;
+    et_range *ranges; /* [range_count], owned: the group's */
+    int range_count;
+    int64_t size; /* elements of the group, padding included */
+} et_optim_layout;
+
+/* The part of a group that each rank updates, if an optimizer is divided among ranks: ZeRO stage 1
+ * (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+ * section 5.1). A part is consecutive elements of arrays over the group, about as long as the other
+ * parts. If a rule uses whole tensors, a part ends with a tensor. Parts depend only on the group
+ * and the number of ranks. A single process has the whole group. */
+typedef struct et_optim_owners {
+    et_comm *comm; /* borrowed; NULL: this process alone */
+    int rank, ranks;
+    int64_t *cut;     /* [ranks + 1], owned: rank r has elements cut[r] to cut[r + 1] - 1 */
+    et_error failure; /* of sending; status 0: no failure */
+} et_optim_owners;
+
+int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
+                         et_rule_granularity how, et_error *error);
+void et_optim_owners_release(et_optim_owners *owners);
+
+/* This rank's elements of arrays over the group. */
+static inline et_range et_optim_own(const et_optim_owners *owners)
+{
+    return (et_range){ owners->cut[owners->rank], owners->cut[owners->rank + 1] };
+}
+
+/* The part of a piece in a range of such arrays; its count is 0 if it has none. */
+et_optim_section et_optim_section_within(const et_optim_section *section, et_range range);
+static inline et_optim_section et_optim_section_in(const et_optim_section *section, et_range range)
+{
+    bool whole = section->packed >= range.begin && section->packed + section->count <= range.end;
+    return whole ? *section : et_optim_section_within(section, range);
+}
+
+/* Copies each rank's part of values, an array in the store's order, to all ranks. This is not a
+ * separate step: all call it after they have agreed, and the next question reports a failure. */
+void et_optim_owners_gather(et_optim_owners *owners, const et_optim_layout *layout, float *values);
+
+/* Assigns chunks of a rule with scratch to threads. A thread does whole chunks, in its own scratch,
+ * and takes the next when it is done; there is no barrier in a chunk. Chunks that would delay the
+ * others, or that take much scratch, come first, and all threads do them together: the rule divides
+ * its loops. Both ways give the same bits. */
+typedef struct et_optim_team {
+    et_optim_section
+        *sections;          /* [count], owned: the chunks of a rank, each part the longest first */
+    size_t count, together; /* the first `together` are done so */
+    int threads;            /* threads with their own scratch: at most one per chunk */
+    float *scratch;         /* [threads][each], owned, or more for chunks that all threads do
+                             * together */
+    size_t each;            /* whole lines of the cache */
+} et_optim_team;
+
+/* For OpenMP's present number of threads: additional later ones take part only in common work. own:
+ * the range that this rank updates. */
+int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                       et_error *error);
+/* Threads that take part now: no more than OpenMP has. */
+int et_optim_team_now(const et_optim_team *team);
+void et_optim_team_release(et_optim_team *team);
+
+/* The moving average that an optimizer keeps of weights, and of variables on request
+ * (et_ema_options): one array with the layout of the store's values, so that the store can point to
+ * it. The rules' kernels update the average of weights in the pass that changes them; this module
+ * does the rest. */
+typedef struct et_optim_average {
+    et_ema_options options;
+    float *data;      /* [size of the store], borrowed from a slot; NULL: no average */
+    et_range *ranges; /* [range_count], owned, ascending: elements with an average; variables last
+                       */
+    int *variables;   /* [variable_count], owned: in the store, ascending by place */
+    int range_count, variable_count;
+} et_optim_average;
+
+/* Finds the averaged parameters; does nothing if ema is not enabled. */
+int et_optim_average_init(et_optim_average *average, const et_ema_options *options,
+                          const et_optim_layout *layout, const et_params *params, et_error *error);
+void et_optim_average_release(et_optim_average *average);
+
+/* The decay of the update that makes iterations `step`; 0: the average becomes a copy. */
+float et_optim_average_decay(const et_optim_average *average, int64_t step);
+
+/* It becomes a copy of values. */
+void et_optim_average_start(const et_optim_average *average, const float *values);
+
+/* Moves the variables' average towards values. */
+void et_optim_average_follow(const et_optim_average *average, const float *values, float decay);
+
+/* Copies values to elements without an average. size: of the store. */
+void et_optim_average_fill(const et_optim_average *average, const float *values, int64_t size);
 
 /* The parts of a slot for a rule: the beginning of each tensor's part. */
 typedef struct et_slot_offsets {
@@ -49,13 +169,5 @@ struct et_optimizer {
     float initial[ET_RULE_SLOTS_MAX]; /* of the rule's slots */
     et_optim_average average;
 };
-
-/* slots.c. Slots, average and scratch of this rank's elements (optimizer->owners). After a failure,
- * everything made so far is freed with the rest. */
-int et_optimizer_make_slots(et_optimizer *optimizer, et_error *error);
-void et_optimizer_free_slots(et_optimizer *optimizer);
-
-/* As it began. */
-void et_optimizer_fill_slot(et_optimizer *optimizer, int slot);
 
 #endif

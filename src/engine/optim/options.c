@@ -26,7 +26,6 @@
 #include "base/assert.h"
 #include "base/text/pattern.h"
 #include "engine/optim/rules/rule.h"
-#include "engine/optim/rules/shared_rows.h"
 #include "engine/optim/schedule.h"
 
 /* C17 has no name for it. */

@@ -1,6 +1,6 @@
 /* Exchanges in a ring, as in the second half of an all-reduce: in round k each rank sends its part
  * to the rank k after it and gets the part of the rank k before it. */
-#include "engine/optim/owners.h"
+#include "engine/optim/optimizer_private.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

@@ -1,13 +1,12 @@
 /* Work is counted in elements: the time per element is about the same for matrices whose smaller
  * sides are about equal. */
-#include "engine/optim/team.h"
 
 #include <omp.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/threads/team.h"
-#include "engine/optim/owners.h"
+#include "engine/optim/optimizer_private.h"
 
 /* Floats of scratch that a thread has at most: 4 MiB. The products of a matrix that needs more are
  * long enough to be shared out. */

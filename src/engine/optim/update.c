@@ -3,7 +3,7 @@
  * which clips, changes weights, and writes the shadow and the average while a piece is in cache.
  * Passes for a rule or a clip come in between: sums of each tensor, clipping of values. The
  * parameters were looked up when the optimizer was made; here are only slices of flat arrays
- * (slot_layout.h), with their decay and learning rates.
+ * (optimizer_private.h), with their decay and learning rates.
  *
  * Invariants:
  *

@@ -6,7 +6,7 @@
  * amsgrad (Reddi, Kale and Kumar 2018) has the largest v so far under the root. Keras's newer
  * classes, adam_experimental and adamw_experimental, compute the same; in the latter, all weights
  * decay. */
-#include "engine/optim/rules/adam.h"
+#include "engine/optim/rules/rule.h"
 
 #include <math.h>
 

@@ -29,8 +29,8 @@
 #include "engine/kernel/gemm/onednn_block.h"
 #include "engine/kernel/gemm/tile_product.h"
 #include "engine/kernel/parallel.h"
-#include "engine/optim/rules/adam.h"
 #include "engine/optim/rules/muon_tiles.h"
+#include "engine/optim/rules/rule.h"
 
 /* Rows of a block of a product, and of a symmetric one, of which only half is computed;
  * multiplications below which a product stays on one thread. */

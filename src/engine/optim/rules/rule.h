@@ -10,9 +10,40 @@
 #include <etude/group.h>
 #include <etude/optimizer_rule.h>
 
+#include <stdint.h>
+
+#include "base/fields/fields.h"
 #include "engine/kernel/kernels.h"
-#include "engine/optim/rules/clip.h"
 #include "engine/optim/rules/rule_options.h"
+
+/* Clipping: limits of a gradient before a rule sees it. A list of clips acts in its order, each on
+ * the result of the earlier ones: values one by one, the norm of each tensor, the norm of all.
+ * Norms become factors of the scale that rules multiply gradients with, so they cost no pass;
+ * clipped values are written. To add one: a class here, and its users. */
+#define ET_CLIPS_MAX 4
+
+typedef enum et_clip_scope { ET_CLIP_VALUES, ET_CLIP_TENSORS, ET_CLIP_ALL } et_clip_scope;
+
+typedef struct et_clip_class {
+    const char *name;
+    et_clip_scope scope;
+    /* Of scope VALUES: changes each value of gradient. */
+    void (*values)(float *gradient, int64_t count, float limit);
+    /* For the other kinds: the factor for a gradient of that L2 norm; 1 if it is small enough. */
+    double (*factor)(double norm, double limit);
+} et_clip_class;
+
+typedef struct et_clip {
+    const et_clip_class *class;
+    double limit; /* above 0 */
+} et_clip;
+
+extern const et_clip_class et_clip_value;       /* min(max(g, -limit), limit) */
+extern const et_clip_class et_clip_norm;        /* each tensor: g limit / max(norm, limit) */
+extern const et_clip_class et_clip_global_norm; /* the same by the norm of all */
+
+/* Files that Model Garden has saved have it in each group. */
+#define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: the name in TensorFlow")
 
 /* The kernels' arguments for a chunk, for any rule; decay: the share that a weight loses. */
 static inline et_slice_update et_rule_update(const et_rule_step *step, const et_rule_chunk *chunk,
@@ -54,6 +85,17 @@ static inline void et_rule_move(const et_rule_step *step, const et_rule_chunk *c
     step->kernels->sgd(&update, &(et_momentum){ .rate = (float)rate });
 }
 
+/* Adam's update of a chunk, for all rules that use it, also for some parameters only. */
+typedef struct et_adam_numbers {
+    double beta_1, beta_2, epsilon;
+    double rate;  /* of the chunk, without the bias correction */
+    double decay; /* fraction that a weight loses; 0: none */
+} et_adam_numbers;
+
+/* m and v are of the chunk; largest: of v so far; NULL: not amsgrad. */
+void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
+                    const et_rule_chunk *chunk, float *m, float *v, float *largest);
+
 /* The first members of a row. */
 #define ET_RULE(name_)                                                                             \
     .name = #name_, .fields = &et_rule_##name_##_fields, .size = sizeof(et_##name_##_options),     \
@@ -67,17 +109,8 @@ static inline void et_rule_move(const et_rule_step *step, const et_rule_chunk *c
 #include "engine/optim/rules/rules.def"
 #undef RULE
 
-/* The chosen rule, NULL if none is, and its settings. rule_table.c */
+/* The chosen rule, NULL if none is, and its settings. rule_settings.c */
 const et_optimizer_rule *et_rule_chosen(const et_optimizer_options *options, const void **settings);
-
-/* Etude's rule number i, from 0, with its settings; NULL after the last. */
-const et_optimizer_rule *et_rule_number(const et_optimizer_options *options, int i,
-                                        const void **settings);
-
-/* The member of a rule's settings that a row of this kind describes; NULL: its table has no such
- * row. */
-const void *et_rule_member(const et_optimizer_rule *rule, const void *settings, const char *name,
-                           et_field_kind kind);
 
 /* A rule's clips in order; returns how many. */
 int et_rule_clips(const et_optimizer_rule *rule, const void *settings, et_clip clips[ET_CLIPS_MAX]);

@@ -3,7 +3,6 @@
 #include "engine/optim/rules/rule_options.h"
 
 #include "engine/optim/rules/rule.h"
-#include "engine/optim/rules/shared_rows.h"
 
 /* Far above any decay that trains. */
 #define DECAY_MAX 1e6

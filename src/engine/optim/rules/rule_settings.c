@@ -1,13 +1,133 @@
 /* The settings of all rules together: the choice of one, rules of the program, and checks. */
-#include "engine/optim/rules/rule_options.h"
-
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/text/pattern.h"
 #include "engine/optim/rules/rule.h"
+#include "engine/optim/rules/rule_options.h"
+
+/* Clipping by norm: Pascanu, Mikolov and Bengio 2013, "On the difficulty of training recurrent
+ * neural networks". */
+
+static void clamp(float *gradient, int64_t count, float limit)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float g = gradient[i];
+        g = g < -limit ? -limit : g;
+        gradient[i] = g > limit ? limit : g;
+    }
+}
+
+static double shorten(double norm, double limit)
+{
+    return norm > limit ? limit / norm : 1;
+}
+
+const et_clip_class et_clip_value = { "value", ET_CLIP_VALUES, clamp, NULL };
+const et_clip_class et_clip_norm = { "norm", ET_CLIP_TENSORS, NULL, shorten };
+const et_clip_class et_clip_global_norm = { "global norm", ET_CLIP_ALL, NULL, shorten };
+
+/* Appends class with limit to a list of count clips unless limit is 0; returns the new count. */
+static int add_clip(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class *class,
+                    double limit)
+{
+    if (limit <= 0)
+        return count;
+    et_assert(count < ET_CLIPS_MAX);
+    clips[count] = (et_clip){ class, limit };
+    return count + 1;
+}
+
+/* The rules that settings can choose, and what rows of their tables mean by their names. */
+
+static const struct {
+    const et_optimizer_rule *rule;
+    size_t settings; /* in et_optimizer_options */
+} rules[] = {
+#define RULE(ID, name, help) { &et_rule_##name, offsetof(et_optimizer_options, name) },
+#include "engine/optim/rules/rules.def"
+#undef RULE
+};
+
+enum { RULES = sizeof rules / sizeof rules[0] };
+
+/* Etude's rule number i, from 0, with its settings; NULL after the last. */
+static const et_optimizer_rule *rule_number(const et_optimizer_options *options, int i,
+                                            const void **settings)
+{
+    if (i < 0 || i >= RULES)
+        return NULL;
+    *settings = (const char *)options + rules[i].settings;
+    return rules[i].rule;
+}
+
+const et_optimizer_rule *et_rule_chosen(const et_optimizer_options *options, const void **settings)
+{
+    const int own = options->type - ET_OPTIMIZER_COUNT;
+    if (own < 0)
+        return rule_number(options, options->type - ET_OPTIMIZER_NONE - 1, settings);
+    *settings = options->own_settings[own];
+    return options->own[own];
+}
+
+/* The member of a rule's settings that a row of this kind describes; NULL: its table has no such
+ * row. */
+static const void *rule_member(const et_optimizer_rule *rule, const void *settings,
+                               const char *name, et_field_kind kind)
+{
+    const et_field *row = rule->fields ? et_fields_find(rule->fields, name, strlen(name)) : NULL;
+    return row && row->kind == kind ? (const char *)settings + row->offset : NULL;
+}
+
+static double number(const et_optimizer_rule *rule, const void *settings, const char *name)
+{
+    const double *member = rule_member(rule, settings, name, ET_FIELD_KIND_FLOAT);
+    return member ? *member : 0;
+}
+
+static et_strings list(const et_optimizer_rule *rule, const void *settings, const char *name)
+{
+    const et_strings *member = rule_member(rule, settings, name, ET_FIELD_KIND_STRINGS);
+    return member ? *member : (et_strings){ NULL, 0 };
+}
+
+/* Model Garden's adamw clips by its own norm, and passes the result to Keras. */
+int et_rule_clips(const et_optimizer_rule *rule, const void *settings, et_clip clips[ET_CLIPS_MAX])
+{
+    int count =
+        add_clip(clips, 0, &et_clip_global_norm, number(rule, settings, "gradient_clip_norm"));
+    count = add_clip(clips, count, &et_clip_value, number(rule, settings, "clipvalue"));
+    count = add_clip(clips, count, &et_clip_norm, number(rule, settings, "clipnorm"));
+    return add_clip(clips, count, &et_clip_global_norm, number(rule, settings, "global_clipnorm"));
+}
+
+bool et_rule_decay(const et_optimizer_rule *rule, const void *settings, double *decay,
+                   et_strings *include, et_strings *exclude)
+{
+    const double *rate = rule_member(rule, settings, "weight_decay_rate", ET_FIELD_KIND_FLOAT);
+    if (!rate) /* Keras's newer name */
+        rate = rule_member(rule, settings, "weight_decay", ET_FIELD_KIND_FLOAT);
+    *decay = rate ? *rate : 0;
+    *include = list(rule, settings, "include_in_weight_decay");
+    *exclude = list(rule, settings, ET_NO_DECAY);
+    return rate;
+}
+
+/* An empty list of layer adaptation is that of weight decay, as in Model Garden. */
+const char *et_rule_adapts(const et_optimizer_rule *rule, const void *settings, et_strings *exclude)
+{
+    const char *name = rule->adapts;
+    *exclude = list(rule, settings, name);
+    if (exclude->count || strcmp(name, ET_NO_ADAPTATION))
+        return name;
+    *exclude = list(rule, settings, ET_NO_DECAY);
+    return ET_NO_DECAY;
+}
 
 static const char *const optimizer_types[] = {
     [ET_OPTIMIZER_NONE] = "none",
@@ -98,7 +218,7 @@ static int check_own(const et_optimizer_rule *const *own, int i, et_error *error
                        "update rule %s: scratch is for ET_RULE_WHOLE, before for whole tensors or "
                        "their parts, and internal members must be 0",
                        rule->name);
-    if (rule->adapts && !et_rule_member(rule, rule, rule->adapts, ET_FIELD_KIND_STRINGS))
+    if (rule->adapts && !rule_member(rule, rule, rule->adapts, ET_FIELD_KIND_STRINGS))
         return et_fail(error, ET_EUSAGE, "update rule %s: adapts: no row %s of STRINGS", rule->name,
                        rule->adapts);
     for (size_t k = 0; rule->fields && k < sizeof meanings / sizeof meanings[0]; k++) {
@@ -165,8 +285,8 @@ int et_optimizer_register(const et_fields **table, et_optimizer_options *options
 static int check_rule(const et_optimizer_rule *rule, const void *settings, et_error *error)
 {
     static const char path[] = "trainer.optimizer_config.optimizer";
-    const double *norm = et_rule_member(rule, settings, "clipnorm", ET_FIELD_KIND_FLOAT);
-    const double *all = et_rule_member(rule, settings, "global_clipnorm", ET_FIELD_KIND_FLOAT);
+    const double *norm = rule_member(rule, settings, "clipnorm", ET_FIELD_KIND_FLOAT);
+    const double *all = rule_member(rule, settings, "global_clipnorm", ET_FIELD_KIND_FLOAT);
     if (norm && *norm > 0 && all && *all > 0)
         return et_fail(error, ET_ECONFIG,
                        "%s.%s: clipnorm and global_clipnorm are both set; set one of them to 0",
@@ -181,8 +301,8 @@ static int check_rule(const et_optimizer_rule *rule, const void *settings, et_er
             continue;
         snprintf(name, sizeof name, "%s.%s.%s", path, rule->name, row->name);
         status = et_patterns_new(
-            &patterns, *(const et_strings *)et_rule_member(rule, settings, row->name, row->kind),
-            name, error);
+            &patterns, *(const et_strings *)rule_member(rule, settings, row->name, row->kind), name,
+            error);
         if (!status)
             et_patterns_free(patterns);
     }
@@ -198,7 +318,7 @@ int et_optimizer_options_check(const et_optimizer_options *options, et_error *er
         return et_fail(error, ET_ECONFIG,
                        "trainer.optimizer_config.optimizer.type is not set; set it to one of %s",
                        et_optimizer_names);
-    for (int i = 0; !status && (rule = et_rule_number(options, i, &settings)); i++)
+    for (int i = 0; !status && (rule = rule_number(options, i, &settings)); i++)
         status = check_rule(rule, settings, error);
     if (!status && options->type >= ET_OPTIMIZER_COUNT) {
         rule = et_rule_chosen(options, &settings);
