@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "bench.h"
-#include "engine/exec/peak.h"
+#include "engine/exec/profile.h"
 #include "engine/kernel/kernels.h"
 #include "engine/kernel/reference/reference.h"
 

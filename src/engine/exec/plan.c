@@ -1,7 +1,7 @@
 /* A plan is made at once and then only run:
  *
- *     graph -> reached nodes -> values -> calls (fuse.c) -> needs (ops.c), packs (pack.c)
- *     -> places in memory (memory.c) -> the function that runs a call (trace.c)
+ *     graph -> reached nodes -> values -> calls (fuse.c) -> needs (cpu/), packs (pack.c)
+ *     -> places in memory (memory.c) -> the function that runs a call
  *
  * The order matters: calls consist of values; packs are known when all calls have been prepared;
  * places need the sizes of scratch and packs.
@@ -20,6 +20,7 @@
 #include <limits.h>
 #include <math.h>
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -28,10 +29,267 @@
 #include "base/inline.h"
 #include "base/stages.h"
 #include "base/threads/team.h"
+#include "engine/exec/cost.h"
 #include "engine/exec/plan_private.h"
 #include "engine/kernel/conv.h"
 #include "engine/kernel/positions.h"
 #include "engine/tensor/params.h"
+
+/* The values of a plan and their memory, for all files that make and run calls. */
+
+/* A RESULT node has no call: it names result k of its input, whose values are adjacent. */
+int et_plan_value_of(const et_plan *plan, const et_node *node)
+{
+    if (node->op == ET_OP_RESULT)
+        return plan->first_value[node->input[0]->id] + node->attributes.result;
+    return plan->first_value[node->id];
+}
+
+/* A parameter is float32 in the store; the store also has its bfloat16 shadow, at the same offset.
+ * All other values are read in their own type. */
+const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
+{
+    const et_plan_value *v = &plan->values[value];
+    if (v->storage == VALUE_IN_PARAMS && dtype == ET_BF16) {
+        et_params *params = plan->graph->params;
+        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
+    }
+    et_assert_equal(v->tensor.dtype, dtype);
+    return v->tensor.data;
+}
+
+/* Plans on a device with a trace: each call runs as a span, with an activity that describes it.
+ * Labels are made with the plan and belong to the trace, which outlives the plan.
+ *
+ * All text is made with the plan: a run writes only times and costs, so tracing changes little. A
+ * plan on a device without a trace uses a run function that does not check.
+ *
+ * An activity has name (of the node), kernel, shapes as "in in -> out", kind (the row of a profile)
+ * and type. The trace has copies of texts that are made here, because the graph may be gone when
+ * the trace is written.
+ *
+ * The span of a run contains those of its calls; the rest, except packing, is time between ops. */
+
+static const char *const ew_names[ET_EW_OP_COUNT] = {
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_EW_##id] = (name),
+#include "engine/kernel/elementwise.def"
+#undef ELEMENTWISE
+};
+
+/* Prints oneDNN's name of the product, or Etude's kernel. NULL: a product by rows. */
+static void print_product(const et_gemm *gemm, const char *set, et_strbuf *out)
+{
+    const char *word = gemm ? et_gemm_implementation(gemm) : NULL;
+    if (word && strcmp(word, "own") != 0)
+        et_strbuf_printf(out, "onednn:%s", word);
+    else
+        et_strbuf_printf(out, "%s %s", set, gemm ? "float_product" : "row_product");
+}
+
+/* Prints what runs: the product's name, else the instruction set and the op. Examples:
+ * "onednn:brg:avx512_core", "avx512 float_product", "avx512 layer_norm", "avx512 add+gelu+dropout".
+ * An op that runs products among other things has both. */
+static void print_kernel(const et_plan *plan, const et_plan_call *call, et_strbuf *out)
+{
+    const char *set = plan->device->kernels->name;
+    if (call->gemm[0] || call->node->op == ET_OP_MATMUL)
+        print_product(call->gemm[0], set, out);
+    else
+        et_strbuf_append(out, set);
+    if (call->node->op == ET_OP_MATMUL)
+        return;
+    if (!et_op_is_elementwise(call->node->op))
+        et_strbuf_printf(out, " %s", et_op_name(call->node->op));
+    for (int i = 0; i < call->program.steps; i++)
+        et_strbuf_printf(out, "%c%s", i ? '+' : ' ', ew_names[call->program.step[i].op]);
+}
+
+/* Shapes as planned, with one blank between them. */
+static void print_shapes(const et_plan *plan, const int *values, int count, et_strbuf *out)
+{
+    char shape[ET_SHAPE_TEXT_MAX];
+    for (int i = 0; i < count; i++)
+        et_strbuf_printf(out, "%s%s", i ? " " : "",
+                         et_shape_print(plan->values[values[i]].tensor.shape, shape));
+}
+
+/* A copy of the buffer's text in the trace; the buffer is empty then. NULL: no memory. */
+static char *keep(et_trace *trace, et_strbuf *text)
+{
+    char *copy = text->failed ? NULL : et_trace_alloc(trace, text->length + 1);
+    if (copy)
+        memcpy(copy, et_strbuf_text(text), text->length);
+    et_strbuf_reset(text);
+    return copy;
+}
+
+/* False: no memory. A product's type is that of its operands, another op's that of its first
+ * result. */
+static bool describe(const et_plan *plan, const et_plan_call *call, et_activity *activity,
+                     et_strbuf *text)
+{
+    et_trace *trace = plan->device->tracing->trace;
+    et_strbuf_append(text, call->node->name);
+    activity->name = keep(trace, text);
+    print_kernel(plan, call, text);
+    activity->kernel = keep(trace, text);
+    print_shapes(plan, call->in, call->in_count, text);
+    et_strbuf_append(text, " -> ");
+    print_shapes(plan, call->out, call->out_count, text);
+    activity->shape = keep(trace, text);
+    activity->kind = et_plan_call_kind(call);
+    activity->product = call->node->op == ET_OP_MATMUL || call->node->op == ET_OP_VOCABULARY_LOSS;
+    activity->dtype = et_dtype_name(activity->product ? plan->graph->options.act
+                                                      : plan->values[call->out[0]].tensor.dtype);
+    return activity->name && activity->kernel && activity->shape;
+}
+
+/* The cost is found before the span begins, so it takes none of the call's time; it depends on
+ * lengths that are bound for this run. */
+static void run_traced(const et_plan *plan, int i)
+{
+    const et_plan_call *call = &plan->calls[i];
+    et_track *track = et_device_track(plan->device);
+    et_cost cost = et_plan_call_cost(plan, call);
+    et_track_begin(track, &plan->activities[i], -1);
+    call->run(plan, call);
+    et_track_end_with(track, cost);
+}
+
+static void run_alone(const et_plan *plan, int i)
+{
+    plan->calls[i].run(plan, &plan->calls[i]);
+}
+
+#define RUN_KIND "between ops"
+
+/* The activities of the calls, then that of the run. NULL: no memory. */
+static const et_activity *describe_all(const et_plan *plan, size_t size)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_activity *activities = et_trace_alloc(plan->device->tracing->trace, size);
+    bool made = activities != NULL;
+    for (int i = 0; i < plan->call_count && made; i++)
+        made = describe(plan, &plan->calls[i], &activities[i], &text);
+    et_strbuf_release(&text);
+    if (!made)
+        return NULL;
+    activities[plan->call_count] = (et_activity){ .kind = RUN_KIND };
+    activities[plan->call_count].name = plan->options.name ? plan->options.name : "run";
+    return activities;
+}
+
+/* Sets plan->run_call and activities, depending on whether the device has a trace. The run's span
+ * is begun in any case: on a device without a trace its track records nothing, and needs an
+ * activity all the same. */
+static int choose_run(et_plan *plan, et_error *error)
+{
+    static const et_activity unheard = { .name = "run", .kind = RUN_KIND };
+    plan->run_call = run_alone;
+    plan->activity = &unheard;
+    if (!plan->device->tracing->trace)
+        return ET_OK;
+    size_t size = ((size_t)plan->call_count + 1) * sizeof *plan->activities;
+    plan->run_call = run_traced;
+    plan->activities = describe_all(plan, size);
+    if (!plan->activities)
+        return et_alloc_failed(error, size, "the activities of a plan");
+    plan->activity = &plan->activities[plan->call_count];
+    return ET_OK;
+}
+
+/* Outside a team, and without a trace, returns the first track. */
+et_track *et_device_track(const et_device *device)
+{
+    const et_device_tracing *tracing = device->tracing;
+    return tracing->track[tracing->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
+}
+
+/* Readiness of gradients: the call after which each range of the store's gradient array is final. A
+ * gradient is final when the call that writes it has run. Earlier writes to the same memory (a base
+ * that rows are added to) come before it, and no other value that only used this memory is still
+ * live. Gradients that are copied are final after the last call; those that no call writes are
+ * final from the beginning. */
+
+#define NEVER_WRITTEN (-1)
+
+/* writer[value]: the call whose result it is. */
+static void find_writers(const et_plan *plan, int *writer)
+{
+    for (int s = 0; s < plan->call_count; s++)
+        for (int k = 0; k < plan->calls[s].out_count; k++)
+            writer[plan->calls[s].out[k]] = s;
+}
+
+/* A parameter's gradient is written in that call, into one range or several. */
+static void note(const et_plan *plan, const et_plan_listener *listener, int param, int call)
+{
+    const et_params *params = plan->graph->params;
+    int64_t begin = et_params_offset(params, param), from = 0;
+    int64_t end = begin + et_shape_count(et_params_shape(params, param));
+    for (int i = 0; i < listener->ranges; from = listener->end[i++])
+        if (from < end && listener->end[i] > begin && plan->news[i].call < call)
+            plan->news[i].call = call;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct et_plan_news *a = left, *b = right;
+    return a->call != b->call ? (a->call > b->call) - (a->call < b->call)
+                              : (a->range > b->range) - (a->range < b->range);
+}
+
+static void find_news(et_plan *plan, const et_plan_listener *listener, const int *writer)
+{
+    const et_graph *graph = plan->graph;
+    for (int i = 0; i < listener->ranges; i++)
+        plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
+    for (int i = 0; i < graph->gradient_count; i++) {
+        int value = et_plan_value_of(plan, graph->gradients[i].node);
+        bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
+        note(plan, listener, graph->gradients[i].param, copied ? plan->call_count : writer[value]);
+    }
+    for (int i = 0; i < plan->copy_count; i++)
+        note(plan, listener, plan->copies[i].param, plan->call_count);
+    qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
+}
+
+int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error)
+{
+    et_free(plan->news);
+    plan->news = NULL;
+    plan->news_count = 0;
+    plan->listener = listener;
+    if (!listener)
+        return ET_OK;
+    size_t ranges = (size_t)listener->ranges;
+    int *writer = et_alloc_zero((size_t)plan->value_count, sizeof *writer);
+    plan->news = et_alloc(ranges, sizeof *plan->news);
+    if (writer && plan->news) {
+        find_writers(plan, writer);
+        find_news(plan, listener, writer);
+        plan->news_count = listener->ranges;
+    }
+    et_free(writer);
+    return plan->news_count == listener->ranges
+               ? ET_OK
+               : et_alloc_failed(error, ranges * sizeof *plan->news, "a plan");
+}
+
+int et_plan_heard(const et_plan *plan, int i)
+{
+    et_assert(i >= 0 && i < plan->news_count);
+    return plan->news[i].range;
+}
+
+/* Reports the gradients that are final after call i, from range number `reported` on;
+ * returns the new number. */
+static int tell(const et_plan *plan, int call, int reported)
+{
+    for (; reported < plan->news_count && plan->news[reported].call <= call; reported++)
+        plan->listener->final(plan->listener->self, plan->news[reported].range);
+    return reported;
+}
 
 /* ---- making ---- */
 
@@ -147,7 +405,7 @@ static int prepare_calls(et_plan *plan, et_error *error)
 static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count, et_error *error)
 {
     static int (*const stages[])(et_plan *, et_error *) = { make_constants, prepare_calls,
-                                                            et_plan_lay_out, et_plan_choose_run };
+                                                            et_plan_lay_out, choose_run };
     const et_graph *graph = plan->graph;
     for (int i = 0; i < count; i++)
         reached[outputs[i]->id] = true;
@@ -325,11 +583,11 @@ void et_plan_run(et_plan *plan, et_random random)
         et_plan_begin_call(plan, i);
         plan->run_call(plan, i);
         if (reported < plan->news_count)
-            reported = et_plan_tell(plan, i, reported);
+            reported = tell(plan, i, reported);
     }
     copy_gradients(plan);
     if (reported < plan->news_count)
-        et_plan_tell(plan, plan->call_count, reported);
+        tell(plan, plan->call_count, reported);
     et_track_end(track);
     if (threads > most)
         omp_set_num_threads(threads);

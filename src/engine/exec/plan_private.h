@@ -1,13 +1,10 @@
 /* The internals of exec, for its own files: values, calls and the plan itself. See plan.h.
  *
  *   fuse.c     from nodes to calls: which element-wise chains become one
- *   values.c   the value of a node, and its memory
  *   pack.c     weights in the layout of products
  *   memory.c   live ranges and places of values (arena_layout.c: the search)
- *   ops.c, op_*.c   per op: needs at planning (prepare), kernels (run)
- *   listen.c   when gradients are final
- *   trace.c    calls as spans of a trace
- *   plan.c     combines these
+ *   cpu/       per op: needs at planning (prepare), kernels (run)
+ *   plan.c     combines these; values, the ranges of gradients that are final, calls as spans
  *
  * Invariants: (1) a call's inputs are written by earlier calls or are leaves; (2) two values with
  * overlapping live ranges do not share memory, unless one is the other's alias; (3) after
@@ -133,7 +130,7 @@ struct et_plan {
     int news_count;      /* the listener's ranges; 0: none hears */
 };
 
-/* values.c: the value of a node (RESULT nodes: their parent's result). */
+/* plan.c: the value of a node (RESULT nodes: their parent's result). */
 int et_plan_value_of(const et_plan *plan, const et_node *node);
 
 /* A value's memory now; NULL: never read, or an input that is not bound yet. _as: of a parameter
@@ -182,12 +179,5 @@ void et_plan_begin_call(et_plan *plan, int i);
 
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_lay_out(et_plan *plan, et_error *error);
-
-/* listen.c: reports the gradients that are final after call i, from range number `reported` on;
- * returns the new number. */
-int et_plan_tell(const et_plan *plan, int call, int reported);
-
-/* trace.c: sets plan->run_call and activities, depending on whether the device has a trace. */
-int et_plan_choose_run(et_plan *plan, et_error *error);
 
 #endif

@@ -11,11 +11,450 @@
 #include "engine/kernel/conv.h"
 
 #include <omp.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/kernel/conv_onednn.h"
+#include "engine/kernel/onednn.h"
 #include "engine/kernel/parallel.h"
+
+typedef struct et_conv_block et_conv_block;
+
+/* oneDNN's convolution as a block. This file decides how a primitive is described, the layout of
+ * its weight (the library's choice; images are [N, H, W, C]), and that it neither allocates nor
+ * starts threads when it runs. Invariants as in gemm/onednn_block.c.
+ *
+ * The three layouts of each block have the same numbers for any computation: A is read first, B
+ * second, OUT is written, as in et_conv_run. WEIGHT says which of them is the weight. */
+
+enum { A, B, OUT, BIAS, SCRATCH, MEMORIES };
+
+typedef struct thread_memory {
+    dnnl_memory_t of[MEMORIES];
+} thread_memory;
+
+struct et_conv_block {
+    et_conv_kind kind;
+    et_conv_shape shape;
+    int64_t samples;
+    et_dtype as;
+    int threads, weight; /* weight: B or OUT */
+    dnnl_engine_t engine;
+    dnnl_stream_t *streams; /* [threads] */
+    layout layouts[MEMORIES];
+    layout stored; /* the weight as the store has it */
+    bool has[MEMORIES];
+    dnnl_primitive_desc_t forward; /* what derivatives are described by; owned */
+    dnnl_primitive_desc_t description, reordering;
+    dnnl_primitive_t convolution, reorder;
+    thread_memory *memory; /* [threads] */
+    dnnl_memory_t packed, plain, reorder_scratch;
+    size_t scratch; /* bytes */
+};
+
+/* The parameters of a convolution in addition to its layouts. Dilations count the gaps. */
+typedef struct geometry {
+    dnnl_dims_t strides, dilations, before, after;
+} geometry;
+
+static geometry geometry_of(const et_conv_shape *s)
+{
+    return (geometry){ .strides = { s->down.stride, s->across.stride },
+                       .dilations = { s->down.dilation - 1, s->across.dilation - 1 },
+                       .before = { s->down.before, s->across.before },
+                       .after = { s->down.after, s->across.after } };
+}
+
+/* The layouts of x, w, bias and y; those of their derivatives are the same. */
+typedef struct views {
+    layout_ref x, w, bias, y;
+} views;
+
+#if DNNL_VERSION_MAJOR >= 3
+static dnnl_status_t describe_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                      const views *v, const geometry *g,
+                                      const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_convolution_forward_primitive_desc_create(
+        out, engine, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w, v->bias, v->y,
+        g->strides, g->dilations, g->before, g->after, attributes);
+}
+
+static dnnl_status_t describe_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const views *v,
+                                   const geometry *g, const_dnnl_primitive_desc_t forward,
+                                   const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_convolution_backward_data_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, v->x, v->w, v->y, g->strides, g->dilations, g->before,
+        g->after, forward, attributes);
+}
+
+static dnnl_status_t describe_weight(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                     const views *v, const geometry *g,
+                                     const_dnnl_primitive_desc_t forward,
+                                     const_dnnl_primitive_attr_t attributes)
+{
+    return dnnl_convolution_backward_weights_primitive_desc_create(
+        out, engine, dnnl_convolution_direct, v->x, v->w, NULL, v->y, g->strides, g->dilations,
+        g->before, g->after, forward, attributes);
+}
+#else
+static dnnl_status_t describe_forward(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                      const views *v, const geometry *g,
+                                      const_dnnl_primitive_attr_t attributes)
+{
+    dnnl_convolution_desc_t it;
+    dnnl_status_t done = dnnl_dilated_convolution_forward_desc_init(
+        &it, dnnl_forward_training, dnnl_convolution_direct, v->x, v->w, v->bias, v->y, g->strides,
+        g->dilations, g->before, g->after);
+    if (done != dnnl_success)
+        return done;
+    return dnnl_primitive_desc_create(out, &it, attributes, engine, NULL);
+}
+
+static dnnl_status_t describe_data(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const views *v,
+                                   const geometry *g, const_dnnl_primitive_desc_t forward,
+                                   const_dnnl_primitive_attr_t attributes)
+{
+    dnnl_convolution_desc_t it;
+    dnnl_status_t done = dnnl_dilated_convolution_backward_data_desc_init(
+        &it, dnnl_convolution_direct, v->x, v->w, v->y, g->strides, g->dilations, g->before,
+        g->after);
+    if (done != dnnl_success)
+        return done;
+    return dnnl_primitive_desc_create(out, &it, attributes, engine, forward);
+}
+
+static dnnl_status_t describe_weight(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
+                                     const views *v, const geometry *g,
+                                     const_dnnl_primitive_desc_t forward,
+                                     const_dnnl_primitive_attr_t attributes)
+{
+    dnnl_convolution_desc_t it;
+    dnnl_status_t done = dnnl_dilated_convolution_backward_weights_desc_init(
+        &it, dnnl_convolution_direct, v->x, v->w, NULL, v->y, g->strides, g->dilations, g->before,
+        g->after);
+    if (done != dnnl_success)
+        return done;
+    return dnnl_primitive_desc_create(out, &it, attributes, engine, forward);
+}
+#endif
+
+/* Scratch is the caller's. */
+static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out)
+{
+    dnnl_status_t done = dnnl_primitive_attr_create(out);
+    if (done == dnnl_success)
+        done = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    return done;
+}
+
+/* Describes the forward convolution of these layouts, and from it the block's op. A forward block
+ * has only the first. */
+static dnnl_status_t describe(et_conv_block *block, const views *v,
+                              const_dnnl_primitive_attr_t attributes)
+{
+    const geometry g = geometry_of(&block->shape);
+    dnnl_engine_t engine = block->engine;
+    if (block->kind == ET_CONV_FORWARD)
+        return describe_forward(&block->description, engine, v, &g, attributes);
+    dnnl_status_t done = describe_forward(&block->forward, engine, v, &g, attributes);
+    if (done != dnnl_success)
+        return done;
+    return block->kind == ET_CONV_DATA
+               ? describe_data(&block->description, engine, v, &g, block->forward, attributes)
+               : describe_weight(&block->description, engine, v, &g, block->forward, attributes);
+}
+
+/* oneDNN names dimensions N, C, H, W and O, I, H, W in this order, whatever the layout. The forward
+ * convolution that describes a weight's derivative has a weight of the multiplied type. */
+static dnnl_status_t describe_block(et_conv_block *block, layout *any)
+{
+    const et_conv_shape *s = &block->shape;
+    dnnl_dims_t x = { block->samples, s->channels, s->down.in, s->across.in };
+    dnnl_dims_t y = { block->samples, s->filters, s->down.out, s->across.out };
+    dnnl_dims_t w = { s->filters, s->channels, s->down.kernel, s->across.kernel };
+    dnnl_dims_t bias = { s->filters };
+    const dnnl_data_type_t type = type_of(block->as);
+    const dnnl_data_type_t weight = block->kind == ET_CONV_WEIGHT ? dnnl_f32 : type;
+    layout *of = block->layouts;
+    const int image_x = block->kind == ET_CONV_DATA ? OUT : A;
+    const int image_y = block->kind == ET_CONV_FORWARD ? OUT : block->kind == ET_CONV_DATA ? A : B;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t done = layout_tagged(&of[image_x], 4, x, type, dnnl_nhwc);
+    if (done == dnnl_success)
+        done = layout_tagged(&of[image_y], 4, y, type, dnnl_nhwc);
+    if (done == dnnl_success)
+        done = layout_tagged(&block->stored, 4, w, weight, dnnl_hwio);
+    if (done == dnnl_success && s->bias)
+        done = layout_tagged(&of[BIAS], 1, bias, dnnl_f32, dnnl_a);
+    if (done == dnnl_success)
+        done = layout_tagged(any, 4, w, weight, dnnl_format_tag_any);
+    if (done == dnnl_success)
+        done = make_attributes(&attributes);
+    const views v = { ref(&of[image_x]), ref(any), s->bias ? ref(&of[BIAS]) : NULL,
+                      ref(&of[image_y]) };
+    if (done == dnnl_success)
+        done = describe(block, &v, attributes);
+    if (attributes)
+        dnnl_primitive_attr_destroy(attributes);
+    return done;
+}
+
+/* The weight's and the scratch's layouts are known once the primitive is described. */
+static dnnl_status_t make_convolution(et_conv_block *block)
+{
+    const dnnl_query_t which =
+        block->kind == ET_CONV_WEIGHT ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    layout_ref weight = dnnl_primitive_desc_query_md(block->description, which, 0);
+    layout_ref scratch =
+        dnnl_primitive_desc_query_md(block->description, dnnl_query_scratchpad_md, 0);
+    block->has[SCRATCH] = scratch && dnnl_memory_desc_get_size(scratch) > 0;
+    block->has[A] = block->has[B] = block->has[OUT] = true;
+    block->has[BIAS] = block->shape.bias;
+    dnnl_status_t done = layout_copy(&block->layouts[block->weight], weight);
+    if (done == dnnl_success && block->has[SCRATCH])
+        done = layout_copy(&block->layouts[SCRATCH], scratch);
+    if (block->has[SCRATCH])
+        block->scratch = dnnl_memory_desc_get_size(scratch);
+    if (done == dnnl_success)
+        done = dnnl_primitive_create(&block->convolution, block->description);
+    return done;
+}
+
+/* Memory objects without memory, filled in at every run. */
+static dnnl_status_t make_memory(const et_conv_block *block, dnnl_memory_t *out, layout_ref of)
+{
+    return dnnl_memory_create(out, of, block->engine, DNNL_MEMORY_NONE);
+}
+
+/* From the store's layout to the primitive's, or back. */
+static dnnl_status_t make_reorder(et_conv_block *block)
+{
+    layout_ref own = ref(&block->layouts[block->weight]), stored = ref(&block->stored);
+    const bool back = block->kind == ET_CONV_WEIGHT;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t done = make_attributes(&attributes);
+    if (done == dnnl_success)
+        done = dnnl_reorder_primitive_desc_create(&block->reordering, back ? own : stored,
+                                                  block->engine, back ? stored : own, block->engine,
+                                                  attributes);
+    if (attributes)
+        dnnl_primitive_attr_destroy(attributes);
+    if (done == dnnl_success)
+        done = dnnl_primitive_create(&block->reorder, block->reordering);
+    if (done == dnnl_success)
+        done = make_memory(block, &block->packed, own);
+    if (done == dnnl_success)
+        done = make_memory(block, &block->plain, stored);
+    layout_ref scratch =
+        done == dnnl_success
+            ? dnnl_primitive_desc_query_md(block->reordering, dnnl_query_scratchpad_md, 0)
+            : NULL;
+    const size_t size = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    if (size > 0)
+        done = make_memory(block, &block->reorder_scratch, scratch);
+    if (size > block->scratch)
+        block->scratch = size;
+    return done;
+}
+
+static dnnl_status_t make_memories(et_conv_block *block)
+{
+    dnnl_status_t done = dnnl_success;
+    for (int thread = 0; thread < block->threads; thread++)
+        for (int i = 0; done == dnnl_success && i < MEMORIES; i++)
+            if (block->has[i])
+                done = make_memory(block, &block->memory[thread].of[i], ref(&block->layouts[i]));
+    return done;
+}
+
+/* oneDNN plans for as many threads as OpenMP would give it: one. */
+static dnnl_status_t make(et_conv_block *block)
+{
+    const int threads = omp_get_max_threads();
+    layout any;
+    memset(&any, 0, sizeof any);
+    omp_set_num_threads(1);
+    dnnl_status_t done = dnnl_engine_create(&block->engine, dnnl_cpu, 0);
+    for (int i = 0; done == dnnl_success && i < block->threads; i++)
+        done = dnnl_stream_create(&block->streams[i], block->engine, dnnl_stream_default_flags);
+    if (done == dnnl_success)
+        done = describe_block(block, &any);
+    if (done == dnnl_success)
+        done = make_convolution(block);
+    if (done == dnnl_success)
+        done = make_reorder(block);
+    if (done == dnnl_success)
+        done = make_memories(block);
+    layout_free(&any);
+    omp_set_num_threads(threads);
+    return done;
+}
+
+static void free_memory(dnnl_memory_t memory)
+{
+    if (memory)
+        dnnl_memory_destroy(memory);
+}
+
+static void free_description(dnnl_primitive_desc_t description)
+{
+    if (description)
+        dnnl_primitive_desc_destroy(description);
+}
+
+/* Accepts a partly made block; frees primitives before their descriptions. */
+static void block_free(et_conv_block *block)
+{
+    if (!block)
+        return;
+    for (int thread = 0; thread < block->threads; thread++) {
+        for (int i = 0; block->memory && i < MEMORIES; i++)
+            free_memory(block->memory[thread].of[i]);
+        if (block->streams && block->streams[thread])
+            dnnl_stream_destroy(block->streams[thread]);
+    }
+    free_memory(block->packed);
+    free_memory(block->plain);
+    free_memory(block->reorder_scratch);
+    if (block->convolution)
+        dnnl_primitive_destroy(block->convolution);
+    if (block->reorder)
+        dnnl_primitive_destroy(block->reorder);
+    free_description(block->description);
+    free_description(block->reordering);
+    free_description(block->forward);
+    for (int i = 0; i < MEMORIES; i++)
+        layout_free(&block->layouts[i]);
+    layout_free(&block->stored);
+    if (block->engine)
+        dnnl_engine_destroy(block->engine);
+    et_free(block->streams);
+    et_free(block->memory);
+    et_free(block);
+}
+
+/* A block that runs on threads 0 .. threads - 1. x, y and w, or their derivatives, are of type
+ * `as`, dw is float32. */
+static int block_new(et_conv_block **out, et_conv_kind kind, const et_conv_shape *shape,
+                     int64_t samples, et_dtype as, int threads, et_error *error)
+{
+    *out = NULL;
+    et_assert(threads >= 1 && samples >= 1 && shape->batch % samples == 0);
+    int status = et_memory_check(ONEDNN_MAKING_ROOM, "making a convolution", error);
+    if (status)
+        return status;
+    et_conv_block *block = et_alloc_zero(1, sizeof *block);
+    if (!block)
+        return et_alloc_failed(error, sizeof *block, "a convolution");
+    block->kind = kind;
+    block->shape = *shape;
+    block->samples = samples;
+    block->as = as;
+    block->threads = threads;
+    block->weight = kind == ET_CONV_WEIGHT ? OUT : B;
+    block->streams = et_alloc_zero((size_t)threads, sizeof *block->streams);
+    block->memory = et_alloc_zero((size_t)threads, sizeof *block->memory);
+    if (!block->streams || !block->memory)
+        status = et_alloc_failed(error, (size_t)threads * sizeof *block->memory, "a convolution");
+    dnnl_status_t done = status ? dnnl_success : make(block);
+    if (done != dnnl_success)
+        status = onednn_failed(error, done, "a convolution");
+    if (status)
+        block_free(block);
+    else
+        *out = block;
+    return status;
+}
+
+/* Bytes of scratch of each thread, aligned to 64; bytes of a weight, or of its derivative, in
+ * the block's own layout. */
+static size_t block_scratch(const et_conv_block *block)
+{
+    return block->scratch;
+}
+
+/* Bytes of scratch of each thread, aligned to 64; bytes of a weight, or of its derivative, in
+ * the block's own layout. */
+static size_t block_weight_size(const et_conv_block *block)
+{
+    return dnnl_memory_desc_get_size(ref(&block->layouts[block->weight]));
+}
+
+static const char *block_implementation(const et_conv_block *block)
+{
+    return implementation_of(block->description);
+}
+
+/* Not one of the library's plain loops, which are for its own tests. */
+static bool block_is_fast(const et_conv_block *block)
+{
+    return strncmp(block_implementation(block), "ref", 3) != 0;
+}
+
+/* Points a memory object at the data of this run. */
+static dnnl_exec_arg_t argument(dnnl_memory_t memory, int name, const void *data)
+{
+    handle from = { data };
+    et_assert(memory);
+    dnnl_memory_set_data_handle(memory, from.taken);
+    return (dnnl_exec_arg_t){ name, memory };
+}
+
+static void execute(const et_conv_block *block, int thread, dnnl_primitive_t primitive, int count,
+                    const dnnl_exec_arg_t *arguments)
+{
+    et_assert_equal(omp_get_max_threads(), 1);
+    sigset_t before;
+    et_onednn_hold_signals(&before); /* a convolution may be a product inside */
+    dnnl_status_t done =
+        dnnl_primitive_execute(primitive, block->streams[thread], count, arguments);
+    et_onednn_release_signals(&before);
+    et_assert_equal(done, dnnl_success);
+    (void)done;
+}
+
+/* A weight [KH, KW, C, F] into the block's layout; of WEIGHT, its derivative out of it. By the
+ * calling thread, as thread 0. */
+static void block_reorder(const et_conv_block *block, void *scratch, void *to, const void *from)
+{
+    const bool back = block->kind == ET_CONV_WEIGHT;
+    dnnl_exec_arg_t arguments[3];
+    int count = 0;
+    arguments[count++] = argument(back ? block->packed : block->plain, DNNL_ARG_FROM, from);
+    arguments[count++] = argument(back ? block->plain : block->packed, DNNL_ARG_TO, to);
+    if (block->reorder_scratch)
+        arguments[count++] = argument(block->reorder_scratch, DNNL_ARG_SCRATCHPAD, scratch);
+    execute(block, 0, block->reorder, count, arguments);
+}
+
+/* oneDNN's names of A, B and OUT. */
+static const int names[][3] = {
+    [ET_CONV_FORWARD] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST },
+    [ET_CONV_DATA] = { DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC },
+    [ET_CONV_WEIGHT] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS },
+};
+
+/* The weight, as b or out, is in the block's layout. Call with OpenMP set to one thread. */
+static void block_run(const et_conv_block *block, int thread, void *scratch, void *out,
+                      const void *a, const void *b, const float *bias)
+{
+    et_assert(thread >= 0 && thread < block->threads);
+    et_assert(block->has[BIAS] == (bias != NULL));
+    const dnnl_memory_t *of = block->memory[thread].of;
+    const int *name = names[block->kind];
+    dnnl_exec_arg_t arguments[MEMORIES];
+    int count = 0;
+    arguments[count++] = argument(of[A], name[A], a);
+    arguments[count++] = argument(of[B], name[B], b);
+    arguments[count++] = argument(of[OUT], name[OUT], out);
+    if (bias)
+        arguments[count++] = argument(of[BIAS], DNNL_ARG_BIAS, bias);
+    if (block->has[SCRATCH])
+        arguments[count++] = argument(of[SCRATCH], DNNL_ARG_SCRATCHPAD, scratch);
+    execute(block, thread, block->convolution, count, arguments);
+}
 
 /* Most blocks of a batch that threads share, and most pieces of it with separate sums. Part of a
  * weight gradient's bits. */
@@ -69,7 +508,7 @@ static void lay_desk(et_conv *conv)
     const size_t x = wide ? lines((size_t)conv->x * sizeof(float)) : 0;
     const size_t y = wide ? lines((size_t)conv->y * sizeof(float)) : 0;
     desk *d = &conv->desk;
-    d->a = lines(et_conv_block_scratch(conv->block));
+    d->a = lines(block_scratch(conv->block));
     d->b = d->a + (conv->kind == ET_CONV_DATA ? y : x);
     d->out = d->b + (weight ? y : 0);
     d->sum = d->out + (weight ? 0 : conv->kind == ET_CONV_DATA ? x : y);
@@ -90,11 +529,11 @@ static void find_pieces(et_conv *conv)
 static int make_block(et_conv *conv, et_dtype as, et_error *error)
 {
     conv->as = conv->shape.dtype == ET_BF16 ? as : ET_F32;
-    int status = et_conv_block_new(&conv->block, conv->kind, &conv->shape, conv->samples, conv->as,
-                                   conv->threads, conv->as == ET_F32 ? error : NULL);
-    if (conv->as == ET_F32 || (!status && et_conv_block_is_fast(conv->block)))
+    int status = block_new(&conv->block, conv->kind, &conv->shape, conv->samples, conv->as,
+                           conv->threads, conv->as == ET_F32 ? error : NULL);
+    if (conv->as == ET_F32 || (!status && block_is_fast(conv->block)))
         return status;
-    et_conv_block_free(conv->block);
+    block_free(conv->block);
     conv->block = NULL;
     return make_block(conv, ET_F32, error);
 }
@@ -121,7 +560,7 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
         et_conv_free(conv);
         return status;
     }
-    conv->weight = lines(et_conv_block_weight_size(conv->block));
+    conv->weight = lines(block_weight_size(conv->block));
     find_pieces(conv);
     lay_desk(conv);
     *out = conv;
@@ -132,7 +571,7 @@ void et_conv_free(et_conv *conv)
 {
     if (!conv)
         return;
-    et_conv_block_free(conv->block);
+    block_free(conv->block);
     et_free(conv);
 }
 
@@ -143,7 +582,7 @@ et_dtype et_conv_weight_type(const et_conv *conv)
 
 const char *et_conv_implementation(const et_conv *conv)
 {
-    return et_conv_block_implementation(conv->block);
+    return block_implementation(conv->block);
 }
 
 size_t et_conv_scratch(const et_conv *conv)
@@ -208,7 +647,7 @@ static void run_images(const run *r, int64_t block, int thread)
     void *result = image(r->out, block, to, conv->shape.dtype);
     void *out = is_widened(conv) ? own + conv->desk.out : result;
     const void *a = operand(r, r->a, block, from, own + conv->desk.a);
-    et_conv_block_run(conv->block, thread, own, out, a, r->copies, r->bias);
+    block_run(conv->block, thread, own, out, a, r->copies, r->bias);
     if (conv->shape.relu)
         relu(conv, out, to);
     if (out != result)
@@ -226,11 +665,10 @@ static void run_piece(const run *r, int64_t piece, int thread)
         char *out = block == begin ? sum : own + conv->desk.sum;
         const void *a = operand(r, r->a, block, conv->x, own + conv->desk.a);
         const void *b = operand(r, r->b, block, conv->y, own + conv->desk.b);
-        et_conv_block_run(conv->block, thread, own, out, a, b, NULL);
+        block_run(conv->block, thread, own, out, a, b, NULL);
         if (out != sum)
-            conv->kernels->accumulate(
-                (float *)(void *)sum, (const float *)(const void *)out,
-                (int64_t)(et_conv_block_weight_size(conv->block) / sizeof(float)));
+            conv->kernels->accumulate((float *)(void *)sum, (const float *)(const void *)out,
+                                      (int64_t)(block_weight_size(conv->block) / sizeof(float)));
     }
 }
 
@@ -281,7 +719,7 @@ static void reorder(const run *r, void *to, const void *from)
 {
     const int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    et_conv_block_reorder(r->conv->block, desk_of(r, 0), to, from);
+    block_reorder(r->conv->block, desk_of(r, 0), to, from);
     omp_set_num_threads(threads);
 }
 
@@ -302,7 +740,7 @@ void et_conv_run(const et_conv *conv, void *scratch, void *out, const void *a, c
         return;
     }
     run_items(&r);
-    const int64_t count = (int64_t)(et_conv_block_weight_size(conv->block) / sizeof(float));
+    const int64_t count = (int64_t)(block_weight_size(conv->block) / sizeof(float));
     ET_PARALLEL(conv->pieces * count >= ET_GRAIN, count, 16, add_part, &r);
     reorder(&r, out, r.copies);
 }

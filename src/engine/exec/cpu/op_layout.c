@@ -1,9 +1,90 @@
 /* Ops that move elements, look up columns and sample: see <etude/ops_layout.h> and
  * <etude/ops_random.h>. */
+#include <etude/dtype.h>
+
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "base/dtype.h"
 #include "engine/exec/cpu/op_private.h"
-#include "engine/kernel/copies.h"
+#include "engine/kernel/parallel.h"
+
+/* `blocks` pieces of `bytes` bytes each, which begin every stride bytes: to[i] = from[i]. */
+typedef struct et_blocks {
+    char *to;
+    const char *from;
+    size_t to_stride, from_stride, bytes;
+    int64_t blocks;
+} et_blocks;
+
+static void blocks_part(const et_blocks *b, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        memcpy(b->to + (size_t)i * b->to_stride, b->from + (size_t)i * b->from_stride, b->bytes);
+}
+
+static void copy_blocks(const et_blocks *b)
+{
+    const bool much = b->blocks * (int64_t)b->bytes >= 4 * ET_GRAIN;
+    ET_PARALLEL(much, b->blocks, 1, blocks_part, b);
+}
+
+static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, int64_t begin,
+                      int64_t end)
+{
+    for (int64_t r = begin; r < end; r++)
+        if (row[r] < 0)
+            memset(y + (size_t)r * bytes, 0, bytes);
+        else
+            memcpy(y + (size_t)r * bytes, x + (size_t)row[r] * bytes, bytes);
+}
+
+/* y[r] = x[row[r]], rows of `bytes` bytes; a negative row is zeros. */
+static void copy_rows(void *y, const void *x, const int32_t *row, int64_t rows, size_t bytes)
+{
+    const bool much = rows * (int64_t)bytes >= 4 * ET_GRAIN;
+    ET_PARALLEL(much, rows, 1, rows_part, y, x, row, bytes);
+}
+
+static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dtype, int64_t begin,
+                         int64_t end)
+{
+    const size_t row = (size_t)depth * et_dtype_size(dtype);
+    memset((char *)y + (size_t)begin * row, 0, (size_t)(end - begin) * row);
+    for (int64_t t = begin; t < end; t++) {
+        if (ids[t] < 0 || ids[t] >= depth)
+            continue;
+        if (dtype == ET_BF16)
+            ((et_bf16 *)y)[t * depth + ids[t]] = et_bf16_from_float(1);
+        else
+            ((float *)y)[t * depth + ids[t]] = 1;
+    }
+}
+
+/* y[t, ids[t]] = 1, all else 0; ids outside 0 .. depth - 1 have no 1. */
+static void write_one_hot(void *y, const int32_t *ids, int64_t rows, int64_t depth, et_dtype dtype)
+{
+    et_assert(dtype != ET_I32);
+    ET_PARALLEL(rows * depth >= ET_GRAIN, rows, 1, one_hot_part, y, ids, depth, dtype);
+}
+
+static void numbers_part(void *y, const int32_t *x, et_dtype dtype, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        if (dtype == ET_BF16)
+            ((et_bf16 *)y)[i] = et_bf16_from_float((float)x[i]);
+        else
+            ((float *)y)[i] = (float)x[i];
+}
+
+/* y[i] = x[i] as float32 or bfloat16. */
+static void write_numbers(void *y, const int32_t *x, int64_t count, et_dtype dtype)
+{
+    et_assert(dtype != ET_I32);
+    ET_PARALLEL(count >= ET_GRAIN, count, 1, numbers_part, y, x, dtype);
+}
 
 /* memory.c lets result and input share their memory if possible: then nothing is left to do. */
 static void run_reshape(const et_plan *plan, const et_plan_call *call)
@@ -49,7 +130,7 @@ static void run_concatenate(const et_plan *plan, const et_plan_call *call)
                                  .from_stride = (size_t)x->shape.size[axis] * unit,
                                  .bytes = (size_t)x->shape.size[axis] * unit,
                                  .blocks = outer(x->shape, axis) };
-        et_copy_blocks(&copy);
+        copy_blocks(&copy);
         at += (size_t)planned * unit;
     }
 }
@@ -67,7 +148,7 @@ static void run_slice(const et_plan *plan, const et_plan_call *call)
                              .from_stride = (size_t)x->shape.size[along->axis] * unit,
                              .bytes = (size_t)y->shape.size[along->axis] * unit,
                              .blocks = outer(y->shape, along->axis) };
-    et_copy_blocks(&copy);
+    copy_blocks(&copy);
 }
 
 const et_op_functions et_cpu_SLICE = { .run = run_slice };
@@ -85,7 +166,7 @@ static void run_slice_grad(const et_plan *plan, const et_plan_call *call)
                              .bytes = (size_t)dy->shape.size[along->axis] * unit,
                              .blocks = outer(dy->shape, along->axis) };
     memset(dx->data, 0, et_tensor_bytes(*dx));
-    et_copy_blocks(&copy);
+    copy_blocks(&copy);
 }
 
 const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice_grad };
@@ -93,8 +174,8 @@ const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice_grad };
 static void run_gather(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    et_copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
-                 (size_t)width_of(y) * et_dtype_size(y->dtype));
+    copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
+              (size_t)width_of(y) * et_dtype_size(y->dtype));
 }
 
 const et_op_functions et_cpu_GATHER = { .run = run_gather };
@@ -126,7 +207,7 @@ const et_op_functions et_cpu_GATHER_GRAD = { prepare_gather_grad, run_gather_gra
 static void run_one_hot(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    et_write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
+    write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
 }
 
 const et_op_functions et_cpu_ONE_HOT = { .run = run_one_hot };
@@ -134,7 +215,7 @@ const et_op_functions et_cpu_ONE_HOT = { .run = run_one_hot };
 static void run_cast(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    et_write_numbers(y->data, in(plan, call, 0), et_shape_count(y->shape), y->dtype);
+    write_numbers(y->data, in(plan, call, 0), et_shape_count(y->shape), y->dtype);
 }
 
 const et_op_functions et_cpu_CAST = { .run = run_cast };

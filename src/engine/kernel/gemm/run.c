@@ -12,14 +12,104 @@
  *
  * Memory: the copies of a chunk are read back from the second-level cache, for which gemm/grid.c
  * has chosen its size. Only blocks read and write operands that are not copied. */
+#include <etude/dtype.h>
+
 #include <omp.h>
 #include <string.h>
 
-#include <etude/dtype.h>
-
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm_private.h"
+#include "engine/kernel/gemm/slab.h"
 #include "engine/kernel/parallel.h"
+
+/* B for a block, in the layout of gemm/slab.h: panels of 64 columns one after another, each filled
+ * by a kernel of staging.h from its part of B. Columns after n in the last panel and rows after k
+ * are zeros, which add nothing to a sum. */
+
+/* Both values are from oneDNN's tags, BA16a64b and BA16a64b2a. */
+enum { PANEL = ET_GEMM_PANEL, UNIT = 16 }; /* rows of k come in such units */
+
+/* To a multiple, which need not be a power of two. */
+static int64_t round_up(int64_t value, int64_t multiple)
+{
+    et_assert(value >= 0 && multiple > 0);
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+/* Rows of a panel. bfloat16 rows come in pairs, so the unit is twice as many. */
+static int64_t panel_rows(const et_gemm_slab *slab)
+{
+    return round_up(slab->k, slab->dtype == ET_BF16 ? 2 * UNIT : UNIT);
+}
+
+/* Rounded up to 64 bytes, so that slabs side by side stay aligned. Example, float32 in panels: 100
+ * x 200 is 112 rows of 4 panels, 256 columns. */
+size_t et_gemm_slab_size(const et_gemm_slab *slab)
+{
+    int64_t elements =
+        slab->panels ? panel_rows(slab) * round_up(slab->n, PANEL) : slab->k * slab->n;
+    return ((size_t)elements * et_dtype_size(slab->dtype) + 63) / 64 * 64;
+}
+
+/* Columns first .. first + PANEL of B, as it is stored. If B is stored transposed, its columns are
+ * rows there. */
+static et_stored part_of(const et_stored *from, int64_t first, bool transposed)
+{
+    et_stored part = *from;
+    int64_t columns = transposed ? from->rows : from->columns;
+    int64_t width = columns - first < PANEL ? columns - first : PANEL;
+    *(transposed ? &part.rows : &part.columns) = width;
+    part.data = (const char *)from->data +
+                (size_t)(transposed ? first * from->stride : first) * et_dtype_size(from->dtype);
+    return part;
+}
+
+/* Calls one of four kernels, by type and by how B is stored. Each zeroes the rest of the panel
+ * after the part. */
+static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *staging,
+                       const et_stored *from, bool transposed)
+{
+    int64_t rows = panel_rows(slab);
+    if (slab->dtype == ET_BF16)
+        (transposed ? staging->pairs_across : staging->row_pairs)(to, rows, PANEL, from);
+    else
+        (transposed ? staging->across : staging->rows)(to, rows, PANEL, slab->dtype, from);
+}
+
+/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
+ * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
+ * begin in both cases. */
+static int64_t slab_panels(const et_gemm_slab *slab)
+{
+    return slab->panels ? round_up(slab->n, PANEL) / PANEL : 1;
+}
+
+/* Without panels the slab is B itself, dense. */
+static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
+                            const et_staging *staging, const et_stored *from, bool transposed)
+{
+    et_assert(index >= 0 && index < slab_panels(slab));
+    et_assert_equal(transposed ? from->columns : from->rows, slab->k);
+    et_assert_equal(transposed ? from->rows : from->columns, slab->n);
+    et_assert(slab->dtype == from->dtype || slab->dtype == ET_F32);
+    if (!slab->panels) {
+        (transposed ? staging->across : staging->rows)(to, slab->k, slab->n, slab->dtype, from);
+        return;
+    }
+    size_t panel = (size_t)(panel_rows(slab) * PANEL) * et_dtype_size(slab->dtype);
+    et_stored part = part_of(from, index * PANEL, transposed);
+    fill_panel(slab, (char *)to + (size_t)index * panel, staging, &part, transposed);
+}
+
+/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
+ * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
+ * begin in both cases. */
+static void slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
+                      const et_stored *from, bool transposed)
+{
+    for (int64_t index = 0; index < slab_panels(slab); index++)
+        slab_fill_panel(slab, index, to, staging, from, transposed);
+}
 
 /* Running a tile. */
 
@@ -107,7 +197,7 @@ static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_ge
     if (own->held == column)
         return own->b;
     own->held = slab.k == gemm->shape.k ? column : -1;
-    et_gemm_slab_fill(&slab, own->b, gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    slab_fill(&slab, own->b, gemm->cache->staging, &stored, gemm->shape.transpose_b);
     return own->b;
 }
 
@@ -545,7 +635,7 @@ static packing packing_of(const et_gemm *gemm)
     const et_gemm_grid *grid = &gemm->grid;
     const et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0);
     const int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
-    return (packing){ grid->rows ? grid->columns * chunks : 0, et_gemm_slab_panels(&full) };
+    return (packing){ grid->rows ? grid->columns * chunks : 0, slab_panels(&full) };
 }
 
 /* Slab index: chunk * columns + column, so threads that share them out get about equal work. */
@@ -556,9 +646,9 @@ static void pack_panel(const et_gemm *gemm, int64_t index, int64_t panel, void *
     int64_t k = index / gemm->grid.columns * gemm->grid.chunk_k;
     et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
     et_stored stored = stored_b(gemm, &slab, from, k, column);
-    if (panel < et_gemm_slab_panels(&slab))
-        et_gemm_slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
-                                gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    if (panel < slab_panels(&slab))
+        slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
+                        gemm->cache->staging, &stored, gemm->shape.transpose_b);
 }
 
 /* Panels begin .. end - 1 of all slabs. */

@@ -29,13 +29,4 @@ typedef struct et_gemm_slab {
 /* Bytes, a multiple of 64. */
 size_t et_gemm_slab_size(const et_gemm_slab *slab);
 
-/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
- * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
- * begin in both cases. */
-void et_gemm_slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
-                       const et_stored *from, bool transposed);
-int64_t et_gemm_slab_panels(const et_gemm_slab *slab);
-void et_gemm_slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
-                             const et_staging *staging, const et_stored *from, bool transposed);
-
 #endif
