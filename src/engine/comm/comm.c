@@ -179,20 +179,15 @@ int et_comm_open(et_comm **out, const et_comm_options *options, et_error *error)
     return status;
 }
 
-/* A launcher may end all ranks when one ends, so no rank leaves before rank 0 has printed its
- * messages. */
-static void leave_together(et_comm *comm)
-{
-    et_comm_word mine = et_comm_say(comm, ET_OK, 0), all[LEAVING_MOST];
-    if (comm->size > 1 && comm->size <= LEAVING_MOST && !comm->broken.status)
-        et_comm_gather(comm, &mine, sizeof mine, all, NULL);
-}
-
 void et_comm_close(et_comm *comm)
 {
     if (!comm)
         return;
-    leave_together(comm);
+    /* A launcher may end all ranks when one ends, so no rank leaves before rank 0 has printed its
+     * messages. */
+    et_comm_word mine = et_comm_say(comm, ET_OK, 0), all[LEAVING_MOST];
+    if (comm->size > 1 && comm->size <= LEAVING_MOST && !comm->broken.status)
+        et_comm_gather(comm, &mine, sizeof mine, all, NULL);
     stop_heartbeat(comm);
     et_free(comm->scratch);
     comm->class->close(comm);
@@ -382,14 +377,6 @@ bool et_comm_is_well(const et_comm_word *word)
     return !word->status && !word->flags;
 }
 
-static void hear(et_comm_word *word, const et_comm_word *other)
-{
-    unsigned flags = word->flags | other->flags;
-    if (other->status && (!word->status || other->from < word->from))
-        *word = *other;
-    word->flags = flags;
-}
-
 int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, size_t out_size,
                       void *in, size_t in_size, et_error *error)
 {
@@ -406,8 +393,12 @@ int et_comm_say_round(et_comm *comm, int bit, et_comm_word *word, void *out, siz
     if (status)
         return status;
     memcpy(&other, in, sizeof other);
-    if (came >= sizeof other)
-        hear(word, &other);
+    if (came >= sizeof other) {
+        unsigned flags = word->flags | other.flags;
+        if (other.status && (!word->status || other.from < word->from))
+            *word = other;
+        word->flags = flags;
+    }
     if (came < sizeof other || (et_comm_is_well(word) && came != in_size))
         return et_fail(error, ET_EFAIL,
                        "rank %d and rank %d are out of step: %zu bytes came instead of %zu", rank,

@@ -28,17 +28,6 @@ static void close_one(int fd)
         close(fd);
 }
 
-static void close_mesh(mesh *m)
-{
-    for (int i = 0; i < m->count; i++) {
-        for (int k = 0; k < m->count; k++)
-            close_one(m->pair[i][k]);
-        close_one(m->next[i]);
-        close_one(m->previous[i]);
-    }
-    et_free(m);
-}
-
 static int join(int *one, int *other, et_error *error)
 {
     int ends[2];
@@ -92,18 +81,6 @@ static bool hand_on(const mesh *m, int rank)
     return good;
 }
 
-/* Never returns. Checks the parent, which may have died before PR_SET_PDEATHSIG was set. Clears the
- * signal mask, because the parent blocks signals that it waits for. */
-static void become(const mesh *m, int rank, char *const *argv, pid_t parent)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (!prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent && hand_on(m, rank))
-        execvp(argv[0], argv);
-    _exit(errno == EACCES || errno == ENOEXEC ? ET_RANK_NOT_ALLOWED : ET_RANK_NOT_STARTED);
-}
-
 int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)
 {
     mesh *m;
@@ -112,8 +89,16 @@ int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)
     pid_t self = getpid();
     while (!status && started < count) {
         pid_t child = fork();
-        if (child == 0)
-            become(m, started, argv, self);
+        if (child == 0) {
+            /* Checks the parent, which may have died before PR_SET_PDEATHSIG was set. Clears the
+             * signal mask, because the parent blocks signals that it waits for. */
+            sigset_t none;
+            sigemptyset(&none);
+            sigprocmask(SIG_SETMASK, &none, NULL);
+            if (!prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == self && hand_on(m, started))
+                execvp(argv[0], argv);
+            _exit(errno == EACCES || errno == ENOEXEC ? ET_RANK_NOT_ALLOWED : ET_RANK_NOT_STARTED);
+        }
         if (child < 0)
             status = et_fail_errno(error, "cannot start rank %d of %d", started, count);
         else
@@ -123,7 +108,14 @@ int et_ranks_start(pid_t *ranks, int count, char *const *argv, et_error *error)
         kill(ranks[started], SIGKILL);
         waitpid(ranks[started], NULL, 0);
     }
-    if (m)
-        close_mesh(m);
+    if (m) {
+        for (int i = 0; i < m->count; i++) {
+            for (int k = 0; k < m->count; k++)
+                close_one(m->pair[i][k]);
+            close_one(m->next[i]);
+            close_one(m->previous[i]);
+        }
+        et_free(m);
+    }
     return status;
 }

@@ -89,18 +89,6 @@ static int begin(int *rank, int *ranks, et_mpi_threads *threads, char *text, siz
     return code ? fail(&w, code, "MPI does not start") : 0;
 }
 
-static void rest(const et_mpi_wait *w, int looks)
-{
-    int most = w->beside ? LOOKS : LOOKS_LONG;
-    long nanoseconds = (long)(looks - most) * 1000;
-    if (looks >= most) {
-        struct timespec time = { 0, nanoseconds < REST_MOST ? nanoseconds : REST_MOST };
-        nanosleep(&time, NULL);
-    } else if (crowded && looks >= LOOKS_ALONE) {
-        sched_yield();
-    }
-}
-
 static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count, MPI_Status *statuses)
 {
     int done = 0;
@@ -112,16 +100,18 @@ static int wait_for(const et_mpi_wait *w, MPI_Request *requests, int count, MPI_
             snprintf(w->text, w->size, "does not answer");
             return -1;
         }
-        if (!done)
-            rest(w, looks);
+        if (!done) {
+            int most = w->beside ? LOOKS : LOOKS_LONG;
+            long nanoseconds = (long)(looks - most) * 1000;
+            if (looks >= most) {
+                struct timespec time = { 0, nanoseconds < REST_MOST ? nanoseconds : REST_MOST };
+                nanosleep(&time, NULL);
+            } else if (crowded && looks >= LOOKS_ALONE) {
+                sched_yield();
+            }
+        }
     }
     return 0;
-}
-
-/* Bytes of one message of a piece. */
-static size_t message_of(const et_mpi_chunk *chunk)
-{
-    return chunk->size <= (size_t)WINDOW * AT_ONCE ? AT_ONCE : CHUNK;
 }
 
 static size_t left_of(const et_mpi_chunk *chunk, size_t at)
@@ -132,7 +122,7 @@ static size_t left_of(const et_mpi_chunk *chunk, size_t at)
 /* Posts up to WINDOW messages of the chunk from *at on, each with the next request. */
 static int post(et_mpi_chunk chunk, bool sends, size_t *at, MPI_Request *requests, int *count)
 {
-    const size_t each = message_of(&chunk);
+    const size_t each = chunk.size <= (size_t)WINDOW * AT_ONCE ? AT_ONCE : CHUNK;
     int code = 0;
     for (int i = 0; !code && i < WINDOW && left_of(&chunk, *at); i++) {
         size_t left = left_of(&chunk, *at), size = left < each ? left : each;

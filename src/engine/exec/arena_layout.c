@@ -75,17 +75,6 @@ static int reserve(et_arena_layout *layout, et_error *error)
     return ET_OK;
 }
 
-/* Takes the span that *link names out of its list. */
-static et_arena_layout_span unlink_span(et_arena_layout *layout, int *link)
-{
-    int index = *link;
-    et_arena_layout_span span = layout->spans[index];
-    *link = span.next;
-    layout->spans[index].next = layout->unused;
-    layout->unused = index;
-    return span;
-}
-
 static void link_span(et_arena_layout *layout, int *link, size_t begin, size_t end)
 {
     int index = layout->unused ? layout->unused : layout->used++;
@@ -108,7 +97,12 @@ static void join(et_arena_layout *layout, int *list, size_t begin, size_t end)
     if (*link && spans[*link].begin <= begin && end <= spans[*link].end)
         return;
     while (*link && spans[*link].begin <= end) {
-        et_arena_layout_span old = unlink_span(layout, link);
+        /* The span that *link names leaves its list. */
+        const int index = *link;
+        const et_arena_layout_span old = spans[index];
+        *link = old.next;
+        spans[index].next = layout->unused;
+        layout->unused = index;
         begin = old.begin < begin ? old.begin : begin;
         end = old.end > end ? old.end : end;
     }
@@ -180,18 +174,6 @@ static void add_list(search *s, int list)
         s->next[s->count++] = list;
 }
 
-/* `whole` of the parts above a part inside as well: those are all across. */
-static void find_lists(search *s, const et_arena_layout *layout, const parts *p)
-{
-    s->count = 0;
-    for (int i = 0; i < p->inside_count; i++) {
-        add_list(s, layout->tree[p->inside[i]].whole);
-        add_list(s, layout->tree[p->inside[i]].some);
-    }
-    for (int i = 0; i < p->across_count; i++)
-        add_list(s, layout->tree[p->across[i]].whole);
-}
-
 /* The lowest offset from `at` on that is free in one list. The passed spans end at or below the
  * answer, and offsets only rise, so they need not be checked again. */
 static size_t pass(et_arena_layout *layout, int *next, size_t bytes, size_t at)
@@ -209,7 +191,14 @@ static size_t pass(et_arena_layout *layout, int *next, size_t bytes, size_t at)
 static size_t find_offset(et_arena_layout *layout, const parts *p, size_t bytes)
 {
     search s;
-    find_lists(&s, layout, p);
+    /* `whole` of the parts above a part inside as well: those are all across. */
+    s.count = 0;
+    for (int i = 0; i < p->inside_count; i++) {
+        add_list(&s, layout->tree[p->inside[i]].whole);
+        add_list(&s, layout->tree[p->inside[i]].some);
+    }
+    for (int i = 0; i < p->across_count; i++)
+        add_list(&s, layout->tree[p->across[i]].whole);
     size_t at = 0, before;
     do {
         before = at;

@@ -69,16 +69,6 @@ static void find_readers(chains *c)
         }
 }
 
-/* Outputs and gradients are read after the run, not by a node. */
-static void find_results(chains *c)
-{
-    const et_plan *plan = c->plan;
-    for (int i = 0; i < plan->output_count; i++)
-        c->result[plan->values[plan->outputs[i]].node->id] = true;
-    for (int i = 0; i < plan->graph->gradient_count; i++)
-        c->result[plan->graph->gradients[i].node->id] = true;
-}
-
 /* Whether a node outside the chain reads node before node `until` does. A reader in the same chain
  * does not count: it runs in the same program, after the member. */
 static bool is_read_before(const chains *c, const et_node *node, int until)
@@ -272,25 +262,6 @@ static int add_chain(chains *c, int chain, et_error *error)
     return ET_OK;
 }
 
-/* The results of a node are adjacent values. RESULT nodes make no call: their values belong to the
- * node that they name. */
-static void add_single(et_plan *plan, const et_node *node)
-{
-    et_plan_call *call = add_call(plan, node);
-    call->in_count = node->inputs;
-    for (int i = 0; i < node->inputs; i++)
-        call->in[i] = et_plan_value_of(plan, node->input[i]);
-    call->out_count = node->results;
-    for (int i = 0; i < node->results; i++)
-        call->out[i] = et_plan_value_of(plan, node) + i;
-}
-
-/* Nothing runs for it: it is bound, kept, made with the plan, or part of another node. */
-static bool is_leaf(const et_plan *plan, const et_node *node)
-{
-    return !plan->device->ops[node->op]->run;
-}
-
 /* In the order of nodes, in which every input comes first; a chain has its last member's
  * position. */
 static int add_calls(chains *c, et_error *error)
@@ -298,13 +269,23 @@ static int add_calls(chains *c, et_error *error)
     const et_graph *graph = c->plan->graph;
     for (int id = 0; id < graph->count; id++) {
         const et_node *node = graph->nodes[id];
-        if (!c->reached[id] || is_leaf(c->plan, node))
+        /* Nothing runs for a node that is bound, kept, made with the plan, or part of another. */
+        if (!c->reached[id] || !c->plan->device->ops[node->op]->run)
             continue;
         int chain = c->of[id], status = ET_OK;
-        if (chain < 0)
-            add_single(c->plan, node);
-        else if (c->last[chain] == id)
+        if (chain < 0) {
+            /* The results of a node are adjacent values. RESULT nodes make no call: their values
+             * belong to the node that they name. */
+            et_plan_call *call = add_call(c->plan, node);
+            call->in_count = node->inputs;
+            for (int i = 0; i < node->inputs; i++)
+                call->in[i] = et_plan_value_of(c->plan, node->input[i]);
+            call->out_count = node->results;
+            for (int i = 0; i < node->results; i++)
+                call->out[i] = et_plan_value_of(c->plan, node) + i;
+        } else if (c->last[chain] == id) {
             status = add_chain(c, chain, error);
+        }
         if (status)
             return status;
     }
@@ -318,7 +299,11 @@ static void find_chains(chains *c)
     for (int id = 0; id < graph->count; id++)
         c->of[id] = -1;
     find_readers(c);
-    find_results(c);
+    /* Outputs and gradients are read after the run, not by a node. */
+    for (int i = 0; i < c->plan->output_count; i++)
+        c->result[c->plan->values[c->plan->outputs[i]].node->id] = true;
+    for (int i = 0; i < graph->gradient_count; i++)
+        c->result[graph->gradients[i].node->id] = true;
     for (int id = 0; id < graph->count; id++)
         if (c->reached[id] && et_op_is_elementwise(graph->nodes[id]->op))
             find_chain(c, graph->nodes[id]);

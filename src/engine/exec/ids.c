@@ -251,17 +251,6 @@ static int refuse(const et_ids_range *range, source at, int64_t number, const et
                    (long long)range->below, (long long)range->below - 1);
 }
 
-static int refuse_offset(const et_ids_range *range, source at, int64_t before, int64_t number,
-                         const et_batch *batch, et_error *error)
-{
-    return et_fail(error, batch ? ET_EDATA : ET_EGRAPH,
-                   "%s: offset %lld of \"%s\" is %lld after %lld: offsets must not decrease, must "
-                   "be at most %lld apart (longest_key) and at most %lld (the rows)",
-                   range->reader->name, (long long)at.position + 1, at.leaf->name,
-                   (long long)number, (long long)before, (long long)range->longest,
-                   (long long)range->below - 1);
-}
-
 static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_batch *batch,
                          et_error *error)
 {
@@ -273,7 +262,12 @@ static int check_offsets(const et_ids *ids, const et_ids_range *range, const et_
             continue;
         if (before < 0 || number < before || number >= range->below ||
             number - before > range->longest)
-            return refuse_offset(range, at, before, number, batch, error);
+            return et_fail(
+                error, batch ? ET_EDATA : ET_EGRAPH,
+                "%s: offset %lld of \"%s\" is %lld after %lld: offsets must not decrease, must "
+                "be at most %lld apart (longest_key) and at most %lld (the rows)",
+                range->reader->name, (long long)at.position + 1, at.leaf->name, (long long)number,
+                (long long)before, (long long)range->longest, (long long)range->below - 1);
     }
     return ET_OK;
 }

@@ -257,23 +257,6 @@ static int find_tenants(et_plan *plan, et_tenant *tenants)
 
 /* ---- the gradient array as room ---- */
 
-/* written[parameter]: the call that writes all bytes of the parameter's gradient;
- * ET_ARENA_LAYOUT_ALWAYS if none does. If the bytes are no multiple of ET_ARENA_LAYOUT_ALIGN,
- * padding follows. It belongs to the same room and must stay zero: such a room is not lent. */
-static void find_gradient_writers(const et_plan *plan, int *written, int params)
-{
-    const et_graph *graph = plan->graph;
-    for (int p = 0; p < params; p++)
-        written[p] = ET_ARENA_LAYOUT_ALWAYS;
-    for (int i = 0; i < graph->gradient_count; i++) {
-        const et_plan_value *value =
-            &plan->values[et_plan_value_of(plan, graph->gradients[i].node)];
-        if (value->storage == VALUE_IN_GRADIENTS &&
-            et_tensor_bytes(value->tensor) % ET_ARENA_LAYOUT_ALIGN == 0)
-            written[graph->gradients[i].param] = value->written;
-    }
-}
-
 /* Neighbours in the array are written at about the same time: they are one room until it has
  * this share of the array, so that no room is lent that only splinters would fit in. */
 #define GRADIENT_SPANS 256
@@ -316,7 +299,19 @@ static int open_layout(et_plan *plan, et_arena_layout *layout, et_error *error)
     if (!written)
         return et_alloc_failed(error, (size_t)count * sizeof *written, "a plan");
     plan->gradient_bytes = (size_t)et_params_trained_size(params) * sizeof(float);
-    find_gradient_writers(plan, written, count);
+    /* written[parameter]: the call that writes all bytes of the parameter's gradient;
+     * ET_ARENA_LAYOUT_ALWAYS if none does. If the bytes are no multiple of ET_ARENA_LAYOUT_ALIGN,
+     * padding follows. It belongs to the same room and must stay zero: such a room is not lent. */
+    const et_graph *graph = plan->graph;
+    for (int p = 0; p < count; p++)
+        written[p] = ET_ARENA_LAYOUT_ALWAYS;
+    for (int i = 0; i < graph->gradient_count; i++) {
+        const et_plan_value *value =
+            &plan->values[et_plan_value_of(plan, graph->gradients[i].node)];
+        if (value->storage == VALUE_IN_GRADIENTS &&
+            et_tensor_bytes(value->tensor) % ET_ARENA_LAYOUT_ALIGN == 0)
+            written[graph->gradients[i].param] = value->written;
+    }
     status = take_gradients(plan, layout, written, error);
     et_free(written);
     return status;
@@ -352,23 +347,6 @@ static int make_arena(et_plan *plan, et_error *error)
     return ET_OK;
 }
 
-/* Owners first: what hangs on them takes their address. */
-static void resolve(et_plan *plan)
-{
-    for (int i = 0; i < plan->value_count; i++) {
-        et_plan_value *value = &plan->values[i];
-        if (value->storage == VALUE_IN_ARENA && value->alias < 0)
-            value->tensor.data = et_plan_at(plan, value->offset);
-    }
-    for (int i = 0; i < plan->value_count; i++)
-        if (plan->values[i].alias >= 0)
-            plan->values[i].tensor.data = plan->values[owner(plan, i)].tensor.data;
-    for (int i = 0; i < plan->pack_group_count; i++) {
-        const et_plan_pack_group *group = &plan->pack_groups[i];
-        et_plan_lay_packs(plan, group->first, group->count, et_plan_at(plan, group->offset));
-    }
-}
-
 /* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
  * bases, then views, before lives are joined; work in place last, as it asks for the lives of all
  * that share memory. */
@@ -387,7 +365,20 @@ int et_plan_lay_out(et_plan *plan, et_error *error)
     status = assign_offsets(plan, error);
     if (!status)
         status = make_arena(plan, error);
-    if (!status)
-        resolve(plan);
+    if (!status) {
+        /* Owners first: what hangs on them takes their address. */
+        for (int i = 0; i < plan->value_count; i++) {
+            et_plan_value *value = &plan->values[i];
+            if (value->storage == VALUE_IN_ARENA && value->alias < 0)
+                value->tensor.data = et_plan_at(plan, value->offset);
+        }
+        for (int i = 0; i < plan->value_count; i++)
+            if (plan->values[i].alias >= 0)
+                plan->values[i].tensor.data = plan->values[owner(plan, i)].tensor.data;
+        for (int i = 0; i < plan->pack_group_count; i++) {
+            const et_plan_pack_group *group = &plan->pack_groups[i];
+            et_plan_lay_packs(plan, group->first, group->count, et_plan_at(plan, group->offset));
+        }
+    }
     return status;
 }

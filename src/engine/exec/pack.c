@@ -148,18 +148,6 @@ void et_plan_lay_packs(et_plan *plan, int first, int count, unsigned char *at)
     }
 }
 
-/* One block for all, as they live and die with the plan. */
-static int keep(et_plan *plan, et_error *error)
-{
-    for (int i = 0; i < plan->pack_count; i++)
-        plan->memory.packed += packed_bytes(&plan->packs[i]);
-    plan->packed = et_alloc_aligned(plan->memory.packed, ALIGN);
-    if (!plan->packed)
-        return et_alloc_failed(error, plan->memory.packed, "packed weights");
-    et_plan_lay_packs(plan, 0, plan->pack_count, plan->packed);
-    return ET_OK;
-}
-
 /* All of a call's packs are needed when it begins, and only the first call of a group packs, so
  * they must be in one group. So a pack opens a new group only if it is the first of all, or if it
  * does not fit and belongs to a later call than the last pack. Therefore no two groups share a
@@ -193,7 +181,17 @@ static int make_groups(et_plan *plan, et_error *error)
 /* Memory of kept ones is known here; groups get theirs from memory.c. */
 int et_plan_make_packs(et_plan *plan, et_error *error)
 {
-    return plan->options.keep_packed ? keep(plan, error) : make_groups(plan, error);
+    if (plan->options.keep_packed) {
+        /* One block for all, as they live and die with the plan. */
+        for (int i = 0; i < plan->pack_count; i++)
+            plan->memory.packed += packed_bytes(&plan->packs[i]);
+        plan->packed = et_alloc_aligned(plan->memory.packed, ALIGN);
+        if (!plan->packed)
+            return et_alloc_failed(error, plan->memory.packed, "packed weights");
+        et_plan_lay_packs(plan, 0, plan->pack_count, plan->packed);
+        return ET_OK;
+    }
+    return make_groups(plan, error);
 }
 
 /* Values and the bfloat16 shadow have one layout, so an offset in elements serves both. */
@@ -212,17 +210,6 @@ static void run_pack(const et_plan *plan, const et_plan_pack *pack)
 
 static const et_activity packing = { .name = "pack weights", .kind = "packing weights" };
 
-/* Whether threads take a weight each: there is one for every thread, and work enough for a team
- * to gather. Fewer weights than threads would leave threads idle. */
-static bool one_each(const et_plan *plan, int first, int count)
-{
-    size_t bytes = 0;
-    for (int i = first; i < first + count; i++)
-        bytes += packed_bytes(&plan->packs[i]);
-    int threads = omp_get_max_threads();
-    return threads > 1 && count >= threads && bytes >= SHARED_BYTES;
-}
-
 /* One weight for each thread; if there are fewer weights than threads, all threads on each weight.
  */
 void et_plan_run_packs(const et_plan *plan, int first, int count)
@@ -230,9 +217,14 @@ void et_plan_run_packs(const et_plan *plan, int first, int count)
     et_assert(first >= 0 && first + count <= plan->pack_count);
     et_track *track = et_device_track(plan->device);
     et_track_begin(track, &packing, -1);
-    /* Inside the loop each packing runs on the thread that calls it: kernels start no second
-     * team. */
-    if (one_each(plan, first, count)) {
+    /* Threads take a weight each if there is one for every thread, and work enough for a team to
+     * gather. Inside the loop each packing runs on the thread that calls it: kernels start no
+     * second team. */
+    const int threads = omp_get_max_threads();
+    size_t bytes = 0;
+    for (int i = first; i < first + count; i++)
+        bytes += packed_bytes(&plan->packs[i]);
+    if (threads > 1 && count >= threads && bytes >= SHARED_BYTES) {
 #pragma omp parallel for schedule(dynamic, 1)
         for (int i = first; i < first + count; i++)
             run_pack(plan, &plan->packs[i]);

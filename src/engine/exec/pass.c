@@ -94,14 +94,6 @@ static int copy_layout(et_variant *v, const et_layout *layout, et_error *error)
     return ET_OK;
 }
 
-/* The factor of all gradients is an input, so that it may change from run to run. */
-static et_node *scale_node(const et_variant_parts *parts, et_graph *graph)
-{
-    return parts->options.scaled
-               ? et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar())
-               : NULL;
-}
-
 /* Whether a parameter has gradients, if the loss depends on it. Building may declare parameters
  * that a group could not have. */
 static bool variant_trains(const et_variant_parts *parts, int param)
@@ -128,11 +120,18 @@ static int derive(const et_variant_parts *parts, et_graph *graph, et_error *erro
         chosen[i] = variant_trains(parts, (int)i);
         any |= chosen[i] && et_params_is_trained(parts->params, (int)i);
     }
-    int status = parts->frozen && !any
-                     ? et_fail(error, ET_ECONFIG,
-                               "every parameter is frozen (et_pass_options.frozen, "
-                               "trainer.optimizer_config.frozen); leave some to train")
-                     : et_graph_derive(graph, chosen, scale_node(parts, graph), error);
+    int status = ET_OK;
+    if (parts->frozen && !any) {
+        status = et_fail(error, ET_ECONFIG,
+                         "every parameter is frozen (et_pass_options.frozen, "
+                         "trainer.optimizer_config.frozen); leave some to train");
+    } else {
+        /* The factor of all gradients is an input, so that it may change from run to run. */
+        et_node *scale = NULL;
+        if (parts->options.scaled)
+            scale = et_input(et_graph_scope(graph), ET_GRAPH_ONE, ET_F32, et_shape_scalar());
+        status = et_graph_derive(graph, chosen, scale, error);
+    }
     et_free(chosen);
     return status;
 }
@@ -226,16 +225,6 @@ static int find_marks(et_variant *v, et_node **outputs)
     return count;
 }
 
-static void find_tensors(et_variant *v)
-{
-    for (int i = 0; i < v->mark_count; i++) {
-        et_output_element *of[] = { &v->marks[i].value, &v->marks[i].weight };
-        for (int k = 0; k < 2; k++)
-            if (of[k]->output >= 0)
-                of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
-    }
-}
-
 static int make_plan(const et_variant_parts *parts, et_variant *v, et_error *error)
 {
     int marks = count_marks(v->graph), fields = v->layout->fields;
@@ -259,7 +248,12 @@ static int make_plan(const et_variant_parts *parts, et_variant *v, et_error *err
         status = et_plan_listen(v->plan, parts->listener, error);
     if (status)
         return status;
-    find_tensors(v);
+    for (int i = 0; i < v->mark_count; i++) {
+        et_output_element *of[] = { &v->marks[i].value, &v->marks[i].weight };
+        for (int k = 0; k < 2; k++)
+            if (of[k]->output >= 0)
+                of[k]->tensor = et_plan_output_at(v->plan, of[k]->output);
+    }
     for (int i = 0; i < fields; i++)
         v->input[i] = et_plan_input(v->plan, v->layout->field[i].name);
     v->one = et_plan_input(v->plan, ET_GRAPH_ONE);
@@ -407,15 +401,6 @@ static int take_group(et_pass *pass, et_error *error)
     return ET_OK;
 }
 
-static int take_frozen(et_pass *pass, et_error *error)
-{
-    const char *frozen = pass->parts.options.frozen;
-    pass->parts.options.frozen = NULL;
-    return frozen ? et_patterns_new(&pass->parts.frozen, (et_strings){ &frozen, 1 },
-                                    "et_pass_options.frozen", error)
-                  : ET_OK;
-}
-
 static int rebuild_variant(et_pass *pass, et_variant *v, et_error *error)
 {
     const bool planned = v->plan != NULL;
@@ -428,19 +413,14 @@ static int rebuild_variant(et_pass *pass, et_variant *v, et_error *error)
     return planned ? variant_plan(v, &pass->parts, error) : ET_OK;
 }
 
-/* A plan writes the gradients that its loss reaches, and no other place of the array. */
-static void clear_gradients(const et_pass *pass)
+int et_pass_rebuild(et_pass *pass, et_error *error)
 {
+    int status = ET_OK;
+    /* A plan writes the gradients that its loss reaches, and no other place of the array. */
     et_params *params = pass->parts.params;
     if (pass->parts.options.training && et_params_ready(params))
         memset(et_params_gradients(params), 0,
                (size_t)et_params_trained_size(params) * sizeof(float));
-}
-
-int et_pass_rebuild(et_pass *pass, et_error *error)
-{
-    int status = ET_OK;
-    clear_gradients(pass);
     for (int i = 0; !status && i < pass->count; i++)
         status = rebuild_variant(pass, &pass->variants[i], error);
     if (status)
@@ -488,8 +468,13 @@ int et_pass_open(et_pass **out, et_device *device, et_params *params, const et_l
     if (!pass->parts.options.name)
         pass->parts.options.name = defaults.name;
     int status = take_group(pass, error);
-    if (!status)
-        status = take_frozen(pass, error);
+    if (!status) {
+        const char *frozen = pass->parts.options.frozen;
+        pass->parts.options.frozen = NULL;
+        if (frozen)
+            status = et_patterns_new(&pass->parts.frozen, (et_strings){ &frozen, 1 },
+                                     "et_pass_options.frozen", error);
+    }
     if (!status)
         status = find_variant(pass, layout, &pass->used, error);
     if (!status)
@@ -544,17 +529,6 @@ static const et_variant *used(const et_pass *pass)
     return &pass->variants[pass->used];
 }
 
-static bool is_prepared(const et_pass *pass, const et_layout *layout)
-{
-    return used(pass)->plan && et_layout_equal(used(pass)->layout, layout);
-}
-
-static void bind(const et_variant *v, const et_batch *batch)
-{
-    for (int i = 0; i < v->layout->fields; i++)
-        et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
-}
-
 int et_pass_check(const et_pass *pass, int which, const et_batch *batch, et_error *error)
 {
     et_assert(which >= 0 && which < pass->count);
@@ -568,17 +542,20 @@ void et_pass_run_variant(et_pass *pass, int which, const et_batch *batch, uint64
     pass->used = which;
     pass->random = (et_random){ seed, number, 0 };
     pass->moved = false;
-    bind(&pass->variants[which], batch);
-    et_plan_set_dropout(pass->variants[which].plan, pass->dropout);
-    et_plan_run(pass->variants[which].plan, pass->random);
-    pass->variants[which].ran = true;
+    et_variant *v = &pass->variants[which];
+    for (int i = 0; i < v->layout->fields; i++)
+        et_plan_bind_at(v->plan, v->input[i], batch->data[i]);
+    et_plan_set_dropout(v->plan, pass->dropout);
+    et_plan_run(v->plan, pass->random);
+    v->ran = true;
 }
 
 int et_pass_run(et_pass *pass, const et_batch *batch, uint64_t seed, uint64_t number,
                 et_error *error)
 {
-    int status =
-        is_prepared(pass, batch->layout) ? ET_OK : et_pass_prepare(pass, batch->layout, error);
+    int status = ET_OK;
+    if (!used(pass)->plan || !et_layout_equal(used(pass)->layout, batch->layout))
+        status = et_pass_prepare(pass, batch->layout, error);
     if (!status)
         status = et_pass_check(pass, pass->used, batch, error);
     if (!status)

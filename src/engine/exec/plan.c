@@ -76,26 +76,22 @@ static const char *const ew_names[ET_EW_OP_COUNT] = {
 #undef ELEMENTWISE
 };
 
-/* Prints oneDNN's name of the product, or Etude's kernel. NULL: a product by rows. */
-static void print_product(const et_gemm *gemm, const char *set, et_strbuf *out)
-{
-    const char *word = gemm ? et_gemm_implementation(gemm) : NULL;
-    if (word && strcmp(word, "own") != 0)
-        et_strbuf_printf(out, "onednn:%s", word);
-    else
-        et_strbuf_printf(out, "%s %s", set, gemm ? "float_product" : "row_product");
-}
-
 /* Prints what runs: the product's name, else the instruction set and the op. Examples:
  * "onednn:brg:avx512_core", "avx512 float_product", "avx512 layer_norm", "avx512 add+gelu+dropout".
  * An op that runs products among other things has both. */
 static void print_kernel(const et_plan *plan, const et_plan_call *call, et_strbuf *out)
 {
     const char *set = plan->device->kernels->name;
-    if (call->gemm[0] || call->node->op == ET_OP_MATMUL)
-        print_product(call->gemm[0], set, out);
-    else
+    if (call->gemm[0] || call->node->op == ET_OP_MATMUL) {
+        const et_gemm *gemm = call->gemm[0]; /* NULL: a product by rows */
+        const char *word = gemm ? et_gemm_implementation(gemm) : NULL;
+        if (word && strcmp(word, "own") != 0)
+            et_strbuf_printf(out, "onednn:%s", word);
+        else
+            et_strbuf_printf(out, "%s %s", set, gemm ? "float_product" : "row_product");
+    } else {
         et_strbuf_append(out, set);
+    }
     if (call->node->op == ET_OP_MATMUL)
         return;
     if (!et_op_is_elementwise(call->node->op))
@@ -213,14 +209,6 @@ et_track *et_device_track(const et_device *device)
 
 #define NEVER_WRITTEN (-1)
 
-/* writer[value]: the call whose result it is. */
-static void find_writers(const et_plan *plan, int *writer)
-{
-    for (int s = 0; s < plan->call_count; s++)
-        for (int k = 0; k < plan->calls[s].out_count; k++)
-            writer[plan->calls[s].out[k]] = s;
-}
-
 /* A parameter's gradient is written in that call, into one range or several. */
 static void note(const et_plan *plan, const et_plan_listener *listener, int param, int call)
 {
@@ -239,21 +227,6 @@ static int compare(const void *left, const void *right)
                               : (a->range > b->range) - (a->range < b->range);
 }
 
-static void find_news(et_plan *plan, const et_plan_listener *listener, const int *writer)
-{
-    const et_graph *graph = plan->graph;
-    for (int i = 0; i < listener->ranges; i++)
-        plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
-    for (int i = 0; i < graph->gradient_count; i++) {
-        int value = et_plan_value_of(plan, graph->gradients[i].node);
-        bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
-        note(plan, listener, graph->gradients[i].param, copied ? plan->call_count : writer[value]);
-    }
-    for (int i = 0; i < plan->copy_count; i++)
-        note(plan, listener, plan->copies[i].param, plan->call_count);
-    qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
-}
-
 int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error)
 {
     et_free(plan->news);
@@ -266,8 +239,21 @@ int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *er
     int *writer = et_alloc_zero((size_t)plan->value_count, sizeof *writer);
     plan->news = et_alloc(ranges, sizeof *plan->news);
     if (writer && plan->news) {
-        find_writers(plan, writer);
-        find_news(plan, listener, writer);
+        /* writer[value]: the call whose result it is. */
+        for (int s = 0; s < plan->call_count; s++)
+            for (int k = 0; k < plan->calls[s].out_count; k++)
+                writer[plan->calls[s].out[k]] = s;
+        for (int i = 0; i < listener->ranges; i++)
+            plan->news[i] = (struct et_plan_news){ NEVER_WRITTEN, i };
+        for (int i = 0; i < plan->graph->gradient_count; i++) {
+            const et_param_gradient *gradient = &plan->graph->gradients[i];
+            int value = et_plan_value_of(plan, gradient->node);
+            bool copied = plan->values[value].storage != VALUE_IN_GRADIENTS;
+            note(plan, listener, gradient->param, copied ? plan->call_count : writer[value]);
+        }
+        for (int i = 0; i < plan->copy_count; i++)
+            note(plan, listener, plan->copies[i].param, plan->call_count);
+        qsort(plan->news, (size_t)listener->ranges, sizeof *plan->news, compare);
         plan->news_count = listener->ranges;
     }
     et_free(writer);
@@ -345,15 +331,6 @@ static int make_values(et_plan *plan, const bool *reached, et_error *error)
     return ET_OK;
 }
 
-/* reached begins with the outputs and gradients. Inputs have smaller ids than their readers, so a
- * node is final when the backward pass comes to it. */
-static void reach(const et_graph *graph, bool *reached)
-{
-    for (int i = graph->count - 1; i >= 0; i--)
-        for (int k = 0; reached[i] && k < graph->nodes[i]->inputs; k++)
-            reached[graph->nodes[i]->input[k]->id] = true;
-}
-
 static void fill_constant(const et_node *node, et_tensor constant)
 {
     const et_progression *progression = &node->attributes.progression;
@@ -411,7 +388,10 @@ static int make(et_plan *plan, bool *reached, et_node *const *outputs, int count
         reached[outputs[i]->id] = true;
     for (int i = 0; i < graph->gradient_count; i++)
         reached[graph->gradients[i].node->id] = true;
-    reach(graph, reached);
+    /* Inputs have smaller ids than their readers, so a node is final when this pass comes to it. */
+    for (int i = graph->count - 1; i >= 0; i--)
+        for (int k = 0; reached[i] && k < graph->nodes[i]->inputs; k++)
+            reached[graph->nodes[i]->input[k]->id] = true;
     int status = make_values(plan, reached, error);
     if (status)
         return status;
@@ -526,16 +506,6 @@ ET_NOINLINE static void point_at_params(et_plan *plan, float *weights)
     plan->weights = weights;
 }
 
-/* A store's version grows with each change; if it is the version seen last, nothing needs to be
- * packed. */
-static void pack_anew(et_plan *plan)
-{
-    uint64_t version = et_params_version(plan->graph->params);
-    if (plan->version != version)
-        et_plan_run_packs(plan, 0, plan->pack_count);
-    plan->version = version;
-}
-
 /* Parameters may have moved (et_params_use) and changed: updates pointers and packs kept copies
  * again. A plan that reads another plan's packs leaves packing to that plan. */
 void et_plan_refresh(et_plan *plan)
@@ -543,18 +513,13 @@ void et_plan_refresh(et_plan *plan)
     float *weights = et_params_values(plan->graph->params);
     if (weights != plan->weights)
         point_at_params(plan, weights);
-    if (plan->options.keep_packed && !plan->options.packed_by)
-        pack_anew(plan);
-}
-
-/* Few or none: most gradients are computed in their place. */
-static void copy_gradients(const et_plan *plan)
-{
-    et_params *params = plan->graph->params;
-    for (int i = 0; i < plan->copy_count; i++) {
-        const et_tensor *tensor = &plan->values[plan->copies[i].value].tensor;
-        float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
-        memcpy(to, tensor->data, et_tensor_bytes(*tensor));
+    if (plan->options.keep_packed && !plan->options.packed_by) {
+        /* A store's version grows with each change; if it is the version seen last, nothing needs
+         * to be packed. */
+        uint64_t version = et_params_version(plan->graph->params);
+        if (plan->version != version)
+            et_plan_run_packs(plan, 0, plan->pack_count);
+        plan->version = version;
     }
 }
 
@@ -585,7 +550,13 @@ void et_plan_run(et_plan *plan, et_random random)
         if (reported < plan->news_count)
             reported = tell(plan, i, reported);
     }
-    copy_gradients(plan);
+    /* Few or none: most gradients are computed in their place. */
+    et_params *params = plan->graph->params;
+    for (int i = 0; i < plan->copy_count; i++) {
+        const et_tensor *tensor = &plan->values[plan->copies[i].value].tensor;
+        float *to = et_params_gradients(params) + et_params_offset(params, plan->copies[i].param);
+        memcpy(to, tensor->data, et_tensor_bytes(*tensor));
+    }
     if (reported < plan->news_count)
         tell(plan, plan->call_count, reported);
     et_track_end(track);

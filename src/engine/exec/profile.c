@@ -110,19 +110,6 @@ static void run_stream(void *payload)
     s->kernels->accumulate(s->y, s->x, (int64_t)FLOATS);
 }
 
-/* Three times the array's bytes move: x and y are read, y is written. */
-static int measure_memory(et_peak *peak, const et_kernels *kernels, et_error *error)
-{
-    float *arrays = et_alloc_aligned(2 * FLOATS * sizeof(float), 64);
-    if (!arrays)
-        return et_alloc_failed(error, 2 * FLOATS * sizeof(float), "measuring memory");
-    memset(arrays, 0, 2 * FLOATS * sizeof(float));
-    stream s = { kernels, arrays, arrays + FLOATS };
-    peak->bytes = 3 * (double)FLOATS * sizeof(float) / best_time(run_stream, &s);
-    et_free(arrays);
-    return ET_OK;
-}
-
 /* Uses its own cache of products: the device's may have a track that records, and a plan's products
  * must not change. */
 int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_error *error)
@@ -134,7 +121,17 @@ int et_peak_measure(et_peak *peak, const et_device *device, et_dtype dtype, et_e
         return status;
     status = measure_product(peak, cache, error);
     et_gemm_cache_close(cache);
-    return status ? status : measure_memory(peak, device->kernels, error);
+    if (status)
+        return status;
+    /* Three times the array's bytes move: x and y are read, y is written. */
+    float *arrays = et_alloc_aligned(2 * FLOATS * sizeof(float), 64);
+    if (!arrays)
+        return et_alloc_failed(error, 2 * FLOATS * sizeof(float), "measuring memory");
+    memset(arrays, 0, 2 * FLOATS * sizeof(float));
+    stream s = { device->kernels, arrays, arrays + FLOATS };
+    peak->bytes = 3 * (double)FLOATS * sizeof(float) / best_time(run_stream, &s);
+    et_free(arrays);
+    return ET_OK;
 }
 
 /* Operations and bytes overlap: a call takes at least the longer of the two times. */

@@ -90,14 +90,6 @@ static et_node *joined(et_node *a, et_node *b, bool both)
     return both ? product : et_sub(et_add(a, b), product);
 }
 
-static followed one_of_two(followed a, followed b, et_op op)
-{
-    const bool first = a.rows;
-    followed f = first ? a : b;
-    f.empty = f.empty && (op == ET_OP_MUL || (op == ET_OP_DIV && first));
-    return f;
-}
-
 static followed combine(followed a, const et_node *a_node, followed b, const et_node *b_node,
                         et_op op)
 {
@@ -107,8 +99,12 @@ static followed combine(followed a, const et_node *a_node, followed b, const et_
     if (b.waits)
         meet(&b, &a_alone, a_node);
     a.predicts = b.predicts = a.predicts || b.predicts;
-    if (!a.rows || !b.rows)
-        return one_of_two(a, b, op);
+    if (!a.rows || !b.rows) {
+        const bool first = a.rows;
+        followed f = first ? a : b;
+        f.empty = f.empty && (op == ET_OP_MUL || (op == ET_OP_DIV && first));
+        return f;
+    }
     followed f = { .rows = a.rows, .waits = a.waits && b.waits, .predicts = a.predicts };
     const bool product = op == ET_OP_MUL, same = a.rows == b.rows;
     if (!et_shape_equal(a.rows->type[0].shape, b.rows->type[0].shape))
@@ -176,15 +172,6 @@ static void want(followed *of, const et_node *last)
     }
 }
 
-static bool is_predicted(const followed *of, const et_node *node)
-{
-    bool predicts = node->op == ET_OP_PARAM &&
-                    et_params_is_trained(node->graph->params, node->attributes.param);
-    for (int i = 0; !predicts && i < node->inputs; i++)
-        predicts = of[node->input[i]->id].predicts;
-    return predicts;
-}
-
 /* float32 [T, 1]: 1 if a row of node, or a row that the scalar node adds up, has a label, else 0.
  * NULL: node depends on no labels, or on labels of different numbers of rows. Labels are the
  * integers that et_cross_entropy and et_labelled read. They are also the integers of et_one_hot if
@@ -206,7 +193,11 @@ static et_node *labelled_rows(et_node *node, bool *empty)
         if (f->wanted)
             *f = follow(of, next);
         f->label = label;
-        f->predicts = is_predicted(of, next);
+        bool predicts = next->op == ET_OP_PARAM &&
+                        et_params_is_trained(next->graph->params, next->attributes.param);
+        for (int i = 0; !predicts && i < next->inputs; i++)
+            predicts = of[next->input[i]->id].predicts;
+        f->predicts = predicts;
     }
     const followed found = of[node->id];
     et_free(of);
@@ -298,15 +289,6 @@ static et_node *mask_of(et_scope *scope)
     return there ? et_batch_input(scope, ET_BATCH_MASK) : NULL;
 }
 
-/* Whether rows of node are rows of the batch. Rows made only from parameters are not, whatever
- * their number. */
-static bool has_rows_of_batch(et_scope *scope, const et_node *node, const et_node *mask)
-{
-    const et_shape shape = node->type[0].shape;
-    return mask && node->graph == scope->graph && node->of_batch && shape.rank > 0 &&
-           shape.size[0] == et_shape_count(mask->type[0].shape) && et_shape_count(shape) > 0;
-}
-
 /* node, float32, times counts [T, 1], 1 or 0 for each of its rows. */
 static et_node *masked(et_node *node, et_node *counts)
 {
@@ -367,7 +349,10 @@ static void add_rows(et_scope *scope, const char *name, et_node *node, float wei
     bool empty = true;
     et_node *mask = mask_of(scope);
     et_node *labelled = divisor || node->graph != scope->graph ? NULL : labelled_rows(node, &empty);
-    if (has_rows_of_batch(scope, node, mask))
+    /* Rows made only from parameters are not rows of the batch, whatever their number. */
+    const et_shape shape = node->type[0].shape;
+    if (mask && node->graph == scope->graph && node->of_batch && shape.rank > 0 &&
+        shape.size[0] == et_shape_count(mask->type[0].shape) && et_shape_count(shape) > 0)
         node = masked(node, mask);
     if (!empty && !scalar)
         node = masked(node, labelled);
@@ -407,24 +392,6 @@ void et_loss_over(et_scope *scope, const char *name, et_node *node, float weight
         add_rows(scope, name, node, weight, divisor);
 }
 
-/* Uses the first loss's divisor, a node or a number; without a loss, counts rows as a loss would.
- */
-static void count_as_first(et_scope *scope, et_mark *mark, const et_node *node)
-{
-    const et_mark *first = scope->graph->marks;
-    while (first && first->kind != ET_MARK_LOSS)
-        first = first->next;
-    if (!first) {
-        count_rows(scope, mark, node);
-    } else if (first->weight == first->node) { /* its sums */
-        const bool vocabulary = first->node->op == ET_OP_VOCABULARY_LOSS;
-        mark->weight = et_sum(et_labelled(first->node->input[vocabulary ? 2 : 1]));
-    } else {
-        mark->weight = first->weight;
-        mark->constant = first->constant;
-    }
-}
-
 void et_penalty(et_scope *scope, const char *name, et_node *node, float weight)
 {
     if (et_node_is_poison(node))
@@ -434,7 +401,19 @@ void et_penalty(et_scope *scope, const char *name, et_node *node, float weight)
         return;
     }
     et_mark counts = { .weight = NULL };
-    count_as_first(scope, &counts, node);
+    /* Counts by the first loss's divisor, a node or a number; without a loss, its own rows. */
+    const et_mark *first = scope->graph->marks;
+    while (first && first->kind != ET_MARK_LOSS)
+        first = first->next;
+    if (!first) {
+        count_rows(scope, &counts, node);
+    } else if (first->weight == first->node) { /* its sums */
+        const bool vocabulary = first->node->op == ET_OP_VOCABULARY_LOSS;
+        counts.weight = et_sum(et_labelled(first->node->input[vocabulary ? 2 : 1]));
+    } else {
+        counts.weight = first->weight;
+        counts.constant = first->constant;
+    }
     et_node *total =
         counts.weight ? et_mul(node, counts.weight) : et_scale(node, (float)counts.constant);
     et_mark *mark = et_node_is_poison(total) ? NULL : add(scope, ET_MARK_LOSS, name, total);

@@ -4,8 +4,14 @@
 #include "base/assert.h"
 #include "engine/graph/node.h"
 
-static void count_uses(et_rematerialize *r)
+int et_rematerialize_init(et_rematerialize *r, et_graph *graph, et_error *error)
 {
+    size_t count = (size_t)graph->count;
+    *r = (et_rematerialize){ .graph = graph, .count = graph->count };
+    r->use = et_alloc_zero(count, sizeof *r->use);
+    r->again = et_alloc_zero(count, sizeof *r->again);
+    if (!r->use || !r->again)
+        return et_alloc_failed(error, count * sizeof *r->use, "gradients");
     for (int i = 0; i < r->count; i++) {
         const et_node *node = r->graph->nodes[i];
         for (int k = 0; k < node->inputs; k++) {
@@ -18,17 +24,6 @@ static void count_uses(et_rematerialize *r)
             use->user = node;
         }
     }
-}
-
-int et_rematerialize_init(et_rematerialize *r, et_graph *graph, et_error *error)
-{
-    size_t count = (size_t)graph->count;
-    *r = (et_rematerialize){ .graph = graph, .count = graph->count };
-    r->use = et_alloc_zero(count, sizeof *r->use);
-    r->again = et_alloc_zero(count, sizeof *r->again);
-    if (!r->use || !r->again)
-        return et_alloc_failed(error, count * sizeof *r->use, "gradients");
-    count_uses(r);
     return ET_OK;
 }
 

@@ -437,16 +437,6 @@ static bool fits(const et_node *node, int small, int full)
            (dtype(node, small) == ET_F32 || dtype(node, small) == dtype(node, full));
 }
 
-/* The type and shape that the builder has given. */
-static bool copy(et_node *node)
-{
-    const et_result_type *to = &node->attributes.leaf;
-    if (!is_float(node, 0) || (to->dtype != ET_F32 && to->dtype != ET_BF16) ||
-        !(et_shape_equal(shape(node, 0), to->shape) || is_repeated(shape(node, 0), to->shape)))
-        return refuse(node, "does not fit that shape", 0, 0);
-    return set(node, to->dtype, to->shape);
-}
-
 /* Why two operands do not fit, with the cure. */
 static const char *misfit(const et_node *node)
 {
@@ -462,8 +452,14 @@ static const char *misfit(const et_node *node)
 
 static bool shape_elementwise(et_node *node)
 {
-    if (node->op == ET_OP_COPY)
-        return copy(node);
+    if (node->op == ET_OP_COPY) {
+        /* The type and shape that the builder has given. */
+        const et_result_type *to = &node->attributes.leaf;
+        if (!is_float(node, 0) || (to->dtype != ET_F32 && to->dtype != ET_BF16) ||
+            !(et_shape_equal(shape(node, 0), to->shape) || is_repeated(shape(node, 0), to->shape)))
+            return refuse(node, "does not fit that shape", 0, 0);
+        return set(node, to->dtype, to->shape);
+    }
     int full = node->inputs == 2 && fits(node, 0, 1) ? 1 : 0;
     if (node->inputs == 2 && full == 0 && !fits(node, 1, 0))
         return refuse(node, misfit(node), 0, 1);

@@ -62,13 +62,6 @@ static int describe(described *to, et_shape shape)
 
 /* ---- what depends on the number of rows ---- */
 
-/* The graph was built for a unique number of rows. A size near a multiple of it was computed from
- * it in an unknown way (rows + 1). */
-static bool is_near_rows(int64_t size)
-{
-    return size > ET_ONNX_PRIME_A / 2 && size % ET_ONNX_PRIME_A != 0;
-}
-
 /* 1 / rows, as a mean has it. */
 static bool is_share_of_rows(float factor)
 {
@@ -85,12 +78,16 @@ static int check_node(const et_node *node, const char *path, et_error *error)
                        "%s: %s is a mean over all rows, but ONNX models accept any number of rows: "
                        "leave it out, or output sums",
                        path, node->name);
-    for (int i = 0; i < node->type[0].shape.rank; i++)
-        if (is_near_rows(node->type[0].shape.size[i]))
+    /* The graph was built for a unique number of rows. A size near a multiple of it was computed
+     * from it in an unknown way (rows + 1). */
+    for (int i = 0; i < node->type[0].shape.rank; i++) {
+        const int64_t size = node->type[0].shape.size[i];
+        if (size > ET_ONNX_PRIME_A / 2 && size % ET_ONNX_PRIME_A != 0)
             return et_fail(error, ET_ECONFIG,
                            "%s: a size of %s depends on the number of rows, but is not a multiple "
                            "of it: leave this output out",
                            path, node->name);
+    }
     return ET_OK;
 }
 

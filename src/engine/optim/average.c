@@ -29,17 +29,11 @@ static bool beside(const et_optim_layout *layout, const et_params *params, const
     return false;
 }
 
-/* Whether the group has all trained parameters. */
-static bool has_all(const et_optim_layout *layout, const et_params *params)
-{
-    return layout->size == et_params_trained_size(params);
-}
-
 /* Variables come after all trained parameters, so ranges stay in order. */
 static void add_variables(et_optim_average *average, const et_optim_layout *layout,
                           const et_params *params)
 {
-    bool all = has_all(layout, params);
+    const bool all = layout->size == et_params_trained_size(params);
     for (int nth = 0; nth < et_params_count(params); nth++) {
         int index = et_params_in_order(params, nth);
         int64_t begin = et_params_offset(params, index);

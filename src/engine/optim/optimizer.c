@@ -83,15 +83,6 @@ static int layout_init(et_optim_layout *layout, const et_group *group, et_error 
     return ET_OK;
 }
 
-/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
-static void layout_release(et_optim_layout *layout)
-{
-    et_free(layout->tensors);
-    et_free(layout->chunks);
-    et_free(layout->blocks);
-    et_free(layout->ranges);
-}
-
 /* Cuts a run from `begin` on, not at multiples of the store's: it starts with a whole piece. */
 static void cut(et_optim_section *sections, size_t *count, et_optim_section run, int64_t size)
 {
@@ -257,19 +248,6 @@ static void add_parts(et_optimizer *optimizer, int s, const et_rule_slot *slot, 
     }
 }
 
-static void add_average_parts(et_optimizer *optimizer, int s)
-{
-    const et_optim_average *average = &optimizer->average;
-    add_parts(optimizer, s, NULL, NULL);
-    for (int i = 0; i < average->variable_count; i++) {
-        int param = average->variables[i];
-        optimizer->parts[optimizer->part_count++] =
-            (et_slot_part){ optimizer->slots[s].name, param,
-                            average->data + et_params_offset(optimizer->params, param),
-                            et_params_shape(optimizer->params, param), NULL };
-    }
-}
-
 /* One slot more, the last, if an average is wanted. */
 static int make_average(et_optimizer *optimizer, et_error *error)
 {
@@ -280,20 +258,17 @@ static int make_average(et_optimizer *optimizer, et_error *error)
     if (status)
         return status;
     optimizer->average.data = optimizer->slots[at].data;
-    add_average_parts(optimizer, at);
+    const et_optim_average *average = &optimizer->average;
+    add_parts(optimizer, at, NULL, NULL);
+    for (int i = 0; i < average->variable_count; i++) {
+        int param = average->variables[i];
+        optimizer->parts[optimizer->part_count++] =
+            (et_slot_part){ optimizer->slots[at].name, param,
+                            average->data + et_params_offset(optimizer->params, param),
+                            et_params_shape(optimizer->params, param), NULL };
+    }
     et_optim_average_start(&optimizer->average, optimizer->weights);
     return ET_OK;
-}
-
-static int make_parts(et_optimizer *optimizer, size_t most, et_error *error)
-{
-    size_t each = (size_t)optimizer->owners.ranks + 1;
-    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
-    if (each > 2)
-        optimizer->cuts = et_alloc(most * each, sizeof *optimizer->cuts);
-    return optimizer->parts && (optimizer->cuts || each == 2)
-               ? ET_OK
-               : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
 }
 
 /* A checkpoint tells slots apart by their names, "average" among them. */
@@ -334,7 +309,13 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     size_t most = ((size_t)count + 1) * optimizer->layout.tensor_count +
                   (size_t)optimizer->average.variable_count + 1;
     optimizer->rule_slots = count;
-    status = make_parts(optimizer, most, error);
+    size_t each = (size_t)optimizer->owners.ranks + 1;
+    optimizer->parts = et_alloc(most, sizeof *optimizer->parts);
+    if (each > 2)
+        optimizer->cuts = et_alloc(most * each, sizeof *optimizer->cuts);
+    status = optimizer->parts && (optimizer->cuts || each == 2)
+                 ? ET_OK
+                 : et_alloc_failed(error, most * sizeof *optimizer->parts, "an optimizer");
     for (int i = 0; !status && i < count; i++) {
         int64_t **at = &optimizer->offsets[i].at, size = own.end - own.begin;
         optimizer->initial[i] = slots[i].initial;
@@ -374,17 +355,6 @@ static bool is_found(const et_patterns *patterns, size_t index, const et_params 
     return false;
 }
 
-/* Other systems name their parameters differently. A settings file with their `LayerNorm` would
- * match nothing, and all norms would decay, so this warns. */
-static void warn_of_unfound(const et_patterns *patterns, et_strings list, const char *setting,
-                            const et_params *params)
-{
-    for (size_t i = 0; i < list.count && et_params_count(params); i++)
-        if (!is_found(patterns, i, params))
-            et_log(ET_LOG_WARNING, "%s: '%s' matches no parameter; the last one is called %s",
-                   setting, list.items[i], et_params_name(params, et_params_count(params) - 1));
-}
-
 /* A message's name for the list: "trainer.optimizer_config.optimizer.muon.exclude_from_...". */
 static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *optimizer,
                         const char *which, et_error *error)
@@ -393,8 +363,13 @@ static int new_patterns(et_patterns **out, et_strings list, const et_optimizer *
     snprintf(setting, sizeof setting, "trainer.optimizer_config.optimizer.%s.%s",
              optimizer->rule->name, which);
     int status = et_patterns_new(out, list, setting, error);
-    if (!status)
-        warn_of_unfound(*out, list, setting, optimizer->params);
+    /* Other systems name their parameters differently. A settings file with their `LayerNorm` would
+     * match nothing, and all norms would decay, so this warns. */
+    const et_params *params = optimizer->params;
+    for (size_t i = 0; !status && i < list.count && et_params_count(params); i++)
+        if (!is_found(*out, i, params))
+            et_log(ET_LOG_WARNING, "%s: '%s' matches no parameter; the last one is called %s",
+                   setting, list.items[i], et_params_name(params, et_params_count(params) - 1));
     return status;
 }
 
@@ -453,14 +428,6 @@ static int in_two_groups(const et_optimizer *o, const et_optim_tensor *tensor,
                    groups[group - 1].pattern);
 }
 
-static void join_group(et_optim_tensor *tensor, const et_parameter_group_options *g, int group)
-{
-    tensor->group = group;
-    tensor->rate_multiplier = g->learning_rate_multiplier;
-    if (g->weight_decay_rate != ET_DECAY_OF_RULE)
-        tensor->decay = tensor->decays ? g->weight_decay_rate : 0;
-}
-
 /* Parameters that this optimizer leaves alone are no error: they may be frozen for a while. */
 static int empty_group(const et_optimizer *o, const et_patterns *pattern,
                        const et_parameter_group_options *g, int group, et_error *error)
@@ -490,10 +457,14 @@ static int find_group(et_optimizer *o, const et_parameter_group_options *groups,
         et_optim_tensor *tensor = &o->layout.tensors[i];
         if (!et_patterns_match(pattern, et_params_name(o->params, tensor->param)))
             continue;
-        if (tensor->group)
+        if (tensor->group) {
             status = in_two_groups(o, tensor, groups, group, error);
-        else
-            join_group(tensor, g, group);
+        } else {
+            tensor->group = group;
+            tensor->rate_multiplier = g->learning_rate_multiplier;
+            if (g->weight_decay_rate != ET_DECAY_OF_RULE)
+                tensor->decay = tensor->decays ? g->weight_decay_rate : 0;
+        }
         found++;
     }
     if (!status && !found && et_params_count(o->params))
@@ -510,19 +481,6 @@ static int find_groups(et_optimizer *o, const et_structs *groups, et_error *erro
     return status;
 }
 
-/* What the rule does with a tensor at a time. */
-static void find_whole(et_optimizer *optimizer)
-{
-    const et_optimizer_rule *rule = optimizer->rule;
-    for (size_t i = 0; i < optimizer->layout.tensor_count; i++) {
-        et_optim_tensor *tensor = &optimizer->layout.tensors[i];
-        if (rule->scratch)
-            tensor->scratch = rule->scratch(optimizer->settings, tensor->shape, tensor->adapts);
-        tensor->whole = rule->cut == ET_RULE_WHOLE && (!rule->scratch || tensor->scratch);
-        et_assert(!tensor->scratch || tensor->whole);
-    }
-}
-
 /* Tensors, their decay and rate, what is clipped, and where that puts the cuts. */
 static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs *groups,
                        et_error *error)
@@ -534,8 +492,14 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
         status = find_adapting(o, error);
     if (!status)
         status = find_groups(o, groups, error);
-    if (!status)
-        find_whole(o);
+    const et_optimizer_rule *rule = o->rule;
+    for (size_t i = 0; !status && i < o->layout.tensor_count; i++) {
+        et_optim_tensor *tensor = &o->layout.tensors[i];
+        if (rule->scratch)
+            tensor->scratch = rule->scratch(o->settings, tensor->shape, tensor->adapts);
+        tensor->whole = rule->cut == ET_RULE_WHOLE && (!rule->scratch || tensor->scratch);
+        et_assert(!tensor->scratch || tensor->whole);
+    }
     o->clip_count = et_rule_clips(o->rule, o->settings, o->clips);
     for (int i = 0; i < o->clip_count; i++)
         o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
@@ -677,7 +641,10 @@ void et_optimizer_free(et_optimizer *optimizer)
     if (!optimizer)
         return;
     free_slots(optimizer);
-    layout_release(&optimizer->layout);
+    et_free(optimizer->layout.tensors);
+    et_free(optimizer->layout.chunks);
+    et_free(optimizer->layout.blocks);
+    et_free(optimizer->layout.ranges);
     et_optim_owners_release(&optimizer->owners);
     et_optim_average_release(&optimizer->average);
     et_free(optimizer->settings);

@@ -61,11 +61,6 @@ void et_optim_owners_release(et_optim_owners *owners)
     *owners = (et_optim_owners){ .cut = NULL };
 }
 
-static et_range part_of(const et_optim_owners *owners, int rank)
-{
-    return (et_range){ owners->cut[rank], owners->cut[rank + 1] };
-}
-
 et_optim_section et_optim_section_within(const et_optim_section *section, et_range range)
 {
     et_optim_section in = *section;
@@ -81,7 +76,8 @@ et_optim_section et_optim_section_within(const et_optim_section *section, et_ran
 static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
                                 const et_optim_section *run, float *values)
 {
-    et_optim_section part = et_optim_section_in(run, part_of(owners, rank));
+    et_optim_section part =
+        et_optim_section_in(run, (et_range){ owners->cut[rank], owners->cut[rank + 1] });
     return (et_comm_chunk){ rank, part.count ? values + part.begin : NULL,
                             (size_t)part.count * sizeof *values };
 }

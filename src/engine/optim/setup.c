@@ -115,26 +115,23 @@ static const choice schedules[] = { CHOICE(cosine), CHOICE(polynomial), CHOICE(e
 
 /* ---- a struct as a dict ---- */
 
-static void put_list(et_value *dict, const char *name, const char *const *items)
-{
-    et_value *list = items ? et_value_set_list(dict, name) : NULL;
-    for (; items && *items; items++)
-        et_value_add_string(list, *items);
-}
-
 static void put_member(et_value *dict, const member *m, const void *from)
 {
     const void *at = (const char *)from + m->offset;
     const double number = m->kind == NUMBER ? *(const double *)at : 0;
     const int64_t whole = m->kind == WHOLE ? *(const int64_t *)at : 0;
-    if (m->kind == NUMBER && number != 0)
+    if (m->kind == NUMBER && number != 0) {
         et_value_set_float(dict, m->name, number);
-    else if (m->kind == WHOLE && whole)
+    } else if (m->kind == WHOLE && whole) {
         et_value_set_int(dict, m->name, whole);
-    else if (m->kind == FLAG && *(const bool *)at)
+    } else if (m->kind == FLAG && *(const bool *)at) {
         et_value_set_bool(dict, m->name, true);
-    else if (m->kind == LIST)
-        put_list(dict, m->name, *(const char *const *const *)at);
+    } else if (m->kind == LIST) {
+        const char *const *items = *(const char *const *const *)at;
+        et_value *list = items ? et_value_set_list(dict, m->name) : NULL;
+        for (; items && *items; items++)
+            et_value_add_string(list, *items);
+    }
 }
 
 /* The pointer that is set; *chosen NULL: none is. Two set pointers are an error. */
@@ -274,26 +271,21 @@ static int choose_rule(et_optimization_options *options, const et_optimizer_setu
     return ET_OK;
 }
 
-/* The struct of the program's rule, which choose_rule has found. */
-static void put_own(et_value *tree, const et_optimization_options *options,
-                    const et_optimizer_setup *setup, et_arena *arena)
-{
-    const et_optimizer_rule *rule = setup->rules[options->optimizer.type - ET_OPTIMIZER_COUNT];
-    et_value *own = et_fields_echo(rule->fields, setup->rule_options, arena);
-    et_value *group = own ? et_value_set_dict(tree, "optimizer") : NULL;
-    if (own)
-        et_value_append_copy(group, rule->name, own);
-    else
-        arena->failed = true;
-}
-
 static int read_structs(const et_fields *table, et_optimization_options *options,
                         const et_optimizer_setup *setup, et_arena *arena, et_error *error)
 {
     et_value *tree = et_value_dict(arena);
     int status = put_rule(tree, setup, error);
-    if (!status && setup->rule_options)
-        put_own(tree, options, setup, arena);
+    if (!status && setup->rule_options) {
+        /* The struct of the program's rule, which choose_rule has found. */
+        const et_optimizer_rule *rule = setup->rules[options->optimizer.type - ET_OPTIMIZER_COUNT];
+        et_value *own = et_fields_echo(rule->fields, setup->rule_options, arena);
+        et_value *group = own ? et_value_set_dict(tree, "optimizer") : NULL;
+        if (own)
+            et_value_append_copy(group, rule->name, own);
+        else
+            arena->failed = true;
+    }
     if (!status)
         status = put_schedule(tree, setup, error);
     if (!status)

@@ -21,22 +21,15 @@ static int by_count(const void *left, const void *right)
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* Elements of whole tensors. */
-static int64_t count_whole(const et_optim_layout *layout, et_range own)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < layout->chunk_count; i++)
-        if (layout->tensors[layout->chunks[i].tensor].whole)
-            sum += et_optim_section_in(&layout->chunks[i], own).count;
-    return sum;
-}
-
 /* Appends either the chunks that all threads do together, or the others. Returns the largest
  * scratch that one needs, in whole cache lines. */
 static size_t append(et_optim_team *team, const et_optim_layout *layout, et_range own,
                      bool together)
 {
-    const int64_t whole = count_whole(layout, own);
+    int64_t whole = 0; /* elements of whole tensors */
+    for (size_t i = 0; i < layout->chunk_count; i++)
+        if (layout->tensors[layout->chunks[i].tensor].whole)
+            whole += et_optim_section_in(&layout->chunks[i], own).count;
     const size_t first = team->count;
     size_t most = 0;
     for (size_t i = 0; i < layout->chunk_count; i++) {

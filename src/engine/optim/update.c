@@ -220,16 +220,6 @@ static void sum_part(const update *u, int64_t begin, int64_t end)
     }
 }
 
-/* Adds the sums of a tensor's chunks, in order. */
-static void add_up(et_optimizer *o)
-{
-    memset(o->tensor_sums, 0, ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
-    for (size_t i = 0; i < o->layout.chunk_count; i++)
-        for (int k = 0; k < ET_RULE_SUMS_MAX; k++)
-            o->tensor_sums[ET_RULE_SUMS_MAX * o->layout.chunks[i].tensor + k] +=
-                o->partial[ET_RULE_SUMS_MAX * i + (size_t)k];
-}
-
 /* The average's kernel is part of every rule's: with a gradient of zeros that moves nothing, on a
  * copy, since even then it may change the sign of a zero. */
 static void follow_with_average(const update *u, int64_t begin, int64_t count)
@@ -359,7 +349,13 @@ static void update_all(const update *u)
         et_optimizer_start(o);
     if (o->rule->before) {
         ET_PARALLEL(much, (int64_t)o->layout.chunk_count, 1, sum_part, u);
-        add_up(o);
+        /* The sums of a tensor's chunks are added in order. */
+        memset(o->tensor_sums, 0,
+               ET_RULE_SUMS_MAX * o->layout.tensor_count * sizeof *o->tensor_sums);
+        for (size_t i = 0; i < o->layout.chunk_count; i++)
+            for (int k = 0; k < ET_RULE_SUMS_MAX; k++)
+                o->tensor_sums[ET_RULE_SUMS_MAX * o->layout.chunks[i].tensor + k] +=
+                    o->partial[ET_RULE_SUMS_MAX * i + (size_t)k];
     }
     if (o->rule->scratch)
         update_by_team(u, much);

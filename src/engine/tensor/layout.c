@@ -148,9 +148,17 @@ int et_layout_check(const et_layout *layout, et_error *error)
     return check(layout, wrong, error);
 }
 
-/* Of fields whose capacities are below ROWS_MAX. */
-static int check_sizes(const et_layout *layout, et_error *error)
+int et_layout_check_size(const et_layout *layout, et_error *error)
 {
+    int status = check(layout, shapeless, error);
+    for (int k = 0; !status && k < layout->kinds; k++)
+        if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
+            status = et_fail(
+                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
+                layout->kind[k] ? layout->kind[k] : "sample",
+                layout->capacity[k] < 1 ? "give the batch size, `capacity`" : "below 2^31");
+    if (status)
+        return status;
     char text[ET_SHAPE_TEXT_MAX];
     size_t bytes = 0;
     for (int i = 0; i < layout->fields; i++) {
@@ -162,18 +170,6 @@ static int check_sizes(const et_layout *layout, et_error *error)
                            layout->field[i].name, et_shape_print(shape, text));
     }
     return ET_OK;
-}
-
-int et_layout_check_size(const et_layout *layout, et_error *error)
-{
-    int status = check(layout, shapeless, error);
-    for (int k = 0; !status && k < layout->kinds; k++)
-        if (layout->capacity[k] < 1 || layout->capacity[k] > ROWS_MAX)
-            status = et_fail(
-                error, ET_ECONFIG, "batches of %lld %ss: %s", (long long)layout->capacity[k],
-                layout->kind[k] ? layout->kind[k] : "sample",
-                layout->capacity[k] < 1 ? "give the batch size, `capacity`" : "below 2^31");
-    return status ? status : check_sizes(layout, error);
 }
 
 bool et_layout_fits(const et_layout *a, const et_layout *b)

@@ -23,16 +23,6 @@
 
 /* ---- element-wise ---- */
 
-/* The chain with its rates of dropout times the plan's factor. */
-static et_ew_program with_dropout(const et_ew_program *program, float factor)
-{
-    et_ew_program to = *program;
-    for (int i = 0; i < to.steps; i++)
-        if (to.step[i].op == ET_EW_DROPOUT)
-            to.step[i].x *= factor;
-    return to;
-}
-
 /* All outputs of a chain have the shape of the first. plan->random has seed and step; the program
  * has the site, which distinguishes dropouts. */
 static void run_elementwise(const et_plan *plan, const et_plan_call *call)
@@ -47,7 +37,11 @@ static void run_elementwise(const et_plan *plan, const et_plan_call *call)
     const et_ew_program *program = &call->program;
     et_ew_program faded;
     if (plan->dropout != 1) {
-        faded = with_dropout(program, plan->dropout);
+        /* The chain with its rates of dropout times the plan's factor. */
+        faded = *program;
+        for (int i = 0; i < faded.steps; i++)
+            if (faded.step[i].op == ET_EW_DROPOUT)
+                faded.step[i].x *= plan->dropout;
         program = &faded;
     }
     kernels(plan)->elementwise(program, outputs, inputs, rows_of(like), width_of(like),
@@ -214,21 +208,6 @@ static void run_some_tiles(const et_gemm *gemm, int64_t rows, void *c, const voi
             et_gemm_run_tile(gemm, tile, outer < 0 ? omp_get_thread_num() : outer, c, a, b, bias);
 }
 
-static void run_groups(const et_plan *plan, const et_plan_call *call, const void *a, const void *b,
-                       const float *bias)
-{
-    const et_tensor *c = out_tensor(plan, call, 0);
-    const int64_t count = et_matmul_groups(&call->node->attributes.matmul);
-    const int64_t columns = c->shape.size[1] / count;
-    const et_gemm_groups groups = { .count = count,
-                                    .rows = c->shape.size[0],
-                                    .a = in_tensor(plan, call, 0)->shape.size[1] / count,
-                                    .b = in_tensor(plan, call, 1)->shape.size[1] / count,
-                                    .c = columns,
-                                    .bias = columns };
-    et_gemm_run_groups(call->gemm[0], &groups, c->data, a, b, bias);
-}
-
 /* Fewer rows than planned: only tiles that hold some of them. */
 static void run_matmul(const et_plan *plan, const et_plan_call *call)
 {
@@ -237,17 +216,27 @@ static void run_matmul(const et_plan *plan, const et_plan_call *call)
         run_rows(plan, call);
         return;
     }
-    const int64_t rows = out_tensor(plan, call, 0)->shape.size[0];
+    const et_tensor *c = out_tensor(plan, call, 0);
+    const int64_t rows = c->shape.size[0];
+    const int64_t count = et_matmul_groups(&call->node->attributes.matmul);
     const void *a = et_plan_data_as(plan, call->in[0], act);
     const void *b = call->pack[0] >= 0 ? et_plan_pack_at(plan, call->pack[0])->data
                                        : et_plan_data_as(plan, call->in[1], act);
     const float *bias = call->in_count == 3 ? in(plan, call, 2) : NULL;
-    if (et_matmul_groups(&call->node->attributes.matmul) > 1)
-        run_groups(plan, call, a, b, bias);
-    else if (rows < call->node->type[0].shape.size[0])
-        run_some_tiles(call->gemm[0], rows, out(plan, call, 0), a, b, bias);
-    else
-        et_gemm_run(call->gemm[0], out(plan, call, 0), a, b, bias);
+    if (count > 1) {
+        const int64_t columns = c->shape.size[1] / count;
+        const et_gemm_groups groups = { .count = count,
+                                        .rows = rows,
+                                        .a = in_tensor(plan, call, 0)->shape.size[1] / count,
+                                        .b = in_tensor(plan, call, 1)->shape.size[1] / count,
+                                        .c = columns,
+                                        .bias = columns };
+        et_gemm_run_groups(call->gemm[0], &groups, c->data, a, b, bias);
+    } else if (rows < call->node->type[0].shape.size[0]) {
+        run_some_tiles(call->gemm[0], rows, c->data, a, b, bias);
+    } else {
+        et_gemm_run(call->gemm[0], c->data, a, b, bias);
+    }
 }
 
 const et_op_functions et_cpu_MATMUL = { prepare_matmul, run_matmul };

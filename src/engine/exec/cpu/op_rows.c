@@ -212,18 +212,6 @@ static int64_t take_labels(int32_t *candidates, int32_t *found, int64_t classes,
     return taken;
 }
 
-/* Others, in the order of a permutation of all classes, until there are count. */
-static void take_others(int32_t *candidates, int64_t taken, int64_t count, const int32_t *found,
-                        int64_t classes, et_random random)
-{
-    const et_random_order order = et_random_order_of(random, (uint32_t)classes);
-    for (uint32_t i = 0; taken < count; i++) {
-        const int32_t class = (int32_t)et_random_order_at(&order, i);
-        if (found[class] == ABSENT)
-            candidates[taken++] = class;
-    }
-}
-
 static void run_candidates(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *labels = in_tensor(plan, call, 0);
@@ -233,7 +221,14 @@ static void run_candidates(const et_plan *plan, const et_plan_call *call)
     int32_t *targets = out(plan, call, 1);
     float *offsets = out(plan, call, 2);
     const int64_t own = take_labels(candidates, found, classes, labels->data, rows);
-    take_others(candidates, own, count, found, classes, random_of(plan, call));
+    /* Others, in the order of a permutation of all classes, until there are count. */
+    const et_random_order order = et_random_order_of(random_of(plan, call), (uint32_t)classes);
+    int64_t taken = own;
+    for (uint32_t i = 0; taken < count; i++) {
+        const int32_t class = (int32_t)et_random_order_at(&order, i);
+        if (found[class] == ABSENT)
+            candidates[taken++] = class;
+    }
     for (int64_t t = 0; targets && t < rows; t++) {
         const int32_t label = ((const int32_t *)labels->data)[t];
         targets[t] = label < 0 ? -1 : found[label];

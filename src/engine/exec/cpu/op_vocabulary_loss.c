@@ -255,17 +255,6 @@ static void take_packed(loss_room *room, const et_plan_call *call, const loss_si
     room->packed[which] = take(&room->end, (size_t)size->parts * room->packed_bytes[which]);
 }
 
-static void take_table(loss_room *room, const et_plan *plan, const et_plan_call *call,
-                       const loss_sizes *size)
-{
-    if (size->act != ET_F32)
-        room->copy = rounded((size_t)(size->columns * size->width) * sizeof(et_bf16));
-    room->copies = take(&room->end, (size_t)plan->device->threads * room->copy);
-    take_packed(room, call, size, LOGITS);
-    if (size->gradient && size->packs_dh)
-        take_packed(room, call, size, DH_FIRST);
-}
-
 /* Without derivatives nothing is kept: each part's logits are dropped after its sums. In the
  * example above, kept has 31 MiB, dh 8 MiB, a thread's tile 256 KiB, while logits of 4096 rows
  * would have 500 MiB. */
@@ -275,8 +264,14 @@ static loss_room room_of(const et_plan *plan, const et_plan_call *call, const lo
     size_t by_part = (size_t)size->parts * block * real, threads = (size_t)plan->device->threads;
     loss_room room = { 0 };
     size_t *end = &room.end;
-    if (size->computed)
-        take_table(&room, plan, call, size);
+    if (size->computed) {
+        if (size->act != ET_F32)
+            room.copy = rounded((size_t)(size->columns * size->width) * sizeof(et_bf16));
+        room.copies = take(&room.end, (size_t)plan->device->threads * room.copy);
+        take_packed(&room, call, size, LOGITS);
+        if (size->gradient && size->packs_dh)
+            take_packed(&room, call, size, DH_FIRST);
+    }
     room.largest = take(end, by_part);
     room.sum = take(end, by_part);
     room.shifted = take(end, by_part);
@@ -538,30 +533,28 @@ static loss_block begin(const et_plan *plan, const et_plan_call *call)
     return block;
 }
 
-static void pack_part(const loss_block *block, int64_t part, int thread)
-{
-    const loss_sizes *size = &block->size;
-    const int64_t at = part * size->columns * size->width;
-    const void *from = (const float *)in(block->plan, block->call, 1) + at;
-    if (size->act != ET_F32) {
-        et_bf16 *copy = room_at(block, block->room.copies + (size_t)thread * block->room.copy);
-        kernels(block->plan)->to_bf16(copy, from, columns_of(size, part) * size->width);
-        from = copy;
-    }
-    et_gemm_pack(product(block->call, size, LOGITS, part), packed_part(block, LOGITS, part), from);
-    if (size->gradient && size->packs_dh)
-        et_gemm_pack(product(block->call, size, DH_FIRST, part), packed_part(block, DH_FIRST, part),
-                     from);
-}
-
 /* A computed table is there when the call begins, not before. */
 static void open_table(const loss_block *block)
 {
     if (!block->size.computed)
         return;
 #pragma omp parallel for num_threads(team_of(block)) schedule(static)
-    for (int64_t part = 0; part < block->size.parts; part++)
-        pack_part(block, part, omp_get_thread_num());
+    for (int64_t part = 0; part < block->size.parts; part++) {
+        const loss_sizes *size = &block->size;
+        const int64_t at = part * size->columns * size->width;
+        const void *from = (const float *)in(block->plan, block->call, 1) + at;
+        if (size->act != ET_F32) {
+            et_bf16 *copy = room_at(block, block->room.copies +
+                                               (size_t)omp_get_thread_num() * block->room.copy);
+            kernels(block->plan)->to_bf16(copy, from, columns_of(size, part) * size->width);
+            from = copy;
+        }
+        et_gemm_pack(product(block->call, size, LOGITS, part), packed_part(block, LOGITS, part),
+                     from);
+        if (size->gradient && size->packs_dh)
+            et_gemm_pack(product(block->call, size, DH_FIRST, part),
+                         packed_part(block, DH_FIRST, part), from);
+    }
 }
 
 /* A negative label is padding. */
@@ -573,16 +566,6 @@ static bool has_label(const int32_t *labels, int64_t rows)
     return false;
 }
 
-/* dtable is added to by every block; rows of dh in blocks without a label are written by none. */
-static void clear_gradients(const et_plan *plan, const et_plan_call *call)
-{
-    for (int i = 1; i < call->out_count; i++) {
-        const et_tensor *tensor = &plan->values[call->out[i]].tensor;
-        if (tensor->data)
-            memset(tensor->data, 0, et_tensor_bytes(*tensor));
-    }
-}
-
 /* Blocks run one after another: dtable has one adder at a time, and one block's scratch is
  * enough. */
 static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
@@ -591,7 +574,12 @@ static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
     double sums[ET_LOSS_SUM_COUNT] = { 0 };
     loss_block block = begin(plan, call);
     int64_t rows = block.size.rows;
-    clear_gradients(plan, call);
+    /* Every block adds to dtable; none writes rows of dh in blocks without a label. */
+    for (int i = 1; i < call->out_count; i++) {
+        const et_tensor *tensor = &plan->values[call->out[i]].tensor;
+        if (tensor->data)
+            memset(tensor->data, 0, et_tensor_bytes(*tensor));
+    }
     open_table(&block);
     for (int64_t at = 0; at < rows; at += block.size.share) {
         int64_t count = rows - at < block.size.share ? rows - at : block.size.share;

@@ -137,16 +137,6 @@ static void add_columns(const factored *f, int64_t begin, int64_t end)
     }
 }
 
-static void mean_rows(const factored *f)
-{
-    for (int64_t matrix = 0; matrix < f->matrices; matrix++) {
-        double sum = 0;
-        for (int64_t i = 0; i < f->rows; i++)
-            sum += f->row[matrix * f->rows + i];
-        f->mean[matrix] = (float)(sum / (double)f->rows);
-    }
-}
-
 /* Computes u for rows begin .. end - 1 of all matrices. Takes two roots, one after the other: if a
  * row and a column of gradients are zero, v is about epsilon_1 squared, which is below float32's
  * range, and Keras's u is not a number. */
@@ -172,7 +162,12 @@ static void divide_matrices(factored *f, const et_rule_chunk *chunk)
     et_assert(f->row && f->column && f->sums);
     ET_PARALLEL(much, f->matrices * f->blocks, 1, add_blocks, f);
     ET_PARALLEL(much, f->matrices * f->columns, 64, add_columns, f);
-    mean_rows(f);
+    for (int64_t matrix = 0; matrix < f->matrices; matrix++) {
+        double sum = 0;
+        for (int64_t i = 0; i < f->rows; i++)
+            sum += f->row[matrix * f->rows + i];
+        f->mean[matrix] = (float)(sum / (double)f->rows);
+    }
     ET_PARALLEL(much, f->matrices * f->rows, 1, divide_rows, f);
 }
 
