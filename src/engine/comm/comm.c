@@ -349,24 +349,6 @@ int et_comm_hand_out(et_comm *comm, int status, void **bytes, size_t *size, et_e
     return ET_OK;
 }
 
-/* Sends the failed rank's message to the ranks that did not fail. */
-static int share_text(et_comm *comm, int from, int status, et_error *error)
-{
-    et_error reported = ET_ERROR_INIT;
-    if (comm->rank == from && error) {
-        if (from)
-            et_fail(&reported, status, "on rank %d: %s", from, error->text);
-        else
-            reported = *error;
-    }
-    int sent = et_comm_broadcast(comm, from, reported.text, sizeof reported.text, error);
-    if (sent)
-        return sent;
-    reported.text[sizeof reported.text - 1] = 0;
-    comm->reported = true;
-    return et_fail(error, status, "%s", reported.text);
-}
-
 et_comm_word et_comm_say(const et_comm *comm, int status, unsigned flags)
 {
     return (et_comm_word){ status, flags, et_comm_rank(comm), 0 };
@@ -415,7 +397,21 @@ int et_comm_settle(et_comm *comm, const et_comm_word *word, unsigned *flags, et_
     if (word->from < 0 || word->from >= comm->size)
         return et_fail(error, ET_EFAIL, "ranks are out of step: rank %d of %d has failed",
                        word->from, comm->size);
-    return share_text(comm, word->from, word->status, error);
+    /* Sends the failed rank's message to the ranks that did not fail. */
+    const int from = word->from;
+    et_error reported = ET_ERROR_INIT;
+    if (comm->rank == from && error) {
+        if (from)
+            et_fail(&reported, word->status, "on rank %d: %s", from, error->text);
+        else
+            reported = *error;
+    }
+    int sent = et_comm_broadcast(comm, from, reported.text, sizeof reported.text, error);
+    if (sent)
+        return sent;
+    reported.text[sizeof reported.text - 1] = 0;
+    comm->reported = true;
+    return et_fail(error, word->status, "%s", reported.text);
 }
 
 int et_comm_agree(et_comm *comm, int status, unsigned *flags, et_error *error)

@@ -119,27 +119,6 @@ static char *keep(et_trace *trace, et_strbuf *text)
     return copy;
 }
 
-/* False: no memory. A product's type is that of its operands, another op's that of its first
- * result. */
-static bool describe(const et_plan *plan, const et_plan_call *call, et_activity *activity,
-                     et_strbuf *text)
-{
-    et_trace *trace = plan->device->tracing->trace;
-    et_strbuf_append(text, call->node->name);
-    activity->name = keep(trace, text);
-    print_kernel(plan, call, text);
-    activity->kernel = keep(trace, text);
-    print_shapes(plan, call->in, call->in_count, text);
-    et_strbuf_append(text, " -> ");
-    print_shapes(plan, call->out, call->out_count, text);
-    activity->shape = keep(trace, text);
-    activity->kind = et_plan_call_kind(call);
-    activity->product = call->node->op == ET_OP_MATMUL || call->node->op == ET_OP_VOCABULARY_LOSS;
-    activity->dtype = et_dtype_name(activity->product ? plan->graph->options.act
-                                                      : plan->values[call->out[0]].tensor.dtype);
-    return activity->name && activity->kernel && activity->shape;
-}
-
 /* The cost is found before the span begins, so it takes none of the call's time; it depends on
  * lengths that are bound for this run. */
 static void run_traced(const et_plan *plan, int i)
@@ -163,10 +142,28 @@ static void run_alone(const et_plan *plan, int i)
 static const et_activity *describe_all(const et_plan *plan, size_t size)
 {
     et_strbuf text = ET_STRBUF_INIT;
-    et_activity *activities = et_trace_alloc(plan->device->tracing->trace, size);
+    et_trace *trace = plan->device->tracing->trace;
+    et_activity *activities = et_trace_alloc(trace, size);
     bool made = activities != NULL;
-    for (int i = 0; i < plan->call_count && made; i++)
-        made = describe(plan, &plan->calls[i], &activities[i], &text);
+    for (int i = 0; i < plan->call_count && made; i++) {
+        const et_plan_call *call = &plan->calls[i];
+        et_activity *activity = &activities[i];
+        et_strbuf_append(&text, call->node->name);
+        activity->name = keep(trace, &text);
+        print_kernel(plan, call, &text);
+        activity->kernel = keep(trace, &text);
+        print_shapes(plan, call->in, call->in_count, &text);
+        et_strbuf_append(&text, " -> ");
+        print_shapes(plan, call->out, call->out_count, &text);
+        activity->shape = keep(trace, &text);
+        activity->kind = et_plan_call_kind(call);
+        activity->product =
+            call->node->op == ET_OP_MATMUL || call->node->op == ET_OP_VOCABULARY_LOSS;
+        /* A product's type is that of its operands, another op's that of its first result. */
+        activity->dtype = et_dtype_name(
+            activity->product ? plan->graph->options.act : plan->values[call->out[0]].tensor.dtype);
+        made = activity->name && activity->kernel && activity->shape;
+    }
     et_strbuf_release(&text);
     if (!made)
         return NULL;

@@ -287,16 +287,6 @@ const char *et_node_name(const et_node *node)
 /* A node is made complete (inputs, attributes, types of its results) or not at all, and never
  * changes afterwards, except that the `gradient` of a loss is set when it is differentiated. */
 
-/* Room for one more node. */
-static bool grow(et_graph *graph)
-{
-    et_node **nodes = et_vector_grow(graph->nodes, &graph->capacity, (size_t)graph->count + 1,
-                                     sizeof(et_node *), 128);
-    if (nodes)
-        graph->nodes = nodes;
-    return nodes != NULL;
-}
-
 /* In this order: arity, which is a bug in a builder; poison, which makes everything below it
  * poison; memory; the shape rule, which may refuse. Only then does the node join the list, so
  * a refused one leaves no trace but its error. name: NULL for nodes that nobody binds or
@@ -314,8 +304,11 @@ et_node *et_node_add(et_graph *graph, et_op op, const char *name, et_node *const
         if (et_node_is_poison(inputs[i]))
             return &graph->poison;
     }
-    if (!grow(graph))
+    et_node **nodes = et_vector_grow(graph->nodes, &graph->capacity, (size_t)graph->count + 1,
+                                     sizeof(et_node *), 128);
+    if (!nodes)
         return et_graph_out_of_memory(graph);
+    graph->nodes = nodes;
     et_node *node = et_arena_alloc(&graph->arena, sizeof *node);
     /* The number is the node's id, so generated names are unique in their graph. */
     if (node && !name)

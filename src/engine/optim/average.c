@@ -29,24 +29,6 @@ static bool beside(const et_optim_layout *layout, const et_params *params, const
     return false;
 }
 
-/* Variables come after all trained parameters, so ranges stay in order. */
-static void add_variables(et_optim_average *average, const et_optim_layout *layout,
-                          const et_params *params)
-{
-    const bool all = layout->size == et_params_trained_size(params);
-    for (int nth = 0; nth < et_params_count(params); nth++) {
-        int index = et_params_in_order(params, nth);
-        int64_t begin = et_params_offset(params, index);
-        int64_t size = et_shape_count(et_params_shape(params, index));
-        if (et_params_is_trained(params, index) || size == 0)
-            continue;
-        if (!all && !beside(layout, params, et_params_name(params, index)))
-            continue;
-        average->variables[average->variable_count++] = index;
-        average->ranges[average->range_count++] = (et_range){ begin, begin + size };
-    }
-}
-
 int et_optim_average_init(et_optim_average *average, const et_ema_options *options,
                           const et_optim_layout *layout, const et_params *params, et_error *error)
 {
@@ -60,8 +42,21 @@ int et_optim_average_init(et_optim_average *average, const et_ema_options *optio
         return et_alloc_failed(error, count * sizeof *average->ranges, "an average");
     average->range_count = layout->range_count;
     memcpy(average->ranges, layout->ranges, (size_t)layout->range_count * sizeof(et_range));
-    if (!options->trainable_weights_only)
-        add_variables(average, layout, params);
+    if (!options->trainable_weights_only) {
+        /* Variables come after all trained parameters, so ranges stay in order. */
+        const bool all = layout->size == et_params_trained_size(params);
+        for (int nth = 0; nth < et_params_count(params); nth++) {
+            int index = et_params_in_order(params, nth);
+            int64_t begin = et_params_offset(params, index);
+            int64_t size = et_shape_count(et_params_shape(params, index));
+            if (et_params_is_trained(params, index) || size == 0)
+                continue;
+            if (!all && !beside(layout, params, et_params_name(params, index)))
+                continue;
+            average->variables[average->variable_count++] = index;
+            average->ranges[average->range_count++] = (et_range){ begin, begin + size };
+        }
+    }
     return ET_OK;
 }
 
