@@ -57,14 +57,6 @@ typedef struct geometry {
     dnnl_dims_t strides, dilations, before, after;
 } geometry;
 
-static geometry geometry_of(const et_conv_shape *s)
-{
-    return (geometry){ .strides = { s->down.stride, s->across.stride },
-                       .dilations = { s->down.dilation - 1, s->across.dilation - 1 },
-                       .before = { s->down.before, s->across.before },
-                       .after = { s->down.after, s->across.after } };
-}
-
 /* The layouts of x, w, bias and y; those of their derivatives are the same. */
 typedef struct views {
     layout_ref x, w, bias, y;
@@ -154,7 +146,11 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out)
 static dnnl_status_t describe(et_conv_block *block, const views *v,
                               const_dnnl_primitive_attr_t attributes)
 {
-    const geometry g = geometry_of(&block->shape);
+    const et_conv_shape *s = &block->shape;
+    const geometry g = { .strides = { s->down.stride, s->across.stride },
+                         .dilations = { s->down.dilation - 1, s->across.dilation - 1 },
+                         .before = { s->down.before, s->across.before },
+                         .after = { s->down.after, s->across.after } };
     dnnl_engine_t engine = block->engine;
     if (block->kind == ET_CONV_FORWARD)
         return describe_forward(&block->description, engine, v, &g, attributes);
@@ -387,12 +383,6 @@ static const char *block_implementation(const et_conv_block *block)
     return implementation_of(block->description);
 }
 
-/* Not one of the library's plain loops, which are for its own tests. */
-static bool block_is_fast(const et_conv_block *block)
-{
-    return strncmp(block_implementation(block), "ref", 3) != 0;
-}
-
 /* Points a memory object at the data of this run. */
 static dnnl_exec_arg_t argument(dnnl_memory_t memory, int name, const void *data)
 {
@@ -413,20 +403,6 @@ static void execute(const et_conv_block *block, int thread, dnnl_primitive_t pri
     et_onednn_release_signals(&before);
     et_assert_equal(done, dnnl_success);
     (void)done;
-}
-
-/* A weight [KH, KW, C, F] into the block's layout; of WEIGHT, its derivative out of it. By the
- * calling thread, as thread 0. */
-static void block_reorder(const et_conv_block *block, void *scratch, void *to, const void *from)
-{
-    const bool back = block->kind == ET_CONV_WEIGHT;
-    dnnl_exec_arg_t arguments[3];
-    int count = 0;
-    arguments[count++] = argument(back ? block->packed : block->plain, DNNL_ARG_FROM, from);
-    arguments[count++] = argument(back ? block->plain : block->packed, DNNL_ARG_TO, to);
-    if (block->reorder_scratch)
-        arguments[count++] = argument(block->reorder_scratch, DNNL_ARG_SCRATCHPAD, scratch);
-    execute(block, 0, block->reorder, count, arguments);
 }
 
 /* oneDNN's names of A, B and OUT. */
@@ -487,15 +463,6 @@ static size_t lines(size_t size)
     return (size + 63) / 64 * 64;
 }
 
-/* The most samples that divide the batch into `most` blocks or a few more. */
-static int64_t samples_of(int64_t batch, int64_t most)
-{
-    int64_t samples = (batch + most - 1) / most;
-    while (batch % samples)
-        samples--;
-    return samples;
-}
-
 /* Whether images pass through float32 on their way. */
 static bool is_widened(const et_conv *conv)
 {
@@ -531,7 +498,9 @@ static int make_block(et_conv *conv, et_dtype as, et_error *error)
     conv->as = conv->shape.dtype == ET_BF16 ? as : ET_F32;
     int status = block_new(&conv->block, conv->kind, &conv->shape, conv->samples, conv->as,
                            conv->threads, conv->as == ET_F32 ? error : NULL);
-    if (conv->as == ET_F32 || (!status && block_is_fast(conv->block)))
+    /* The library's plain loops are for its own tests. */
+    if (conv->as == ET_F32 ||
+        (!status && strncmp(block_implementation(conv->block), "ref", 3) != 0))
         return status;
     block_free(conv->block);
     conv->block = NULL;
@@ -551,7 +520,11 @@ int et_conv_new(et_conv **out, et_conv_kind kind, const et_conv_shape *shape, et
     conv->shape = *shape;
     conv->threads = threads;
     conv->kernels = kernels;
-    conv->samples = samples_of(shape->batch, kind == ET_CONV_WEIGHT ? PIECES_MOST : BLOCKS_MOST);
+    /* The most samples that divide the batch into `most` blocks or a few more. */
+    const int64_t most = kind == ET_CONV_WEIGHT ? PIECES_MOST : BLOCKS_MOST;
+    conv->samples = (shape->batch + most - 1) / most;
+    while (shape->batch % conv->samples)
+        conv->samples--;
     conv->blocks = shape->batch / conv->samples;
     conv->x = conv->samples * shape->down.in * shape->across.in * shape->channels;
     conv->y = conv->samples * shape->down.out * shape->across.out * shape->filters;
@@ -719,7 +692,17 @@ static void reorder(const run *r, void *to, const void *from)
 {
     const int threads = omp_get_max_threads();
     omp_set_num_threads(1);
-    block_reorder(r->conv->block, desk_of(r, 0), to, from);
+    /* A weight [KH, KW, C, F] into the block's layout; of WEIGHT, its derivative out of it. By the
+     * calling thread, as thread 0. */
+    const et_conv_block *block = r->conv->block;
+    const bool back = block->kind == ET_CONV_WEIGHT;
+    dnnl_exec_arg_t arguments[3];
+    int count = 0;
+    arguments[count++] = argument(back ? block->packed : block->plain, DNNL_ARG_FROM, from);
+    arguments[count++] = argument(back ? block->plain : block->packed, DNNL_ARG_TO, to);
+    if (block->reorder_scratch)
+        arguments[count++] = argument(block->reorder_scratch, DNNL_ARG_SCRATCHPAD, desk_of(r, 0));
+    execute(block, 0, block->reorder, count, arguments);
     omp_set_num_threads(threads);
 }
 

@@ -39,13 +39,6 @@ static et_dtype multiply_bf16_as(const et_gemm_engine *engine)
     return native ? ET_BF16 : ET_F32;
 }
 
-/* Where oneDNN multiplies bfloat16 by the same instructions as our kernel, which copies less. AMX
- * is several times as fast as these. */
-static bool has_fast_pairs(void)
-{
-    return strcmp(et_kernels_best()->name, "avx512bf16") == 0 && !et_gemm_has_amx();
-}
-
 /* The cache. */
 
 int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
@@ -69,7 +62,9 @@ int et_gemm_cache_open(et_gemm_cache **out, int max_threads, et_error *error)
     }
     cache->bf16 = multiply_bf16_as(cache->engine);
     cache->own_floats = !et_gemm_fast_blocks();
-    cache->own_pairs = has_fast_pairs();
+    /* Where oneDNN multiplies bfloat16 by the same instructions as our kernel, which copies less.
+     * AMX is several times as fast as these. */
+    cache->own_pairs = strcmp(et_kernels_best()->name, "avx512bf16") == 0 && !et_gemm_has_amx();
     cache->pads = et_gemm_row_unit() > 1 || et_gemm_has_amx();
     cache->l2 = et_cpu_l2();
     *out = cache;

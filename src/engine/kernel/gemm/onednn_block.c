@@ -202,23 +202,6 @@ void et_gemm_engine_close(et_gemm_engine *engine)
     et_free(engine);
 }
 
-/* Before anything runs: a block is made at planning, and running allocates nothing. */
-static int grow_scratch(et_gemm_engine *engine, size_t size, et_error *error)
-{
-    /* A failure half way leaves threads with more than scratch_size says, which harms nothing. */
-    if (size <= engine->scratch_size)
-        return ET_OK;
-    for (int i = 0; i < engine->threads; i++) {
-        void *grown = et_alloc_aligned(size, 64);
-        if (!grown)
-            return et_alloc_failed(error, size, "the scratch of a matrix product");
-        et_free(engine->scratch[i]);
-        engine->scratch[i] = grown;
-    }
-    engine->scratch_size = size;
-    return ET_OK;
-}
-
 /* Making a block. */
 
 /* No activation among them: oneDNN's relu makes 0 of a NaN. */
@@ -307,12 +290,6 @@ static dnnl_status_t make_memories(et_gemm_block *block)
     return done;
 }
 
-/* 0 if the block does not have this memory. */
-static size_t layout_size(const et_gemm_block *block, int which)
-{
-    return block->has[which] ? dnnl_memory_desc_get_size(ref(&block->layouts[which])) : 0;
-}
-
 /* Each thread runs blocks alone, but oneDNN would plan for as many threads as OpenMP has. */
 static int make(et_gemm_block *block, et_error *error)
 {
@@ -331,7 +308,22 @@ static int make(et_gemm_block *block, et_error *error)
     omp_set_num_threads(threads);
     if (done != dnnl_success)
         return onednn_failed(error, done, "a matrix product");
-    return grow_scratch(block->engine, layout_size(block, SCRATCH), error);
+    /* Scratch grows here, at planning: running allocates nothing. A failure half way leaves threads
+     * with more than scratch_size says, which harms nothing. */
+    et_gemm_engine *engine = block->engine;
+    const size_t size =
+        block->has[SCRATCH] ? dnnl_memory_desc_get_size(ref(&block->layouts[SCRATCH])) : 0;
+    if (size <= engine->scratch_size)
+        return ET_OK;
+    for (int i = 0; i < engine->threads; i++) {
+        void *grown = et_alloc_aligned(size, 64);
+        if (!grown)
+            return et_alloc_failed(error, size, "the scratch of a matrix product");
+        et_free(engine->scratch[i]);
+        engine->scratch[i] = grown;
+    }
+    engine->scratch_size = size;
+    return ET_OK;
 }
 
 /* free takes a block in any state of making. */

@@ -84,7 +84,9 @@ static int64_t slab_panels(const et_gemm_slab *slab)
     return slab->panels ? round_up(slab->n, PANEL) / PANEL : 1;
 }
 
-/* Without panels the slab is B itself, dense. */
+/* Fills a panel of a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the
+ * slab's or the slab is float32. `to` is the slab's begin. Without panels the slab is B itself,
+ * dense: it has one. */
 static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
                             const et_staging *staging, const et_stored *from, bool transposed)
 {
@@ -99,16 +101,6 @@ static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
     size_t panel = (size_t)(panel_rows(slab) * PANEL) * et_dtype_size(slab->dtype);
     et_stored part = part_of(from, index * PANEL, transposed);
     fill_panel(slab, (char *)to + (size_t)index * panel, staging, &part, transposed);
-}
-
-/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
- * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
- * begin in both cases. */
-static void slab_fill(const et_gemm_slab *slab, void *to, const et_staging *staging,
-                      const et_stored *from, bool transposed)
-{
-    for (int64_t index = 0; index < slab_panels(slab); index++)
-        slab_fill_panel(slab, index, to, staging, from, transposed);
 }
 
 /* Running a tile. */
@@ -197,7 +189,9 @@ static const void *operand_b(const et_gemm *gemm, const tile_position *at, et_ge
     if (own->held == column)
         return own->b;
     own->held = slab.k == gemm->shape.k ? column : -1;
-    slab_fill(&slab, own->b, gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    for (int64_t index = 0; index < slab_panels(&slab); index++)
+        slab_fill_panel(&slab, index, own->b, gemm->cache->staging, &stored,
+                        gemm->shape.transpose_b);
     return own->b;
 }
 
@@ -630,39 +624,31 @@ typedef struct packing {
     int64_t slabs, panels; /* of a full slab: the last of a row of slabs may have fewer */
 } packing;
 
-static packing packing_of(const et_gemm *gemm)
-{
-    const et_gemm_grid *grid = &gemm->grid;
-    const et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0);
-    const int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
-    return (packing){ grid->rows ? grid->columns * chunks : 0, slab_panels(&full) };
-}
-
-/* Slab index: chunk * columns + column, so threads that share them out get about equal work. */
-static void pack_panel(const et_gemm *gemm, int64_t index, int64_t panel, void *packed,
-                       const void *from)
-{
-    int64_t column = index % gemm->grid.columns * gemm->grid.tile_n;
-    int64_t k = index / gemm->grid.columns * gemm->grid.chunk_k;
-    et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
-    et_stored stored = stored_b(gemm, &slab, from, k, column);
-    if (panel < slab_panels(&slab))
-        slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
-                        gemm->cache->staging, &stored, gemm->shape.transpose_b);
-}
-
 /* Panels begin .. end - 1 of all slabs. */
 static void pack_part(const et_gemm *gemm, const packing *all, void *packed, const void *from,
                       int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i++)
-        pack_panel(gemm, i / all->panels, i % all->panels, packed, from);
+    for (int64_t i = begin; i < end; i++) {
+        /* Slab index: chunk * columns + column, so threads that share them out get about equal
+         * work. */
+        const int64_t index = i / all->panels, panel = i % all->panels;
+        int64_t column = index % gemm->grid.columns * gemm->grid.tile_n;
+        int64_t k = index / gemm->grid.columns * gemm->grid.chunk_k;
+        et_gemm_slab slab = et_gemm_slab_of(gemm, k, column);
+        et_stored stored = stored_b(gemm, &slab, from, k, column);
+        if (panel < slab_panels(&slab))
+            slab_fill_panel(&slab, panel, (char *)packed + et_gemm_slab_offset(gemm, k, column),
+                            gemm->cache->staging, &stored, gemm->shape.transpose_b);
+    }
 }
 
 void et_gemm_pack(const et_gemm *gemm, void *packed, const void *from)
 {
     et_assert(gemm->shape.pack_b && gemm->grid.pieces == 1);
-    const packing all = packing_of(gemm);
+    const et_gemm_grid *grid = &gemm->grid;
+    const et_gemm_slab full = et_gemm_slab_of(gemm, 0, 0);
+    const int64_t chunks = (gemm->shape.k + grid->chunk_k - 1) / grid->chunk_k;
+    const packing all = { grid->rows ? grid->columns * chunks : 0, slab_panels(&full) };
     const int64_t panels = all.slabs * all.panels;
     bool much = panels > 1 && gemm->shape.n * gemm->shape.k >= PACK_GRAIN;
     ET_PARALLEL(much, panels, 1, pack_part, gemm, &all, packed, from);
