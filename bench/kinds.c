@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "bench.h"
-#include "engine/exec/cost.h"
+#include "engine/exec/plan_private.h"
 #include "peak.h"
 
 /* ---- kinds ---- */

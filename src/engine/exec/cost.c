@@ -5,7 +5,7 @@
  * kernel makes. So a rate measures the quality of the kernel, and a faster kernel does not look
  * slower because it computes less. A cost depends on the bound tensors of the plan: fewer rows cost
  * less. */
-#include "engine/exec/cost.h"
+#include "engine/exec/plan_private.h"
 
 #include "base/assert.h"
 

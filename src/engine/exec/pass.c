@@ -25,7 +25,6 @@
 #include "engine/exec/plan.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "engine/tensor/group.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 

@@ -29,7 +29,6 @@
 #include "base/inline.h"
 #include "base/stages.h"
 #include "base/threads/team.h"
-#include "engine/exec/cost.h"
 #include "engine/exec/plan_private.h"
 #include "engine/kernel/conv.h"
 #include "engine/kernel/positions.h"

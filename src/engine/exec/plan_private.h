@@ -180,4 +180,21 @@ void et_plan_begin_call(et_plan *plan, int i);
 /* memory.c: lives, offsets, sizes; plan->memory and the arena. */
 int et_plan_lay_out(et_plan *plan, et_error *error);
 
+/* cost.c: the least work of a call, operations and bytes, from the shapes of its inputs and
+ * outputs. The profile and the benchmarks take their rates and roofs from here.
+ *
+ * flops: a product [m, k] x [k, n] has 2 m n k, its bias and activation none. Attention has only
+ * its products, over the scores of its segments. An element-wise node has one for each element;
+ * norms and losses have those of their formula, with an exponential as one. bytes: inputs and
+ * outputs, each once, in their type in memory, although caches may hold them and kernels may read
+ * them twice.
+ *
+ * The cost is that of the call's last run; the lengths of attention come from the bound batch. An
+ * op without a cost function does not compile. */
+et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call);
+
+/* The kind under which a call is counted: its op, but one kind for all element-wise chains and
+ * three for products, by their results. Static. */
+const char *et_plan_call_kind(const et_plan_call *call);
+
 #endif

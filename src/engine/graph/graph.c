@@ -19,7 +19,6 @@
 #include "base/assert.h"
 #include "base/vector.h"
 #include "engine/graph/node.h"
-#include "engine/graph/shape.h"
 
 /* The op table as data, a row for each op; ops.def explains the columns. All properties of an op
  * are looked up here. */

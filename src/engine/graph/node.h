@@ -1,9 +1,22 @@
-/* Adding nodes, for builders and derivatives. An added node has passed its op's shape rule. A node
- * that has not is poison, and the graph keeps the first reason. */
+/* Shape rules, and adding nodes, for builders and derivatives. An added node has passed its op's
+ * shape rule. A node that has not is poison, and the graph keeps the first reason. */
 #ifndef ETUDE_ENGINE_GRAPH_NODE_H
 #define ETUDE_ENGINE_GRAPH_NODE_H
 
+#include <etude/ops_image.h>
+
 #include "engine/graph/graph.h"
+#include "engine/kernel/window.h"
+
+/* Sets node->type[] and node->results from inputs and attributes, with one function per op. False:
+ * refused, with the reason in the graph's error. */
+bool et_shape_rule(et_node *node);
+
+/* Windows of convolutions and pooling, over an image's rows ([0]) and columns ([1]): what shape
+ * rules and exec take from the same options. weight: [KH, KW, C, F]. */
+void et_convolution_windows(et_window windows[2], et_shape image, et_shape weight,
+                            const et_convolution_options *options);
+void et_pool_windows(et_window windows[2], et_shape image, const et_pool_options *options);
 
 /* The largest rate and smoothing: the float32 below 1. */
 #define ET_BELOW_1 (1 - 0x1p-24)

@@ -11,7 +11,7 @@
  * of their inputs, sums and per-column results float32. An image is [N, H, W, C].
  *
  * A rule sets node->type[], or refuses and returns false. */
-#include "engine/graph/shape.h"
+#include "engine/graph/node.h"
 
 #include <stdio.h>
 #include <string.h>

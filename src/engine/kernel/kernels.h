@@ -24,7 +24,6 @@
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/float_product.h"
 #include "engine/kernel/layer_arguments.h"
-#include "engine/kernel/recurrence.h"
 #include "engine/kernel/slice_update.h"
 #include "engine/kernel/softmax_parts.h"
 #include "engine/kernel/staging.h"

@@ -1,6 +1,6 @@
 /* Copies for a matrix product's block: operands in the dense layout and type that the block reads,
  * and its result in the layout and type of C. Single-threaded, part of each table of kernels;
- * gemm/slab.h combines the layouts.
+ * gemm/gemm_private.h combines the layouts.
  *
  * bfloat16 becomes float32 exactly. Nothing is read beyond the stored elements; targets may have
  * any alignment (64 bytes is faster) and do not overlap their source. */

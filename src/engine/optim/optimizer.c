@@ -13,8 +13,6 @@
 #include "base/assert.h"
 #include "base/text/pattern.h"
 #include "engine/optim/optimizer_private.h"
-#include "engine/tensor/align.h"
-#include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 
 /* Neighbours that a rule treats equally share chunks, so many small parameters cost little. A run

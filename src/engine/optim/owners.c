@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/tensor/align.h"
+#include "engine/tensor/params.h"
 
 /* As long a part for each. */
 static int64_t even_cut(const et_optim_layout *layout, int rank, int ranks)

@@ -1,7 +1,6 @@
 /* A group is two lists that are made once: indices of parameters by place, and the ranges that they
  * cover. A range ends if the next parameter of the group does not begin at its end, so all trained
  * parameters together are one range. */
-#include "engine/tensor/group.h"
 
 #include <string.h>
 

@@ -1,10 +1,34 @@
-/* The parameter store, for the library, beyond <etude/params.h>. */
+/* The parameter store and its groups, for the library, beyond <etude/params.h> and
+ * <etude/group.h>. */
 #ifndef ETUDE_ENGINE_TENSOR_PARAMS_H
 #define ETUDE_ENGINE_TENSOR_PARAMS_H
 
+#include <etude/group.h>
 #include <etude/params.h>
 
+#include <stdint.h>
+
 #include "formats/safetensors/safetensors.h"
+
+/* Alignment of parts of flat float32 arrays, in elements: 64 bytes of float32, a cache line and an
+ * AVX-512 register. So parts that begin at multiples are loaded aligned, and no two share a line.
+ */
+#define ET_FLAT_ALIGN 16
+
+static inline int64_t et_flat_up(int64_t elements)
+{
+    return (elements + ET_FLAT_ALIGN - 1) / ET_FLAT_ALIGN * ET_FLAT_ALIGN;
+}
+
+/* A group by the caller's own function, which is called once for each parameter. */
+typedef bool et_group_fn(const et_params *params, int index, void *payload);
+int et_group_choose(et_group **out, et_params *params, et_group_fn *chosen, void *payload,
+                    et_error *error);
+
+et_params *et_group_params(const et_group *group);
+
+/* Elements of the flat arrays in all ranges together. */
+int64_t et_group_size(const et_group *group);
 
 /* Whether the values have memory: after materialize or map. */
 bool et_params_ready(const et_params *params);

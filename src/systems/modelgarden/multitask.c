@@ -19,7 +19,6 @@
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "engine/optim/optimizer.h"
-#include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "metric/metric.h"

@@ -25,7 +25,6 @@
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
-#include "engine/tensor/group.h"
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"

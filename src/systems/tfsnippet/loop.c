@@ -11,7 +11,6 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "engine/comm/together.h"
-#include "engine/tensor/group.h"
 #include "engine/tensor/params.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/checkpoint.h"

@@ -25,7 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/tensor/align.h"
+#include "engine/tensor/params.h"
 
 #define DOUBLING_MOST  ((int64_t)(ET_COMM_SHORT - sizeof(et_comm_word))) /* bytes of a bucket */
 #define GATHERING_MOST ((int64_t)64 << 10)                               /* bytes of all sums */

@@ -19,7 +19,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/threads/thread.h"
-#include "engine/tensor/align.h"
 #include "engine/tensor/params.h"
 
 #define BUCKETS_MOST 16                 /* about; a few more where parameters are larger than one */

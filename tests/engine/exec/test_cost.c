@@ -1,5 +1,5 @@
 /* Operations and bytes of each op, worked out by hand for small shapes. */
-#include "engine/exec/cost.h"
+#include "engine/exec/plan_private.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "engine/exec/cost.h"
 #include "engine/exec/model.h"
+#include "engine/exec/plan_private.h"
 #include "engine/graph/build.h"
 #include "engine/tensor/params.h"
 #include "skip.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/scarce.h"
-#include "engine/tensor/group.h"
+#include "engine/tensor/params.h"
 #include "formats/files.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

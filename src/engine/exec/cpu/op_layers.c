@@ -1,7 +1,7 @@
 /* Scaled copies, norms over a batch, convolutions and pooling: see engine/graph/build.h and
  * <etude/ops_image.h>. */
 #include "engine/exec/cpu/op_private.h"
-#include "engine/graph/shape.h"
+#include "engine/graph/node.h"
 #include "engine/kernel/conv.h"
 
 /* ---- scaled copies ---- */

@@ -15,7 +15,7 @@
  * Example: m = 512, n = 2048, k = 512, B packed. 1.07e9 operations allow more than 32 tiles of 8e6,
  * so there would be 32 tiles of 16 rows; B has 2^20 elements, so rows come in units of 64: 8 tiles
  * of 64 x 2048, one chunk, nothing copied. */
-#include "engine/kernel/gemm/grid.h"
+#include "engine/kernel/gemm/gemm_private.h"
 
 #include "base/assert.h"
 #include "engine/kernel/gemm/onednn_block.h"
@@ -34,7 +34,7 @@ enum {
     SLAB_DEPTH = 128,             /* ... a chunk at a time, so that copies stay in the L2 cache; */
     SLAB_DEPTH_BF16 = 256,        /* the same bytes */
     WIDE_DEPTH = 256,             /* of a chunk of which only A is copied */
-    PANEL_DEPTH = 32,             /* fills up panels of both types (gemm/slab.h) */
+    PANEL_DEPTH = 32,             /* fills up panels of both types (gemm/gemm_private.h) */
     OWN_UNIT = 8,                 /* what our own kernel takes without leaving a pair over */
     ROW_TILES = 32,               /* tiles of rows wanted, for machines of many cores */
     EVEN_TILES = 4,               /* few tiles are a multiple: three are no even work for two */

@@ -223,7 +223,7 @@ static dnnl_status_t attributes_of(dnnl_primitive_attr_t *out, const et_gemm_blo
     return done;
 }
 
-/* As gemm/slab.h draws it. */
+/* As gemm/gemm_private.h draws it. */
 static dnnl_format_tag_t tag_of_b(const et_gemm_block *block)
 {
     if (block->shape.across)

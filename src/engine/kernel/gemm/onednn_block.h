@@ -16,8 +16,8 @@
 typedef struct et_gemm_engine et_gemm_engine;
 typedef struct et_gemm_block et_gemm_block;
 
-/* C [m, n] = A [m, k] B [k, n], all dense except B, which is a slab (gemm/slab.h). Compared as
- * bytes: all members have one width, so there is no padding. */
+/* C [m, n] = A [m, k] B [k, n], all dense except B, which is a slab (gemm/gemm_private.h). Compared
+ * as bytes: all members have one width, so there is no padding. */
 typedef struct et_gemm_block_shape {
     int64_t m, n, k;
     int64_t accumulate; /* 0 or 1 */

@@ -19,12 +19,11 @@
 
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm_private.h"
-#include "engine/kernel/gemm/slab.h"
 #include "engine/kernel/parallel.h"
 
-/* B for a block, in the layout of gemm/slab.h: panels of 64 columns one after another, each filled
- * by a kernel of staging.h from its part of B. Columns after n in the last panel and rows after k
- * are zeros, which add nothing to a sum. */
+/* B for a block, in the layout of gemm/gemm_private.h: panels of 64 columns one after another, each
+ * filled by a kernel of staging.h from its part of B. Columns after n in the last panel and rows
+ * after k are zeros, which add nothing to a sum. */
 
 /* Both values are from oneDNN's tags, BA16a64b and BA16a64b2a. */
 enum { PANEL = ET_GEMM_PANEL, UNIT = 16 }; /* rows of k come in such units */

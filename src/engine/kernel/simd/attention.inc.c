@@ -29,7 +29,6 @@
 
 #include "base/assert.h"
 #include "engine/kernel/attention.h"
-#include "engine/kernel/attention_sizes.h"
 #include "engine/kernel/elementwise.h"
 #include "engine/kernel/parallel.h"
 #include "engine/kernel/simd/attention_product.inc.c"

@@ -15,8 +15,8 @@
 
 #include <stdint.h>
 
+#include "engine/kernel/layer_arguments.h"
 #include "engine/kernel/parallel.h"
-#include "engine/kernel/recurrence.h"
 #include "engine/kernel/simd/math.h"
 #include "engine/kernel/simd/simd.h"
 

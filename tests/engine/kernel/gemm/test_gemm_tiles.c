@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/kernel/gemm/grid.h"
+#include "engine/kernel/gemm/gemm_private.h"
 #include "engine/kernel/gemm/products.h"
 
 /* Two threads have two pieces each, and neither waits for the other for more than a tenth of the

@@ -1,4 +1,5 @@
-/* The recurrence of the SSRU as its formulas have it, in double (engine/kernel/recurrence.h). */
+/* The recurrence of the SSRU as its formulas have it, in double (engine/kernel/layer_arguments.h).
+ */
 #include <math.h>
 
 #include "engine/kernel/reference/reference.h"
