@@ -281,18 +281,6 @@ int et_comm_broadcast(et_comm *comm, int root, void *bytes, size_t size, et_erro
 /* Of rank 0; of all ranks together. */
 #define COLLECTED_MOST ((size_t)1 << 40)
 
-static int add_sizes(const size_t *sizes, int ranks, size_t *sum, et_error *error)
-{
-    *sum = 0;
-    for (int i = 0; i < ranks; i++) {
-        if (sizes[i] > COLLECTED_MOST - *sum)
-            return et_fail(error, ET_EFAIL, "rank %d sends %zu bytes, which is too much", i,
-                           sizes[i]);
-        *sum += sizes[i];
-    }
-    return ET_OK;
-}
-
 int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, void **all,
                     size_t *sizes, et_error *error)
 {
@@ -304,7 +292,10 @@ int et_comm_collect(et_comm *comm, int status, const void *mine, size_t size, vo
         status = et_comm_gather(comm, &size, sizeof size, sizes, error);
     if (status)
         return status;
-    status = add_sizes(sizes, ranks, &sum, error);
+    for (int i = 0; !status && i < ranks; sum += sizes[i++])
+        if (sizes[i] > COLLECTED_MOST - sum)
+            status =
+                et_fail(error, ET_EFAIL, "rank %d sends %zu bytes, which is too much", i, sizes[i]);
     unsigned char *bytes = status || !sum ? NULL : et_alloc(sum, 1);
     if (!status && sum && !bytes)
         status = et_alloc_failed(error, sum, "what ranks have");

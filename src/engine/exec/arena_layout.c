@@ -63,18 +63,6 @@ void et_arena_layout_release(et_arena_layout *layout)
 
 /* ---- lists ---- */
 
-/* Room for a span in each list that a room may join, so that joining cannot fail half-way. */
-static int reserve(et_arena_layout *layout, et_error *error)
-{
-    size_t wanted = (size_t)layout->used + 2 * PARTS_MAX;
-    et_arena_layout_span *spans =
-        et_vector_grow(layout->spans, &layout->capacity, wanted, sizeof *spans, 1024);
-    if (!spans)
-        return et_alloc_failed(error, wanted * sizeof *spans, "a plan");
-    layout->spans = spans;
-    return ET_OK;
-}
-
 static void link_span(et_arena_layout *layout, int *link, size_t begin, size_t end)
 {
     int index = layout->unused ? layout->unused : layout->used++;
@@ -148,9 +136,12 @@ static void find_parts(parts *p, const et_arena_layout *layout, int first, int l
 static int add_span(et_arena_layout *layout, const parts *p, size_t begin, size_t end,
                     et_error *error)
 {
-    int status = reserve(layout, error);
-    if (status)
-        return status;
+    const size_t wanted = (size_t)layout->used + 2 * PARTS_MAX;
+    et_arena_layout_span *spans =
+        et_vector_grow(layout->spans, &layout->capacity, wanted, sizeof *spans, 1024);
+    if (!spans)
+        return et_alloc_failed(error, wanted * sizeof *spans, "a plan");
+    layout->spans = spans;
     for (int i = 0; i < p->inside_count; i++)
         join(layout, &layout->tree[p->inside[i]].whole, begin, end);
     for (int i = 0; i < p->across_count; i++)

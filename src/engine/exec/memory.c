@@ -338,15 +338,6 @@ static int assign_offsets(et_plan *plan, et_error *error)
     return status;
 }
 
-static int make_arena(et_plan *plan, et_error *error)
-{
-    size_t bytes = plan->memory.activations;
-    plan->arena = et_alloc_array(bytes);
-    if (!plan->arena)
-        return et_alloc_failed(error, bytes, "a plan's arena");
-    return ET_OK;
-}
-
 /* The order matters: gradients leave the arena before the unread ones are dropped; aliases of
  * bases, then views, before lives are joined; work in place last, as it asks for the lives of all
  * that share memory. */
@@ -363,8 +354,11 @@ int et_plan_lay_out(et_plan *plan, et_error *error)
     if (plan->options.reuse)
         work_in_place(plan);
     status = assign_offsets(plan, error);
-    if (!status)
-        status = make_arena(plan, error);
+    if (!status) {
+        plan->arena = et_alloc_array(plan->memory.activations);
+        if (!plan->arena)
+            status = et_alloc_failed(error, plan->memory.activations, "a plan's arena");
+    }
     if (!status) {
         /* Owners first: what hangs on them takes their address. */
         for (int i = 0; i < plan->value_count; i++) {

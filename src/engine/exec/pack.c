@@ -65,17 +65,6 @@ static int find_kept(const et_plan *plan, const et_plan_pack *wanted)
     return i;
 }
 
-static int grow(et_plan *plan, et_error *error)
-{
-    size_t wanted = (size_t)plan->pack_count + 1;
-    et_plan_pack *packs =
-        et_vector_grow(plan->packs, &plan->pack_capacity, wanted, sizeof *packs, 32);
-    if (!packs)
-        return et_alloc_failed(error, wanted * sizeof *packs, "a plan");
-    plan->packs = packs;
-    return ET_OK;
-}
-
 /* Makes the lists of kept copies, all empty. */
 static int begin_lists(et_plan *plan, et_error *error)
 {
@@ -103,9 +92,12 @@ static int add(et_plan *plan, const et_plan_pack *wanted, int *pack, et_error *e
     if (*pack >= 0)
         return ET_OK;
     et_assert(known == plan);
-    status = grow(plan, error);
-    if (status)
-        return status;
+    const size_t wanted_packs = (size_t)plan->pack_count + 1;
+    et_plan_pack *packs =
+        et_vector_grow(plan->packs, &plan->pack_capacity, wanted_packs, sizeof *packs, 32);
+    if (!packs)
+        return et_alloc_failed(error, wanted_packs * sizeof *packs, "a plan");
+    plan->packs = packs;
     *pack = plan->pack_count++;
     plan->packs[*pack] = *wanted;
     if (plan->pack_of_param) {

@@ -39,8 +39,18 @@ static const et_range *range_of(const et_group *group, int64_t at)
     return NULL;
 }
 
-static void set_tensors(et_optim_layout *layout, const et_group *group)
+/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
+static int layout_init(et_optim_layout *layout, const et_group *group, et_error *error)
 {
+    const et_range *ranges;
+    size_t count = (size_t)et_group_count(group);
+    *layout = (et_optim_layout){ .size = et_group_size(group) };
+    layout->range_count = et_group_ranges(group, &ranges);
+    layout->tensors = et_alloc(count + 1, sizeof *layout->tensors);
+    layout->ranges = et_alloc((size_t)layout->range_count + 1, sizeof *layout->ranges);
+    if (!layout->tensors || !layout->ranges)
+        return et_alloc_failed(error, count * sizeof *layout->tensors, "an optimizer");
+    memcpy(layout->ranges, ranges, (size_t)layout->range_count * sizeof *ranges);
     const et_params *params = et_group_params(group);
     const et_range *range = NULL;
     int64_t packed = 0; /* of the range's begin */
@@ -63,21 +73,6 @@ static void set_tensors(et_optim_layout *layout, const et_group *group)
                                .shape = shape,
                                .rate_multiplier = 1 };
     }
-}
-
-/* Tensors of a group: nothing decays, adapts or is whole; all have the schedule's rate. */
-static int layout_init(et_optim_layout *layout, const et_group *group, et_error *error)
-{
-    const et_range *ranges;
-    size_t count = (size_t)et_group_count(group);
-    *layout = (et_optim_layout){ .size = et_group_size(group) };
-    layout->range_count = et_group_ranges(group, &ranges);
-    layout->tensors = et_alloc(count + 1, sizeof *layout->tensors);
-    layout->ranges = et_alloc((size_t)layout->range_count + 1, sizeof *layout->ranges);
-    if (!layout->tensors || !layout->ranges)
-        return et_alloc_failed(error, count * sizeof *layout->tensors, "an optimizer");
-    memcpy(layout->ranges, ranges, (size_t)layout->range_count * sizeof *ranges);
-    set_tensors(layout, group);
     return ET_OK;
 }
 
@@ -416,32 +411,6 @@ static int find_adapting(et_optimizer *optimizer, et_error *error)
 
 /* ---- parameter groups ---- */
 
-static int in_two_groups(const et_optimizer *o, const et_optim_tensor *tensor,
-                         const et_parameter_group_options *groups, int group, et_error *error)
-{
-    return et_fail(error, ET_ECONFIG,
-                   "trainer.optimizer_config.parameter_groups: %s is in two groups, '%s' and '%s'; "
-                   "change a pattern, so that each parameter is in at most one group",
-                   et_params_name(o->params, tensor->param), groups[tensor->group - 1].pattern,
-                   groups[group - 1].pattern);
-}
-
-/* Parameters that this optimizer leaves alone are no error: they may be frozen for a while. */
-static int empty_group(const et_optimizer *o, const et_patterns *pattern,
-                       const et_parameter_group_options *g, int group, et_error *error)
-{
-    if (!is_found(pattern, 0, o->params))
-        return et_fail(error, ET_ECONFIG,
-                       "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches no "
-                       "parameter; the first one is called %s",
-                       group - 1, g->pattern, et_params_name(o->params, 0));
-    et_log(ET_LOG_WARNING,
-           "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches only parameters "
-           "that this optimizer does not train",
-           group - 1, g->pattern);
-    return ET_OK;
-}
-
 /* group: from 1. */
 static int find_group(et_optimizer *o, const et_parameter_group_options *groups, int group,
                       et_error *error)
@@ -456,7 +425,12 @@ static int find_group(et_optimizer *o, const et_parameter_group_options *groups,
         if (!et_patterns_match(pattern, et_params_name(o->params, tensor->param)))
             continue;
         if (tensor->group) {
-            status = in_two_groups(o, tensor, groups, group, error);
+            status = et_fail(error, ET_ECONFIG,
+                             "trainer.optimizer_config.parameter_groups: %s is in two groups, '%s' "
+                             "and '%s'; change a pattern, so that each parameter is in at most one "
+                             "group",
+                             et_params_name(o->params, tensor->param),
+                             groups[tensor->group - 1].pattern, g->pattern);
         } else {
             tensor->group = group;
             tensor->rate_multiplier = g->learning_rate_multiplier;
@@ -465,17 +439,20 @@ static int find_group(et_optimizer *o, const et_parameter_group_options *groups,
         }
         found++;
     }
-    if (!status && !found && et_params_count(o->params))
-        status = empty_group(o, pattern, g, group, error);
+    if (!status && !found && et_params_count(o->params)) {
+        if (!is_found(pattern, 0, o->params))
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches no "
+                        "parameter; the first one is called %s",
+                        group - 1, g->pattern, et_params_name(o->params, 0));
+        else /* they may be frozen for a while */
+            et_log(ET_LOG_WARNING,
+                   "trainer.optimizer_config.parameter_groups[%d].pattern: '%s' matches only "
+                   "parameters that this optimizer does not train",
+                   group - 1, g->pattern);
+    }
     et_patterns_free(pattern);
-    return status;
-}
-
-static int find_groups(et_optimizer *o, const et_structs *groups, et_error *error)
-{
-    int status = ET_OK;
-    for (size_t i = 0; !status && i < groups->count; i++)
-        status = find_group(o, groups->items, (int)i + 1, error);
     return status;
 }
 
@@ -488,8 +465,8 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
         status = find_decaying(o, error);
     if (!status)
         status = find_adapting(o, error);
-    if (!status)
-        status = find_groups(o, groups, error);
+    for (size_t i = 0; !status && i < groups->count; i++)
+        status = find_group(o, groups->items, (int)i + 1, error);
     const et_optimizer_rule *rule = o->rule;
     for (size_t i = 0; !status && i < o->layout.tensor_count; i++) {
         et_optim_tensor *tensor = &o->layout.tensors[i];
