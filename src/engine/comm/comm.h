@@ -122,6 +122,11 @@ int et_comm_exchange(et_comm *comm, et_comm_chunk send, et_comm_chunk receive, e
 
 /* ---- for transports ---- */
 
+/* heartbeat.c: a thread that calls class->beat. A rank that is silent for timeout seconds is lost,
+ * unless this process itself was stopped for long. */
+int et_comm_start_heartbeat(et_comm *comm, double timeout, et_error *error);
+void et_comm_stop_heartbeat(et_comm *comm);
+
 /* The rank that is silent; -1: none. From any thread. */
 int et_comm_lost(const et_comm *comm);
 

@@ -36,27 +36,6 @@
 
 /* The values of a plan and their memory, for all files that make and run calls. */
 
-/* A RESULT node has no call: it names result k of its input, whose values are adjacent. */
-int et_plan_value_of(const et_plan *plan, const et_node *node)
-{
-    if (node->op == ET_OP_RESULT)
-        return plan->first_value[node->input[0]->id] + node->attributes.result;
-    return plan->first_value[node->id];
-}
-
-/* A parameter is float32 in the store; the store also has its bfloat16 shadow, at the same offset.
- * All other values are read in their own type. */
-const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
-{
-    const et_plan_value *v = &plan->values[value];
-    if (v->storage == VALUE_IN_PARAMS && dtype == ET_BF16) {
-        et_params *params = plan->graph->params;
-        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
-    }
-    et_assert_equal(v->tensor.dtype, dtype);
-    return v->tensor.data;
-}
-
 /* Plans on a device with a trace: each call runs as a span, with an activity that describes it.
  * Labels are made with the plan and belong to the trace, which outlives the plan.
  *
@@ -188,13 +167,6 @@ static int choose_run(et_plan *plan, et_error *error)
         return et_alloc_failed(error, size, "the activities of a plan");
     plan->activity = &plan->activities[plan->call_count];
     return ET_OK;
-}
-
-/* Outside a team, and without a trace, returns the first track. */
-et_track *et_device_track(const et_device *device)
-{
-    const et_device_tracing *tracing = device->tracing;
-    return tracing->track[tracing->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
 }
 
 /* Readiness of gradients: the call after which each range of the store's gradient array is final. A

@@ -12,7 +12,9 @@
 #ifndef ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 #define ETUDE_ENGINE_EXEC_PLAN_PRIVATE_H
 
+#include "base/assert.h"
 #include "engine/exec/plan.h"
+#include "engine/tensor/params.h"
 
 /* The owner of a value's memory, which decides how long an address is valid: the plan for the arena
  * and constants, the caller for bound inputs, the store for all others. */
@@ -130,16 +132,33 @@ struct et_plan {
     int news_count;      /* the listener's ranges; 0: none hears */
 };
 
-/* plan.c: the value of a node (RESULT nodes: their parent's result). */
-int et_plan_value_of(const et_plan *plan, const et_node *node);
+/* The value of a node; a RESULT node has no call: it names result k of its input, whose values are
+ * adjacent. */
+static inline int et_plan_value_of(const et_plan *plan, const et_node *node)
+{
+    if (node->op == ET_OP_RESULT)
+        return plan->first_value[node->input[0]->id] + node->attributes.result;
+    return plan->first_value[node->id];
+}
 
-/* A value's memory now; NULL: never read, or an input that is not bound yet. _as: of a parameter
- * with dtype ET_BF16, the shadow. */
+/* A value's memory now; NULL: never read, or an input that is not bound yet. */
 static inline void *et_plan_data(const et_plan *plan, int value)
 {
     return plan->values[value].tensor.data;
 }
-const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype);
+
+/* The same in a type. A parameter is float32 in the store; the store also has its bfloat16 shadow,
+ * at the same offset. All other values are read in their own type. */
+static inline const void *et_plan_data_as(const et_plan *plan, int value, et_dtype dtype)
+{
+    const et_plan_value *v = &plan->values[value];
+    if (v->storage == VALUE_IN_PARAMS && dtype == ET_BF16) {
+        et_params *params = plan->graph->params;
+        return et_params_shadow(params) + et_params_offset(params, v->node->attributes.param);
+    }
+    et_assert_equal(v->tensor.dtype, dtype);
+    return v->tensor.data;
+}
 
 /* The memory of an offset: in the store's gradient array, or in the arena after it. No tenant
  * crosses the border, so an offset decides for all of its bytes. */

@@ -13,6 +13,7 @@
 #include "engine/exec/profile.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,12 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "formats/grid.h"
+
+et_track *et_device_track(const et_device *device)
+{
+    const et_device_tracing *tracing = device->tracing;
+    return tracing->track[tracing->trace && omp_in_parallel() ? omp_get_thread_num() : 0];
+}
 
 /* Measures the two rates with the kernels of training: the product by et_gemm with its B packed,
  * memory by `accumulate` (y += x: reads two arrays, writes one). The best of several runs counts,

@@ -221,6 +221,9 @@ bool et_loss_of_two_draws(const et_node *node);
 /* "layer_norm". Static. */
 const char *et_op_name(et_op op);
 
+/* Whether a node of this op may have so many inputs. */
+bool et_op_takes(et_op op, int inputs);
+
 et_graph *et_scope_graph(const et_scope *scope);
 et_dtype et_graph_act(const et_graph *graph); /* type of activations */
 et_dtype et_node_dtype(const et_node *node);
