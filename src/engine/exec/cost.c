@@ -11,7 +11,7 @@
 
 typedef et_cost cost_fn(const et_plan *plan, const et_plan_call *call);
 
-/* Inputs and outputs by their number in the call, as ops.c counts them. */
+/* Inputs and outputs by their number in the call, as cpu/ counts them. */
 static const et_tensor *input(const et_plan *plan, const et_plan_call *call, int i)
 {
     et_assert(i < call->in_count);
@@ -51,16 +51,8 @@ static et_cost cost_elementwise(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ call->program.steps * count(output(plan, call, 0)), touched(plan, call) };
 }
 
-/* ---- sums ---- */
-
-/* One addition for each element read. */
-static et_cost cost_addition(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ count(input(plan, call, 0)), touched(plan, call) };
-}
-
 /* The node that gives the shape is not read. */
-static et_cost cost_FILL(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_fill(const et_plan *plan, const et_plan_call *call)
 {
     return (et_cost){ 0, bytes(input(plan, call, 0)) + bytes(output(plan, call, 0)) };
 }
@@ -70,7 +62,7 @@ static et_cost cost_FILL(const et_plan *plan, const et_plan_call *call)
 /* Operands are of the activations' type: a weight is read from its shadow or packed. 2 m n k: a
  * multiplication and an addition each. Example, float32: 64 x 512 times 512 x 2048 has 134
  * million operations and 4.8 MB. */
-static et_cost cost_MATMUL(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_matmul(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *a = input(plan, call, 0), *b = input(plan, call, 1);
     const et_tensor *c = output(plan, call, 0);
@@ -82,22 +74,9 @@ static et_cost cost_MATMUL(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ 2 * count(c) * k, element * (count(a) + count(b)) + bytes(c) + bias };
 }
 
-/* mean 1, variance 3, normalising 2, gamma and beta 2 for each element */
-static et_cost cost_LAYER_NORM(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 8 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
-/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4 for each element: n is the
- * normalised x, g = dy gamma. */
-static et_cost cost_LAYER_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 13 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
 /* A row of the table, and one of the positions, for each id. Tables are float32, 4 bytes an
  * element, whatever the result's type is; ids and positions are read once. */
-static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_embedding(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = output(plan, call, 0);
     double rows = call->in_count == 4 ? 2 : 1;
@@ -108,7 +87,7 @@ static et_cost cost_EMBEDDING(const et_plan *plan, const et_plan_call *call)
 /* Reads and writes rows of the table; the rest of it too, unless it is added to in place. 8 bytes
  * for each element of dy: its element in the float32 table is read and written. Without a base the
  * table is cleared; a base elsewhere is copied. */
-static et_cost cost_EMBEDDING_GRAD(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_embedding_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *dy = input(plan, call, 1), *table = output(plan, call, 0);
     et_cost cost = { 2 * count(dy), bytes(input(plan, call, 0)) + bytes(dy) + 8 * count(dy) };
@@ -154,7 +133,7 @@ static attention_size measure_attention(const et_plan *plan, const et_plan_call 
 
 /* q k^T and weights v: two products of 2 width operations for each score. q is read and the
  * result written, keys and values are read. */
-static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_attention(const et_plan *plan, const et_plan_call *call)
 {
     attention_size size = measure_attention(plan, call, 0);
     return (et_cost){ 2 * 2 * size.scores * size.width,
@@ -164,7 +143,7 @@ static et_cost cost_ATTENTION(const et_plan *plan, const et_plan_call *call)
 /* Scores again, then the derivatives of weights, v, q and k. dout, q, k, v are read; dq, dk, dv
  * written. Five products: where dS is the derivative of the scores, S = q k^T, dW = dout v^T, dv
  * = W^T dout, dq = dS k, dk = dS^T q. */
-static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_attention_grad(const et_plan *plan, const et_plan_call *call)
 {
     attention_size size = measure_attention(plan, call, 2);
     return (et_cost){ 5 * 2 * size.scores * size.width,
@@ -173,7 +152,7 @@ static et_cost cost_ATTENTION_GRAD(const et_plan *plan, const et_plan_call *call
 
 /* One query a row, against as many keys as its length says; keys and values are read once for
  * each row, though rows of a beam share some. */
-static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_cached_attention(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *q = input(plan, call, 0), *lengths = input(plan, call, 3);
     const et_tensor *y = output(plan, call, 0);
@@ -184,23 +163,12 @@ static et_cost cost_CACHED_ATTENTION(const et_plan *plan, const et_plan_call *ca
                       2 * seen * width * (double)et_dtype_size(q->dtype) + bytes(q) + bytes(y) };
 }
 
-/* A logistic function, and the sum of two products. */
-static et_cost cost_RECURRENCE(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 6 * count(output(plan, call, 0)), touched(plan, call) };
-}
-
-static et_cost cost_RECURRENCE_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 12 * count(output(plan, call, 0)), touched(plan, call) };
-}
-
 /* ---- losses ---- */
 
 /* Logits, of one draw or two; with derivatives also those of rows and table. Logits, dh and dtable
  * are products of the same size, 2 T D V each. Logits count no bytes, because they need not be in
  * memory in full. */
-static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
     double products = call->node->attributes.gradient ? 3 : 1;
@@ -215,7 +183,7 @@ static et_cost cost_VOCABULARY_LOSS(const et_plan *plan, const et_plan_call *cal
 
 /* Logits from bytes; only few are computed again in float32. One byte for each element of the
  * table. */
-static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_vocabulary_best(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *h = input(plan, call, 0), *table = input(plan, call, 1);
     return (et_cost){ 2 * count(h) * (double)table->shape.size[0],
@@ -223,27 +191,16 @@ static et_cost cost_VOCABULARY_BEST(const et_plan *plan, const et_plan_call *cal
                           bytes(output(plan, call, 1)) };
 }
 
-/* largest, difference, exponential, sum, quotient */
-static et_cost cost_exponentials(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 5 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
 /* ---- layout, and layers outside the Transformer ---- */
 
-static et_cost cost_moved(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 0, touched(plan, call) };
-}
-
 /* Of x only the piece is read. */
-static et_cost cost_SLICE(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_slice(const et_plan *plan, const et_plan_call *call)
 {
     return (et_cost){ 0, 2 * bytes(output(plan, call, 0)) };
 }
 
 /* A view costs nothing. */
-static et_cost cost_RESHAPE(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_reshape(const et_plan *plan, const et_plan_call *call)
 {
     const bool moved = input(plan, call, 0)->data != output(plan, call, 0)->data;
     return (et_cost){ 0, moved ? touched(plan, call) : 0 };
@@ -267,66 +224,31 @@ static et_cost cost_scatter(const et_plan *plan, const et_plan_call *call)
                                      bytes(output(plan, call, 0)) };
 }
 
-/* two products for each element; of the derivatives two products and one addition for each sum */
-static et_cost cost_SCALED_COPIES(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 2 * count(output(plan, call, 0)), touched(plan, call) };
-}
-
-static et_cost cost_SCALED_COPIES_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
-/* square and sum 2, normalising 1, gamma 1; of the derivative n 1, g 1, mean(g n) 2, dgamma 2,
- * dx 3 */
-static et_cost cost_RMS_NORM(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 4 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
-static et_cost cost_RMS_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ 9 * count(input(plan, call, 0)), touched(plan, call) };
-}
-
 /* mean 1, variance 3, y 3: the statistics need a separate pass over x, and so do the derivative's
  * sums: n 2, dgamma 2, dbeta 1, dx 6. */
-static et_cost cost_BATCH_NORM(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = input(plan, call, 0);
     bool given = call->in_count == 5;
     return (et_cost){ (given ? 3 : 7) * count(x), touched(plan, call) + (given ? 0 : bytes(x)) };
 }
 
-static et_cost cost_BATCH_NORM_GRAD(const et_plan *plan, const et_plan_call *call)
+static et_cost cost_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = input(plan, call, 1);
     return (et_cost){ 11 * count(x), touched(plan, call) + 2 * bytes(x) };
 }
 
 /* A multiplication and an addition for each filter, channel, place of the window and of y. Places
- * of the window outside the image count too. */
-static et_cost cost_images(const et_plan *plan, const et_plan_call *call, const et_tensor *y,
-                           et_shape weight)
+ * of the window outside the image count too. The derivatives have the sizes of the convolution. */
+static et_cost cost_convolution(const et_plan *plan, const et_plan_call *call)
 {
-    double products = (double)(weight.size[0] * weight.size[1] * weight.size[2]);
-    return (et_cost){ 2 * count(y) * products, touched(plan, call) };
-}
-
-static et_cost cost_CONVOLUTION(const et_plan *plan, const et_plan_call *call)
-{
-    return cost_images(plan, call, output(plan, call, 0), input(plan, call, 1)->shape);
-}
-
-static et_cost cost_CONVOLUTION_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return cost_images(plan, call, input(plan, call, 0), input(plan, call, 1)->shape);
-}
-
-static et_cost cost_CONVOLUTION_WEIGHT_GRAD(const et_plan *plan, const et_plan_call *call)
-{
-    return cost_images(plan, call, input(plan, call, 0), output(plan, call, 0)->shape);
+    const et_op op = call->node->op;
+    const et_tensor *y = op == ET_OP_CONVOLUTION ? output(plan, call, 0) : input(plan, call, 0);
+    const et_tensor *weight =
+        op == ET_OP_CONVOLUTION_WEIGHT_GRAD ? output(plan, call, 0) : input(plan, call, 1);
+    const int64_t *size = weight->shape.size;
+    return (et_cost){ 2 * count(y) * (double)(size[0] * size[1] * size[2]), touched(plan, call) };
 }
 
 /* One operation for each element that a window covers: about so many for each of the larger image
@@ -337,58 +259,102 @@ static et_cost cost_pool(const et_plan *plan, const et_plan_call *call)
     return (et_cost){ x > y ? x : y, touched(plan, call) };
 }
 
-/* Ten rounds of Philox are no operations of the formula. */
-static et_cost cost_sample(const et_plan *plan, const et_plan_call *call)
-{
-    return (et_cost){ count(output(plan, call, 0)), touched(plan, call) };
-}
+/* ---- the table ---- */
 
-/* ---- tables ---- */
+/* So many operations for each element of an input or of the result, and all tensors touched; or a
+ * function. */
+typedef struct cost_rule {
+    cost_fn *by;
+    double each;
+    int input; /* -1: the result; -2: of neither */
+} cost_rule;
+
+#define NONE                    NULL, 0, -2
+#define OF_INPUT(number, input) NULL, number, input
+#define OF_OUTPUT(number)       NULL, number, -1
+#define BY(function)            function, 0, -2
 
 /* Leaves make no call. */
-#define cost_INPUT     NULL
-#define cost_PARAM     NULL
-#define cost_POSITIONS NULL
-#define cost_INTEGERS  NULL
-#define cost_RESULT    NULL
+#define cost_INPUT     NONE
+#define cost_PARAM     NONE
+#define cost_POSITIONS NONE
+#define cost_INTEGERS  NONE
+#define cost_RESULT    NONE
 
-#define cost_CONCATENATE        cost_moved
-#define cost_SLICE_GRAD         cost_moved
-#define cost_GATHER             cost_rows
-#define cost_GATHER_GRAD        cost_scatter
-#define cost_ONE_HOT            cost_moved
-#define cost_CAST               cost_moved
-#define cost_EMBED_COLUMNS      cost_rows
-#define cost_EMBED_COLUMNS_GRAD cost_scatter
-#define cost_MAX_POOL           cost_pool
-#define cost_MEAN_POOL          cost_pool
-#define cost_POOL_GRAD          cost_pool
-#define cost_NOISE              cost_sample
-#define cost_BERNOULLI          cost_sample
-#define cost_CANDIDATES         cost_moved
+/* One addition for each element read. */
+#define cost_SUM        OF_INPUT(1, 0)
+#define cost_COLUMN_SUM OF_INPUT(1, 0)
+#define cost_ROW_SUM    OF_INPUT(1, 0)
+#define cost_LABELLED   OF_INPUT(1, 0)
+/* largest, difference, exponential, sum, quotient */
+#define cost_SOFTMAX       OF_INPUT(5, 0)
+#define cost_LOG_SOFTMAX   OF_INPUT(5, 0)
+#define cost_SOFTMAX_LOSS  OF_INPUT(5, 0)
+#define cost_CROSS_ENTROPY OF_INPUT(5, 0)
+/* mean 1, variance 3, normalising 2, gamma and beta 2 */
+#define cost_LAYER_NORM OF_INPUT(8, 0)
+/* n 2, g 1, mean(g) 1, mean(g n) 2, dgamma 2, dbeta 1, dx 4: n is the normalised x, g = dy gamma */
+#define cost_LAYER_NORM_GRAD OF_INPUT(13, 0)
+/* square and sum 2, normalising 1, gamma 1; of the derivative n 1, g 1, mean(g n) 2, dgamma 2,
+ * dx 3 */
+#define cost_RMS_NORM      OF_INPUT(4, 0)
+#define cost_RMS_NORM_GRAD OF_INPUT(9, 0)
+/* a logistic function, and the sum of two products */
+#define cost_RECURRENCE      OF_OUTPUT(6)
+#define cost_RECURRENCE_GRAD OF_OUTPUT(12)
+/* two products; of the derivatives two products and one addition for each sum */
+#define cost_SCALED_COPIES      OF_OUTPUT(2)
+#define cost_SCALED_COPIES_GRAD OF_INPUT(9, 0)
+/* Elements move. */
+#define cost_CONCATENATE OF_OUTPUT(0)
+#define cost_SLICE_GRAD  OF_OUTPUT(0)
+#define cost_ONE_HOT     OF_OUTPUT(0)
+#define cost_CAST        OF_OUTPUT(0)
+#define cost_CANDIDATES  OF_OUTPUT(0)
+/* Ten rounds of Philox are no operations of the formula. */
+#define cost_NOISE     OF_OUTPUT(1)
+#define cost_BERNOULLI OF_OUTPUT(1)
 
-#define cost_SUM        cost_addition
-#define cost_COLUMN_SUM cost_addition
-#define cost_ROW_SUM    cost_addition
-#define cost_LABELLED   cost_addition
+#define cost_FILL                    BY(cost_fill)
+#define cost_MATMUL                  BY(cost_matmul)
+#define cost_EMBEDDING               BY(cost_embedding)
+#define cost_EMBEDDING_GRAD          BY(cost_embedding_grad)
+#define cost_ATTENTION               BY(cost_attention)
+#define cost_ATTENTION_GRAD          BY(cost_attention_grad)
+#define cost_CACHED_ATTENTION        BY(cost_cached_attention)
+#define cost_VOCABULARY_LOSS         BY(cost_vocabulary_loss)
+#define cost_VOCABULARY_BEST         BY(cost_vocabulary_best)
+#define cost_SLICE                   BY(cost_slice)
+#define cost_RESHAPE                 BY(cost_reshape)
+#define cost_GATHER                  BY(cost_rows)
+#define cost_GATHER_GRAD             BY(cost_scatter)
+#define cost_EMBED_COLUMNS           BY(cost_rows)
+#define cost_EMBED_COLUMNS_GRAD      BY(cost_scatter)
+#define cost_BATCH_NORM              BY(cost_batch_norm)
+#define cost_BATCH_NORM_GRAD         BY(cost_batch_norm_grad)
+#define cost_CONVOLUTION             BY(cost_convolution)
+#define cost_CONVOLUTION_GRAD        BY(cost_convolution)
+#define cost_CONVOLUTION_WEIGHT_GRAD BY(cost_convolution)
+#define cost_MAX_POOL                BY(cost_pool)
+#define cost_MEAN_POOL               BY(cost_pool)
+#define cost_POOL_GRAD               BY(cost_pool)
 
-#define cost_SOFTMAX       cost_exponentials
-#define cost_LOG_SOFTMAX   cost_exponentials
-#define cost_SOFTMAX_LOSS  cost_exponentials
-#define cost_CROSS_ENTROPY cost_exponentials
-
-/* Pasted from the op table, as in ops.c. */
 et_cost et_plan_call_cost(const et_plan *plan, const et_plan_call *call)
 {
-    static cost_fn *const functions[ET_OP_COUNT] = {
+    static const cost_rule rules[ET_OP_COUNT] = {
 /* All element-wise ops run as programs and have the same cost. */
-#define ELEMENTWISE(id, name, inputs, reads, formula, da, db) [ET_OP_##id] = cost_elementwise,
-#define X(id, name, fewest, most)                             [ET_OP_##id] = cost_##id,
+#define ELEMENTWISE(id, name, inputs, reads, formula, da, db)                                      \
+    [ET_OP_##id] = { BY(cost_elementwise) },
+#define X(id, name, fewest, most) [ET_OP_##id] = { cost_##id },
 #include "engine/graph/ops.def"
 #undef X
     };
-    et_assert(functions[call->node->op]);
-    return functions[call->node->op](plan, call);
+    const cost_rule *rule = &rules[call->node->op];
+    if (rule->by)
+        return rule->by(plan, call);
+    et_assert(rule->input >= -1);
+    const et_tensor *of = rule->input < 0 ? output(plan, call, 0) : input(plan, call, rule->input);
+    return (et_cost){ rule->each * count(of), touched(plan, call) };
 }
 
 /* A backward product has a transposed operand: dX = dY W^T, dW = X^T dY. Without derivatives it is
