@@ -49,7 +49,7 @@ struct et_conv_block {
     dnnl_primitive_t convolution, reorder;
     thread_memory *memory; /* [threads] */
     dnnl_memory_t packed, plain, reorder_scratch;
-    size_t scratch; /* bytes */
+    size_t scratch; /* bytes of each thread, aligned to 64 */
 };
 
 /* The parameters of a convolution in addition to its layouts. Dilations count the gaps. */
@@ -364,23 +364,10 @@ static int block_new(et_conv_block **out, et_conv_kind kind, const et_conv_shape
     return status;
 }
 
-/* Bytes of scratch of each thread, aligned to 64; bytes of a weight, or of its derivative, in
- * the block's own layout. */
-static size_t block_scratch(const et_conv_block *block)
-{
-    return block->scratch;
-}
-
-/* Bytes of scratch of each thread, aligned to 64; bytes of a weight, or of its derivative, in
- * the block's own layout. */
+/* Bytes of a weight, or of its derivative, in the block's own layout. */
 static size_t block_weight_size(const et_conv_block *block)
 {
     return dnnl_memory_desc_get_size(ref(&block->layouts[block->weight]));
-}
-
-static const char *block_implementation(const et_conv_block *block)
-{
-    return implementation_of(block->description);
 }
 
 /* Points a memory object at the data of this run. */
@@ -475,7 +462,7 @@ static void lay_desk(et_conv *conv)
     const size_t x = wide ? lines((size_t)conv->x * sizeof(float)) : 0;
     const size_t y = wide ? lines((size_t)conv->y * sizeof(float)) : 0;
     desk *d = &conv->desk;
-    d->a = lines(block_scratch(conv->block));
+    d->a = lines(conv->block->scratch);
     d->b = d->a + (conv->kind == ET_CONV_DATA ? y : x);
     d->out = d->b + (weight ? y : 0);
     d->sum = d->out + (weight ? 0 : conv->kind == ET_CONV_DATA ? x : y);
@@ -500,7 +487,7 @@ static int make_block(et_conv *conv, et_dtype as, et_error *error)
                            conv->threads, conv->as == ET_F32 ? error : NULL);
     /* The library's plain loops are for its own tests. */
     if (conv->as == ET_F32 ||
-        (!status && strncmp(block_implementation(conv->block), "ref", 3) != 0))
+        (!status && strncmp(implementation_of(conv->block->description), "ref", 3) != 0))
         return status;
     block_free(conv->block);
     conv->block = NULL;
@@ -555,7 +542,7 @@ et_dtype et_conv_weight_type(const et_conv *conv)
 
 const char *et_conv_implementation(const et_conv *conv)
 {
-    return block_implementation(conv->block);
+    return implementation_of(conv->block->description);
 }
 
 size_t et_conv_scratch(const et_conv *conv)

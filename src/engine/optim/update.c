@@ -12,7 +12,7 @@
  *   (3) an update that is not finite leaves weights, slots and iterations unchanged;
  *   (4) an update allocates nothing.
  *
- * If ranks divide the optimizer (owners.h), each updates its part of the chunks as a process alone
+ * If ranks divide the optimizer (owners.c), each updates its part of the chunks as a process alone
  * would, with slots only for this part, and gets the other weights from the other ranks. Norms are
  * of the whole gradient, which all ranks have, and chunks have the same places. */
 #include <math.h>
