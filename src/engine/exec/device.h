@@ -14,11 +14,12 @@
 struct et_plan;
 struct et_plan_call;
 
-/* A device's functions for an op: one when a plan is made (NULL: nothing to prepare), one in each
- * run; see plan_private.h. */
+/* A device's functions for an op; see plan_private.h. prepare, when a plan is made, and scratch,
+ * the bytes that a run needs, may be NULL: nothing to prepare, no scratch. */
 typedef struct et_op_functions {
     int (*prepare)(struct et_plan *plan, struct et_plan_call *call, et_error *error);
     void (*run)(const struct et_plan *plan, const struct et_plan_call *call);
+    size_t (*scratch)(const struct et_plan *plan, const struct et_plan_call *call);
 } et_op_functions;
 
 /* How a call may use an input's memory for an output, if no other call needs it. */

@@ -337,6 +337,8 @@ static int prepare_calls(et_plan *plan, et_error *error)
         const et_op_functions *op = plan->device->ops[call->node->op];
         et_assert(op->run);
         call->run = op->run;
+        if (op->scratch)
+            call->scratch = op->scratch(plan, call);
         int status = op->prepare ? op->prepare(plan, call, error) : ET_OK;
         if (status)
             return status;

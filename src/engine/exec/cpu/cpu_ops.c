@@ -1,5 +1,5 @@
-/* Per op, prepare computes at planning what a call needs (products, packed weights, scratch), and
- * run calls the kernel. The table of all is made from ops.def.
+/* Per op, prepare makes at planning what a call needs (products, packed weights), scratch tells its
+ * bytes, and run calls the kernel. The table of all is made from ops.def.
  *
  * A function here finds the tensors of a call, takes sizes from their shapes and calls one kernel.
  * It computes no numbers and allocates no memory. Everything that a kernel needs besides its
@@ -71,12 +71,10 @@ static void run_fill(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_FILL = { .run = run_fill };
 
 /* A partial sum [D] for each block of rows, added in order of the blocks afterwards. */
-static int prepare_column_sum(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_column_sum(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *x = in_tensor(plan, call, 0);
-    call->scratch = (size_t)(et_row_blocks(rows_of(x)) * width_of(x)) * sizeof(float);
-    return ET_OK;
+    return (size_t)(et_row_blocks(rows_of(x)) * width_of(x)) * sizeof(float);
 }
 
 /* y[d] = sum over t of x[t, d]: the gradient of a bias. */
@@ -87,7 +85,8 @@ static void run_column_sum(const et_plan *plan, const et_plan_call *call)
                               x->dtype);
 }
 
-const et_op_functions et_cpu_COLUMN_SUM = { prepare_column_sum, run_column_sum };
+const et_op_functions et_cpu_COLUMN_SUM = { .run = run_column_sum,
+                                            .scratch = scratch_of_column_sum };
 
 /* ---- products ---- */
 
@@ -239,7 +238,7 @@ static void run_matmul(const et_plan *plan, const et_plan_call *call)
     }
 }
 
-const et_op_functions et_cpu_MATMUL = { prepare_matmul, run_matmul };
+const et_op_functions et_cpu_MATMUL = { .run = run_matmul, .prepare = prepare_matmul };
 
 /* ---- norm ---- */
 
@@ -256,12 +255,10 @@ static void run_layer_norm(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_LAYER_NORM = { .run = run_layer_norm };
 
 /* Partial sums of dgamma and dbeta, [D] each, for every block of rows. */
-static int prepare_layer_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
-    call->scratch = (size_t)(et_row_blocks(rows_of(x)) * 2 * width_of(x)) * sizeof(float);
-    return ET_OK;
+    return (size_t)(et_row_blocks(rows_of(x)) * 2 * width_of(x)) * sizeof(float);
 }
 
 /* Inputs: dy, x, stats, gamma (, beta). With a fourth result the norm itself is rematerialized in
@@ -286,7 +283,8 @@ static void run_layer_norm_grad(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->layer_norm_grad(&norm);
 }
 
-const et_op_functions et_cpu_LAYER_NORM_GRAD = { prepare_layer_norm_grad, run_layer_norm_grad };
+const et_op_functions et_cpu_LAYER_NORM_GRAD = { .run = run_layer_norm_grad,
+                                                 .scratch = scratch_of_layer_norm_grad };
 
 /* ---- embedding ---- */
 
@@ -369,15 +367,13 @@ static attention_views view_attention(const et_plan *plan, const et_plan_call *c
 }
 
 /* Each thread has its own, for the longest query and key that a batch may have. */
-static int prepare_attention(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_attention(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_attention_options *options = &call->node->attributes.attention;
     const et_tensor *q = in_tensor(plan, call, call->node->op == ET_OP_ATTENTION_GRAD ? 2 : 0);
     int64_t width = q->shape.size[1] / (call->node->attributes.self ? 3 : 1);
-    call->scratch = et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
-                    sizeof(float) * (size_t)plan->device->threads;
-    return ET_OK;
+    return et_attention_scratch(options->longest_key, (int)(width / options->heads)) *
+           sizeof(float) * (size_t)plan->device->threads;
 }
 
 /* Rows past the last segment belong to nobody; products over all rows must find zeros there.
@@ -403,7 +399,7 @@ static void run_attention(const et_plan *plan, const et_plan_call *call)
     clear_tail(out_tensor(plan, call, 1), used);
 }
 
-const et_op_functions et_cpu_ATTENTION = { prepare_attention, run_attention };
+const et_op_functions et_cpu_ATTENTION = { .run = run_attention, .scratch = scratch_of_attention };
 
 /* Derivatives have the layout of their operands: with self-attention dq, dk and dv are columns of
  * one matrix. If nobody needs those of keys and values of another text, they have no memory. */
@@ -422,7 +418,8 @@ static void run_attention_grad(const et_plan *plan, const et_plan_call *call)
         clear_tail(out_tensor(plan, call, 1), views.shape.key_offsets[views.shape.segments]);
 }
 
-const et_op_functions et_cpu_ATTENTION_GRAD = { prepare_attention, run_attention_grad };
+const et_op_functions et_cpu_ATTENTION_GRAD = { .run = run_attention_grad,
+                                                .scratch = scratch_of_attention };
 
 /* Attention of one new row per hypothesis over a cache of keys and values: decoding. In
  * self-attention the new rows' keys and values are first put into the cache.
@@ -499,7 +496,8 @@ static void run_cached_attention(const et_plan *plan, const et_plan_call *call)
                                             keys + (size_t)width * et_dtype_size(q->dtype), &shape);
 }
 
-const et_op_functions et_cpu_CACHED_ATTENTION = { prepare_cached_attention, run_cached_attention };
+const et_op_functions et_cpu_CACHED_ATTENTION = { .run = run_cached_attention,
+                                                  .prepare = prepare_cached_attention };
 
 /* ---- recurrence ---- */
 

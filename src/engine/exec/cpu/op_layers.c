@@ -30,13 +30,11 @@ static void run_scaled_copies(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_SCALED_COPIES = { .run = run_scaled_copies };
 
 /* Scratch memory for derivatives of a matrix and of row scales that are not trained. */
-static int prepare_scaled_copies_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const int64_t count = et_shape_count(in_tensor(plan, call, 1)->shape) +
                           et_shape_count(in_tensor(plan, call, 2)->shape);
-    call->scratch = (size_t)count * sizeof(float);
-    return ET_OK;
+    return (size_t)count * sizeof(float);
 }
 
 static void run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call)
@@ -53,8 +51,8 @@ static void run_scaled_copies_grad(const et_plan *plan, const et_plan_call *call
     kernels(plan)->scaled_copies_grad(&to, &copies);
 }
 
-const et_op_functions et_cpu_SCALED_COPIES_GRAD = { prepare_scaled_copies_grad,
-                                                    run_scaled_copies_grad };
+const et_op_functions et_cpu_SCALED_COPIES_GRAD = { .run = run_scaled_copies_grad,
+                                                    .scratch = scratch_of_scaled_copies_grad };
 
 /* ---- norms ---- */
 
@@ -68,12 +66,10 @@ static void run_rms_norm(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_RMS_NORM = { .run = run_rms_norm };
 
 /* Partial sums of dgamma for every block of rows. */
-static int prepare_rms_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
-    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
-    return ET_OK;
+    return (size_t)((et_row_blocks(rows_of(x)) + 1) * width_of(x)) * sizeof(float);
 }
 
 /* A scale that nobody trains has no gradient's place. */
@@ -89,7 +85,8 @@ static void run_rms_norm_grad(const et_plan *plan, const et_plan_call *call)
                                  x->dtype);
 }
 
-const et_op_functions et_cpu_RMS_NORM_GRAD = { prepare_rms_norm_grad, run_rms_norm_grad };
+const et_op_functions et_cpu_RMS_NORM_GRAD = { .run = run_rms_norm_grad,
+                                               .scratch = scratch_of_rms_norm_grad };
 
 /* Input number i is a mask of the samples of x, if there is one. */
 static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, const et_tensor *x)
@@ -101,13 +98,11 @@ static et_counted counted(const et_plan *plan, const et_plan_call *call, int i, 
 }
 
 /* Scratch: partial sums, then mean and variance if no other call reads them. */
-static int prepare_batch_norm(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_batch_norm(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *x = in_tensor(plan, call, 0);
-    if (call->in_count < 5)
-        call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 2) * width_of(x)) * sizeof(float);
-    return ET_OK;
+    const int64_t rows = et_row_blocks(rows_of(x)) + 2;
+    return call->in_count < 5 ? (size_t)(rows * width_of(x)) * sizeof(float) : 0;
 }
 
 static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
@@ -134,15 +129,14 @@ static void run_batch_norm(const et_plan *plan, const et_plan_call *call)
     kernels(plan)->batch_norm(out(plan, call, 0), x->data, &norm, rows, width, x->dtype);
 }
 
-const et_op_functions et_cpu_BATCH_NORM = { prepare_batch_norm, run_batch_norm };
+const et_op_functions et_cpu_BATCH_NORM = { .run = run_batch_norm,
+                                            .scratch = scratch_of_batch_norm };
 
 /* Scratch: partial sums, then the derivatives of parameters that are not trained. */
-static int prepare_batch_norm_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *x = in_tensor(plan, call, 1);
-    call->scratch = (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
-    return ET_OK;
+    return (size_t)((et_row_blocks(rows_of(x)) + 1) * 2 * width_of(x)) * sizeof(float);
 }
 
 static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
@@ -162,58 +156,43 @@ static void run_batch_norm_grad(const et_plan *plan, const et_plan_call *call)
                                    x->data, &norm, rows, width, x->dtype);
 }
 
-const et_op_functions et_cpu_BATCH_NORM_GRAD = { prepare_batch_norm_grad, run_batch_norm_grad };
+const et_op_functions et_cpu_BATCH_NORM_GRAD = { .run = run_batch_norm_grad,
+                                                 .scratch = scratch_of_batch_norm_grad };
 
 /* ---- convolutions ---- */
 
-/* x and y [N, H, W, C], weight [KH, KW, C, F], in their planned sizes. The primitives belong to the
- * call: a plan has few of them, and several plans may run at a time. */
-static int prepare(et_plan *plan, et_plan_call *call, et_conv_kind kind, et_shape x, et_shape y,
-                   et_shape weight, et_error *error)
+/* x and y [N, H, W, C], weight [KH, KW, C, F], in their planned sizes; of the derivatives one is
+ * the result, and inputs are dy and the weight, or dy and x. The primitives belong to the call: a
+ * plan has few of them, and several plans may run at a time. */
+static int prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
 {
     const et_convolution_options *options = &call->node->attributes.convolution;
+    const bool forward = call->node->op == ET_OP_CONVOLUTION;
+    const bool by_weight = call->node->op == ET_OP_CONVOLUTION_WEIGHT_GRAD;
+    const et_shape first = in_tensor(plan, call, 0)->shape;
+    const et_shape second = in_tensor(plan, call, 1)->shape;
+    const et_shape result = out_tensor(plan, call, 0)->shape;
+    const et_shape x = forward ? first : by_weight ? second : result;
     et_window windows[2];
-    et_convolution_windows(windows, x, weight, options);
+    et_convolution_windows(windows, x, by_weight ? result : second, options);
     const et_conv_shape shape = { .batch = x.size[0],
                                   .channels = x.size[3],
-                                  .filters = y.size[3],
+                                  .filters = (forward ? result : first).size[3],
                                   .down = windows[0],
                                   .across = windows[1],
                                   .dtype = plan->graph->options.act,
                                   .bias = call->in_count == 3,
                                   .relu = options->relu };
     const et_dtype as = et_gemm_multiplied_as(plan->device->gemms, shape.dtype);
-    int status = et_conv_new(&call->conv, kind, &shape, as, plan->device->threads,
-                             plan->device->kernels, error);
+    int status = et_conv_new(&call->conv,
+                             forward     ? ET_CONV_FORWARD
+                             : by_weight ? ET_CONV_WEIGHT
+                                         : ET_CONV_DATA,
+                             &shape, as, plan->device->threads, plan->device->kernels, error);
     if (status)
         return et_fail_while(error, status, "%s", call->node->name);
     call->scratch = et_conv_scratch(call->conv);
     return ET_OK;
-}
-
-static et_shape shape_in(const et_plan *plan, const et_plan_call *call, int i)
-{
-    return in_tensor(plan, call, i)->shape;
-}
-
-static int prepare_convolution(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    return prepare(plan, call, ET_CONV_FORWARD, shape_in(plan, call, 0),
-                   out_tensor(plan, call, 0)->shape, shape_in(plan, call, 1), error);
-}
-
-/* dy, weight. */
-static int prepare_convolution_grad(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    return prepare(plan, call, ET_CONV_DATA, out_tensor(plan, call, 0)->shape,
-                   shape_in(plan, call, 0), shape_in(plan, call, 1), error);
-}
-
-/* dy, x. */
-static int prepare_convolution_weight_grad(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    return prepare(plan, call, ET_CONV_WEIGHT, shape_in(plan, call, 1), shape_in(plan, call, 0),
-                   out_tensor(plan, call, 0)->shape, error);
 }
 
 /* The forward pass and the derivative by the image: an image and the weight. */
@@ -224,8 +203,10 @@ static void run_convolution(const et_plan *plan, const et_plan_call *call)
                 call->in_count == 3 ? in(plan, call, 2) : NULL);
 }
 
-const et_op_functions et_cpu_CONVOLUTION = { prepare_convolution, run_convolution };
-const et_op_functions et_cpu_CONVOLUTION_GRAD = { prepare_convolution_grad, run_convolution };
+const et_op_functions et_cpu_CONVOLUTION = { .run = run_convolution,
+                                             .prepare = prepare_convolution };
+const et_op_functions et_cpu_CONVOLUTION_GRAD = { .run = run_convolution,
+                                                  .prepare = prepare_convolution };
 
 static void run_convolution_weight_grad(const et_plan *plan, const et_plan_call *call)
 {
@@ -233,8 +214,8 @@ static void run_convolution_weight_grad(const et_plan *plan, const et_plan_call 
                 NULL);
 }
 
-const et_op_functions et_cpu_CONVOLUTION_WEIGHT_GRAD = { prepare_convolution_weight_grad,
-                                                         run_convolution_weight_grad };
+const et_op_functions et_cpu_CONVOLUTION_WEIGHT_GRAD = { .run = run_convolution_weight_grad,
+                                                         .prepare = prepare_convolution };
 
 /* ---- pooling ---- */
 

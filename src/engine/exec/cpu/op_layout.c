@@ -181,13 +181,10 @@ static void run_gather(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_GATHER = { .run = run_gather };
 
 /* Sums of bfloat16 rows are float32 until all are in. */
-static int prepare_gather_grad(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_gather_grad(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
     const et_tensor *dx = out_tensor(plan, call, 0);
-    if (dx->dtype != ET_F32)
-        call->scratch = (size_t)et_shape_count(dx->shape) * sizeof(float);
-    return ET_OK;
+    return dx->dtype == ET_F32 ? 0 : (size_t)et_shape_count(dx->shape) * sizeof(float);
 }
 
 static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
@@ -202,7 +199,8 @@ static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
         kernels(plan)->to_bf16(dx->data, sum, count);
 }
 
-const et_op_functions et_cpu_GATHER_GRAD = { prepare_gather_grad, run_gather_grad };
+const et_op_functions et_cpu_GATHER_GRAD = { .run = run_gather_grad,
+                                             .scratch = scratch_of_gather_grad };
 
 static void run_one_hot(const et_plan *plan, const et_plan_call *call)
 {

@@ -32,12 +32,10 @@ static void run_log_softmax(const et_plan *plan, const et_plan_call *call)
 
 const et_op_functions et_cpu_LOG_SOFTMAX = { .run = run_log_softmax };
 
-/* Reserves room for the three results of rows, which may have no readers. */
-static int prepare_cross_entropy(et_plan *plan, et_plan_call *call, et_error *error)
+/* Loss, nll and correct of each row, which may have no readers. */
+static size_t scratch_of_rows(const et_plan *plan, const et_plan_call *call)
 {
-    (void)error;
-    call->scratch = (size_t)(3 * in_tensor(plan, call, 0)->shape.size[0]) * sizeof(float);
-    return ET_OK;
+    return (size_t)(3 * in_tensor(plan, call, 0)->shape.size[0]) * sizeof(float);
 }
 
 /* The kernel turns logits into derivatives in place, so it gets a copy: logits may have other
@@ -58,7 +56,8 @@ static void run_cross_entropy(const et_plan *plan, const et_plan_call *call)
                                          rows, classes, logits->dtype);
 }
 
-const et_op_functions et_cpu_CROSS_ENTROPY = { prepare_cross_entropy, run_cross_entropy };
+const et_op_functions et_cpu_CROSS_ENTROPY = { .run = run_cross_entropy,
+                                               .scratch = scratch_of_rows };
 
 static void run_labelled(const et_plan *plan, const et_plan_call *call)
 {
@@ -78,15 +77,6 @@ const et_op_functions et_cpu_LABELLED = { .run = run_labelled };
  *
  * Rows with a label below 0 count in no sum. For tables of many classes op_vocabulary_loss.c
  * does the same without the logits in memory. */
-
-/* Scratch: loss, nll and correct of each row. */
-static int prepare_softmax_loss(et_plan *plan, et_plan_call *call, et_error *error)
-{
-    (void)error;
-    int64_t rows = plan->values[call->in[0]].tensor.shape.size[0];
-    call->scratch = (size_t)(3 * rows) * sizeof(float);
-    return ET_OK;
-}
 
 void et_plan_add_loss_rows(double sums[ET_LOSS_SUM_COUNT], const int32_t *labels, const float *loss,
                            const float *nll, const float *correct, int64_t rows)
@@ -125,7 +115,7 @@ static void run_softmax_loss(const et_plan *plan, const et_plan_call *call)
         result[i] = (float)sums[i];
 }
 
-const et_op_functions et_cpu_SOFTMAX_LOSS = { prepare_softmax_loss, run_softmax_loss };
+const et_op_functions et_cpu_SOFTMAX_LOSS = { .run = run_softmax_loss, .scratch = scratch_of_rows };
 
 /* The most likely tokens of each row, with the kernel of that name.
  *
@@ -179,17 +169,17 @@ static void run_vocabulary_best(const et_plan *plan, const et_plan_call *call)
     plan->device->kernels->best_tokens(et_plan_data(plan, call->out[0]), token, h->data, &shape);
 }
 
-const et_op_functions et_cpu_VOCABULARY_BEST = { prepare_vocabulary_best, run_vocabulary_best };
+const et_op_functions et_cpu_VOCABULARY_BEST = { .run = run_vocabulary_best,
+                                                 .prepare = prepare_vocabulary_best };
 
 /* Candidates of a sampled softmax: see et_candidates. Runs on one thread: it passes over the
  * classes twice, with about as many steps as candidates. */
 
 /* Of each class its place among the candidates. */
-static int prepare_candidates(et_plan *plan, et_plan_call *call, et_error *error)
+static size_t scratch_of_candidates(const et_plan *plan, const et_plan_call *call)
 {
-    (void)plan, (void)error;
-    call->scratch = (size_t)call->node->attributes.classes * sizeof(int32_t);
-    return ET_OK;
+    (void)plan;
+    return (size_t)call->node->attributes.classes * sizeof(int32_t);
 }
 
 enum { ABSENT = -1, LABELLED = -2 };
@@ -239,4 +229,5 @@ static void run_candidates(const et_plan *plan, const et_plan_call *call)
         offsets[i] = i < own ? 0 : offset;
 }
 
-const et_op_functions et_cpu_CANDIDATES = { prepare_candidates, run_candidates };
+const et_op_functions et_cpu_CANDIDATES = { .run = run_candidates,
+                                            .scratch = scratch_of_candidates };

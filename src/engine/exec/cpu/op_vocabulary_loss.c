@@ -598,4 +598,5 @@ static void run_vocabulary_loss(const et_plan *plan, const et_plan_call *call)
         result[i] = (float)sums[i];
 }
 
-const et_op_functions et_cpu_VOCABULARY_LOSS = { prepare_vocabulary_loss, run_vocabulary_loss };
+const et_op_functions et_cpu_VOCABULARY_LOSS = { .run = run_vocabulary_loss,
+                                                 .prepare = prepare_vocabulary_loss };
