@@ -7,94 +7,89 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "engine/optim/options.h"
 
 /* ---- members of public structs ---- */
 
-typedef enum member_kind { NUMBER, WHOLE, FLAG, LIST } member_kind;
-
+/* A member has the kind of its setting: a double, int64_t, bool, or texts ended by NULL. */
 typedef struct member {
     const char *name; /* of the struct and of the setting; NULL: the end */
-    member_kind kind;
     size_t offset;
 } member;
 
 /* Of a member of et_optimization_options. */
 #define NAME(member) #member
 
-#define ROW(type, kind, name)                                                                      \
+#define ROW(type, name)                                                                            \
     {                                                                                              \
-#name, kind, offsetof(type, name)                                                          \
+#name, offsetof(type, name)                                                                \
     }
-#define CLIPS(type)                                                                                \
-    ROW(type, NUMBER, clipvalue), ROW(type, NUMBER, clipnorm), ROW(type, NUMBER, global_clipnorm)
-#define BETAS(type) ROW(type, NUMBER, beta_1), ROW(type, NUMBER, beta_2), ROW(type, NUMBER, epsilon)
+#define CLIPS(type) ROW(type, clipvalue), ROW(type, clipnorm), ROW(type, global_clipnorm)
+#define BETAS(type) ROW(type, beta_1), ROW(type, beta_2), ROW(type, epsilon)
 #define END                                                                                        \
     {                                                                                              \
-        NULL, NUMBER, 0                                                                            \
+        NULL, 0                                                                                    \
     }
 
-static const member sgd[] = { ROW(et_sgd, NUMBER, momentum), ROW(et_sgd, NUMBER, decay),
-                              CLIPS(et_sgd), ROW(et_sgd, FLAG, nesterov), END };
-static const member rmsprop[] = {
-    ROW(et_rmsprop, NUMBER, rho),     ROW(et_rmsprop, NUMBER, momentum),
-    ROW(et_rmsprop, NUMBER, epsilon), CLIPS(et_rmsprop),
-    ROW(et_rmsprop, FLAG, centered),  END
-};
-static const member adagrad[] = { ROW(et_adagrad, NUMBER, initial_accumulator_value),
-                                  ROW(et_adagrad, NUMBER, epsilon), CLIPS(et_adagrad), END };
-static const member adam[] = { BETAS(et_adam), CLIPS(et_adam), ROW(et_adam, FLAG, amsgrad), END };
+static const member sgd[] = { ROW(et_sgd, momentum), ROW(et_sgd, decay), CLIPS(et_sgd),
+                              ROW(et_sgd, nesterov), END };
+static const member rmsprop[] = { ROW(et_rmsprop, rho),      ROW(et_rmsprop, momentum),
+                                  ROW(et_rmsprop, epsilon),  CLIPS(et_rmsprop),
+                                  ROW(et_rmsprop, centered), END };
+static const member adagrad[] = { ROW(et_adagrad, initial_accumulator_value),
+                                  ROW(et_adagrad, epsilon), CLIPS(et_adagrad), END };
+static const member adam[] = { BETAS(et_adam), CLIPS(et_adam), ROW(et_adam, amsgrad), END };
 static const member adamw[] = { BETAS(et_adamw),
-                                ROW(et_adamw, NUMBER, weight_decay_rate),
-                                ROW(et_adamw, LIST, exclude_from_weight_decay),
+                                ROW(et_adamw, weight_decay_rate),
+                                ROW(et_adamw, exclude_from_weight_decay),
                                 CLIPS(et_adamw),
-                                ROW(et_adamw, NUMBER, gradient_clip_norm),
-                                ROW(et_adamw, FLAG, amsgrad),
+                                ROW(et_adamw, gradient_clip_norm),
+                                ROW(et_adamw, amsgrad),
                                 END };
 static const member lamb[] = { BETAS(et_lamb),
-                               ROW(et_lamb, NUMBER, weight_decay_rate),
-                               ROW(et_lamb, LIST, exclude_from_weight_decay),
-                               ROW(et_lamb, LIST, exclude_from_layer_adaptation),
-                               ROW(et_lamb, NUMBER, decay),
+                               ROW(et_lamb, weight_decay_rate),
+                               ROW(et_lamb, exclude_from_weight_decay),
+                               ROW(et_lamb, exclude_from_layer_adaptation),
+                               ROW(et_lamb, decay),
                                CLIPS(et_lamb),
                                END };
-static const member lars[] = { ROW(et_lars, NUMBER, momentum),
-                               ROW(et_lars, NUMBER, eeta),
-                               ROW(et_lars, NUMBER, weight_decay_rate),
-                               ROW(et_lars, LIST, exclude_from_weight_decay),
-                               ROW(et_lars, LIST, exclude_from_layer_adaptation),
+static const member lars[] = { ROW(et_lars, momentum),
+                               ROW(et_lars, eeta),
+                               ROW(et_lars, weight_decay_rate),
+                               ROW(et_lars, exclude_from_weight_decay),
+                               ROW(et_lars, exclude_from_layer_adaptation),
                                CLIPS(et_lars),
-                               ROW(et_lars, FLAG, nesterov),
+                               ROW(et_lars, nesterov),
                                END };
-static const member muon[] = { ROW(et_muon, NUMBER, momentum),
-                               ROW(et_muon, NUMBER, weight_decay_rate),
+static const member muon[] = { ROW(et_muon, momentum),
+                               ROW(et_muon, weight_decay_rate),
                                BETAS(et_muon),
-                               ROW(et_muon, NUMBER, adam_rate),
-                               ROW(et_muon, LIST, exclude_from_weight_decay),
-                               ROW(et_muon, LIST, exclude_from_orthogonalization),
+                               ROW(et_muon, adam_rate),
+                               ROW(et_muon, exclude_from_weight_decay),
+                               ROW(et_muon, exclude_from_orthogonalization),
                                CLIPS(et_muon),
                                END };
 
-static const member cosine[] = { ROW(et_schedule_cosine, NUMBER, initial_learning_rate),
-                                 ROW(et_schedule_cosine, NUMBER, alpha),
-                                 ROW(et_schedule_cosine, WHOLE, decay_steps), END };
-static const member polynomial[] = { ROW(et_schedule_polynomial, NUMBER, initial_learning_rate),
-                                     ROW(et_schedule_polynomial, NUMBER, end_learning_rate),
-                                     ROW(et_schedule_polynomial, NUMBER, power),
-                                     ROW(et_schedule_polynomial, WHOLE, decay_steps),
-                                     ROW(et_schedule_polynomial, FLAG, cycle),
+static const member cosine[] = { ROW(et_schedule_cosine, initial_learning_rate),
+                                 ROW(et_schedule_cosine, alpha),
+                                 ROW(et_schedule_cosine, decay_steps), END };
+static const member polynomial[] = { ROW(et_schedule_polynomial, initial_learning_rate),
+                                     ROW(et_schedule_polynomial, end_learning_rate),
+                                     ROW(et_schedule_polynomial, power),
+                                     ROW(et_schedule_polynomial, decay_steps),
+                                     ROW(et_schedule_polynomial, cycle),
                                      END };
-static const member exponential[] = { ROW(et_schedule_exponential, NUMBER, initial_learning_rate),
-                                      ROW(et_schedule_exponential, NUMBER, decay_rate),
-                                      ROW(et_schedule_exponential, WHOLE, decay_steps),
-                                      ROW(et_schedule_exponential, FLAG, staircase), END };
-static const member inverse_sqrt[] = {
-    ROW(et_schedule_inverse_sqrt, NUMBER, peak_learning_rate),
-    ROW(et_schedule_inverse_sqrt, WHOLE, warmup_steps),
-    ROW(et_schedule_inverse_sqrt, NUMBER, warmup_init_learning_rate), END
-};
+static const member exponential[] = { ROW(et_schedule_exponential, initial_learning_rate),
+                                      ROW(et_schedule_exponential, decay_rate),
+                                      ROW(et_schedule_exponential, decay_steps),
+                                      ROW(et_schedule_exponential, staircase), END };
+static const member inverse_sqrt[] = { ROW(et_schedule_inverse_sqrt, peak_learning_rate),
+                                       ROW(et_schedule_inverse_sqrt, warmup_steps),
+                                       ROW(et_schedule_inverse_sqrt, warmup_init_learning_rate),
+                                       END };
 
 /* Pointers of a setup, by the type that they choose. */
 typedef struct choice {
@@ -115,22 +110,18 @@ static const choice schedules[] = { CHOICE(cosine), CHOICE(polynomial), CHOICE(e
 
 /* ---- a struct as a dict ---- */
 
-static void put_member(et_value *dict, const member *m, const void *from)
+static void put_member(et_value *dict, et_field_kind kind, const char *name, const void *at)
 {
-    const void *at = (const char *)from + m->offset;
-    const double number = m->kind == NUMBER ? *(const double *)at : 0;
-    const int64_t whole = m->kind == WHOLE ? *(const int64_t *)at : 0;
-    if (m->kind == NUMBER && number != 0) {
-        et_value_set_float(dict, m->name, number);
-    } else if (m->kind == WHOLE && whole) {
-        et_value_set_int(dict, m->name, whole);
-    } else if (m->kind == FLAG && *(const bool *)at) {
-        et_value_set_bool(dict, m->name, true);
-    } else if (m->kind == LIST) {
-        const char *const *items = *(const char *const *const *)at;
-        et_value *list = items ? et_value_set_list(dict, m->name) : NULL;
-        for (; items && *items; items++)
-            et_value_add_string(list, *items);
+    if (kind == ET_FIELD_KIND_FLOAT && *(const double *)at != 0) {
+        et_value_set_float(dict, name, *(const double *)at);
+    } else if (kind == ET_FIELD_KIND_INT && *(const int64_t *)at) {
+        et_value_set_int(dict, name, *(const int64_t *)at);
+    } else if (kind == ET_FIELD_KIND_BOOL && *(const bool *)at) {
+        et_value_set_bool(dict, name, true);
+    } else if (kind == ET_FIELD_KIND_STRINGS && *(const char *const *const *)at) {
+        et_value *list = et_value_set_list(dict, name);
+        for (const char *const *item = *(const char *const *const *)at; *item; item++)
+            et_value_add_string(list, *item);
     }
 }
 
@@ -153,13 +144,22 @@ static int choose(const et_optimizer_setup *setup, const choice *all, size_t cou
     return ET_OK;
 }
 
-/* {type: adam, adam: {beta_1: 0.8}} */
-static void put_chosen(et_value *group, const choice *chosen, const void *from)
+static const et_field *row(const et_fields *table, const char *name)
 {
+    const et_field *found = et_fields_find(table, name, strlen(name));
+    et_assert(found);
+    return found;
+}
+
+/* optimizer: {type: adam, adam: {beta_1: 0.8}} */
+static void put_chosen(et_value *tree, const char *name, const choice *chosen, const void *from)
+{
+    const et_fields *table = row(row(&et_optimization_fields, name)->nested, chosen->type)->nested;
+    et_value *group = et_value_set_dict(tree, name);
     et_value_set_string(group, "type", chosen->type);
     et_value *dict = et_value_set_dict(group, chosen->type);
     for (const member *m = chosen->members; m->name; m++)
-        put_member(dict, m, from);
+        put_member(dict, row(table, m->name)->kind, m->name, (const char *)from + m->offset);
 }
 
 static int put_rule(et_value *tree, const et_optimizer_setup *setup, et_error *error)
@@ -173,7 +173,7 @@ static int put_rule(et_value *tree, const et_optimizer_setup *setup, et_error *e
         return et_fail(error, ET_ECONFIG,
                        "et_optimizer_setup has rule \"%s\" and settings of %s: give one of them",
                        setup->rule, rule->type);
-    put_chosen(et_value_set_dict(tree, "optimizer"), rule, from);
+    put_chosen(tree, "optimizer", rule, from);
     return ET_OK;
 }
 
@@ -190,7 +190,7 @@ static int put_schedule(et_value *tree, const et_optimizer_setup *setup, et_erro
                        "et_optimizer_setup has learning_rate and the schedule %s: set the rate in "
                        "the schedule",
                        schedule->type);
-    put_chosen(et_value_set_dict(tree, NAME(learning_rate)), schedule, from);
+    put_chosen(tree, NAME(learning_rate), schedule, from);
     return ET_OK;
 }
 
