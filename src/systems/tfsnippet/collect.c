@@ -6,10 +6,118 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
+#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
+#include "metric/metric.h"
 #include "systems/tfsnippet/loop_private.h"
+
+/* Statistics of metrics, as a short list: a loop has few metrics. */
+bool et_logger_is_time(const char *name)
+{
+    return et_text_ends(name, "time") || et_text_ends(name, "timer");
+}
+
+static int add_item(et_logger *logger, const char *name, et_error *error)
+{
+    size_t wanted = logger->count + 1;
+    et_logger_item *items =
+        et_vector_grow(logger->items, &logger->capacity, wanted, sizeof *items, 8);
+    if (items)
+        logger->items = items;
+    char *copy = items ? et_strdup(name) : NULL;
+    if (!copy)
+        return et_alloc_failed(error, strlen(name) + sizeof *items, "a metric");
+    et_statistics *statistics;
+    int status = et_statistics_new(&statistics, error);
+    if (status)
+        et_free(copy);
+    else
+        logger->items[logger->count++] = (et_logger_item){ copy, statistics };
+    return status;
+}
+
+static int find_statistics(et_statistics **out, et_logger *logger, const char *name,
+                           et_error *error)
+{
+    size_t i = 0;
+    while (i < logger->count && strcmp(logger->items[i].name, name) != 0)
+        i++;
+    int status = i < logger->count ? ET_OK : add_item(logger, name, error);
+    *out = status ? NULL : logger->items[i].statistics;
+    return status;
+}
+
+static void sane(const et_logger *logger)
+{
+    et_assert(logger->count <= logger->capacity);
+    et_assert((size_t)logger->spare.count <= logger->spare.capacity);
+    for (size_t i = 0; i < logger->count; i++)
+        et_assert(logger->items[i].name && logger->items[i].statistics);
+}
+
+static int add_to_logger(et_logger *logger, const et_loop_metric *metric, et_error *error)
+{
+    et_statistics *statistics;
+    sane(logger);
+    et_assert(metric->name && metric->count >= 0);
+    int status = find_statistics(&statistics, logger, metric->name, error);
+    if (!status && metric->values)
+        et_statistics_collect_all(statistics, metric->values, NULL, (size_t)metric->count);
+    else if (!status)
+        et_statistics_collect(statistics, metric->value, 1);
+    return status;
+}
+
+void et_logger_clear(et_logger *logger)
+{
+    for (size_t i = 0; i < logger->count; i++)
+        et_statistics_reset(logger->items[i].statistics);
+}
+
+void et_logger_release(et_logger *logger)
+{
+    for (size_t i = 0; i < logger->count; i++) {
+        et_free(logger->items[i].name);
+        et_statistics_free(logger->items[i].statistics);
+    }
+    et_free(logger->items);
+    et_free(logger->spare.stats);
+    *logger = (et_logger){ 0 };
+}
+
+/* {"loss": {"class": "statistics", ...}}: names with values only. */
+int et_logger_save(const et_logger *logger, et_value *dict, et_error *error)
+{
+    for (size_t i = 0; i < logger->count; i++) {
+        const et_logger_item *item = &logger->items[i];
+        if (et_logger_is_time(item->name) || !et_statistics_counter(item->statistics))
+            continue;
+        et_value *one = et_value_set_dict(dict, item->name);
+        if (!one)
+            return et_alloc_failed(error, 0, "a state tree");
+        int status = et_metric_save(&et_metric_statistics, item->statistics, one, error);
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+int et_logger_restore(et_logger *logger, const et_value *dict, et_error *error)
+{
+    et_logger_clear(logger);
+    for (const et_value *one = dict->first; one; one = one->next) {
+        et_statistics *statistics;
+        int status = find_statistics(&statistics, logger, one->key, error);
+        if (!status)
+            status = et_metric_restore(&et_metric_statistics, statistics, one, error);
+        if (status)
+            return et_fail_while(error, status, "%s", one->key);
+    }
+    return ET_OK;
+}
 
 static double mean_of(const et_loop_metric *metric)
 {
@@ -89,9 +197,9 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
 
 static int add_up(et_loop *loop, const et_loop_metric *metric)
 {
-    int status = et_logger_collect(&loop->metrics.epoch, metric, &loop->error);
+    int status = add_to_logger(&loop->metrics.epoch, metric, &loop->error);
     if (!status && loop->at.within_step)
-        status = et_logger_collect(&loop->metrics.step, metric, &loop->error);
+        status = add_to_logger(&loop->metrics.step, metric, &loop->error);
     return status;
 }
 

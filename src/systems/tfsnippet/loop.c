@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
@@ -197,6 +198,11 @@ static int open_parts(et_loop *loop, const et_loop_options *options, et_error *e
     return status;
 }
 
+static bool larger_by_name(const char *name)
+{
+    return et_text_ends(name, "acc") || et_text_ends(name, "accuracy");
+}
+
 int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options, et_error *error)
 {
     static const et_loop_options defaults = { 0 };
@@ -218,7 +224,7 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     const char *valid = loop->options.valid_metric_name;
     int better = loop->options.valid_metric_better;
     loop->best.smaller_is_better = better == ET_LOOP_BETTER_BY_NAME
-                                       ? !valid || !et_loop_larger_by_name(valid)
+                                       ? !valid || !larger_by_name(valid)
                                        : better == ET_LOOP_BETTER_SMALLER;
     *out = loop;
     return ET_OK;
@@ -437,6 +443,14 @@ static int close_run(et_loop *loop, et_error *error)
     return status;
 }
 
+/* Counters, not progress: limits may be set later. */
+static void begin_eta(et_loop *loop)
+{
+    loop->clock.eta_step = (double)loop->at.step;
+    loop->clock.eta_epoch = (double)(loop->at.epoch - loop->at.resumes);
+    loop->clock.eta_time = et_clock_monotonic();
+}
+
 int et_loop_begin(et_loop *loop, et_error *error)
 {
     if (loop->error.status)
@@ -446,7 +460,7 @@ int et_loop_begin(et_loop *loop, et_error *error)
     int status = et_together_run(loop->options.comm, enter, loop, &loop->error);
     loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
     if (!status) {
-        et_loop_begin_eta(loop);
+        begin_eta(loop);
         status = et_loop_fire(loop, ET_EVENT_ENTER_LOOP, &(et_loop_event){ 0 }, false);
     } else {
         close_run(loop, NULL);

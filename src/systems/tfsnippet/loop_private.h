@@ -4,16 +4,75 @@
 #ifndef ETUDE_SYSTEMS_TFSNIPPET_LOOP_PRIVATE_H
 #define ETUDE_SYSTEMS_TFSNIPPET_LOOP_PRIVATE_H
 
+#include <etude/annealing.h>
+#include <etude/data.h>
+#include <etude/loop_evaluator.h>
 #include <etude/loop_log.h>
 #include <etude/optimizer.h>
 #include <etude/pass.h>
+#include <etude/shards.h>
+#include <etude/state.h>
 
 #include "base/arena.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
-#include "systems/tfsnippet/flow.h"
-#include "systems/tfsnippet/logger.h"
+#include "data/batches/cursor.h"
 #include "train/run/run.h"
+
+/* ---- steps.c: the batches of steps ---- */
+
+/* Sources by name, each with a cursor (data/batches/cursor.h). A pass begins at the beginning of
+ * the data, or of the next pass of data that repeat, also after a pass that was left. While a pass
+ * is open, no other reader may begin one of the same source; between two passes others may, and the
+ * loop goes back to its position.
+ *
+ * The state has, for each source, the position of the next batch of a step. The source without a
+ * name is the first one used; its saved position is applied when that source is known. */
+typedef struct et_flow {
+    char *name;   /* owned; "": without */
+    char *reader; /* owned: "a loop (source train)" */
+    et_batch_cursor cursor;
+    int64_t over;      /* passes that were over in this epoch of the loop */
+    int64_t pass_over; /* ended passes to report again, because the epoch was restored */
+    bool empty;        /* nothing has come since the begin of the data */
+    bool known;        /* the source has a position of this loop: read, or restored */
+    bool open;         /* a pass is open */
+    et_position at;    /* known, not open: the source's position, whoever moves it meanwhile */
+} et_flow;
+
+/* Zero: none. */
+typedef struct et_flows {
+    et_flow *flows; /* [count], owned */
+    size_t count, capacity;
+    et_arena arena;
+    et_value *restored; /* in arena: restored positions by name; NULL: none */
+} et_flows;
+
+/* ---- collect.c: statistics of metrics ---- */
+
+/* By name, for collecting, printing and saving. A name is added with its first value and stays;
+ * clearing removes only values. Names that end in "time" or "timer" depend on the clock and are not
+ * saved. */
+typedef struct et_logger_item {
+    char *name;                /* owned */
+    et_statistics *statistics; /* owned */
+} et_logger_item;
+
+/* What has a value, in a formatter's order. */
+typedef struct et_logger_list {
+    et_loop_stats *stats; /* [count], owned; names and values are the logger's */
+    int count;
+    size_t capacity;
+} et_logger_list;
+
+/* Zero: nothing was collected. */
+typedef struct et_logger {
+    et_logger_item *items; /* [count], owned, in order of their first value */
+    size_t count, capacity;
+    et_logger_list spare; /* memory that is used again */
+} et_logger;
+
+/* ---- the loop ---- */
 
 #define ET_LOOP_EPOCH_TIME "epoch_time"
 #define ET_LOOP_STEP_TIME  "step_time"
@@ -136,17 +195,29 @@ void et_loop_print(et_loop *loop, const char *text);
 
 /* Attaches the loop's own state, and that of its trainers. */
 int et_loop_add_parts(et_loop *loop, et_error *error);
-/* Notes a trainer's optimizer, which is attached when the loop begins, if it was not; until it is
- * forgotten. ET_ECONFIG: the loop has begun, and saves without the optimizer. */
-int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error);
-void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer);
 
 /* ---- steps.c ---- */
+
+/* name "": the source has no name. saved: the source gets the restored position of this name.
+ * ET_ECONFIG: saved, and the name is taken. */
+int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error);
+void et_flows_release(et_flows *flows);
+/* The loop ends: closes all passes. A batch that was read ahead, of a next pass, is given back. */
+void et_flows_close(et_flows *flows);
+/* For et_state_add. */
+extern const et_part_class et_flows_part;
 
 /* Ends an open step and epoch without their events, at the end of the loop. */
 void et_loop_end_open(et_loop *loop);
 
 /* ---- collect.c ---- */
+
+bool et_logger_is_time(const char *name);
+void et_logger_clear(et_logger *logger);
+void et_logger_release(et_logger *logger);
+
+int et_logger_save(const et_logger *logger, et_value *dict, et_error *error);
+int et_logger_restore(et_logger *logger, const et_value *dict, et_error *error);
 
 /* step_time or epoch_time since *begun, unless it is collected. */
 int et_loop_collect_time(et_loop *loop, const char *name, double *begun);
@@ -162,17 +233,55 @@ int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error);
 
 /* ---- stopping.c ---- */
 
-/* Whether larger values are better, judged by the name. */
-bool et_loop_larger_by_name(const char *name);
 int et_loop_note_valid(et_loop *loop, double value);
 /* Reads best and best_step from the run. */
 void et_loop_read_best(et_loop *loop);
 /* The best parameters back, at a clean end. */
 int et_loop_take_best(et_loop *loop, et_error *error);
 
-/* ---- print.c ---- */
+/* ---- evaluator.c: values of a pass as metrics of a loop ---- */
 
-/* Counts progress and time from here. */
-void et_loop_begin_eta(et_loop *loop);
+typedef struct et_measures {
+    et_pass *pass;           /* borrowed; NULL: values come from elsewhere */
+    const et_shards *shards; /* borrowed; that the pass runs in, or NULL */
+    et_loop_metric *metrics; /* [count]; names owned */
+    et_loop_metric *given;   /* [count]: the measures with a value, from et_measures_read */
+    int *index;              /* [count]: in the pass; -1: the sum of its losses */
+    int count;
+} et_measures;
+
+/* pass, if there is one, is prepared. unnamed: the name of a metric without a name; NULL: every
+ * metric has a name. ET_ECONFIG: a name is missing, or the pass has no such measure. */
+int et_measures_init(et_measures *measures, et_pass *pass, const et_loop_measure *list, int count,
+                     const char *unnamed, et_error *error);
+void et_measures_release(et_measures *measures);
+
+/* Reads all measures with a value into given; returns their number. */
+int et_measures_read(et_measures *measures);
+
+/* ---- annealing.c: bound values with resolved targets ---- */
+
+typedef struct et_bound_values {
+    et_params *params;      /* borrowed */
+    et_bound_value *values; /* [count], owned */
+    int *index;             /* [count]: in the store; -1: an optimizer's rate */
+    double *before;         /* [count]: values before, from et_bound_values_keep */
+    int count;
+} et_bound_values;
+
+/* ET_ECONFIG: a variable that there is not, or is of several elements. */
+int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bound_value *values,
+                         int count, et_error *error);
+void et_bound_values_release(et_bound_values *bound);
+
+/* Reads each value and sets its target. ET_ECONFIG: not a valid learning rate. */
+int et_bound_values_apply(et_bound_values *bound, et_error *error);
+
+/* keep: stores the current values of the targets. put_back: restores them, the last one first. */
+void et_bound_values_keep(et_bound_values *bound);
+void et_bound_values_put_back(et_bound_values *bound);
+
+/* The current value: the constant, or the function's result. */
+double et_dynamic_get(const et_dynamic *dynamic);
 
 #endif

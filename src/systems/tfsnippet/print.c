@@ -1,11 +1,14 @@
 /* Printed lines of a loop: lines with a tag, logs, the training summary; progress and ETA. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <etude/version.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/vector.h"
 #include "engine/exec/device.h"
 #include "systems/tfsnippet/loop_private.h"
 
@@ -35,14 +38,6 @@ double et_loop_progress(const et_loop *loop)
 {
     return progress_of(loop, done(loop->at.step, loop->at.within_step, loop->clock.step_begun),
                        done(loop->at.epoch, loop->at.within_epoch, loop->clock.epoch_begun));
-}
-
-/* Counters, not progress: limits may be set later. */
-void et_loop_begin_eta(et_loop *loop)
-{
-    loop->clock.eta_step = (double)loop->at.step;
-    loop->clock.eta_epoch = (double)(loop->at.epoch - loop->at.resumes);
-    loop->clock.eta_time = et_clock_monotonic();
 }
 
 double et_loop_eta(const et_loop *loop)
@@ -101,6 +96,68 @@ int et_loop_println(et_loop *loop, const char *message, bool with_tag)
     return print_line(loop);
 }
 
+static void give_back(et_logger *logger, et_logger_list *list)
+{
+    if (logger->spare.stats)
+        et_free(list->stats);
+    else
+        logger->spare = *list;
+    *list = (et_logger_list){ 0 };
+}
+
+/* Inserts each after those that are not greater: stable, and lists are short. */
+static int sort_metrics(et_logger_list *out, et_logger *logger,
+                        const et_metric_formatter *formatter, et_error *error)
+{
+    *out = logger->spare;
+    logger->spare = (et_logger_list){ 0 };
+    et_loop_stats *sorted =
+        et_vector_grow(out->stats, &out->capacity, logger->count + 1, sizeof *sorted, 8);
+    if (!sorted) {
+        give_back(logger, out);
+        return et_alloc_failed(error, logger->count * sizeof *sorted, "a list of metrics");
+    }
+    *out = (et_logger_list){ sorted, 0, out->capacity };
+    for (size_t i = 0; i < logger->count; i++) {
+        const et_logger_item *item = &logger->items[i];
+        if (!et_statistics_counter(item->statistics))
+            continue;
+        int at = out->count++;
+        for (;
+             at > 0 && formatter->compare(formatter->payload, sorted[at - 1].name, item->name) > 0;
+             at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = (et_loop_stats){ item->name, item->statistics };
+    }
+    return ET_OK;
+}
+
+static void print_one(const et_loop_stats *one, const et_metric_formatter *formatter,
+                      et_strbuf *out)
+{
+    char text[128];
+    for (const char *c = one->name; *c; c++)
+        et_strbuf_append_char(out, *c == '_' ? ' ' : *c);
+    formatter->format(formatter->payload, one->name, et_statistics_mean(one->statistics), text,
+                      sizeof text);
+    et_strbuf_printf(out, ": %s", text);
+    if (et_statistics_counter(one->statistics) < 2)
+        return;
+    formatter->format(formatter->payload, one->name, et_statistics_stddev(one->statistics), text,
+                      sizeof text);
+    et_strbuf_printf(out, " (\u00b1%s)", text);
+}
+
+static void append_metrics(const et_logger_list *list, const et_metric_formatter *formatter,
+                           et_strbuf *out)
+{
+    for (int i = 0; i < list->count; i++) {
+        if (i)
+            et_strbuf_append(out, "; ");
+        print_one(&list->stats[i], formatter, out);
+    }
+}
+
 /* Times are together, before or after the rest, in any order of the formatter: each event has its
  * own, in that order. */
 static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
@@ -123,7 +180,7 @@ static int print_list(et_loop *loop, const et_logger_list *list)
 {
     et_strbuf_reset(&loop->out.line);
     append_tag(loop, &loop->out.line);
-    et_logger_print(list, loop->options.formatter, &loop->out.line);
+    append_metrics(list, loop->options.formatter, &loop->out.line);
     et_strbuf_append(&loop->out.line, loop->best.is_last ? " (*)" : "");
     loop->best.is_last = false;
     return print_line(loop);
@@ -140,7 +197,7 @@ int et_loop_print_logs(et_loop *loop)
                  ? et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun)
                  : et_loop_collect_time(loop, ET_LOOP_EPOCH_TIME, &loop->clock.epoch_begun);
     if (!status)
-        status = et_logger_sort(&list, logger, loop->options.formatter, &loop->error);
+        status = sort_metrics(&list, logger, loop->options.formatter, &loop->error);
     if (status)
         return status;
     status = print_list(loop, &list);
@@ -149,7 +206,7 @@ int et_loop_print_logs(et_loop *loop)
     if (!status)
         status = fire_stats(loop, &list, true);
     et_logger_clear(logger);
-    et_logger_give_back(logger, &list);
+    give_back(logger, &list);
     return status;
 }
 
@@ -204,4 +261,82 @@ int et_loop_print_training_summary(et_loop *loop)
     status = et_summarize_variables(variables, count, &options, print_table, loop, &loop->error);
     et_free(variables);
     return status ? status : loop->error.status;
+}
+
+/* The default format of printed metrics: times first, as durations, then the others by name, with
+ * six digits. */
+static int compare(void *payload, const char *a, const char *b)
+{
+    (void)payload;
+    int times = et_logger_is_time(b) - et_logger_is_time(a);
+    return times ? times : strcmp(a, b);
+}
+
+/* printf shows the sign of NaN, which says nothing. */
+static double unsigned_nan(double value)
+{
+    return isnan(value) ? fabs(value) : value;
+}
+
+static void format(void *payload, const char *name, double value, char *text, size_t size)
+{
+    (void)payload;
+    char duration[ET_DURATION_TEXT_MAX];
+    if (!et_logger_is_time(name)) {
+        snprintf(text, size, "%.6g", unsigned_nan(value));
+        return;
+    }
+    et_humanize_duration(value, false, duration);
+    snprintf(text, size, "%s", duration);
+}
+
+const et_metric_formatter et_metric_formatter_default = { NULL, compare, format };
+
+static const struct {
+    double seconds;
+    const char *unit, *word;
+} units[] = { { 86400, "d", " day" }, { 3600, "h", " hour" }, { 60, "m", " minute" } };
+
+enum { UNITS = sizeof units / sizeof *units };
+
+/* The remaining seconds after the minutes, as printed: with four digits, of which 59.9996 would
+ * make 60. */
+static double rounded(double seconds)
+{
+    char text[32];
+    double rest = fmod(seconds, 60);
+    snprintf(text, sizeof text, "%.4g", rest);
+    return strtod(text, NULL) >= 60 ? seconds - rest + 60 : seconds;
+}
+
+static void append(char *text, const char *number, const char *unit, bool plural)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, ET_DURATION_TEXT_MAX - used, "%s%s%s%s", used ? " " : "", number, unit,
+             plural ? "s" : "");
+}
+
+void et_humanize_duration(double seconds, bool words, char text[ET_DURATION_TEXT_MAX])
+{
+    char number[32];
+    double left = rounded(fabs(seconds));
+    *text = 0;
+    if (!(left < 1e15)) {
+        snprintf(text, ET_DURATION_TEXT_MAX, isnan(seconds) ? "%g" : "%gs", unsigned_nan(seconds));
+        return;
+    }
+    for (int i = 0; i < UNITS; i++) {
+        double count = floor(left / units[i].seconds);
+        left = fmod(left, units[i].seconds);
+        snprintf(number, sizeof number, "%.0f", count);
+        if (count > 0)
+            append(text, number, words ? units[i].word : units[i].unit, words && count > 1);
+    }
+    snprintf(number, sizeof number, "%.4g", left);
+    if (left > 2.3e-16)
+        append(text, number, words ? " second" : "s", words && left > 1);
+    else if (!*text)
+        append(text, "0", words ? " second" : "s", false);
+    if (seconds < 0)
+        append(text, "ago", "", false);
 }

@@ -2,7 +2,7 @@
  *
  *   loop      counters, whether an epoch is open, how long summaries have waited
  *   metrics   {"epoch": {...}, "step": {...}}, without values that depend on the clock
- *   data      positions of sources (flow.c)
+ *   data      positions of sources (steps.c)
  *   objects   {name: ...} of the program; each of them may be missing */
 #include <stdio.h>
 #include <string.h>
@@ -169,38 +169,6 @@ static int restore_objects(void *self, const et_value *dict, et_error *error)
 static const et_part_class objects_part = { "objects of a loop", save_objects, restore_objects };
 
 /* ---- optimizers of trainers ---- */
-
-int et_loop_note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error)
-{
-    if (et_state_has(loop->state, optimizer, NULL))
-        return ET_OK;
-    if (loop->phase != ET_LOOP_OPEN)
-        return !loop->options.checkpoint_dir
-                   ? ET_OK
-                   : et_fail(error, ET_ECONFIG,
-                             "the loop's checkpoints do not include the trainer's optimizer: open "
-                             "the trainer before et_loop_begin, or call et_state_add_optimizer");
-    et_optimizer **optimizers =
-        et_vector_grow(loop->own.optimizers, &loop->own.optimizer_capacity,
-                       loop->own.optimizer_count + 1, sizeof *optimizers, 2);
-    if (!optimizers)
-        return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
-    loop->own.optimizers = optimizers;
-    loop->own.optimizers[loop->own.optimizer_count++] = optimizer;
-    return ET_OK;
-}
-
-void et_loop_forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
-{
-    size_t i = 0;
-    while (i < loop->own.optimizer_count && loop->own.optimizers[i] != optimizer)
-        i++;
-    if (i == loop->own.optimizer_count)
-        return;
-    loop->own.optimizer_count--;
-    memmove(&loop->own.optimizers[i], &loop->own.optimizers[i + 1],
-            (loop->own.optimizer_count - i) * sizeof *loop->own.optimizers);
-}
 
 /* "optimizer", "optimizer/2", ...: in the order of trainers, skipping used names. */
 static int add_optimizers(et_loop *loop, et_error *error)

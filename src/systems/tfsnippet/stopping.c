@@ -16,11 +16,6 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run.h"
 
-bool et_loop_larger_by_name(const char *name)
-{
-    return et_text_ends(name, "acc") || et_text_ends(name, "accuracy");
-}
-
 /* All values of the store, of which a clean end may take back a part. */
 static int keep_values(et_loop *loop)
 {

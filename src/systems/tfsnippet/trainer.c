@@ -11,9 +11,7 @@
 #include "base/options.h"
 #include "base/vector.h"
 #include "engine/tensor/tensor.h"
-#include "systems/tfsnippet/bound_values.h"
 #include "systems/tfsnippet/loop_private.h"
-#include "systems/tfsnippet/measures.h"
 
 /* Its memory stays until the trainer is closed: one may take itself off. */
 typedef struct hook {
@@ -125,6 +123,38 @@ static int open_shards(et_loop_trainer *t, et_error *error)
     return et_shards_open(&t->shards, o->pass, &o->source->layout, &options, error);
 }
 
+static int note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error)
+{
+    if (et_state_has(loop->state, optimizer, NULL))
+        return ET_OK;
+    if (loop->phase != ET_LOOP_OPEN)
+        return !loop->options.checkpoint_dir
+                   ? ET_OK
+                   : et_fail(error, ET_ECONFIG,
+                             "the loop's checkpoints do not include the trainer's optimizer: open "
+                             "the trainer before et_loop_begin, or call et_state_add_optimizer");
+    et_optimizer **optimizers =
+        et_vector_grow(loop->own.optimizers, &loop->own.optimizer_capacity,
+                       loop->own.optimizer_count + 1, sizeof *optimizers, 2);
+    if (!optimizers)
+        return et_alloc_failed(error, sizeof *optimizers, "a trainer's optimizer");
+    loop->own.optimizers = optimizers;
+    loop->own.optimizers[loop->own.optimizer_count++] = optimizer;
+    return ET_OK;
+}
+
+static void forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
+{
+    size_t i = 0;
+    while (i < loop->own.optimizer_count && loop->own.optimizers[i] != optimizer)
+        i++;
+    if (i == loop->own.optimizer_count)
+        return;
+    loop->own.optimizer_count--;
+    memmove(&loop->own.optimizers[i], &loop->own.optimizers[i + 1],
+            (loop->own.optimizer_count - i) * sizeof *loop->own.optimizers);
+}
+
 static int open_parts(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
@@ -144,7 +174,7 @@ static int open_parts(et_loop_trainer *t, et_error *error)
     if (!status)
         status = open_summaries(t, error);
     if (!status && o->optimizer && !o->step) {
-        status = et_loop_note_optimizer(t->loop, o->optimizer, error);
+        status = note_optimizer(t->loop, o->optimizer, error);
         t->noted = !status;
     }
     return status;
@@ -174,7 +204,7 @@ void et_loop_trainer_close(et_loop_trainer *t)
     if (!t)
         return;
     if (t->noted)
-        et_loop_forget_optimizer(t->loop, t->options.optimizer);
+        forget_optimizer(t->loop, t->options.optimizer);
     et_event_hub_free(t->events);
     et_measures_release(&t->measures);
     et_shards_close(t->shards);

@@ -8,7 +8,6 @@
 #include "base/dtype.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/params.h"
-#include "systems/tfsnippet/bound_values.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "systems/tfsnippet/trainer_fixture.h"
 
