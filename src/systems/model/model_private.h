@@ -7,12 +7,27 @@
 
 #include "base/arena.h"
 #include "engine/optim/options.h"
-#include "systems/model/model_source.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 /* Samples that are predicted together, and of a batch that is trained, by default. */
 #define ET_MODEL_PREDICTS 256
 #define ET_MODEL_BATCH    32
+
+/* A source whose batches come from another source, which may change between two trainings: a
+ * trainer keeps the sources that it was opened with. Without such a source it has no batches.
+ *
+ *     et_model_source_set(&m->train, source, &error);       a pass of source is open from here on
+ *     et_model_source_set(&m->train, NULL, NULL);           to here
+ */
+typedef struct et_model_source {
+    et_source source;
+    et_source *inner; /* borrowed; NULL: none */
+    bool repeats;     /* inner begins again at its end */
+} et_model_source;
+
+/* Opens a pass of inner at its beginning; the pass of the one before is closed. inner NULL: none.
+ * ET_ECONFIG: it has other fields or sizes. ET_EUSAGE: another reader's pass is open. */
+int et_model_source_set(et_model_source *outer, et_source *inner, et_error *error);
 
 typedef struct et_model_kind {
     const char *name; /* what messages call it: "a network" */

@@ -1,8 +1,9 @@
-/* Computes the final options from an experiment's settings: the type of activations, and the
- * options of a trainer and of a controller. Used by the command and by programs. */
+/* Computes what follows from an experiment's settings: the type of activations, the options of a
+ * trainer and of a controller, the series. Used by the command and by programs. */
 #include "base/assert.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "systems/modelgarden/recipe.h"
+#include "systems/modelgarden/series.h"
 
 bool et_experiment_resolve_precision(et_experiment *experiment)
 {
@@ -60,4 +61,26 @@ void et_experiment_control(const et_trainer_options *plan, et_controller_options
     options->validation_steps = plan->validation_steps;
     options->checkpoint_interval = plan->checkpoint_interval;
     options->recovery_max_trials = plan->recovery_max_trials;
+}
+
+const et_series *et_series_of(const et_experiment *experiment)
+{
+    const et_series *series = experiment->kind->series;
+    return series && series->wanted(experiment->name, experiment->task) ? series : NULL;
+}
+
+int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error)
+{
+    const et_series *class = et_series_of(experiment);
+    if (!class)
+        return ET_OK;
+    const char *other = class->candidate(experiment->name, experiment->task, 1);
+    return other ? et_fail(error, ET_ECONFIG,
+                           "%s works with one model, but %s trains several: name one, for example "
+                           "--experiment %s",
+                           what, experiment->name, other)
+                 : et_fail(error, ET_ECONFIG,
+                           "%s works with one model, but these settings of %s train one for each "
+                           "fold: leave --folds out",
+                           what, experiment->name);
 }

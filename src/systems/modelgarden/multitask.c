@@ -22,7 +22,7 @@
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "metric/metric.h"
-#include "systems/modelgarden/multitask_private.h"
+#include "systems/modelgarden/task_trainer_private.h"
 #include "train/checkpoint/state.h"
 #include "train/step/trainer.h"
 #include "train/step/update.h"

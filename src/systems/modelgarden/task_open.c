@@ -11,7 +11,7 @@
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
-#include "systems/modelgarden/main_metrics.h"
+#include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer_private.h"

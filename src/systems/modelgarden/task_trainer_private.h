@@ -1,5 +1,6 @@
-/* The task trainer, for its own files: task_trainer.c (opening, training), task_evaluator.c,
- * task_trainer_members.c (functions for programs without a driver). */
+/* The trainers of one task and of several, for their own files: task_trainer.c (opening, training),
+ * task_evaluator.c, task_trainer_members.c (functions for programs without a driver), multitask.c.
+ */
 #ifndef ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 #define ETUDE_SYSTEMS_MODELGARDEN_TASK_TRAINER_PRIVATE_H
 
@@ -8,6 +9,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "engine/optim/options.h"
+#include "systems/modelgarden/multitask.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "train/ranks/eval_shard.h"
 #include "train/task/task_private.h"
@@ -145,7 +147,7 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
-/* task_trainer_loop.c: the first step of a loop is to be made, unless the loop has begun. */
+/* The first step of a loop is to be made, unless the loop has begun. */
 int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 
 /* What loops measure begins anew. */
@@ -170,5 +172,52 @@ void et_validation_release(et_validation *validation);
 bool et_validation_is_sharded(const et_task_trainer *trainer);
 /* The sources, last. */
 void et_validation_close_source(et_validation *validation);
+
+/* ---- several tasks: multitask.c, and learner.c, which drives one task or several ---- */
+
+typedef struct et_multitask_member {
+    et_task_trainer *trainer;
+    et_params *params; /* the store as the task sees it; borrowed */
+    et_group *group;   /* interleaved: the parameters that its steps change; owned. NULL: all */
+    double weight, size;
+    int64_t eval_steps, steps;
+    double loss;   /* joint: of the last step */
+    int64_t epoch; /* of its data, from 1; 0: it has had no step, or that is not known */
+} et_multitask_member;
+
+struct et_multitask {
+    et_trainer trainer;
+    et_evaluator evaluator;
+    et_task_trainer_options options;
+    int order;
+    double alpha;
+    int64_t steps_per_epoch, total_steps;
+    double (*share)(void *payload, int part, int64_t step);
+    void *payload;              /* of share */
+    et_params *params;          /* borrowed */
+    et_task *whole;             /* that they make; borrowed. NULL: none */
+    et_multitask_member *parts; /* [count]; trainers are owned */
+    int count;
+    int last;            /* interleaved: which task had the last step */
+    float *gradient;     /* joint: [trained size] */
+    et_metrics *metrics; /* joint: total_loss */
+    et_update update;    /* joint: result of the last step */
+    double loss;         /* joint: total, of the last step */
+    int evaluated;       /* the task that is evaluated; count: none */
+    int64_t at;          /* the step that is evaluated */
+    int64_t eval_done;   /* batches of earlier tasks in this evaluation */
+    et_arena arena;      /* of results, until the next evaluation */
+    et_value *results;
+};
+
+static inline const char *et_multitask_name(const et_multitask *m, int i)
+{
+    return et_task_name(m->parts[i].trainer->task);
+}
+
+static inline et_optimizer *et_multitask_optimizer(const et_multitask *m)
+{
+    return m->parts[0].trainer->optimizer;
+}
 
 #endif

@@ -7,11 +7,234 @@
  * comes after the actions in between. A run that was saved there calls the hook when it resumes. */
 #include <etude/standard.h>
 
+#include <string.h>
+
 #include <etude/module.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/options.h"
-#include "systems/orbit/cursor.h"
+#include "base/text/strbuf.h"
+#include "data/batches/source.h"
+
+/* A cursor over a data set, which is a tree of sources, lives from begin until it is dropped, and
+ * continues over the calls in between. Batches are allocated with the cursor, so reading allocates
+ * nothing. Other readers may read the same sources between two batches: each continues after its
+ * own last one. */
+typedef struct leaf {
+    char *path; /* owned; "" of a data set that is one source */
+    et_source *source;
+    et_batch *batch;   /* owned: the one read last */
+    et_position after; /* it, in the source */
+    et_position mark;
+} leaf;
+
+struct et_cursor {
+    const et_source_tree *dataset;
+    leaf *leaves; /* [count] */
+    int count;
+    bool lives, marked_alive;
+};
+
+/* ---- making ---- */
+
+static const leaf *find_source(const et_cursor *cursor, const et_source *source)
+{
+    for (int i = 0; i < cursor->count; i++)
+        if (cursor->leaves[i].source == source)
+            return &cursor->leaves[i];
+    return NULL;
+}
+
+static leaf *find_path(const et_cursor *cursor, const char *path)
+{
+    for (int i = 0; i < cursor->count; i++)
+        if (cursor->leaves[i].path && !strcmp(cursor->leaves[i].path, path))
+            return &cursor->leaves[i];
+    return NULL;
+}
+
+/* Reading two places of one source by turns would be neither. */
+static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char *path,
+                    et_error *error)
+{
+    et_source *source = dataset->source;
+    if (find_path(cursor, path))
+        return et_fail(error, ET_EUSAGE, "a data set has two sources called %s", path);
+    if (find_source(cursor, source))
+        return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
+                       find_source(cursor, source)->path, path);
+    leaf *to = &cursor->leaves[cursor->count++];
+    to->path = et_strdup(path);
+    to->source = source;
+    et_source_position(source, &to->after);
+    return to->path ? et_batch_new(&to->batch, &source->layout, error)
+                    : et_alloc_failed(error, 0, "a data set");
+}
+
+/* The path is put together on the way down and cut on the way up. */
+static int add_leaves(et_cursor *cursor, const et_source_tree *dataset, et_strbuf *path,
+                      et_error *error)
+{
+    if (dataset->source)
+        return add_leaf(cursor, dataset, et_strbuf_text(path), error);
+    int status = ET_OK;
+    for (int i = 0; !status && i < dataset->count; i++) {
+        const et_source_tree *part = &dataset->parts[i];
+        size_t length = path->length;
+        if (!part->name || !*part->name || strchr(part->name, '/'))
+            return et_fail(error, ET_EUSAGE, "a part of a data set needs a name without '/'");
+        et_strbuf_printf(path, "%s%s", length ? "/" : "", part->name);
+        status = path->failed ? et_alloc_failed(error, 0, "a data set")
+                              : add_leaves(cursor, part, path, error);
+        et_strbuf_truncate(path, length);
+    }
+    return status;
+}
+
+static int64_t count_leaves(const et_source_tree *dataset)
+{
+    int64_t count = dataset->source != NULL;
+    for (int i = 0; !dataset->source && i < dataset->count; i++)
+        count += count_leaves(&dataset->parts[i]);
+    return count;
+}
+
+static void cursor_free(et_cursor *cursor)
+{
+    if (!cursor)
+        return;
+    for (int i = 0; cursor->leaves && i < cursor->count; i++) {
+        et_free(cursor->leaves[i].path);
+        et_batch_free(cursor->leaves[i].batch);
+    }
+    et_free(cursor->leaves);
+    et_free(cursor);
+}
+
+static int cursor_new(et_cursor **out, const et_source_tree *dataset, et_error *error)
+{
+    *out = NULL;
+    int64_t count = dataset ? count_leaves(dataset) : 0;
+    if (!count)
+        return et_fail(error, ET_EUSAGE, "a data set has no source");
+    et_cursor *cursor = et_alloc_zero(1, sizeof *cursor);
+    if (cursor)
+        cursor->leaves = et_alloc_zero((size_t)count, sizeof *cursor->leaves);
+    if (!cursor || !cursor->leaves) {
+        cursor_free(cursor);
+        return et_alloc_failed(error, sizeof *cursor, "a data set");
+    }
+    et_strbuf path = ET_STRBUF_INIT;
+    cursor->dataset = dataset;
+    int status = add_leaves(cursor, dataset, &path, error);
+    et_strbuf_release(&path);
+    if (status)
+        cursor_free(cursor);
+    else
+        *out = cursor;
+    return status;
+}
+
+/* ---- reading ---- */
+
+static int cursor_rewind(et_cursor *cursor, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < cursor->count; i++) {
+        status = et_source_rewind(cursor->leaves[i].source, error);
+        et_source_position(cursor->leaves[i].source, &cursor->leaves[i].after);
+    }
+    return status;
+}
+
+static int cursor_begin(et_cursor *cursor, et_error *error)
+{
+    int status = cursor->lives ? ET_OK : cursor_rewind(cursor, error);
+    cursor->lives = !status;
+    return status;
+}
+
+static void cursor_drop(et_cursor *cursor)
+{
+    cursor->lives = false;
+}
+
+int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, et_error *error)
+{
+    et_assert(cursor->lives);
+    leaf *from = find_path(cursor, path ? path : "");
+    et_position now;
+    *batch = NULL;
+    if (!from)
+        return et_fail(error, ET_EUSAGE, "the data set has no source %s; one is called %s",
+                       path && *path ? path : "without a name", cursor->leaves[0].path);
+    et_source_position(from->source, &now);
+    int status = et_position_equal(&now, &from->after)
+                     ? ET_OK
+                     : et_source_seek(from->source, &from->after, error);
+    if (!status)
+        status = et_source_next(from->source, from->batch, error);
+    et_source_position(from->source, &from->after);
+    if (status)
+        return status;
+    *batch = from->batch;
+    return from->batch->filled[0] ? ET_OK : ET_CURSOR_ENDED;
+}
+
+static void cursor_mark(et_cursor *cursor)
+{
+    cursor->marked_alive = cursor->lives;
+    for (int i = 0; i < cursor->count; i++)
+        cursor->leaves[i].mark = cursor->leaves[i].after;
+}
+
+static int cursor_return(et_cursor *cursor, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < cursor->count; i++) {
+        leaf *to = &cursor->leaves[i];
+        status = et_source_seek(to->source, &to->mark, error);
+        to->after = to->mark;
+    }
+    cursor->lives = cursor->marked_alive;
+    return status;
+}
+
+/* ---- what resumes ---- */
+
+static int cursor_save(const et_cursor *cursor, et_value *dict, et_error *error)
+{
+    int status = ET_OK;
+    et_value_set_bool(dict, "live", cursor->lives);
+    et_value *sources = cursor->lives ? et_value_set_dict(dict, "sources") : NULL;
+    for (int i = 0; sources && !status && i < cursor->count; i++) {
+        const leaf *from = &cursor->leaves[i];
+        status = et_position_save(&from->after, et_value_set_dict(sources, from->path), error);
+    }
+    return status || !et_value_failed(dict) ? status : et_alloc_failed(error, 0, "the state");
+}
+
+static int cursor_restore(et_cursor *cursor, const et_value *dict, et_error *error)
+{
+    bool lives = false;
+    int status = et_value_read_bool(dict, "live", &lives, error);
+    const et_value *sources = et_value_get(dict, "sources");
+    for (int i = 0; lives && !status && i < cursor->count; i++) {
+        leaf *to = &cursor->leaves[i];
+        const et_value *position = et_value_get(sources, to->path);
+        status =
+            position
+                ? et_source_part.restore(to->source, position, error)
+                : et_fail(
+                      error, ET_EDATA,
+                      "no position of source %s is saved: the checkpoint is from another data set",
+                      *to->path ? to->path : "without a name");
+        et_source_position(to->source, &to->after);
+    }
+    cursor->lives = !status && lives;
+    return status;
+}
 
 struct et_standard_data {
     et_cursor *cursor;
@@ -33,7 +256,7 @@ static int data_new(struct et_standard_data **out, const char *name, const et_so
         return et_alloc_failed(error, sizeof *data, "a trainer");
     int status = et_module_new(&data->module, name, NULL, NULL, error);
     if (!status)
-        status = et_cursor_new(&data->cursor, dataset, error);
+        status = cursor_new(&data->cursor, dataset, error);
     if (status) {
         et_module_free(data->module);
         et_free(data);
@@ -47,7 +270,7 @@ static void data_free(struct et_standard_data *data)
 {
     if (!data)
         return;
-    et_cursor_free(data->cursor);
+    cursor_free(data->cursor);
     et_module_free(data->module);
     et_free(data);
 }
@@ -56,15 +279,15 @@ static int replace_cursor(struct et_standard_data *data, const et_source_tree *d
                           et_error *error)
 {
     et_cursor *cursor;
-    et_cursor_mark(data->cursor);
-    int status = et_cursor_rewind(data->cursor, error);
+    cursor_mark(data->cursor);
+    int status = cursor_rewind(data->cursor, error);
     if (!status)
-        status = et_cursor_new(&cursor, dataset, error);
+        status = cursor_new(&cursor, dataset, error);
     if (status) {
-        et_cursor_return(data->cursor, NULL);
+        cursor_return(data->cursor, NULL);
         return status;
     }
-    et_cursor_free(data->cursor);
+    cursor_free(data->cursor);
     data->cursor = cursor;
     return ET_OK;
 }
@@ -80,14 +303,14 @@ static int save_training(const void *self, et_value *dict, et_error *error)
 {
     const struct et_standard_data *data = ((const et_standard_trainer *)self)->data;
     et_value_set_bool(dict, "in_loop", data->in_loop);
-    return et_cursor_save(data->cursor, dict, error);
+    return cursor_save(data->cursor, dict, error);
 }
 
 static int restore_training(void *self, const et_value *dict, et_error *error)
 {
     struct et_standard_data *data = ((et_standard_trainer *)self)->data;
     int status = et_value_read_bool(dict, "in_loop", &data->in_loop, error);
-    return status ? status : et_cursor_restore(data->cursor, dict, error);
+    return status ? status : cursor_restore(data->cursor, dict, error);
 }
 
 static const et_part_class training_part = { "training data", save_training, restore_training };
@@ -105,7 +328,7 @@ static int start_training(et_trainer *trainer, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
     t->data->in_loop = false;
-    et_cursor_drop(t->data->cursor);
+    cursor_drop(t->data->cursor);
     return t->class->start ? t->class->start(t, error) : ET_OK;
 }
 
@@ -113,7 +336,7 @@ static int begin_loop(et_standard_trainer *t, et_error *error)
 {
     int status = t->class->train_loop_begin ? t->class->train_loop_begin(t, error) : ET_OK;
     if (!status)
-        status = et_cursor_begin(t->data->cursor, error);
+        status = cursor_begin(t->data->cursor, error);
     t->data->in_loop = !status;
     return status;
 }
@@ -123,8 +346,7 @@ static int run_step(et_trainer *trainer, et_error *error)
     et_standard_trainer *t = trainer_of(trainer);
     int status = t->data->in_loop ? ET_OK : begin_loop(t, error);
     if (!status)
-        status =
-            et_cursor_begin(t->data->cursor, error); /* one that has been replaced in the loop */
+        status = cursor_begin(t->data->cursor, error); /* one that has been replaced in the loop */
     if (!status)
         status = t->class->train_step(t, t->data->cursor, error);
     if (status && status != ET_EINTERRUPTED)
@@ -206,12 +428,12 @@ static et_standard_evaluator *evaluator_of(et_evaluator *evaluator)
 
 static int save_evaluation(const void *self, et_value *dict, et_error *error)
 {
-    return et_cursor_save(((const et_standard_evaluator *)self)->data->cursor, dict, error);
+    return cursor_save(((const et_standard_evaluator *)self)->data->cursor, dict, error);
 }
 
 static int restore_evaluation(void *self, const et_value *dict, et_error *error)
 {
-    return et_cursor_restore(((et_standard_evaluator *)self)->data->cursor, dict, error);
+    return cursor_restore(((et_standard_evaluator *)self)->data->cursor, dict, error);
 }
 
 static const et_part_class evaluation_part = { "evaluation data", save_evaluation,
@@ -233,7 +455,7 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     (void)step;
     data->state = NULL;
     data->entered = false;
-    et_cursor_mark(data->cursor);
+    cursor_mark(data->cursor);
     if (data->options.tf_while_loop && !evaluator->limit)
         return et_fail(error, ET_ECONFIG,
                        "Looping until exhausted is not supported if `options.use_tf_while_loop` is "
@@ -241,8 +463,8 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     data->entered = true;
     int status = e->class->eval_begin ? e->class->eval_begin(e, &data->state, error) : ET_OK;
     if (!data->options.keep_iterator)
-        et_cursor_drop(data->cursor);
-    return status ? status : et_cursor_begin(data->cursor, error);
+        cursor_drop(data->cursor);
+    return status ? status : cursor_begin(data->cursor, error);
 }
 
 static int evaluate_step(et_evaluator *evaluator, bool *more, et_error *error)
@@ -267,7 +489,7 @@ static int end_evaluation(et_evaluator *evaluator, et_value *logs, et_error *err
     e->data->state = NULL;
     if (logs && !status)
         return ET_OK;
-    int returned = et_cursor_return(e->data->cursor, status ? NULL : error);
+    int returned = cursor_return(e->data->cursor, status ? NULL : error);
     return status ? status : returned;
 }
 

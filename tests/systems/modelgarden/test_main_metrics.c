@@ -1,4 +1,4 @@
-#include "systems/modelgarden/main_metrics.h"
+#include "systems/modelgarden/learner.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
