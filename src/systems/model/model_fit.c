@@ -155,13 +155,6 @@ static void copy_weights(const fit_monitor *w, bool back)
     }
 }
 
-static void monitor_restore(const fit_monitor *w)
-{
-    et_params_begin_change(w->keeps->params);
-    copy_weights(w, true);
-    et_params_changed(w->keeps->params, true);
-}
-
 static int keep_best(fit_monitor *w, const et_moment *now, et_error *error)
 {
     const et_value *step = now->logs ? et_value_get(now->logs, ET_LOGGED_BEST_STEP) : NULL;
@@ -246,16 +239,6 @@ static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
     options.fd = STDERR_FILENO;
     options.mode = fit->verbose == ET_FIT_BAR ? ET_PROGRESS_AUTO : ET_PROGRESS_QUIET;
     return fit->verbose == ET_FIT_QUIET ? ET_OK : et_progress_open(&w->progress, &options, error);
-}
-
-static void monitor_close(fit_monitor *w)
-{
-    if (w->table)
-        (void)w->table->class->close(w->table, NULL);
-    et_arena_release(&w->names);
-    et_progress_close(w->progress);
-    et_free(w->best);
-    et_arena_release(&w->arena);
 }
 
 /* ---- what a caller asks for ---- */
@@ -444,13 +427,16 @@ static int take_best(fitting *f, int status, et_error *error)
     et_model *m = f->model;
     et_error reason = ET_ERROR_INIT;
     char *path = NULL;
-    if (f->monitor.best)
-        monitor_restore(&f->monitor);
-    else if (!status && f->fit->run_dir)
+    if (f->monitor.best) {
+        et_params_begin_change(f->monitor.keeps->params);
+        copy_weights(&f->monitor, true);
+        et_params_changed(f->monitor.keeps->params, true);
+    } else if (!status && f->fit->run_dir) {
         status = et_checkpoint_load(&path, m->params, f->fit->run_dir, ET_CHECKPOINT_BEST, true,
                                     NULL, &reason);
-    else
+    } else {
         return status;
+    }
     if (status == ET_ENOTFOUND) /* no validation has a number */
         return ET_OK;
     if (reason.status)
@@ -486,7 +472,13 @@ static int fit_source(fitting *f, et_error *error)
         status = take_best(f, status, error);
     m->has_weights = true;
     m->version++;
-    monitor_close(&f->monitor);
+    fit_monitor *w = &f->monitor;
+    if (w->table)
+        (void)w->table->class->close(w->table, NULL);
+    et_arena_release(&w->names);
+    et_progress_close(w->progress);
+    et_free(w->best);
+    et_arena_release(&w->arena);
     return status;
 }
 

@@ -315,18 +315,13 @@ int et_model_init(et_model *m, const et_model_kind *kind, const et_model_options
     return status ? status : et_params_new(&m->params, error);
 }
 
-static bool has_loss(const et_graph *graph)
-{
-    const et_mark *mark = graph->marks;
-    while (mark && mark->kind != ET_MARK_LOSS)
-        mark = mark->next;
-    return mark != NULL;
-}
-
 static void build_training(et_scope *scope, void *model)
 {
     et_task_build(((et_model *)model)->task, scope, true);
-    if (!has_loss(scope->graph))
+    const et_mark *mark = scope->graph->marks;
+    while (mark && mark->kind != ET_MARK_LOSS)
+        mark = mark->next;
+    if (!mark)
         et_graph_poison(scope->graph, "the network has no loss: add et_loss(s, \"loss\", node, 1) "
                                       "to the function that builds it");
 }

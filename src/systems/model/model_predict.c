@@ -117,22 +117,6 @@ static void copy_output(const et_model *m, float *out, int64_t count)
             out[i] = (float)et_tensor_number(output, i);
 }
 
-static int predict_all(et_model *m, const char *x, int64_t count, float *out, et_error *error)
-{
-    const et_layout_field *fx = &m->layout.field[m->x];
-    const int64_t size = et_shape_count(fx->item) * (int64_t)et_dtype_size(fx->dtype);
-    int status = ET_OK;
-    for (int64_t at = 0; at < count && !status; at += ET_MODEL_PREDICTS) {
-        const int64_t part =
-            count - at < ET_MODEL_PREDICTS ? count - at : (int64_t)ET_MODEL_PREDICTS;
-        fill_batch(m, x + at * size, part);
-        status = et_pass_run(m->pass, m->batch, 0, 0, error);
-        if (!status)
-            copy_output(m, out + at * m->width, part);
-    }
-    return status;
-}
-
 int et_model_predict(et_model *m, const void *x, int64_t count, void *out, et_error *error)
 {
     if (m->kind->no_arrays)
@@ -145,7 +129,17 @@ int et_model_predict(et_model *m, const void *x, int64_t count, void *out, et_er
         return et_fail(error, ET_EUSAGE, "et_model_predict: %lld samples, and %s", (long long)count,
                        !x ? "x is NULL" : "out is NULL");
     const bool shown = et_model_show_average(m);
-    int status = predict_all(m, x, count, out, error);
+    const et_layout_field *fx = &m->layout.field[m->x];
+    const int64_t size = et_shape_count(fx->item) * (int64_t)et_dtype_size(fx->dtype);
+    int status = ET_OK;
+    for (int64_t at = 0; at < count && !status; at += ET_MODEL_PREDICTS) {
+        const int64_t part =
+            count - at < ET_MODEL_PREDICTS ? count - at : (int64_t)ET_MODEL_PREDICTS;
+        fill_batch(m, (const char *)x + at * size, part);
+        status = et_pass_run(m->pass, m->batch, 0, 0, error);
+        if (!status)
+            copy_output(m, (float *)out + at * m->width, part);
+    }
     if (shown)
         et_model_hide_average(m);
     return status;

@@ -78,22 +78,6 @@ static int64_t count_trained(const et_model *m, const et_group *group)
     return count;
 }
 
-static void add_totals(const et_model *m, int64_t trained, et_strbuf *out)
-{
-    const et_plan_memory memory = et_pass_plan_memory(m->pass);
-    const uint64_t predicts = memory.activations + memory.packed + memory.constants;
-    const uint64_t weights = (uint64_t)et_params_elements(m->params) * sizeof(float);
-    et_strbuf_printf(out, "parameters   %s, of them trained: %s\n",
-                     et_format_count(et_params_elements(m->params)).text,
-                     et_format_count(trained).text);
-    et_strbuf_printf(out, "memory       %s of weights; prediction: %s more",
-                     et_format_bytes(weights).text, et_format_bytes(predicts).text);
-    if (m->trainer)
-        et_strbuf_printf(out, "; training: %s of weights, gradients and optimizer",
-                         et_format_bytes(et_task_trainer_parameter_bytes(m->trainer)).text);
-    et_strbuf_append_char(out, '\n');
-}
-
 int et_model_summary(const et_model *m, FILE *to, et_error *error)
 {
     static const char *const heads[] = { "layer", "output", "trained", "other" };
@@ -109,7 +93,19 @@ int et_model_summary(const et_model *m, FILE *to, et_error *error)
     et_grid_append(&grid, ET_GRID_TEXT, &text);
     et_group *group;
     int status = et_model_trained_group(m, &group, error);
-    add_totals(m, count_trained(m, group), &text);
+    int64_t trained = count_trained(m, group);
+    const et_plan_memory memory = et_pass_plan_memory(m->pass);
+    const uint64_t predicts = memory.activations + memory.packed + memory.constants;
+    const uint64_t weights = (uint64_t)et_params_elements(m->params) * sizeof(float);
+    et_strbuf_printf(&text, "parameters   %s, of them trained: %s\n",
+                     et_format_count(et_params_elements(m->params)).text,
+                     et_format_count(trained).text);
+    et_strbuf_printf(&text, "memory       %s of weights; prediction: %s more",
+                     et_format_bytes(weights).text, et_format_bytes(predicts).text);
+    if (m->trainer)
+        et_strbuf_printf(&text, "; training: %s of weights, gradients and optimizer",
+                         et_format_bytes(et_task_trainer_parameter_bytes(m->trainer)).text);
+    et_strbuf_append_char(&text, '\n');
     et_group_free(group);
     if (!status && (grid.failed || text.failed))
         status = et_alloc_failed(error, 0, "a table of layers");

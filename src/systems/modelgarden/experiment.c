@@ -368,28 +368,23 @@ int et_experiment_assign_typed(et_experiment *experiment, const char *name, cons
     return assign_value(experiment, name, path, value, true, arena, error);
 }
 
-/* Of a kind with one setting for it. */
-static int assign_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
-                        et_arena *arena, et_error *error)
-{
-    const char *path = experiment->kind->batch;
-    if (like == experiment)
-        return ET_OK;
-    et_value *made = et_value_new(arena, ET_VALUE_INT);
-    const et_value *echo = like ? et_fields_echo(like->table, like, arena) : NULL;
-    const et_value *value = like ? et_value_path(echo, path) : made;
-    if (made)
-        made->integer = batch;
-    return value ? et_experiment_assign(experiment, "--memory", path, value, arena, error)
-                 : et_alloc_failed(error, 0, "settings");
-}
-
 int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
                             et_arena *arena, et_error *error)
 {
     const et_task_kind *kind = experiment->kind;
-    if (kind->batch)
-        return assign_batch(experiment, like, batch, arena, error);
+    if (kind->batch) {
+        /* Of a kind with one setting for it. */
+        const char *path = experiment->kind->batch;
+        if (like == experiment)
+            return ET_OK;
+        et_value *made = et_value_new(arena, ET_VALUE_INT);
+        const et_value *echo = like ? et_fields_echo(like->table, like, arena) : NULL;
+        const et_value *value = like ? et_value_path(echo, path) : made;
+        if (made)
+            made->integer = batch;
+        return value ? et_experiment_assign(experiment, "--memory", path, value, arena, error)
+                     : et_alloc_failed(error, 0, "settings");
+    }
     if (kind->set_batch)
         return kind->set_batch(experiment->task, like ? like->task : NULL, batch, error);
     return et_fail(error, ET_EUSAGE,

@@ -28,15 +28,6 @@ void et_main_metrics_add(et_main_metrics *m, const char *name)
         m->name[m->count++] = name;
 }
 
-static void add_all(et_main_metrics *m, const et_task_class *class)
-{
-    const char *const usual[] = { class->best_metric ? class->best_metric
-                                                     : ET_LOGGED_VALIDATION_LOSS,
-                                  ET_LOGGED_VALIDATION_LOSS, NULL };
-    for (const char *const *name = class->main_metrics ? class->main_metrics : usual; *name; name++)
-        et_main_metrics_add(m, *name);
-}
-
 static const char *first_of(const et_task_class *class)
 {
     if (class->best_metric)
@@ -65,7 +56,12 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
     if (!trainer->validation.source)
         return ET_OK;
     if (!set && !only_first) {
-        add_all(m, class);
+        const char *const usual[] = { class->best_metric ? class->best_metric
+                                                         : ET_LOGGED_VALIDATION_LOSS,
+                                      ET_LOGGED_VALIDATION_LOSS, NULL };
+        for (const char *const *name = class->main_metrics ? class->main_metrics : usual; *name;
+             name++)
+            et_main_metrics_add(m, *name);
         return ET_OK;
     }
     for (int i = 0; i == 0 || (set && !only_first);

@@ -262,18 +262,6 @@ static int add_task(et_multitask *m, int i, et_error *error)
     return ET_OK;
 }
 
-static int finish_tasks(et_multitask *m, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < m->count; i++) {
-        status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
-        if (!status)
-            count_step(m, i);
-    }
-    et_metrics_add(m->metrics, ET_LOGGED_TOTAL_LOSS, m->loss, 1);
-    return status;
-}
-
 /* Asked to stop in the batches of a task, whose source has gone back to before them: so do those of
  * the tasks before it. An update of one batch of each is not left. */
 static int leave(et_multitask *m, int task, et_error *error)
@@ -303,7 +291,13 @@ static int joint_step(et_multitask *m, et_error *error)
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    status = finish_tasks(m, error);
+    status = ET_OK;
+    for (int i = 0; !status && i < m->count; i++) {
+        status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
+        if (!status)
+            count_step(m, i);
+    }
+    et_metrics_add(m->metrics, ET_LOGGED_TOTAL_LOSS, m->loss, 1);
     et_optimizer_average_variables(et_multitask_optimizer(m));
     return status;
 }
@@ -538,18 +532,6 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     return status;
 }
 
-/* Of all tasks that validate; 0 if one is unknown. */
-static uint64_t content(const et_multitask *m)
-{
-    uint64_t print = (uint64_t)m->count;
-    for (int i = 0; i < m->count; i++) {
-        const et_task_trainer *t = m->parts[i].trainer;
-        if (t->validation.source)
-            print = et_content_joined(print, t->evaluator.data);
-    }
-    return print;
-}
-
 /* Together, or by rank 0 alone: all tasks, as one evaluation. */
 static void choose_evaluation(et_multitask *m)
 {
@@ -557,7 +539,14 @@ static void choose_evaluation(et_multitask *m)
     for (int i = 0; i < m->count; i++)
         shared &= et_validation_is_sharded(m->parts[i].trainer);
     m->evaluator.comm = shared ? m->options.comm : NULL;
-    m->evaluator.data = content(m);
+    /* Of all tasks that validate; 0 if one is unknown. */
+    uint64_t print = (uint64_t)m->count;
+    for (int i = 0; i < m->count; i++) {
+        const et_task_trainer *t = m->parts[i].trainer;
+        if (t->validation.source)
+            print = et_content_joined(print, t->evaluator.data);
+    }
+    m->evaluator.data = print;
     for (int i = 0; i < m->count; i++)
         m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
 }

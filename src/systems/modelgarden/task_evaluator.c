@@ -90,15 +90,6 @@ static int open_sets(et_task_trainer *t, et_error *error)
     return status;
 }
 
-/* Of all sets together; 0 if one is unknown. */
-static uint64_t content(const et_validation *v)
-{
-    uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
-    for (int i = 0; i < v->sets; i++)
-        print = et_content_joined(print, et_source_content(v->set[i].source));
-    return print;
-}
-
 int et_validation_open(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -114,7 +105,11 @@ int et_validation_open(et_task_trainer *t, et_error *error)
                          et_task_name(t->task));
     if (status || !v->source)
         return status;
-    t->evaluator.data = content(v);
+    /* Of all sets together; 0 if one is unknown. */
+    uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
+    for (int i = 0; i < v->sets; i++)
+        print = et_content_joined(print, et_source_content(v->set[i].source));
+    t->evaluator.data = print;
     status =
         et_pass_open(&v->pass, t->device, t->params, &v->source->layout, build, t, &options, error);
     if (!status)
@@ -446,18 +441,6 @@ static int join(et_task_trainer *t, et_error *error)
     return status;
 }
 
-/* A default step always gives a loss, which is not finite where no row counts. */
-static void tell_no_loss(const et_task_trainer *t)
-{
-    const char *name = et_task_name(t->task);
-    if (t->task->class->validation_step)
-        et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
-    else if (et_metrics_index(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
-        et_log(ET_LOG_WARNING,
-               "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS " is meaningless",
-               name);
-}
-
 static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -467,8 +450,17 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
         status = et_metrics_results(v->own, logs, error);
     if (!status && v->reported && class->validation_step)
         status = et_metrics_results(v->loss, logs, error);
-    if (!v->reported)
-        tell_no_loss(t);
+    if (!v->reported) {
+        /* A default step always gives a loss, which is not finite where no row counts. */
+        const char *name = et_task_name(t->task);
+        if (t->task->class->validation_step)
+            et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
+        else if (et_metrics_index(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
+            et_log(ET_LOG_WARNING,
+                   "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS
+                   " is meaningless",
+                   name);
+    }
     if (!status && state && state->count)
         status = et_task_reduce_aggregated_logs(t->task, state, v->step, logs, error);
     if (!status && class->validate && !(state && state->count && keeps_rows(t)))

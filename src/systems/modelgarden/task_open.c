@@ -37,22 +37,6 @@ typedef struct et_task_opened {
 
 /* ---- settings ---- */
 
-/* A program opens its ranks itself. */
-static int check_ranks(const et_runtime_options *was, const et_task_opened *o, et_error *error)
-{
-    const et_runtime_options *now = &o->experiment.runtime;
-    const char *other = now->sharded_optimizer != was->sharded_optimizer     ? "sharded_optimizer"
-                        : now->bfloat16_gradients != was->bfloat16_gradients ? "bfloat16_gradients"
-                        : now->peer_timeout != was->peer_timeout             ? "peer_timeout"
-                                                                             : NULL;
-    return !other || !o->context.comm
-               ? ET_OK
-               : et_fail(error, ET_ECONFIG,
-                         "runtime.%s has no effect on ranks that are open: set et_comm_options.%s "
-                         "in et_comm_open",
-                         other, other);
-}
-
 static int read_settings(et_task_opened *o, et_error *error)
 {
     et_experiment *e = &o->experiment;
@@ -69,7 +53,21 @@ static int read_settings(et_task_opened *o, et_error *error)
         status = et_experiment_complete(e, error);
     if (!status)
         status = et_experiment_check(e, error);
-    return status ? status : check_ranks(&runtime, o, error);
+    if (status)
+        return status;
+    /* A program opens its ranks itself. */
+    const et_runtime_options *now = &o->experiment.runtime;
+    const char *other = now->sharded_optimizer != runtime.sharded_optimizer ? "sharded_optimizer"
+                        : now->bfloat16_gradients != runtime.bfloat16_gradients
+                            ? "bfloat16_gradients"
+                        : now->peer_timeout != runtime.peer_timeout ? "peer_timeout"
+                                                                    : NULL;
+    return !other || !o->context.comm
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG,
+                         "runtime.%s has no effect on ranks that are open: set et_comm_options.%s "
+                         "in et_comm_open",
+                         other, other);
 }
 
 static int find_run(et_task_opened *o, et_error *error)
@@ -166,17 +164,6 @@ static int (*const stages[])(et_task_opened *, et_error *) = {
 
 /* ---- opening and closing ---- */
 
-static int check(const et_task_kind *kind, const et_task_context *context, et_error *error)
-{
-    const char *missing = !kind                 ? "kind"
-                          : !context            ? "context"
-                          : !context->model_dir ? "context->model_dir"
-                          : !context->device    ? "context->device"
-                          : !context->params    ? "context->params"
-                                                : NULL;
-    return missing ? et_fail(error, ET_EUSAGE, "et_task_open: %s is NULL", missing) : ET_OK;
-}
-
 static void release(et_task_opened *o)
 {
     if (o->task)
@@ -196,7 +183,13 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
                  const char *settings, const et_task_context *context, et_error *error)
 {
     *out = NULL;
-    int status = check(kind, context, error);
+    const char *missing = !kind                 ? "kind"
+                          : !context            ? "context"
+                          : !context->model_dir ? "context->model_dir"
+                          : !context->device    ? "context->device"
+                          : !context->params    ? "context->params"
+                                                : NULL;
+    int status = missing ? et_fail(error, ET_EUSAGE, "et_task_open: %s is NULL", missing) : ET_OK;
     et_task_opened *o = status ? NULL : et_alloc_zero(1, sizeof *o);
     if (!o)
         return status ? status : et_alloc_failed(error, sizeof *o, "a task");

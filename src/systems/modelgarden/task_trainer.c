@@ -388,11 +388,6 @@ static int define_metrics(et_task_trainer *t, et_error *error)
                    : et_alloc_failed(error, sizeof *t->logs, "a step's logs");
 }
 
-static bool shards_optimizer(const et_task_trainer_options *o)
-{
-    return o->comm && o->comm->sharded_optimizer;
-}
-
 int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *error)
 {
     const et_optimization_options *given = t->options.optimization;
@@ -435,7 +430,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
     if (!status && !t->optimizer)
         status = et_fail(error, ET_ECONFIG, "create_optimizer of task %s gives no optimizer",
                          et_task_name(t->task));
-    if (!status && shards_optimizer(&t->options))
+    if (!status && t->options.comm && t->options.comm->sharded_optimizer)
         status = et_optimizer_shard(t->optimizer, t->options.comm, error);
     return status;
 }
@@ -454,22 +449,16 @@ static int next_batch(void *self, et_source *source, et_batch *batch, et_error *
     return given->next_train_inputs(given->self, source, batch, error);
 }
 
-/* Ranks and privacy stand around the sum of gradients, so the step knows neither. */
-static int open_reducer(et_task_trainer *t, et_reducer **out, et_error *error)
-{
-    et_comm *comm = comm_of_steps(t);
-    const int shards = t->options.batches;
-    int status = comm ? et_ranked_open(out, t->pass, shards, comm, error)
-                      : et_tree_open(out, t->pass, shards, error);
-    if (!status && t->privacy.wanted)
-        status = et_private_open(out, t->pass, &t->privacy.options, error);
-    return status;
-}
-
 static int open_step(et_task_trainer *t, et_error *error)
 {
     et_reducer *reducer;
-    int status = open_reducer(t, &reducer, error);
+    /* Ranks and privacy stand around the sum of gradients, so the step knows neither. */
+    et_comm *comm = comm_of_steps(t);
+    const int shards = t->options.batches;
+    int status = comm ? et_ranked_open(&reducer, t->pass, shards, comm, error)
+                      : et_tree_open(&reducer, t->pass, shards, error);
+    if (!status && t->privacy.wanted)
+        status = et_private_open(&reducer, t->pass, &t->privacy.options, error);
     if (status)
         return status;
     et_step_parts parts = {
@@ -497,14 +486,6 @@ static int open_step(et_task_trainer *t, et_error *error)
                              .inside = &t->inside };
     return status ? status
                   : et_task_check_metrics(t->task, t->metrics.own, t->metrics.window, error);
-}
-
-static int open_passes(et_task_trainer *t, et_error *error)
-{
-    int status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
-    if (!status && t->options.use != ET_TRAIN_ONLY)
-        status = et_validation_open(t, error);
-    return status;
 }
 
 /* ---- what trains ---- */
@@ -715,7 +696,9 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     t->options.dp_config = NULL;
     t->evaluator.comm = et_validation_is_sharded(t) ? o->comm : NULL;
     choose_overflow(t);
-    status = open_passes(t, error);
+    status = t->options.use == ET_EVALUATE_ONLY ? ET_OK : open_training(t, error);
+    if (!status && t->options.use != ET_TRAIN_ONLY)
+        status = et_validation_open(t, error);
     if (status)
         give_up(t);
     else

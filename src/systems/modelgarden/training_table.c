@@ -44,12 +44,6 @@ typedef struct table {
     et_strbuf line; /* memory that is used again */
 } table;
 
-static int room_of(const table *t)
-{
-    return t->options.progress ? et_progress_width(t->options.progress)
-                               : et_terminal_width(STDOUT_FILENO) - 1;
-}
-
 static void say(table *t)
 {
     if (t->line.failed)
@@ -105,7 +99,8 @@ static void set_column(column *c, const char *metric, int room)
 static void choose_columns(table *t, const et_value *validation)
 {
     const et_main_metrics *m = &t->options.metrics;
-    const int room = room_of(t);
+    const int room = t->options.progress ? et_progress_width(t->options.progress)
+                                         : et_terminal_width(STDOUT_FILENO) - 1;
     double value;
     t->step_width = (int)strlen(et_format_count(t->options.steps).text);
     t->step_width = t->step_width < 4 ? 4 : t->step_width;
@@ -182,15 +177,6 @@ static void append_number(et_strbuf *line, int width, double value)
         append_cell(line, width, et_format_value(value).text);
 }
 
-static void append_metric(et_strbuf *line, const column *c, const et_value *validation)
-{
-    double value;
-    if (validation && et_metric_named(validation, c->metric, &value))
-        append_number(line, c->width, value);
-    else
-        append_cell(line, c->width, "-");
-}
-
 static bool is_best(const et_value *validation, int64_t step)
 {
     double best;
@@ -214,20 +200,18 @@ static void write_row(table *t, int64_t step, const et_value *validation)
         append_cell(line, EPOCH_WIDTH, et_format_count(o->now->epoch).text);
     if (o->progress)
         append_number(line, NUMBER_WIDTH, t->loss_step == step ? t->loss : o->now->loss);
-    for (int i = 0; i < t->count; i++)
-        append_metric(line, &t->columns[i], validation);
+    for (int i = 0; i < t->count; i++) {
+        const column *c = &t->columns[i];
+        double value;
+        if (validation && et_metric_named(validation, c->metric, &value))
+            append_number(line, c->width, value);
+        else
+            append_cell(line, c->width, "-");
+    }
     if (o->progress)
         append_cell(line, TIME_WIDTH, et_format_duration(et_clock_monotonic() - o->began).text);
     et_strbuf_append(line, is_best(validation, step) ? "  *" : "");
     say(t);
-}
-
-/* Of several tasks the log has their sum. */
-static void note_loss(table *t, int64_t step, const et_value *train)
-{
-    if (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
-        et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))
-        t->loss_step = step;
 }
 
 static int table_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
@@ -237,8 +221,12 @@ static int table_write(et_sink *self, int64_t step, const et_value *values, et_e
     const et_value *train = et_value_get(values, ET_LOGGED_TRAIN),
                    *validation = et_value_get(values, ET_LOGGED_VALIDATION);
     (void)error; /* a row that cannot be shown stops nothing */
-    if (train)
-        note_loss(t, step, train);
+    if (train) {
+        /* Of several tasks the log has their sum. */
+        if (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
+            et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))
+            t->loss_step = step;
+    }
     const int64_t epoch = o->now ? o->now->epoch : 0;
     const bool last = step >= o->steps, other = epoch > t->row_epoch || !epoch;
     if (validation)

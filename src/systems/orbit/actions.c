@@ -65,20 +65,6 @@ static int collect(et_inner_loop *loop, et_error *error)
     return et_value_failed(values) ? et_alloc_failed(error, 0, "a log") : ET_OK;
 }
 
-static double add_rates(const et_inner_loop *loop, et_value *time)
-{
-    const et_meter *meter = &loop->meter;
-    double seconds = et_clock_monotonic() - meter->window_start;
-    double steps_per_second = (double)meter->window_steps / seconds;
-    const et_trainer_view view = et_inner_loop_view(loop);
-    char name[64];
-    snprintf(name, sizeof name, "%ss_per_second", view.unit ? view.unit : "unit");
-    et_value_set_float(time, "steps_per_second", steps_per_second);
-    if (view.unit)
-        et_value_set_float(time, name, (double)meter->window_units / seconds);
-    return steps_per_second;
-}
-
 /* logs has one dict of values, in the directory of its name; sink takes them in place of the run's
  * files. */
 static int write_log(const et_controller *c, et_sink *sink, int64_t step, const et_value *logs,
@@ -109,7 +95,17 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
     et_value *logs = et_value_dict(&arena), *train = et_value_set_dict(logs, ET_LOGGED_TRAIN);
     int status = train ? et_value_merge(train, c->loop.steps.values, error)
                        : et_alloc_failed(error, sizeof *logs, "a log");
-    double rate = add_rates(&c->loop, et_value_set_dict(train, ET_SINK_TIME));
+    et_value *time = et_value_set_dict(train, ET_SINK_TIME);
+    const et_meter *meter = &c->loop.meter;
+    double seconds = et_clock_monotonic() - meter->window_start;
+    double steps_per_second = (double)meter->window_steps / seconds;
+    const et_trainer_view view = et_inner_loop_view(&c->loop);
+    char name[64];
+    snprintf(name, sizeof name, "%ss_per_second", view.unit ? view.unit : "unit");
+    et_value_set_float(time, "steps_per_second", steps_per_second);
+    if (view.unit)
+        et_value_set_float(time, name, (double)meter->window_units / seconds);
+    double rate = steps_per_second;
     if (!status)
         status = write_log(c, c->outer.summaries, step, logs, error);
     et_arena_release(&arena);

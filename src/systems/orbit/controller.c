@@ -350,20 +350,6 @@ static int check_options(const et_controller_options *o, et_error *error)
     return o->outer_loop ? check_outer(o, error) : check_planned(o, error);
 }
 
-/* Borrowed options become the controller's. */
-static void copy_options(et_controller *c, const et_controller_options *options)
-{
-    c->options = *options;
-    if (options->target) {
-        c->target = *options->target;
-        c->options.target = &c->target;
-    }
-    if (options->outer_loop) {
-        c->outer = *options->outer_loop;
-        c->options.outer_loop = &c->outer;
-    }
-}
-
 static void begin_loop(et_controller *c)
 {
     static const et_trainer_class nobody = { .name = "nobody" };
@@ -391,7 +377,16 @@ int et_controller_open(et_controller **out, const et_controller_options *options
         et_sink_close(options ? options->run.console : NULL, NULL);
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
     }
-    copy_options(c, options);
+    /* Borrowed options become the controller's. */
+    c->options = *options;
+    if (options->target) {
+        c->target = *options->target;
+        c->options.target = &c->target;
+    }
+    if (options->outer_loop) {
+        c->outer = *options->outer_loop;
+        c->options.outer_loop = &c->outer;
+    }
     begin_loop(c);
     status = et_together_run(options->run.comm, open_parts, c, error);
     if (status)

@@ -27,17 +27,6 @@ static int check_limits(const et_annealing_scalar *s, et_error *error)
     return ET_OK;
 }
 
-static int check_period(const et_annealing_scalar *s, et_error *error)
-{
-    if (s->epochs < 0 || s->steps < 0)
-        return et_fail(error, ET_ECONFIG, "annealing every %lld %s: give a positive number",
-                       (long long)(s->epochs < 0 ? s->epochs : s->steps),
-                       s->epochs < 0 ? "epochs" : "steps");
-    if (!s->epochs == !s->steps)
-        return et_fail(error, ET_ECONFIG, "annealing: give either epochs or steps");
-    return ET_OK;
-}
-
 int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
                              const et_annealing_scalar_options *options, et_error *error)
 {
@@ -54,7 +43,15 @@ int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
         .steps = options->steps,
     };
     status = check_limits(scalar, error);
-    return status ? status : check_period(scalar, error);
+    if (status)
+        return status;
+    if (scalar->epochs < 0 || scalar->steps < 0)
+        return et_fail(error, ET_ECONFIG, "annealing every %lld %s: give a positive number",
+                       (long long)(scalar->epochs < 0 ? scalar->epochs : scalar->steps),
+                       scalar->epochs < 0 ? "epochs" : "steps");
+    if (!scalar->epochs == !scalar->steps)
+        return et_fail(error, ET_ECONFIG, "annealing: give either epochs or steps");
+    return ET_OK;
 }
 
 double et_annealing_scalar_get(const et_annealing_scalar *scalar)

@@ -166,14 +166,6 @@ static bool is_due(et_loop *loop, const char *name)
     return true;
 }
 
-static void add_tag(et_loop *loop, et_value *values, const et_loop_metric *metric)
-{
-    et_strbuf_reset(&loop->out.line);
-    et_strbuf_append(&loop->out.line, loop->options.summary_metric_prefix);
-    et_strbuf_append(&loop->out.line, metric->name);
-    et_value_set_float(values, et_strbuf_text(&loop->out.line), mean_of(metric));
-}
-
 /* One event for all due metrics. */
 static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count)
 {
@@ -182,7 +174,10 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
     for (int i = 0; i < count; i++)
         if (!is_empty(&metrics[i]) && is_due(loop, metrics[i].name)) {
             values = values ? values : et_value_dict(&arena);
-            add_tag(loop, values, &metrics[i]);
+            et_strbuf_reset(&loop->out.line);
+            et_strbuf_append(&loop->out.line, loop->options.summary_metric_prefix);
+            et_strbuf_append(&loop->out.line, metrics[i].name);
+            et_value_set_float(values, et_strbuf_text(&loop->out.line), mean_of(&metrics[i]));
         }
     int status = ET_OK;
     if (arena.failed || loop->out.line.failed)
@@ -203,12 +198,6 @@ static int add_up(et_loop *loop, const et_loop_metric *metric)
     return status;
 }
 
-static bool is_valid_metric(const et_loop *loop, const et_loop_metric *metric)
-{
-    const char *name = loop->options.valid_metric_name;
-    return name && !is_empty(metric) && !strcmp(metric->name, name);
-}
-
 /* event: ET_EVENT_METRICS_COLLECTED or ET_EVENT_TIME_METRICS_COLLECTED. */
 static int collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event)
 {
@@ -223,8 +212,9 @@ static int collect_as(et_loop *loop, const et_loop_metric *metrics, int count, c
     if (!status)
         status = et_loop_fire(loop, event, &(et_loop_event){ .metrics = metrics, .count = count },
                               false);
-    for (int i = 0; !status && i < count; i++)
-        if (is_valid_metric(loop, &metrics[i]))
+    const char *valid = loop->options.valid_metric_name;
+    for (int i = 0; valid && !status && i < count; i++)
+        if (!is_empty(&metrics[i]) && !strcmp(metrics[i].name, valid))
             status = et_loop_note_valid(loop, mean_of(&metrics[i]));
     return et_loop_explain(loop, status, &loop->error);
 }

@@ -36,34 +36,26 @@ struct et_loop_evaluator {
 
 #define LOSSES (-1)
 
-static int find_measure(int *index, const et_pass *pass, const char *measure, et_error *error)
-{
-    *index = LOSSES;
-    if (!measure || !pass)
-        return ET_OK;
-    int count = et_pass_measures(pass);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(et_pass_measured(pass, i).name, measure)) {
-            *index = i;
-            return ET_OK;
-        }
-    return et_fail(error, ET_ECONFIG, "the pass has no measure %s; it has %s%s", measure,
-                   count ? et_pass_measured(pass, 0).name : "nothing",
-                   count > 1 ? " and others" : "");
-}
-
 static int add_measure(et_measures *measures, const et_loop_measure *one, const char *unnamed,
                        et_error *error)
 {
-    int i = measures->count;
+    const et_pass *pass = one->measure ? measures->pass : NULL;
+    const int count = pass ? et_pass_measures(pass) : 0, i = measures->count;
     const char *name = one->name ? one->name : unnamed;
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG,
                        "metric %d has no name, and the loop has no valid_metric_name", i);
-    int status = find_measure(&measures->index[i], measures->pass, one->measure, error);
-    char *copy = status ? NULL : et_strdup(name);
+    int at = 0;
+    while (at < count && strcmp(et_pass_measured(pass, at).name, one->measure) != 0)
+        at++;
+    if (pass && at == count)
+        return et_fail(error, ET_ECONFIG, "the pass has no measure %s; it has %s%s", one->measure,
+                       count ? et_pass_measured(pass, 0).name : "nothing",
+                       count > 1 ? " and others" : "");
+    char *copy = et_strdup(name);
     if (!copy)
-        return status ? status : et_alloc_failed(error, strlen(name), "a metric");
+        return et_alloc_failed(error, strlen(name), "a metric");
+    measures->index[i] = pass ? at : LOSSES;
     measures->metrics[measures->count++] = (et_loop_metric){ .name = copy, .value = NAN };
     return ET_OK;
 }
@@ -129,23 +121,6 @@ int et_measures_read(et_measures *measures)
     return given;
 }
 
-static int check(const et_loop *loop, const et_loop_evaluator_options *o, et_error *error)
-{
-    int status = et_options_need(o, "et_loop_evaluator_options", error);
-    if (status)
-        return status;
-    if (!o->source)
-        return et_fail(error, ET_ECONFIG, "an evaluator needs a source");
-    if (!o->pass == !o->run_batch)
-        return et_fail(error, ET_ECONFIG, "an evaluator needs either a pass or run_batch");
-    if (o->weight && o->equal_weights)
-        return et_fail(error, ET_ECONFIG,
-                       "give either equal weights for batches or a function for weights");
-    return loop->phase == ET_LOOP_ENDED
-               ? et_fail(error, ET_EUSAGE, "the loop has ended: open a new loop")
-               : ET_OK;
-}
-
 static int add(void *self, const void *row, size_t size, et_error *error)
 {
     et_loop_evaluator *e = self;
@@ -160,15 +135,6 @@ static int add(void *self, const void *row, size_t size, et_error *error)
             e->weights[i] += e->row[i];
         }
     return ET_OK;
-}
-
-/* Those of the loop; run_batch may have to see all batches. */
-static void open_share(et_loop_evaluator *e)
-{
-    bool together = e->options.pass || e->options.run_batch_by_ranks;
-    e->shard.options =
-        (et_eval_shard_options){ .comm = together ? e->loop->options.comm : NULL, .self = e };
-    e->shard.row = add;
 }
 
 static int open_parts(et_loop_evaluator *e, et_error *error)
@@ -190,11 +156,10 @@ static int open_parts(et_loop_evaluator *e, et_error *error)
     if (!status)
         status = et_bound_values_init(&e->bound, e->loop->params, o->bound_values,
                                       o->bound_value_count, error);
-    return status ? status : et_batch_cursor_open(&e->cursor, o->source, error);
-}
-
-static int open_sums(et_loop_evaluator *e, et_error *error)
-{
+    if (!status)
+        status = et_batch_cursor_open(&e->cursor, o->source, error);
+    if (status)
+        return status;
     size_t count = (size_t)e->measures.count;
     e->row = et_alloc_zero(2 * count, sizeof *e->row);
     e->sums = et_alloc_zero(count, sizeof *e->sums);
@@ -206,25 +171,37 @@ static int open_sums(et_loop_evaluator *e, et_error *error)
 }
 
 int et_loop_evaluator_open(et_loop_evaluator **out, et_loop *loop,
-                           const et_loop_evaluator_options *options, et_error *error)
+                           const et_loop_evaluator_options *o, et_error *error)
 {
-    int status = check(loop, options, error);
+    int status = et_options_need(o, "et_loop_evaluator_options", error);
     *out = NULL;
-    et_loop_evaluator *e = status ? NULL : et_alloc_zero(1, sizeof *e);
-    if (!e)
-        return status ? status : et_alloc_failed(error, sizeof *e, "an evaluator");
-    e->loop = loop;
-    e->options = *options;
-    open_share(e);
-    status = open_parts(e, error);
-    if (!status)
-        status = open_sums(e, error);
-    if (status) {
-        et_loop_evaluator_close(e);
+    if (status)
         return status;
-    }
-    *out = e;
-    return ET_OK;
+    if (!o->source)
+        return et_fail(error, ET_ECONFIG, "an evaluator needs a source");
+    if (!o->pass == !o->run_batch)
+        return et_fail(error, ET_ECONFIG, "an evaluator needs either a pass or run_batch");
+    if (o->weight && o->equal_weights)
+        return et_fail(error, ET_ECONFIG,
+                       "give either equal weights for batches or a function for weights");
+    if (loop->phase == ET_LOOP_ENDED)
+        return et_fail(error, ET_EUSAGE, "the loop has ended: open a new loop");
+    et_loop_evaluator *e = et_alloc_zero(1, sizeof *e);
+    if (!e)
+        return et_alloc_failed(error, sizeof *e, "an evaluator");
+    e->loop = loop;
+    e->options = *o;
+    /* The loop's ranks, unless run_batch may have to see all batches. */
+    bool together = o->pass || o->run_batch_by_ranks;
+    e->shard.options =
+        (et_eval_shard_options){ .comm = together ? loop->options.comm : NULL, .self = e };
+    e->shard.row = add;
+    status = open_parts(e, error);
+    if (status)
+        et_loop_evaluator_close(e);
+    else
+        *out = e;
+    return status;
 }
 
 void et_loop_evaluator_close(et_loop_evaluator *e)
@@ -246,28 +223,20 @@ void et_loop_evaluator_close(et_loop_evaluator *e)
 
 /* ---- a run ---- */
 
-static int weigh(const et_loop_evaluator *e, double *weight, et_error *error)
-{
-    const et_loop_evaluator_options *o = &e->options;
-    *weight = o->equal_weights ? 1 : (double)e->cursor.batch->filled[0];
-    if (o->weight)
-        *weight = o->weight(o->payload, e->cursor.batch);
-    return *weight >= 0 && isfinite(*weight)
-               ? ET_OK
-               : et_fail(error, ET_EDATA,
-                         "a batch has the weight %g: give a finite number of at least 0", *weight);
-}
-
 static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
 {
     const et_loop_evaluator_options *o = &e->options;
+    const et_batch *batch = e->cursor.batch;
     const int metrics = e->measures.count;
-    double weight = 0, *values = e->row + metrics;
-    int status = weigh(e, &weight, error);
-    if (!status && o->pass)
-        status = et_pass_run(o->pass, e->cursor.batch, o->seed, (uint64_t)number, error);
-    else if (!status)
-        status = o->run_batch(o->payload, e->cursor.batch, values, error);
+    double *values = e->row + metrics;
+    const double weight = o->weight          ? o->weight(o->payload, batch)
+                          : o->equal_weights ? 1
+                                             : (double)batch->filled[0];
+    if (!(weight >= 0 && isfinite(weight)))
+        return et_fail(error, ET_EDATA,
+                       "a batch has the weight %g: give a finite number of at least 0", weight);
+    int status = o->pass ? et_pass_run(o->pass, batch, o->seed, (uint64_t)number, error)
+                         : o->run_batch(o->payload, batch, values, error);
     if (status)
         return status;
     for (int i = 0; i < metrics; i++) {
@@ -277,7 +246,7 @@ static int run_batch(et_loop_evaluator *e, int64_t number, et_error *error)
     return et_eval_shard_keep_row(&e->shard, e->row, 2 * (size_t)metrics * sizeof *e->row, error);
 }
 
-/* What is bound is asked for in every batch, whoever evaluates it. */
+/* Every rank applies the bound values for every batch, so that random ones agree. */
 static int take_batch(void *self, const et_batch *batch, int64_t number, bool mine, et_error *error)
 {
     et_loop_evaluator *e = self;
@@ -331,27 +300,22 @@ static int collect(et_loop_evaluator *e, et_error *error)
 
 static int evaluate(et_loop_evaluator *e, et_bound_values *more, et_error *error)
 {
-    int status = et_loop_fire_of(e->loop, e->events, ET_EVENT_BEFORE_EXECUTION, e, false, error);
-    if (status)
-        return status;
-    et_bound_values_keep(&e->bound);
-    et_bound_values_keep(more);
-    e->more = more;
-    status = run_batches(e, error);
-    et_bound_values_put_back(more);
-    et_bound_values_put_back(&e->bound);
-    if (!status)
-        status = collect(e, error);
-    return status ? status
-                  : et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
-}
-
-static int evaluate_timed(et_loop_evaluator *e, et_bound_values *more, et_error *error)
-{
     bool timed = *e->time_metric;
     int status = timed ? et_loop_time_begin(e->loop, e->time_metric) : ET_OK;
     if (!status)
-        status = evaluate(e, more, error);
+        status = et_loop_fire_of(e->loop, e->events, ET_EVENT_BEFORE_EXECUTION, e, false, error);
+    if (!status) {
+        et_bound_values_keep(&e->bound);
+        et_bound_values_keep(more);
+        e->more = more;
+        status = run_batches(e, error);
+        et_bound_values_put_back(more);
+        et_bound_values_put_back(&e->bound);
+    }
+    if (!status)
+        status = collect(e, error);
+    if (!status)
+        status = et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
     if (!status && timed)
         status = et_loop_time_end(e->loop, e->time_metric);
     et_loop_drop_timer(e->loop, e->time_metric);
@@ -372,7 +336,7 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_bound_value *values, in
     if (status)
         return status;
     e->running = true;
-    status = et_loop_explain(e->loop, evaluate_timed(e, &more, &failure), &failure);
+    status = et_loop_explain(e->loop, evaluate(e, &more, &failure), &failure);
     e->running = false;
     et_bound_values_release(&more);
     return status ? et_fail(error, status, "%s", failure.text) : ET_OK;

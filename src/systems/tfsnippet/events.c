@@ -29,14 +29,6 @@ struct et_event_hub {
     int firing;           /* how many firings are under way, in each other */
 };
 
-static event *find(et_event_hub *hub, const char *name)
-{
-    for (size_t i = 0; name && i < hub->count; i++)
-        if (!strcmp(hub->events[i].name, name))
-            return &hub->events[i];
-    return NULL;
-}
-
 static int add_event(et_event_hub *hub, const char *name, et_error *error)
 {
     event *events = et_vector_grow(hub->events, &hub->capacity, hub->count + 1, sizeof *events, 16);
@@ -49,35 +41,29 @@ static int add_event(et_event_hub *hub, const char *name, et_error *error)
     return ET_OK;
 }
 
-static int allow(et_event_hub *hub, const char *const *allowed, int count, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < count; i++)
-        status = add_event(hub, allowed[i], error);
-    if (status)
-        return status;
-    hub->allowed = et_alloc((size_t)count + 1, sizeof *hub->allowed);
-    if (!hub->allowed)
-        return et_alloc_failed(error, (size_t)count * sizeof *hub->allowed, "events");
-    for (int i = 0; i < count; i++)
-        hub->allowed[i] = hub->events[i].name;
-    hub->allowed[count] = NULL;
-    return ET_OK;
-}
-
 int et_event_hub_new(et_event_hub **out, const char *const *allowed, int count, et_error *error)
 {
     *out = NULL;
     if (allowed && count < 0)
         return et_fail(error, ET_EUSAGE, "%d allowed events: the number must not be negative",
                        count);
-    for (int i = 0; allowed && i < count; i++)
+    count = allowed ? count : 0;
+    for (int i = 0; i < count; i++)
         if (!allowed[i])
             return et_fail(error, ET_EUSAGE, "allowed event %d has no name", i);
     et_event_hub *hub = et_alloc_zero(1, sizeof *hub);
     if (!hub)
         return et_alloc_failed(error, sizeof *hub, "events");
-    int status = allowed ? allow(hub, allowed, count, error) : ET_OK;
+    int status = ET_OK;
+    for (int i = 0; !status && i < count; i++)
+        status = add_event(hub, allowed[i], error);
+    if (!status && allowed) {
+        hub->allowed = et_alloc_zero((size_t)count + 1, sizeof *hub->allowed);
+        if (!hub->allowed)
+            status = et_alloc_failed(error, (size_t)count * sizeof *hub->allowed, "events");
+        for (int i = 0; !status && i < count; i++)
+            hub->allowed[i] = hub->events[i].name;
+    }
     if (status)
         et_event_hub_free(hub);
     else
@@ -102,13 +88,17 @@ void et_event_hub_free(et_event_hub *hub)
 /* *out NULL: an event without handlers, in a source that allows all. */
 static int look_up(event **out, et_event_hub *hub, const char *name, et_error *error)
 {
-    *out = find(hub, name);
-    if (*out || (name && !hub->allowed))
-        return ET_OK;
+    *out = NULL;
     if (!name)
         return et_fail(error, ET_ECONFIG, "an event has no name");
-    return et_fail(error, ET_ECONFIG, "there is no event %s%s", name,
-                   et_nearest_hint(name, hub->allowed, "").text);
+    for (size_t i = 0; i < hub->count; i++)
+        if (!strcmp(hub->events[i].name, name)) {
+            *out = &hub->events[i];
+            return ET_OK;
+        }
+    return hub->allowed ? et_fail(error, ET_ECONFIG, "there is no event %s%s", name,
+                                  et_nearest_hint(name, hub->allowed, "").text)
+                        : ET_OK;
 }
 
 int et_event_hub_on(et_event_hub *hub, const char *name, et_event_fn *call, void *payload,

@@ -51,14 +51,6 @@ static int check_frequencies(const et_loop_options *o, et_error *error)
     return ET_OK;
 }
 
-static int check_groups(const et_loop_options *o, et_error *error)
-{
-    for (int i = 0; i < o->var_group_count; i++)
-        if (!o->var_groups[i])
-            return et_fail(error, ET_ECONFIG, "var_groups[%d]: needs a name", i);
-    return check_frequencies(o, error);
-}
-
 static int check_options(const et_params *params, const et_loop_options *o, et_error *error)
 {
     if (!params || !et_params_ready(params))
@@ -94,30 +86,16 @@ static int check_options(const et_params *params, const et_loop_options *o, et_e
                        "var_groups: %d, summary_commit_freqs: %d: counts must be at least 0, and 0 "
                        "if the list is NULL",
                        o->var_group_count, o->summary_commit_freq_count);
-    return check_groups(o, error);
+    for (int i = 0; i < o->var_group_count; i++)
+        if (!o->var_groups[i])
+            return et_fail(error, ET_ECONFIG, "var_groups[%d]: needs a name", i);
+    return check_frequencies(o, error);
 }
 
 /* NULL stays NULL. */
 static const char *keep(et_loop *loop, const char *text)
 {
     return text ? et_arena_strdup(&loop->arena, text) : NULL;
-}
-
-static void copy_lists(et_loop *loop)
-{
-    et_loop_options *o = &loop->options;
-    size_t groups = (size_t)o->var_group_count, freqs = (size_t)o->summary_commit_freq_count;
-    const char **names = et_arena_array(&loop->arena, groups + 1, sizeof *names);
-    loop->metrics.commits = et_arena_array(&loop->arena, freqs + 1, sizeof *loop->metrics.commits);
-    if (!names || !loop->metrics.commits)
-        return;
-    for (size_t i = 0; i < groups; i++)
-        names[i] = keep(loop, o->var_groups[i]);
-    for (size_t i = 0; i < freqs; i++)
-        loop->metrics.commits[i] = (et_loop_commit){ keep(loop, o->summary_commit_freqs[i].name),
-                                                     o->summary_commit_freqs[i].every, 0 };
-    o->var_groups = names;
-    o->summary_commit_freqs = NULL;
 }
 
 /* Texts as they are used from here on: names with their defaults, "" as NULL where it means none.
@@ -127,6 +105,8 @@ static int copy_options(et_loop *loop, const et_loop_options *given, et_error *e
     et_loop_options *o = &loop->options;
     const char *valid = given->valid_metric_name ? given->valid_metric_name : "valid_loss";
     const char *prefix = given->summary_metric_prefix ? given->summary_metric_prefix : "metrics/";
+    const size_t groups = (size_t)given->var_group_count;
+    const size_t freqs = (size_t)given->summary_commit_freq_count;
     *o = *given;
     loop->formatter = given->formatter ? *given->formatter : et_metric_formatter_default;
     o->formatter = &loop->formatter;
@@ -136,7 +116,16 @@ static int copy_options(et_loop *loop, const et_loop_options *given, et_error *e
     o->summary_graph = keep(loop, given->summary_graph);
     o->summary_metric_prefix = keep(loop, prefix);
     o->valid_metric_name = *valid ? keep(loop, valid) : NULL;
-    copy_lists(loop);
+    const char **names = et_arena_array(&loop->arena, groups + 1, sizeof *names);
+    et_loop_commit *commits = et_arena_array(&loop->arena, freqs + 1, sizeof *commits);
+    for (size_t i = 0; names && i < groups; i++)
+        names[i] = keep(loop, given->var_groups[i]);
+    for (size_t i = 0; commits && i < freqs; i++)
+        commits[i] = (et_loop_commit){ keep(loop, given->summary_commit_freqs[i].name),
+                                       given->summary_commit_freqs[i].every, 0 };
+    o->var_groups = names;
+    o->summary_commit_freqs = NULL;
+    loop->metrics.commits = commits;
     return loop->arena.failed ? et_alloc_failed(error, 0, "a loop") : ET_OK;
 }
 
@@ -155,16 +144,14 @@ static int compile_skip(et_loop *loop, et_error *error)
     return et_patterns_new(&loop->skip, (et_strings){ items, 1 }, "summary_skip_pattern", error);
 }
 
-static bool is_wanted(const et_params *params, int index, void *payload)
+/* given NULL: all. */
+static bool is_wanted(const et_params *params, int index, void *given)
 {
-    const et_group *given = payload;
-    if (!given)
-        return true;
-    for (int i = 0; i < et_group_count(given); i++)
+    (void)params;
+    for (int i = 0; given && i < et_group_count(given); i++)
         if (et_group_param(given, i) == index)
             return true;
-    (void)params;
-    return false;
+    return !given;
 }
 
 /* options.group says from here on whether a part was asked for. */
@@ -181,28 +168,6 @@ static int choose_group(et_loop *loop, et_error *error)
 
 /* ---- open and close ---- */
 
-static int open_parts(et_loop *loop, const et_loop_options *options, et_error *error)
-{
-    int status = copy_options(loop, options, error);
-    if (!status)
-        status = compile_skip(loop, error);
-    if (!status)
-        status = choose_group(loop, error);
-    if (!status)
-        status = et_event_hub_new(&loop->events, event_names,
-                                  sizeof event_names / sizeof *event_names, error);
-    if (!status)
-        status = et_state_new(&loop->state, error);
-    if (!status)
-        status = et_state_add_params(loop->state, loop->params, error);
-    return status;
-}
-
-static bool larger_by_name(const char *name)
-{
-    return et_text_ends(name, "acc") || et_text_ends(name, "accuracy");
-}
-
 int et_loop_open(et_loop **out, et_params *params, const et_loop_options *options, et_error *error)
 {
     static const et_loop_options defaults = { 0 };
@@ -216,16 +181,28 @@ int et_loop_open(et_loop **out, et_params *params, const et_loop_options *option
     loop->clock.epoch_begun = loop->clock.step_begun = loop->best.value = (double)NAN;
     loop->best.step = -1;
     loop->out.quiet = et_comm_rank(options->comm) != 0;
-    status = open_parts(loop, options, error);
+    status = copy_options(loop, options, error);
+    if (!status)
+        status = compile_skip(loop, error);
+    if (!status)
+        status = choose_group(loop, error);
+    if (!status)
+        status = et_event_hub_new(&loop->events, event_names,
+                                  sizeof event_names / sizeof *event_names, error);
+    if (!status)
+        status = et_state_new(&loop->state, error);
+    if (!status)
+        status = et_state_add_params(loop->state, loop->params, error);
     if (status) {
         et_loop_close(loop);
         return status;
     }
     const char *valid = loop->options.valid_metric_name;
     int better = loop->options.valid_metric_better;
-    loop->best.smaller_is_better = better == ET_LOOP_BETTER_BY_NAME
-                                       ? !valid || !larger_by_name(valid)
-                                       : better == ET_LOOP_BETTER_SMALLER;
+    loop->best.smaller_is_better =
+        better == ET_LOOP_BETTER_BY_NAME
+            ? !valid || !(et_text_ends(valid, "acc") || et_text_ends(valid, "accuracy"))
+            : better == ET_LOOP_BETTER_SMALLER;
     *out = loop;
     return ET_OK;
 }
@@ -339,43 +316,31 @@ static int open_run(et_loop *loop, et_error *error)
     return et_run_open(&loop->run, &run, error);
 }
 
-static int tell_resumed(et_loop *loop, const char *path, et_error *error)
-{
-    et_strbuf_reset(&loop->out.line);
-    et_strbuf_printf(&loop->out.line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
-                     (long long)loop->at.epoch, (long long)loop->at.step, path);
-    if (loop->out.line.failed)
-        return et_alloc_failed(error, 0, "a line");
-    et_loop_print(loop, et_strbuf_text(&loop->out.line));
-    return ET_OK;
-}
-
-static int restore_file(et_loop *loop, const char *path, et_error *error)
-{
-    int status = et_run_restore_file(loop->run, path, error);
-    return status ? status : tell_resumed(loop, path, error);
-}
-
-static int restore_newest(et_loop *loop, et_error *error)
-{
-    int64_t step;
-    int status = et_run_restore(loop->run, &step, error);
-    if (status || step < 0)
-        return status;
-    char *path = et_checkpoint_path(loop->options.checkpoint_dir, step);
-    status = path ? tell_resumed(loop, path, error) : et_alloc_failed(error, 0, "a path");
-    et_free(path);
-    return status;
-}
-
+/* From a file, or from the newest checkpoint of the directory, if there is one. */
 static int restore(et_loop *loop, et_error *error)
 {
     const char *from = loop->options.restore_checkpoint;
-    int status = ET_OK;
-    if (from && *from)
-        status = restore_file(loop, from, error);
-    else if (!from)
-        status = restore_newest(loop, error);
+    et_strbuf *line = &loop->out.line;
+    char *newest = NULL;
+    int64_t step = -1;
+    int status = !from   ? et_run_restore(loop->run, &step, error)
+                 : *from ? et_run_restore_file(loop->run, from, error)
+                         : ET_OK;
+    if (!status && step >= 0) {
+        newest = et_checkpoint_path(loop->options.checkpoint_dir, step);
+        status = newest ? ET_OK : et_alloc_failed(error, 0, "a path");
+    }
+    const char *path = newest ? newest : from;
+    if (!status && path && *path) {
+        et_strbuf_reset(line);
+        et_strbuf_printf(line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
+                         (long long)loop->at.epoch, (long long)loop->at.step, path);
+        if (line->failed)
+            status = et_alloc_failed(error, 0, "a line");
+        else
+            et_loop_print(loop, et_strbuf_text(line));
+    }
+    et_free(newest);
     et_loop_read_best(loop);
     return status;
 }
@@ -393,17 +358,6 @@ static bool begins_anew(const et_sink *own)
     return !any;
 }
 
-static int write_text(et_sink *own, const char *text, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *values = et_value_dict(&arena);
-    et_value_set_string(values, "graph", text);
-    int status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
-                                         : et_sink_write(own, 0, values, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 /* Text and graph are written only if the writer's files begin anew: other files have them
  * already. */
 static int open_writer(et_loop *loop, et_error *error)
@@ -414,8 +368,14 @@ static int open_writer(et_loop *loop, et_error *error)
     int status = own && o->summary_dir ? et_directory_make(o->summary_dir, error) : ET_OK;
     if (status || !own || !begins_anew(own))
         return status;
-    if (o->summary_graph)
-        status = write_text(own, o->summary_graph, error);
+    if (o->summary_graph) {
+        et_arena arena = ET_ARENA_INIT;
+        et_value *values = et_value_dict(&arena);
+        et_value_set_string(values, "graph", o->summary_graph);
+        status = et_value_failed(values) ? et_alloc_failed(error, 0, "a summary")
+                                         : et_sink_write(own, 0, values, error);
+        et_arena_release(&arena);
+    }
     return status || !o->summary_pass ? status : et_loop_write_graph(own, o->summary_pass, error);
 }
 
@@ -435,20 +395,13 @@ static int enter(void *self, et_error *error)
     return status;
 }
 
-static int close_run(et_loop *loop, et_error *error)
+static int close_run(void *self, et_error *error)
 {
+    et_loop *loop = self;
     int status = et_run_close(loop->run, error);
     loop->run = NULL;
     loop->writer = NULL;
     return status;
-}
-
-/* Counters, not progress: limits may be set later. */
-static void begin_eta(et_loop *loop)
-{
-    loop->clock.eta_step = (double)loop->at.step;
-    loop->clock.eta_epoch = (double)(loop->at.epoch - loop->at.resumes);
-    loop->clock.eta_time = et_clock_monotonic();
 }
 
 int et_loop_begin(et_loop *loop, et_error *error)
@@ -460,7 +413,10 @@ int et_loop_begin(et_loop *loop, et_error *error)
     int status = et_together_run(loop->options.comm, enter, loop, &loop->error);
     loop->phase = status ? ET_LOOP_ENDED : ET_LOOP_RUNNING;
     if (!status) {
-        begin_eta(loop);
+        /* Counters, not progress: limits may be set later. */
+        loop->clock.eta_step = (double)loop->at.step;
+        loop->clock.eta_epoch = (double)(loop->at.epoch - loop->at.resumes);
+        loop->clock.eta_time = et_clock_monotonic();
         status = et_loop_fire(loop, ET_EVENT_ENTER_LOOP, &(et_loop_event){ 0 }, false);
     } else {
         close_run(loop, NULL);
@@ -470,45 +426,24 @@ int et_loop_begin(et_loop *loop, et_error *error)
 
 /* ---- end ---- */
 
-typedef struct ending {
-    et_loop *loop;
-    int (*part)(et_loop *loop, et_error *error);
-} ending;
-
-static int do_part(void *self, et_error *error)
-{
-    const ending *e = self;
-    return e->part(e->loop, error);
-}
-
 /* A part of the end, which all ranks do. An earlier failure is the one reported. */
-static void end_part(et_loop *loop, int (*part)(et_loop *loop, et_error *error))
+static void end_part(et_loop *loop, int (*part)(void *loop, et_error *error))
 {
-    ending e = { loop, part };
     et_error failure = ET_ERROR_INIT;
-    if (et_together_run(loop->options.comm, do_part, &e, &failure))
+    if (et_together_run(loop->options.comm, part, loop, &failure))
         et_loop_fail(loop, &failure);
 }
 
-static int tell_failure(et_loop *loop, et_error *error)
+static int tell_failure(void *self, et_error *error)
 {
+    const et_loop *loop = self;
     return loop->error.status ? et_fail(error, loop->error.status, "%s", loop->error.text) : ET_OK;
 }
 
-static int finish_saves(et_loop *loop, et_error *error)
+static int finish_saves(void *self, et_error *error)
 {
+    const et_loop *loop = self;
     return et_run_finish_saves(loop->run, loop->at.step, error);
-}
-
-/* Handlers see a loop that has not failed: they may print and write. */
-static void exit_loop(et_loop *loop)
-{
-    et_error failure = loop->error;
-    loop->phase = ET_LOOP_ENDING;
-    loop->error = (et_error)ET_ERROR_INIT;
-    et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
-    if (failure.status)
-        loop->error = failure;
 }
 
 int et_loop_end(et_loop *loop, et_error *error)
@@ -524,7 +459,13 @@ int et_loop_end(et_loop *loop, et_error *error)
     end_part(loop, tell_failure);
     end_part(loop, finish_saves);
     end_part(loop, et_loop_take_best);
-    exit_loop(loop);
+    /* Handlers see a loop that has not failed: they may print and write. */
+    et_error failure = loop->error;
+    loop->phase = ET_LOOP_ENDING;
+    loop->error = (et_error)ET_ERROR_INIT;
+    et_loop_fire(loop, ET_EVENT_EXIT_LOOP, &(et_loop_event){ 0 }, false);
+    if (failure.status)
+        loop->error = failure;
     end_part(loop, close_run);
     loop->phase = ET_LOOP_ENDED;
     return tell_failure(loop, error);

@@ -236,8 +236,8 @@ int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error);
 int et_loop_note_valid(et_loop *loop, double value);
 /* Reads best and best_step from the run. */
 void et_loop_read_best(et_loop *loop);
-/* The best parameters back, at a clean end. */
-int et_loop_take_best(et_loop *loop, et_error *error);
+/* The best parameters back, at a clean end; for et_together_run. */
+int et_loop_take_best(void *loop, et_error *error);
 
 /* ---- evaluator.c: values of a pass as metrics of a loop ---- */
 

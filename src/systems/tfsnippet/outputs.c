@@ -62,8 +62,8 @@ typedef struct job {
     uint64_t seed;
     et_eval_shard share;
     et_strbuf row; /* of a batch: its number of rows, and what pack appends */
-    /* At the first batch, on all ranks: what the outputs are; NULL: that is known. */
-    int (*look)(struct job *self, const et_batch *batch, et_error *error);
+    /* At the first batch, on all ranks: checks what the outputs are; NULL: that is known. */
+    int (*check)(struct job *self, const et_batch *batch, et_error *error);
     int (*pack)(struct job *self, const et_batch *batch, et_error *error);
     et_outputs *all;          /* of those that are collected */
     const char *const *names; /* [count]: of those that are averaged */
@@ -75,12 +75,12 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
 {
     job *j = self;
     et_assert(batch->filled[0] > 0);
-    const bool looks = !number && j->look;
-    if (!mine && !looks)
+    const bool checks = !number && j->check;
+    if (!mine && !checks)
         return ET_OK;
     int status = et_pass_run(j->pass, batch, j->seed, (uint64_t)number, error);
-    if (!status && looks)
-        status = j->look(j, batch, error);
+    if (!status && checks)
+        status = j->check(j, batch, error);
     if (status || !mine)
         return status;
     et_strbuf_reset(&j->row);
@@ -92,10 +92,15 @@ static int run_batch(void *self, const et_batch *batch, int64_t number, bool min
 }
 
 /* Runs the pass on all batches of the source's first pass; a batch of the next is given back. */
-static int read_pass(job *j, et_source *source, et_error *error)
+static int run_pass(job *j, et_source *source, et_error *error)
 {
     et_batch_cursor cursor = { .source = NULL };
-    int status = et_batch_cursor_open(&cursor, source, error);
+    int status = et_source_claim(source, "a collection of outputs", error);
+    if (status)
+        return status;
+    status = et_pass_prepare(j->pass, &source->layout, error);
+    if (!status)
+        status = et_batch_cursor_open(&cursor, source, error);
     if (!status)
         status = et_batch_cursor_rewind(&cursor, false, error);
     if (!status)
@@ -103,17 +108,6 @@ static int read_pass(job *j, et_source *source, et_error *error)
     if (!status)
         status = et_batch_cursor_give_back(&cursor, error);
     et_batch_cursor_release(&cursor);
-    return status;
-}
-
-static int run_pass(job *j, et_source *source, et_error *error)
-{
-    int status = et_source_claim(source, "a collection of outputs", error);
-    if (status)
-        return status;
-    status = et_pass_prepare(j->pass, &source->layout, error);
-    if (!status)
-        status = read_pass(j, source, error);
     et_source_end(source);
     return !status && !j->share.batches ? et_fail(error, ET_EDATA, "the source has no batch")
                                         : status;
@@ -165,73 +159,51 @@ static int check_names(const char *const *names, int count, const char *what, et
 
 /* ---- side by side ---- */
 
-static int set_shape(const et_outputs *all, output *o, et_tensor tensor, const et_batch *batch,
-                     et_error *error)
+static int check_outputs(job *j, const et_batch *batch, et_error *error)
 {
-    char shape[ET_SHAPE_TEXT_MAX];
-    int axis = all->axis;
-    if (axis < 0 || axis >= tensor.shape.rank ||
-        tensor.shape.size[axis] != batch->layout->capacity[0])
-        return et_fail(error, ET_ECONFIG,
-                       "output %s is %s: dimension %d must be the %lld rows of the batch", o->name,
-                       et_shape_print(tensor.shape, shape), axis,
-                       (long long)batch->layout->capacity[0]);
-    o->dtype = tensor.dtype;
-    o->shape = tensor.shape;
-    o->outer = 1;
-    o->inner = et_dtype_size(tensor.dtype);
-    for (int d = 0; d < axis; d++)
-        o->outer *= (size_t)tensor.shape.size[d];
-    for (int d = axis + 1; d < tensor.shape.rank; d++)
-        o->inner *= (size_t)tensor.shape.size[d];
+    const int axis = j->all->axis;
+    for (int i = 0; i < j->all->count; i++) {
+        output *o = &j->all->outputs[i];
+        char shape[ET_SHAPE_TEXT_MAX];
+        et_tensor tensor;
+        int status = find(&tensor, j->pass, o->name, error);
+        if (status)
+            return status;
+        if (axis < 0 || axis >= tensor.shape.rank ||
+            tensor.shape.size[axis] != batch->layout->capacity[0])
+            return et_fail(error, ET_ECONFIG,
+                           "output %s is %s: dimension %d must be the %lld rows of the batch",
+                           o->name, et_shape_print(tensor.shape, shape), axis,
+                           (long long)batch->layout->capacity[0]);
+        o->dtype = tensor.dtype;
+        o->shape = tensor.shape;
+        o->outer = 1;
+        o->inner = et_dtype_size(tensor.dtype);
+        for (int d = 0; d < axis; d++)
+            o->outer *= (size_t)tensor.shape.size[d];
+        for (int d = axis + 1; d < tensor.shape.rank; d++)
+            o->inner *= (size_t)tensor.shape.size[d];
+    }
     return ET_OK;
 }
 
-static int look_at_outputs(job *j, const et_batch *batch, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < j->all->count; i++) {
-        output *o = &j->all->outputs[i];
-        et_tensor tensor;
-        status = find(&tensor, j->pass, o->name, error);
-        if (!status)
-            status = set_shape(j->all, o, tensor, batch, error);
-    }
-    return status;
-}
-
 /* Rows first. */
-static void pack_output(et_strbuf *row, const output *o, et_tensor tensor, const et_batch *batch)
-{
-    size_t count = (size_t)batch->filled[0], rows_most = (size_t)batch->layout->capacity[0];
-    et_assert(tensor.dtype == o->dtype && count <= rows_most);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < o->outer; k++)
-            et_strbuf_append_bytes(row, (const char *)tensor.data + (k * rows_most + i) * o->inner,
-                                   o->inner);
-}
-
 static int pack_outputs(job *j, const et_batch *batch, et_error *error)
 {
-    int status = ET_OK;
-    for (int i = 0; !status && i < j->all->count; i++) {
-        const output *o = &j->all->outputs[i];
+    const size_t count = (size_t)batch->filled[0], most = (size_t)batch->layout->capacity[0];
+    et_assert(count <= most);
+    for (int n = 0; n < j->all->count; n++) {
+        const output *o = &j->all->outputs[n];
         et_tensor tensor;
-        status = find(&tensor, j->pass, o->name, error);
-        if (!status)
-            pack_output(&j->row, o, tensor, batch);
+        int status = find(&tensor, j->pass, o->name, error);
+        if (status)
+            return status;
+        et_assert(tensor.dtype == o->dtype);
+        for (size_t i = 0; i < count; i++)
+            for (size_t k = 0; k < o->outer; k++)
+                et_strbuf_append_bytes(
+                    &j->row, (const char *)tensor.data + (k * most + i) * o->inner, o->inner);
     }
-    return status;
-}
-
-static int append(output *o, const char *data, int64_t before, int64_t rows, et_error *error)
-{
-    size_t row = o->outer * o->inner, used = (size_t)before * row, more = (size_t)rows * row;
-    char *grown = et_vector_grow(o->data, &o->capacity, used + more, 1, 4096);
-    if (!grown)
-        return et_alloc_failed(error, used + more, "outputs");
-    o->data = grown;
-    memcpy(grown + used, data, more);
     return ET_OK;
 }
 
@@ -240,44 +212,47 @@ static int add_outputs(void *self, const void *row, size_t size, et_error *error
     et_outputs *all = ((job *)self)->all;
     const char *at = row;
     int64_t rows = 0;
-    int status = read_rows(&rows, &at, &size) ? ET_OK : fail_apart(error);
-    for (int i = 0; !status && i < all->count; i++) {
+    if (!read_rows(&rows, &at, &size))
+        return fail_apart(error);
+    for (int i = 0; i < all->count; i++) {
         output *o = &all->outputs[i];
-        const size_t bytes = (size_t)rows * o->outer * o->inner;
-        status = size < bytes ? fail_apart(error) : append(o, at, all->rows, rows, error);
-        at += bytes;
-        size -= bytes;
+        const size_t bytes = o->outer * o->inner;
+        const size_t used = (size_t)all->rows * bytes, more = (size_t)rows * bytes;
+        if (size < more)
+            return fail_apart(error);
+        char *grown = et_vector_grow(o->data, &o->capacity, used + more, 1, 4096);
+        if (!grown)
+            return et_alloc_failed(error, used + more, "outputs");
+        o->data = grown;
+        memcpy(grown + used, at, more);
+        at += more;
+        size -= more;
     }
-    all->rows += status ? 0 : rows;
-    return status;
-}
-
-/* From [rows, outer, inner] to [outer, rows, inner]. */
-static int turn(output *o, int64_t count, int axis, et_error *error)
-{
-    size_t rows = (size_t)count;
-    o->shape.size[axis] = count;
-    if (o->outer == 1)
-        return ET_OK;
-    char *data = et_alloc(rows, o->outer * o->inner);
-    if (!data)
-        return et_alloc_failed(error, rows * o->outer * o->inner, "outputs");
-    for (size_t i = 0; i < rows; i++)
-        for (size_t k = 0; k < o->outer; k++)
-            memcpy(data + (k * rows + i) * o->inner, o->data + (i * o->outer + k) * o->inner,
-                   o->inner);
-    et_free(o->data);
-    o->data = data;
+    all->rows += rows;
     return ET_OK;
 }
 
+/* From [rows, outer, inner] to [outer, rows, inner]. */
 static int turn_all(void *self, et_error *error)
 {
     et_outputs *all = self;
-    int status = ET_OK;
-    for (int i = 0; !status && i < all->count; i++)
-        status = turn(&all->outputs[i], all->rows, all->axis, error);
-    return status;
+    const size_t rows = (size_t)all->rows;
+    for (int n = 0; n < all->count; n++) {
+        output *o = &all->outputs[n];
+        o->shape.size[all->axis] = all->rows;
+        if (o->outer == 1)
+            continue;
+        char *data = et_alloc(rows, o->outer * o->inner);
+        if (!data)
+            return et_alloc_failed(error, rows * o->outer * o->inner, "outputs");
+        for (size_t i = 0; i < rows; i++)
+            for (size_t k = 0; k < o->outer; k++)
+                memcpy(data + (k * rows + i) * o->inner, o->data + (i * o->outer + k) * o->inner,
+                       o->inner);
+        et_free(o->data);
+        o->data = data;
+    }
+    return ET_OK;
 }
 
 static int open_outputs(et_outputs **out, const char *const *names, int count, int axis,
@@ -313,7 +288,7 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
     if (status)
         return status;
     job j = {
-        .pass = pass, .seed = seed, .look = look_at_outputs, .pack = pack_outputs, .all = all
+        .pass = pass, .seed = seed, .check = check_outputs, .pack = pack_outputs, .all = all
     };
     status = run_job(&j, comm, source, add_outputs, error);
     if (!status)
@@ -328,30 +303,23 @@ int et_outputs_collect(et_outputs **out, et_comm *comm, et_pass *pass, et_source
 
 /* ---- averages ---- */
 
-static int read_value(const job *j, const char *name, double *value, et_error *error)
-{
-    char shape[ET_SHAPE_TEXT_MAX];
-    et_tensor tensor;
-    int status = find(&tensor, j->pass, name, error);
-    if (status)
-        return status;
-    if (!et_tensor_is_real(tensor) || et_shape_count(tensor.shape) != 1)
-        return et_fail(error, ET_ECONFIG, "output %s is %s %s: only a single float can be averaged",
-                       name, et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
-    *value = et_tensor_number(tensor, 0);
-    return ET_OK;
-}
-
 static int pack_values(job *j, const et_batch *batch, et_error *error)
 {
-    int status = ET_OK;
     (void)batch;
-    for (int i = 0; !status && i < j->count; i++) {
-        double value = 0;
-        status = read_value(j, j->names[i], &value, error);
+    for (int i = 0; i < j->count; i++) {
+        char shape[ET_SHAPE_TEXT_MAX];
+        et_tensor tensor;
+        int status = find(&tensor, j->pass, j->names[i], error);
+        if (status)
+            return status;
+        if (!et_tensor_is_real(tensor) || et_shape_count(tensor.shape) != 1)
+            return et_fail(error, ET_ECONFIG,
+                           "output %s is %s %s: only a single float can be averaged", j->names[i],
+                           et_shape_print(tensor.shape, shape), et_dtype_name(tensor.dtype));
+        const double value = et_tensor_number(tensor, 0);
         et_strbuf_append_bytes(&j->row, &value, sizeof value);
     }
-    return status;
+    return ET_OK;
 }
 
 static int add_values(void *self, const void *row, size_t size, et_error *error)

@@ -146,16 +146,6 @@ static void print_one(const et_loop_stats *one, const et_metric_formatter *forma
     et_strbuf_printf(out, " (\u00b1%s)", text);
 }
 
-static void append_metrics(const et_logger_list *list, const et_metric_formatter *formatter,
-                           et_strbuf *out)
-{
-    for (int i = 0; i < list->count; i++) {
-        if (i)
-            et_strbuf_append(out, "; ");
-        print_one(&list->stats[i], formatter, out);
-    }
-}
-
 /* Times are together, before or after the rest, in any order of the formatter: each event has its
  * own, in that order. */
 static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
@@ -174,16 +164,6 @@ static int fire_stats(et_loop *loop, const et_logger_list *list, bool times)
                 : ET_OK;
 }
 
-static int print_list(et_loop *loop, const et_logger_list *list)
-{
-    et_strbuf_reset(&loop->out.line);
-    append_tag(loop, &loop->out.line);
-    append_metrics(list, loop->options.formatter, &loop->out.line);
-    et_strbuf_append(&loop->out.line, loop->best.is_last ? " (*)" : "");
-    loop->best.is_last = false;
-    return print_line(loop);
-}
-
 int et_loop_print_logs(et_loop *loop)
 {
     int status = et_loop_ready_in_epoch(loop);
@@ -198,7 +178,16 @@ int et_loop_print_logs(et_loop *loop)
         status = sort_metrics(&list, logger, loop->options.formatter, &loop->error);
     if (status)
         return status;
-    status = print_list(loop, &list);
+    et_strbuf_reset(&loop->out.line);
+    append_tag(loop, &loop->out.line);
+    for (int i = 0; i < list.count; i++) {
+        if (i)
+            et_strbuf_append(&loop->out.line, "; ");
+        print_one(&list.stats[i], loop->options.formatter, &loop->out.line);
+    }
+    et_strbuf_append(&loop->out.line, loop->best.is_last ? " (*)" : "");
+    loop->best.is_last = false;
+    status = print_line(loop);
     if (!status)
         status = fire_stats(loop, &list, false);
     if (!status)
@@ -209,19 +198,6 @@ int et_loop_print_logs(et_loop *loop)
 }
 
 /* ---- the training summary ---- */
-
-static void append_environment(const et_loop *loop, et_strbuf *line)
-{
-    const et_device *device = loop->options.device;
-    et_strbuf_printf(line, "Execution Environment\n---------------------\nEtude   %s",
-                     et_version());
-    if (device)
-        et_strbuf_printf(line, "\nKernels %s%s\nThreads %d", et_device_kernels(device),
-                         et_device_has_bfloat16(device) ? ", bfloat16" : "",
-                         et_device_threads(device));
-    if (loop->options.checkpoint_dir)
-        et_strbuf_printf(line, "\nSaves   %s", loop->options.checkpoint_dir);
-}
 
 /* An empty line ends the table. */
 static void print_table(void *self, const char *text)
@@ -242,7 +218,15 @@ int et_loop_print_training_summary(et_loop *loop)
     if (status)
         return status;
     et_strbuf_reset(&loop->out.line);
-    append_environment(loop, &loop->out.line);
+    const et_device *device = loop->options.device;
+    et_strbuf_printf(&loop->out.line, "Execution Environment\n---------------------\nEtude   %s",
+                     et_version());
+    if (device)
+        et_strbuf_printf(&loop->out.line, "\nKernels %s%s\nThreads %d", et_device_kernels(device),
+                         et_device_has_bfloat16(device) ? ", bfloat16" : "",
+                         et_device_threads(device));
+    if (loop->options.checkpoint_dir)
+        et_strbuf_printf(&loop->out.line, "\nSaves   %s", loop->options.checkpoint_dir);
     et_strbuf_append(&loop->out.line, "\n");
     status = print_line(loop);
     if (status)

@@ -170,9 +170,9 @@ static const et_part_class objects_part = { "objects of a loop", save_objects, r
 
 /* ---- optimizers of trainers ---- */
 
-/* "optimizer", "optimizer/2", ...: in the order of trainers, skipping used names. */
-static int add_optimizers(et_loop *loop, et_error *error)
+int et_loop_add_parts(et_loop *loop, et_error *error)
 {
+    /* "optimizer", "optimizer/2", ...: in the order of trainers, skipping used names. */
     int status = ET_OK;
     for (size_t i = 0; !status && i < loop->own.optimizer_count; i++) {
         char name[32] = "optimizer";
@@ -181,12 +181,6 @@ static int add_optimizers(et_loop *loop, et_error *error)
         if (!et_state_has(loop->state, loop->own.optimizers[i], NULL))
             status = et_state_add_optimizer(loop->state, name, loop->own.optimizers[i], error);
     }
-    return status;
-}
-
-int et_loop_add_parts(et_loop *loop, et_error *error)
-{
-    int status = add_optimizers(loop, error);
     if (!status)
         status = et_state_add(loop->state, "loop", &loop_part, loop, error);
     if (!status)

@@ -207,24 +207,6 @@ static int leave_pass(et_flow *flow, et_error *error)
     return status;
 }
 
-static int leave_flows(et_flows *flows, const et_batch *batch, et_error *error)
-{
-    int status = ET_OK;
-    for (size_t i = 0; batch && !status && i < flows->count; i++)
-        if (flows->flows[i].cursor.batch == batch)
-            status = leave_pass(&flows->flows[i], error);
-    return status;
-}
-
-static int begin_flows(et_flows *flows, et_error *error)
-{
-    int status = ET_OK;
-    end_flows(flows);
-    for (size_t i = 0; !status && i < flows->count; i++)
-        status = leave_pass(&flows->flows[i], error);
-    return status;
-}
-
 static int next_batch(et_flow *flow, bool *over, et_error *error)
 {
     sane(flow);
@@ -251,17 +233,6 @@ static int next_batch(et_flow *flow, bool *over, et_error *error)
 
 /* ---- as a part of the state ---- */
 
-/* The restored position of the unnamed source, as long as no step has shown which source that
- * is. */
-static int save_waiting(et_value *dict, const et_flows *flows, et_error *error)
-{
-    const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");
-    if (!waiting)
-        return ET_OK;
-    et_value *copy = et_value_set_dict(dict, "");
-    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
-}
-
 static int save_position(const et_flow *flow, et_value *dict, et_error *error)
 {
     return flow->open || flow->cursor.waits ? et_batch_cursor_save(&flow->cursor, dict, error)
@@ -286,7 +257,13 @@ static int save_flows(const void *self, et_value *dict, et_error *error)
             !et_value_set_int(one, "over", flow->over))
             return et_alloc_failed(error, 0, "a state tree");
     }
-    return save_waiting(dict, flows, error);
+    /* The restored position of the unnamed source, as long as no step has shown which source that
+     * is. */
+    const et_value *waiting = is_taken(flows, "") ? NULL : et_value_get(flows->restored, "");
+    if (!waiting)
+        return ET_OK;
+    et_value *copy = et_value_set_dict(dict, "");
+    return copy ? et_value_merge(copy, waiting, error) : et_alloc_failed(error, 0, "a state tree");
 }
 
 /* A copy is kept for the source without a name, which comes with the first step. */
@@ -393,7 +370,10 @@ int et_loop_leave_steps(et_loop *loop)
         et_run_touch(loop->run);
     loop->saves.after_epoch = save_asked(loop);
     loop->saves.after_step = false;
-    status = leave_flows(&loop->flows, loop->step_data, &loop->error);
+    status = ET_OK;
+    for (size_t i = 0; loop->step_data && !status && i < loop->flows.count; i++)
+        if (loop->flows.flows[i].cursor.batch == loop->step_data)
+            status = leave_pass(&loop->flows.flows[i], &loop->error);
     close_step(loop);
     return et_loop_explain(loop, status, &loop->error);
 }
@@ -464,14 +444,6 @@ static int end_step(et_loop *loop)
     return status;
 }
 
-/* max_step: the pass is left, and only a higher limit in this epoch would continue it. */
-static void close_pass(et_loop *loop, const et_source *source)
-{
-    et_flow *flow = source ? find_flow(&loop->flows, source) : NULL;
-    if (flow)
-        close_flow(flow);
-}
-
 static int take_batch(et_loop *loop, et_source *source, bool *over)
 {
     if (!source)
@@ -494,8 +466,12 @@ static int begin_step(et_loop *loop, et_source *source, bool *over)
         return et_fail(&loop->error, ET_EUSAGE,
                        "steps without data would never end: give max_step or a source");
     *over = max_step && loop->at.step >= max_step;
-    if (*over)
-        close_pass(loop, source);
+    if (*over) {
+        /* max_step: the pass is left, and only a higher limit in this epoch would continue it. */
+        et_flow *flow = source ? find_flow(&loop->flows, source) : NULL;
+        if (flow)
+            close_flow(flow);
+    }
     int status = *over ? ET_OK : take_batch(loop, source, over);
     if (status || *over)
         return status;
@@ -555,17 +531,12 @@ static int begin_epoch(et_loop *loop)
     if (resumes)
         return ET_OK;
     loop->at.epoch++;
-    int status = begin_flows(&loop->flows, &loop->error);
+    int status = ET_OK;
+    end_flows(&loop->flows);
+    for (size_t i = 0; !status && i < loop->flows.count; i++)
+        status = leave_pass(&loop->flows.flows[i], &loop->error);
     return status ? et_loop_explain(loop, status, &loop->error)
                   : et_loop_fire(loop, ET_EVENT_BEFORE_EPOCH, &(et_loop_event){ 0 }, false);
-}
-
-/* An epoch that is resumed is within max_epoch, and what follows its steps is to be done. */
-static bool is_done(const et_loop *loop)
-{
-    const et_loop_options *o = &loop->options;
-    return (o->max_epoch && loop->at.epoch - loop->at.resumes >= o->max_epoch) ||
-           (o->max_step && loop->at.step - loop->at.resumes >= o->max_step);
 }
 
 bool et_loop_next_epoch(et_loop *loop)
@@ -580,7 +551,10 @@ bool et_loop_next_epoch(et_loop *loop)
         status = look_around(loop);
     if (et_loop_explain(loop, status, &loop->error))
         return false;
-    if (is_done(loop)) {
+    /* An epoch that is resumed is within max_epoch, and what follows its steps is to be done. */
+    const et_loop_options *o = &loop->options;
+    if ((o->max_epoch && loop->at.epoch - loop->at.resumes >= o->max_epoch) ||
+        (o->max_step && loop->at.step - loop->at.resumes >= o->max_step)) {
         forget_metrics(loop);
         return false;
     }

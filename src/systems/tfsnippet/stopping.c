@@ -16,21 +16,11 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run.h"
 
-/* All values of the store, of which a clean end may take back a part. */
-static int keep_values(et_loop *loop)
-{
-    size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
-    if (!loop->best.values)
-        loop->best.values = et_alloc(bytes, 1);
-    if (!loop->best.values)
-        return et_alloc_failed(&loop->error, bytes, "the best parameters");
-    memcpy(loop->best.values, et_params_values(loop->params), bytes);
-    return ET_OK;
-}
-
 /* The run wants a dict, for info.json, and every value, on all ranks. */
 int et_loop_note_valid(et_loop *loop, double value)
 {
+    const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
+    et_loop_best *best = &loop->best;
     et_arena arena = ET_ARENA_INIT;
     et_value *values = et_value_dict(&arena);
     et_value_set_float(values, loop->options.valid_metric_name, value);
@@ -39,11 +29,17 @@ int et_loop_note_valid(et_loop *loop, double value)
                      : et_run_note_best(loop->run, loop->at.step, values, &loop->error);
     et_arena_release(&arena);
     et_loop_read_best(loop);
-    loop->best.is_last = !status && !isnan(value) && loop->best.step == loop->at.step &&
-                         !et_run_since_best(loop->run);
-    if (loop->best.is_last && loop->options.early_stopping && !loop->options.checkpoint_dir)
-        status = keep_values(loop);
-    return status;
+    best->is_last =
+        !status && !isnan(value) && best->step == loop->at.step && !et_run_since_best(loop->run);
+    if (!best->is_last || !loop->options.early_stopping || loop->options.checkpoint_dir)
+        return status;
+    if (!best->values)
+        best->values = et_alloc(bytes, 1);
+    if (!best->values)
+        return et_alloc_failed(&loop->error, bytes, "the best parameters");
+    /* All values of the store, of which a clean end may take back a part. */
+    memcpy(best->values, et_params_values(loop->params), bytes);
+    return ET_OK;
 }
 
 void et_loop_read_best(et_loop *loop)
@@ -59,18 +55,6 @@ static void copy_parameter(const et_loop *loop, float *to, const float *from, in
     size_t offset = (size_t)et_params_offset(loop->params, index);
     memcpy(to + offset, from + offset,
            (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
-}
-
-/* The group's part of the kept values, or all. */
-static void take_values(et_loop *loop)
-{
-    bool some = loop->options.group != NULL;
-    int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
-    et_params_begin_change(loop->params);
-    for (int i = 0; i < count; i++)
-        copy_parameter(loop, et_params_values(loop->params), loop->best.values,
-                       some ? et_group_param(loop->group, i) : i);
-    et_params_changed(loop->params, true);
 }
 
 /* A file is read as a whole, so where a part is wanted the rest comes back from a copy. */
@@ -171,8 +155,9 @@ static int take_snapshot(et_loop *loop, et_error *error)
     return status;
 }
 
-int et_loop_take_best(et_loop *loop, et_error *error)
+int et_loop_take_best(void *self, et_error *error)
 {
+    et_loop *loop = self;
     char text[24];
     if (!loop->options.early_stopping)
         return ET_OK;
@@ -199,7 +184,14 @@ int et_loop_take_best(et_loop *loop, et_error *error)
         tell_gone(loop);
         return ET_OK;
     }
-    take_values(loop);
+    /* The group's part of the kept values, or all. */
+    bool some = loop->options.group != NULL;
+    int count = some ? et_group_count(loop->group) : et_params_count(loop->params);
+    et_params_begin_change(loop->params);
+    for (int i = 0; i < count; i++)
+        copy_parameter(loop, et_params_values(loop->params), loop->best.values,
+                       some ? et_group_param(loop->group, i) : i);
+    et_params_changed(loop->params, true);
     snprintf(text, sizeof text, "%lld", (long long)loop->best.step);
     tell_restored(loop, "of step", text);
     return ET_OK;

@@ -66,21 +66,6 @@ static const char **make_names(const et_graph *graph, et_arena *arena)
     return whole ? names : NULL;
 }
 
-static bool describe(et_events_node *out, const et_graph *graph, int i, const char *const *names,
-                     et_arena *arena)
-{
-    const et_node *node = graph->nodes[i];
-    const char **inputs = et_arena_array(arena, (size_t)node->inputs + 1, sizeof *inputs);
-    *out = (et_events_node){ .name = names[i],
-                             .op = et_op_name(node->op),
-                             .inputs = inputs,
-                             .rank = node->type[0].shape.rank,
-                             .size = node->type[0].shape.size };
-    for (int k = 0; inputs && k < node->inputs; k++)
-        inputs[out->input_count++] = names[node->input[k]->id];
-    return inputs != NULL;
-}
-
 int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error)
 {
     const et_graph *graph = et_pass_graph(pass);
@@ -93,8 +78,19 @@ int et_loop_write_graph(et_sink *writer, const et_pass *pass, et_error *error)
     size_t count = (size_t)graph->count;
     et_events_node *nodes = et_arena_array(&arena, count + 1, sizeof *nodes);
     bool whole = names && nodes;
-    for (int i = 0; i < graph->count && whole; i++)
-        whole = describe(&nodes[i], graph, i, names, &arena);
+    for (int i = 0; i < graph->count && whole; i++) {
+        et_events_node *out = &nodes[i];
+        const et_node *node = graph->nodes[i];
+        const char **inputs = et_arena_array(&arena, (size_t)node->inputs + 1, sizeof *inputs);
+        *out = (et_events_node){ .name = names[i],
+                                 .op = et_op_name(node->op),
+                                 .inputs = inputs,
+                                 .rank = node->type[0].shape.rank,
+                                 .size = node->type[0].shape.size };
+        for (int k = 0; inputs && k < node->inputs; k++)
+            inputs[out->input_count++] = names[node->input[k]->id];
+        whole = inputs != NULL;
+    }
     int status =
         whole ? et_sink_write_message(writer, &(et_sink_message){ .nodes = nodes, .count = count },
                                       &any, error)

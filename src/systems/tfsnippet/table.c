@@ -157,18 +157,6 @@ static void append_groups(const summary *s, const table *all, et_strbuf *out)
     }
 }
 
-static void append_tables(const summary *s, et_strbuf *out)
-{
-    table all = table_of(s, ALL), others = table_of(s, s->options.group_count);
-    out->failed |= all.grid.failed || others.grid.failed;
-    if (others.grid.count < all.grid.count)
-        append_groups(s, &all, out);
-    else
-        append_table(&all, width_of(&all), out);
-    et_grid_release(&all.grid);
-    et_grid_release(&others.grid);
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const et_variable_shape *)a)->name, ((const et_variable_shape *)b)->name);
@@ -210,8 +198,16 @@ int et_summarize_variables(const et_variable_shape *variables, int count,
         s.variables[i] = variables[i];
     if (s.options.sort_by_names)
         qsort(s.variables, (size_t)count, sizeof *s.variables, by_name);
-    if (count)
-        append_tables(&s, &out);
+    if (count) {
+        table all = table_of(&s, ALL), others = table_of(&s, s.options.group_count);
+        out.failed |= all.grid.failed || others.grid.failed;
+        if (others.grid.count < all.grid.count)
+            append_groups(&s, &all, &out);
+        else
+            append_table(&all, width_of(&all), &out);
+        et_grid_release(&all.grid);
+        et_grid_release(&others.grid);
+    }
     if (out.length)
         et_strbuf_truncate(&out, out.length - 1);
     if (out.failed)

@@ -36,6 +36,8 @@ struct et_loop_trainer {
     size_t hook_count, hook_capacity;
     bool running;
     bool noted; /* the loop knows of the optimizer */
+    int status; /* of the run: its first failure, after which nothing is fired or run */
+    et_error error;
 };
 
 static const char *const hook_events[ET_HOOK_KINDS][2] = {
@@ -102,27 +104,6 @@ static int check(const et_loop *loop, const et_loop_trainer_options *o, et_error
     return check_histograms(loop, o, error);
 }
 
-static int open_summaries(et_loop_trainer *t, et_error *error)
-{
-    const et_loop_trainer_options *o = &t->options;
-    if (!o->summary_count)
-        return ET_OK;
-    t->summaries = et_value_dict(&t->arena);
-    for (int i = 0; i < o->summary_count; i++)
-        et_value_set_float(t->summaries, o->summaries[i], 0);
-    return et_value_failed(t->summaries) ? et_alloc_failed(error, 0, "summaries") : ET_OK;
-}
-
-/* More ranks than shards are refused there. */
-static int open_shards(et_loop_trainer *t, et_error *error)
-{
-    const et_loop_trainer_options *o = &t->options;
-    et_shards_options options = { .count = o->shards, .comm = t->loop->options.comm };
-    if (o->step || (o->shards <= 1 && et_comm_size(options.comm) == 1))
-        return ET_OK;
-    return et_shards_open(&t->shards, o->pass, &o->source->layout, &options, error);
-}
-
 static int note_optimizer(et_loop *loop, et_optimizer *optimizer, et_error *error)
 {
     if (et_state_has(loop->state, optimizer, NULL))
@@ -158,6 +139,7 @@ static void forget_optimizer(et_loop *loop, const et_optimizer *optimizer)
 static int open_parts(et_loop_trainer *t, et_error *error)
 {
     const et_loop_trainer_options *o = &t->options;
+    const et_shards_options shards = { .count = o->shards, .comm = t->loop->options.comm };
     int status =
         et_event_hub_new(&t->events, all_events, sizeof all_events / sizeof *all_events, error);
     if (!status && o->pass && o->source)
@@ -165,14 +147,18 @@ static int open_parts(et_loop_trainer *t, et_error *error)
     if (!status)
         status =
             et_measures_init(&t->measures, o->pass, o->metrics, o->metric_count, "loss", error);
-    if (!status)
-        status = open_shards(t, error);
+    if (!status && !o->step && (o->shards > 1 || et_comm_size(shards.comm) != 1))
+        status = et_shards_open(&t->shards, o->pass, &o->source->layout, &shards, error);
     t->measures.shards = t->shards;
     if (!status)
         status = et_bound_values_init(&t->bound, t->loop->params, o->bound_values,
                                       o->bound_value_count, error);
-    if (!status)
-        status = open_summaries(t, error);
+    if (!status && o->summary_count) {
+        t->summaries = et_value_dict(&t->arena);
+        for (int i = 0; i < o->summary_count; i++)
+            et_value_set_float(t->summaries, o->summaries[i], 0);
+        status = et_value_failed(t->summaries) ? et_alloc_failed(error, 0, "summaries") : ET_OK;
+    }
     if (!status && o->optimizer && !o->step) {
         status = note_optimizer(t->loop, o->optimizer, error);
         t->noted = !status;
@@ -223,27 +209,16 @@ et_event_hub *et_loop_trainer_events(et_loop_trainer *t)
 
 /* ---- a run ---- */
 
-static int fire(et_loop_trainer *t, const char *event, et_error *error)
+static void fire(et_loop_trainer *t, const char *event, bool reverse)
 {
-    return et_loop_fire_of(t->loop, t->events, event, t, false, error);
-}
-
-static int fire_reversed(et_loop_trainer *t, const char *event, et_error *error)
-{
-    return et_loop_fire_of(t->loop, t->events, event, t, true, error);
+    if (!t->status)
+        t->status = et_loop_fire_of(t->loop, t->events, event, t, reverse, &t->error);
 }
 
 /* The result of a call of the loop's; its text is the loop's. */
 static int reported(const et_loop_trainer *t, int status, et_error *error)
 {
     return status ? et_fail(error, status, "%s", t->loop->error.text) : ET_OK;
-}
-
-static int collect(et_loop_trainer *t, et_error *error)
-{
-    int given = et_measures_read(&t->measures);
-    return given ? reported(t, et_loop_collect_metrics(t->loop, t->measures.given, given), error)
-                 : ET_OK;
 }
 
 static int add_summaries(et_loop_trainer *t, et_error *error)
@@ -260,9 +235,9 @@ static int add_summaries(et_loop_trainer *t, et_error *error)
     return reported(t, et_loop_add_summary(t->loop, t->summaries), error);
 }
 
-/* *values: in the arena; 0: there is no such tensor of float32. */
-static int64_t read_histogram(const et_loop_trainer *t, const char *name, et_arena *arena,
-                              double **values)
+/* A tensor of float32: an output of the pass, or a parameter. */
+static int add_histogram(const et_loop_trainer *t, et_summary *summary, const char *name,
+                         et_error *error)
 {
     et_params *params = t->loop->params;
     const et_tensor output =
@@ -273,25 +248,16 @@ static int64_t read_histogram(const et_loop_trainer *t, const char *name, et_are
                                                  : NULL;
     const int64_t count =
         !from ? 0 : et_shape_count(param >= 0 ? et_params_shape(params, param) : output.shape);
-    *values = et_arena_array(arena, (size_t)count + 1, sizeof **values);
-    for (int64_t i = 0; *values && i < count; i++)
-        (*values)[i] = (double)from[i];
-    return count;
-}
-
-static int add_histogram(const et_loop_trainer *t, et_summary *summary, const char *name,
-                         et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    double *values;
-    const int64_t count = read_histogram(t, name, &arena, &values);
-    int status = !count    ? et_fail(error, ET_ECONFIG,
-                                     "histogram %s: neither the pass nor the store has such values in "
-                                        "float32",
-                                     name)
-                 : !values ? et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram")
-                           : et_summary_add_histogram(summary, name, values, count, error);
-    et_arena_release(&arena);
+    if (!count)
+        return et_fail(error, ET_ECONFIG,
+                       "histogram %s: neither the pass nor the store has such values in float32",
+                       name);
+    double *values = et_alloc((size_t)count + 1, sizeof *values);
+    for (int64_t i = 0; values && i < count; i++)
+        values[i] = (double)from[i];
+    int status = values ? et_summary_add_histogram(summary, name, values, count, error)
+                        : et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram");
+    et_free(values);
     return status;
 }
 
@@ -334,41 +300,15 @@ static int run_step(et_loop_trainer *t, et_error *error)
     int status = et_bound_values_apply(&t->bound, error);
     if (!status)
         status = update(t, error);
-    if (!status)
-        status = collect(t, error);
+    if (!status) {
+        int given = et_measures_read(&t->measures);
+        status =
+            given ? reported(t, et_loop_collect_metrics(t->loop, t->measures.given, given), error)
+                  : ET_OK;
+    }
     if (!status)
         status = add_summaries(t, error);
     return status ? status : add_histograms(t, error);
-}
-
-static int step_events(et_loop_trainer *t, et_error *error)
-{
-    int status = fire(t, ET_EVENT_BEFORE_STEP, error);
-    if (!status)
-        status = run_step(t, error);
-    if (!status)
-        status = fire(t, ET_EVENT_STEP_EVALUATION, error);
-    if (!status)
-        status = fire(t, ET_EVENT_STEP_ANNEALING, error);
-    if (!status)
-        status = fire(t, ET_EVENT_STEP_LOGGING, error);
-    return status ? status : fire_reversed(t, ET_EVENT_AFTER_STEP, error);
-}
-
-static int epoch_events(et_loop_trainer *t, bool resumes, et_error *error)
-{
-    int status = resumes ? ET_OK : fire(t, ET_EVENT_BEFORE_EPOCH, error);
-    while (!status && et_loop_next_step(t->loop, t->options.source))
-        status = step_events(t, error);
-    if (!status)
-        status = reported(t, t->loop->error.status, error);
-    if (!status)
-        status = fire(t, ET_EVENT_EPOCH_EVALUATION, error);
-    if (!status)
-        status = fire(t, ET_EVENT_EPOCH_ANNEALING, error);
-    if (!status)
-        status = fire(t, ET_EVENT_EPOCH_LOGGING, error);
-    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EPOCH, error);
 }
 
 static void sane(const et_loop_trainer *t)
@@ -382,35 +322,53 @@ static void sane(const et_loop_trainer *t)
     et_assert(!t->noted || o->optimizer);
 }
 
-static int run(et_loop_trainer *t, et_error *error)
+static void run(et_loop_trainer *t)
 {
     sane(t);
-    int status = fire(t, ET_EVENT_BEFORE_EXECUTION, error);
-    if (!status)
-        status = reported(t, et_loop_print_training_summary(t->loop), error);
-    for (bool resumes = t->loop->at.resumes; !status && et_loop_next_epoch(t->loop);
-         resumes = false)
-        status = epoch_events(t, resumes, error);
-    if (!status)
-        status = reported(t, t->loop->error.status, error);
-    return status ? status : fire_reversed(t, ET_EVENT_AFTER_EXECUTION, error);
+    fire(t, ET_EVENT_BEFORE_EXECUTION, false);
+    if (!t->status)
+        t->status = reported(t, et_loop_print_training_summary(t->loop), &t->error);
+    for (bool resumes = t->loop->at.resumes; !t->status && et_loop_next_epoch(t->loop);
+         resumes = false) {
+        if (!resumes)
+            fire(t, ET_EVENT_BEFORE_EPOCH, false);
+        while (!t->status && et_loop_next_step(t->loop, t->options.source)) {
+            fire(t, ET_EVENT_BEFORE_STEP, false);
+            if (!t->status)
+                t->status = run_step(t, &t->error);
+            fire(t, ET_EVENT_STEP_EVALUATION, false);
+            fire(t, ET_EVENT_STEP_ANNEALING, false);
+            fire(t, ET_EVENT_STEP_LOGGING, false);
+            fire(t, ET_EVENT_AFTER_STEP, true);
+        }
+        if (!t->status)
+            t->status = reported(t, t->loop->error.status, &t->error);
+        fire(t, ET_EVENT_EPOCH_EVALUATION, false);
+        fire(t, ET_EVENT_EPOCH_ANNEALING, false);
+        fire(t, ET_EVENT_EPOCH_LOGGING, false);
+        fire(t, ET_EVENT_AFTER_EPOCH, true);
+    }
+    if (!t->status)
+        t->status = reported(t, t->loop->error.status, &t->error);
+    fire(t, ET_EVENT_AFTER_EXECUTION, true);
 }
 
 int et_loop_trainer_run(et_loop_trainer *t, et_error *error)
 {
-    et_error failure = ET_ERROR_INIT;
     if (t->running)
         return et_fail(
             error, ET_EUSAGE,
             "the trainer is already running: do not run it from one of its own functions");
     t->running = true;
-    int status = run(t, &failure);
+    t->status = ET_OK;
+    t->error = (et_error)ET_ERROR_INIT;
+    run(t);
     t->running = false;
-    if (!status)
+    if (!t->status)
         return ET_OK;
-    et_loop_explain(t->loop, status, &failure);
-    et_loop_fail(t->loop, &failure);
-    return et_fail(error, status, "%s", failure.text);
+    et_loop_explain(t->loop, t->status, &t->error);
+    et_loop_fail(t->loop, &t->error);
+    return et_fail(error, t->status, "%s", t->error.text);
 }
 
 /* ---- hooks ---- */
