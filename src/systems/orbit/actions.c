@@ -35,27 +35,20 @@ static int64_t due(const et_action *action, int64_t step)
     return (step / self->every + 1) * self->every;
 }
 
-/* What the window's steps were like: an inner loop of the trainer's own has left it, else loop_end
- * tells it. */
-static int end_loop(et_inner_loop *loop, et_value **values, et_error *error)
-{
-    const et_trainer_class *class = loop->trainer->class;
-    *values = (et_value *)loop->steps.values;
-    loop->steps.values = NULL;
-    if (class->train)
-        return ET_OK;
-    et_arena_release(&loop->steps.arena);
-    *values = et_value_dict(&loop->steps.arena);
-    return class->loop_end ? class->loop_end(loop->trainer, *values, error) : ET_OK;
-}
-
-/* That, with rate and epoch of the last step. */
+/* The values of the window's steps, with the rate and the epoch of the last step. A trainer with an
+ * inner loop of its own has left its values here; loop_end tells those of others. */
 static int collect(et_inner_loop *loop, et_error *error)
 {
-    et_value *values;
-    int status = end_loop(loop, &values, error);
-    if (status)
-        return status;
+    const et_trainer_class *class = loop->trainer->class;
+    et_value *values = (et_value *)loop->steps.values;
+    loop->steps.values = NULL;
+    if (!class->train) {
+        et_arena_release(&loop->steps.arena);
+        values = et_value_dict(&loop->steps.arena);
+        int status = class->loop_end ? class->loop_end(loop->trainer, values, error) : ET_OK;
+        if (status)
+            return status;
+    }
     const et_trainer_view view = et_inner_loop_view(loop);
     if (!isnan(view.learning_rate))
         et_value_set_float(values, ET_LOGGED_LEARNING_RATE, view.learning_rate);
@@ -97,19 +90,17 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
                        : et_alloc_failed(error, sizeof *logs, "a log");
     et_value *time = et_value_set_dict(train, ET_SINK_TIME);
     const et_meter *meter = &c->loop.meter;
-    double seconds = et_clock_monotonic() - meter->window_start;
-    double steps_per_second = (double)meter->window_steps / seconds;
+    const double seconds = et_clock_monotonic() - meter->window_start;
+    const double rate = (double)meter->window_steps / seconds;
     const et_trainer_view view = et_inner_loop_view(&c->loop);
-    char name[64];
+    char name[64], line[80];
     snprintf(name, sizeof name, "%ss_per_second", view.unit ? view.unit : "unit");
-    et_value_set_float(time, "steps_per_second", steps_per_second);
+    et_value_set_float(time, "steps_per_second", rate);
     if (view.unit)
         et_value_set_float(time, name, (double)meter->window_units / seconds);
-    double rate = steps_per_second;
     if (!status)
         status = write_log(c, c->outer.summaries, step, logs, error);
     et_arena_release(&arena);
-    char line[80];
     snprintf(line, sizeof line, "train | step: %6lld | steps/sec: %6.1f", (long long)step, rate);
     if (!status)
         tell_values(c, line, c->loop.steps.values);
@@ -241,18 +232,15 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     return status;
 }
 
-static bool has_reached_target(const et_controller *c)
-{
-    double best, target = c->target;
-    if (!c->options.target || et_run_best_step(c->run, &best) < 0)
-        return false;
-    return c->options.run.best_comparison == ET_COMPARE_LOWER ? best <= target : best >= target;
-}
-
 bool et_controller_has_enough(const et_controller *c)
 {
-    return (c->options.patience && et_run_since_best(c->run) >= c->options.patience) ||
-           has_reached_target(c);
+    const et_controller_options *o = &c->options;
+    double best;
+    if (o->patience && et_run_since_best(c->run) >= o->patience)
+        return true;
+    if (!o->target || et_run_best_step(c->run, &best) < 0)
+        return false;
+    return o->run.best_comparison == ET_COMPARE_LOWER ? best <= c->target : best >= c->target;
 }
 
 /* ET_EINTERRUPTED comes before any of the rest, so an evaluation that was cut short leaves no log
@@ -273,17 +261,11 @@ static int act_save(et_action *action, const et_moment *now, et_error *error)
     return et_run_save(c->run, now->step, false, error);
 }
 
-static const et_action_class classes[ET_OWN_ACTIONS] = {
+const et_action_class et_own_actions[ET_OWN_ACTIONS] = {
     [ET_OWN_LOG] = { "log", due, act_log },
     [ET_OWN_VALIDATE] = { "validate", due, act_validate },
     [ET_OWN_SAVE] = { "save", due, act_save },
 };
-
-void et_controller_make_own(et_controller *c)
-{
-    for (int i = 0; i < ET_OWN_ACTIONS; i++)
-        c->own[i] = (et_own_action){ .action = { &classes[i] }, .controller = c };
-}
 
 void et_controller_tell(const et_controller *c, const char *format, ...)
 {

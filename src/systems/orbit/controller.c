@@ -14,34 +14,7 @@
 
 /* ---- the list ---- */
 
-static int check_action(const et_listed_action *listed, et_error *error)
-{
-    const et_action_class *class = listed->action ? listed->action->class : NULL;
-    if (!class || !class->name || !*class->name || !class->act)
-        return et_fail(error, ET_EUSAGE, "an action needs a class with a name and an act function");
-    if (listed->asked == listed->action && !class->due)
-        return et_fail(error, ET_EUSAGE,
-                       "action %s is never due: put it into eval_actions or train_actions, or wrap "
-                       "it in et_conditional",
-                       class->name);
-    return ET_OK;
-}
-
-/* Names tell in the state which action comes next. */
-static int check_actions(const et_inner_loop *loop, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < loop->count; i++)
-        status = check_action(&loop->actions[i], error);
-    for (int i = 0; !status && i < loop->count; i++)
-        for (int k = 0; k < i; k++)
-            if (!strcmp(et_inner_loop_name(loop, i), et_inner_loop_name(loop, k)))
-                return et_fail(error, ET_EUSAGE, "two actions are called %s",
-                               et_inner_loop_name(loop, i));
-    return status;
-}
-
-/* Static, as a trace outlives its controller. */
+/* Static, because a trace outlives its controller. */
 static const et_activity own_activities[ET_OWN_ACTIONS] = {
     [ET_OWN_LOG] = { .name = "log", .kind = "log" },
     [ET_OWN_VALIDATE] = { .name = "validate", .kind = "validate" },
@@ -120,22 +93,42 @@ static void list_called(et_controller *c)
     list_own(c, ET_OWN_SAVE, (et_listed_action){ .asked = &c->own[ET_OWN_SAVE].action });
 }
 
-/* The controller's own around the program's, which act before the save. */
+/* The controller's own around the program's, which act before the save. In the state, a name says
+ * which action comes next. */
 static int list_actions(et_controller *c, et_error *error)
 {
     const et_controller_options *o = &c->options;
     const et_outer_loop_options *outer = &c->outer;
+    const et_inner_loop *loop = &c->loop;
     size_t count = ET_OWN_ACTIONS + (size_t)o->action_count + (size_t)outer->train_action_count +
                    (size_t)outer->eval_action_count;
     int status = et_inner_loop_init(&c->loop, count, error);
     if (status)
         return status;
-    et_controller_make_own(c);
+    for (int i = 0; i < ET_OWN_ACTIONS; i++)
+        c->own[i] = (et_own_action){ .action = { &et_own_actions[i] }, .controller = c };
     if (et_controller_is_called(c))
         list_called(c);
     else
         list_planned(c);
-    return check_actions(&c->loop, error);
+    for (int i = 0; i < loop->count; i++) {
+        const et_listed_action *listed = &loop->actions[i];
+        const et_action_class *class = listed->action ? listed->action->class : NULL;
+        if (!class || !class->name || !*class->name || !class->act)
+            return et_fail(error, ET_EUSAGE,
+                           "an action needs a class with a name and an act function");
+        if (listed->asked == listed->action && !class->due)
+            return et_fail(error, ET_EUSAGE,
+                           "action %s is never due: put it into eval_actions or train_actions, or "
+                           "wrap it in et_conditional",
+                           class->name);
+    }
+    for (int i = 0; i < loop->count; i++)
+        for (int k = 0; k < i; k++)
+            if (!strcmp(et_inner_loop_name(loop, i), et_inner_loop_name(loop, k)))
+                return et_fail(error, ET_EUSAGE, "two actions are called %s",
+                               et_inner_loop_name(loop, i));
+    return ET_OK;
 }
 
 /* ---- set-up ---- */
@@ -417,22 +410,9 @@ bool et_controller_finished(const et_controller *controller)
 /* Of fewer steps, a slow training may change nothing that can be seen. */
 #define CHANGED_STEPS 10
 
-static void warn_unchanged(const et_controller *c)
-{
-    const et_unchanged *u = &c->unchanged;
-    if (u->changed || u->count < 2 || u->to - u->from < CHANGED_STEPS ||
-        et_comm_rank(c->options.run.comm))
-        return;
-    et_log(ET_LOG_WARNING,
-           "all %lld validations from step %lld to step %lld gave exactly the same values, so "
-           "training changes no prediction: check the learning rate, frozen parameters, and "
-           "gradients of zero",
-           (long long)u->count, (long long)u->from, (long long)u->to);
-}
-
 int et_controller_train(et_controller *c, et_error *error)
 {
-    /* Nothing acts where no step is left, so what the program brought there is saved here. */
+    /* Nothing acts if no step is left, so the program's changes are saved here. */
     const int64_t steps = c->options.train_steps;
     const et_goal goal = { .target = steps, .saves = c->loop.trainer->step >= steps };
     if (et_controller_is_called(c))
@@ -443,7 +423,13 @@ int et_controller_train(et_controller *c, et_error *error)
     if (c->finished)
         return et_inner_loop_finish(&c->loop, ET_OK, error);
     int status = et_inner_loop_run(&c->loop, &goal, error);
-    if (!status)
-        warn_unchanged(c);
+    const et_unchanged *u = &c->unchanged;
+    const bool suspicious = !u->changed && u->count > 1 && u->to - u->from >= CHANGED_STEPS;
+    if (!status && suspicious && !et_comm_rank(c->options.run.comm))
+        et_log(ET_LOG_WARNING,
+               "all %lld validations from step %lld to step %lld gave exactly the same values, so "
+               "training changes no prediction: check the learning rate, frozen parameters, and "
+               "gradients of zero",
+               (long long)u->count, (long long)u->from, (long long)u->to);
     return status;
 }

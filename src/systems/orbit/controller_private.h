@@ -70,8 +70,8 @@ static inline void et_controller_sane(const et_controller *c)
  * options.target. */
 bool et_controller_has_enough(const et_controller *controller);
 
-/* actions.c */
-void et_controller_make_own(et_controller *controller);
+/* actions.c: their classes. */
+extern const et_action_class et_own_actions[ET_OWN_ACTIONS];
 
 /* Evaluates limit steps (0 and -1: all data), notes the best, logs, and puts values into the loop.
  * ET_EINTERRUPTED: nothing was done. */

@@ -203,18 +203,6 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
 
 /* ---- evaluation ---- */
 
-/* Of a run's weights, not of initial ones. */
-static int need_weights(et_controller *c, et_error *error)
-{
-    int64_t step;
-    if (et_controller_trains(c) || c->restored || !c->model_dir)
-        return ET_OK;
-    int status = et_controller_restore(c, NULL, &step, error);
-    if (!status && step < 0)
-        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here to evaluate", c->model_dir);
-    return status;
-}
-
 /* Outside of the loop actions act once, here. */
 static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
 {
@@ -235,35 +223,21 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     return status;
 }
 
+/* Without training, of a run's weights, not of initial ones. */
 int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs, et_error *error)
 {
     bool stop = false;
+    int64_t step = 0;
     int status = need(c, c->options.evaluator, "evaluator", "et_controller_evaluate", error);
     if (!status)
         status = check_eval_steps(eval_steps, error);
-    if (!status)
-        status = need_weights(c, error);
+    if (!status && !et_controller_trains(c) && !c->restored && c->model_dir)
+        status = et_controller_restore(c, NULL, &step, error);
+    if (!status && step < 0)
+        status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here to evaluate", c->model_dir);
     if (!status)
         status = evaluate(c, eval_steps, &stop, error);
     return status ? status : give_values(c, logs, error);
-}
-
-/* *found: it was still there, and sound, for all ranks. */
-static int take_checkpoint(et_controller *c, const char *path, bool *found, et_error *error)
-{
-    restoring r = { c, path, -1 };
-    et_error reason = ET_ERROR_INIT;
-    int status = et_together_run(c->options.run.comm, load_weights, &r, &reason);
-    *found = !status;
-    if (!status) {
-        et_controller_tell(c, "restored model from %s.", path);
-        return ET_OK;
-    }
-    if (status != ET_ENOTFOUND && status != ET_EFORMAT)
-        return et_fail(error, status, "%s", reason.text);
-    et_comm_resume(c->options.run.comm);
-    et_log(ET_LOG_WARNING, "%s; skipped", reason.text);
-    return ET_OK;
 }
 
 typedef struct following {
@@ -286,10 +260,17 @@ static int ask_whether_done(et_controller *c, following *w, et_error *error)
 
 static int evaluate_next(et_controller *c, following *w, const char *path, et_error *error)
 {
-    bool found;
-    int status = take_checkpoint(c, path, &found, error);
-    if (status || !found)
-        return status;
+    restoring r = { c, path, -1 };
+    et_error reason = ET_ERROR_INIT;
+    int status = et_together_run(c->options.run.comm, load_weights, &r, &reason);
+    if (status == ET_ENOTFOUND || status == ET_EFORMAT) { /* it is gone, or damaged, on a rank */
+        et_comm_resume(c->options.run.comm);
+        et_log(ET_LOG_WARNING, "%s; skipped", reason.text);
+        return ET_OK;
+    }
+    if (status)
+        return et_fail(error, status, "%s", reason.text);
+    et_controller_tell(c, "restored model from %s.", path);
     status = evaluate(c, w->eval_steps, &w->ended, error);
     w->since = et_clock_monotonic();
     if (status)
@@ -318,25 +299,21 @@ static int wait_for_more(et_controller *c, following *w, et_error *error)
     return ask_whether_done(c, w, error);
 }
 
-static int need_for_following(const et_controller *c, et_error *error)
+static int follow(void *self, et_error *error)
 {
     static const char name[] = "et_controller_evaluate_continuously";
+    following *w = self;
+    et_controller *c = w->controller;
     int status = need(c, c->options.evaluator, "evaluator", name, error);
     if (!status)
         status = need(c, c->model_dir, "run.model_dir", name, error);
     if (!status && et_controller_trains(c))
-        return et_fail(error, ET_EUSAGE,
-                       "`trainer` is set, but %s is for a separate process; use "
-                       "et_controller_train_and_evaluate",
-                       name);
-    return status ? status : need(c, c->outer.weights, "outer_loop.weights", name, error);
-}
-
-static int follow(void *self, et_error *error)
-{
-    following *w = self;
-    et_controller *c = w->controller;
-    int status = need_for_following(c, error);
+        status = et_fail(error, ET_EUSAGE,
+                         "`trainer` is set, but %s is for a separate process; use "
+                         "et_controller_train_and_evaluate",
+                         name);
+    if (!status)
+        status = need(c, c->outer.weights, "outer_loop.weights", name, error);
     if (!status)
         status = check_eval_steps(w->eval_steps, error);
     c->loop.last = NULL;

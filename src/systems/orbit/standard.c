@@ -155,11 +155,6 @@ static int cursor_begin(et_cursor *cursor, et_error *error)
     return status;
 }
 
-static void cursor_drop(et_cursor *cursor)
-{
-    cursor->lives = false;
-}
-
 int et_cursor_next(et_cursor *cursor, const char *path, const et_batch **batch, et_error *error)
 {
     et_assert(cursor->lives);
@@ -328,7 +323,7 @@ static int start_training(et_trainer *trainer, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
     t->data->in_loop = false;
-    cursor_drop(t->data->cursor);
+    t->data->cursor->lives = false;
     return t->class->start ? t->class->start(t, error) : ET_OK;
 }
 
@@ -376,9 +371,13 @@ static const et_trainer_class trainer_class = {
     .loop_end = end_loop,
 };
 
-static int check_trainer(const et_standard_trainer_class *class,
-                         const et_standard_trainer_options *options, et_error *error)
+int et_standard_trainer_init(et_standard_trainer *self, const et_standard_trainer_class *class,
+                             const et_source_tree *train_dataset,
+                             const et_standard_trainer_options *options, et_error *error)
 {
+    self->trainer = (et_trainer){ .class = &trainer_class };
+    self->class = class;
+    self->data = NULL;
     if (!class->name || !class->train_step)
         return et_fail(error, ET_EUSAGE, "a standard trainer needs a name and a train_step");
     if (options && options->no_tf_function && !options->no_tf_while_loop)
@@ -388,19 +387,7 @@ static int check_trainer(const et_standard_trainer_class *class,
         return et_fail(error, ET_ECONFIG,
                        "`use_tpu_summary_optimization=True` and `use_tf_while_loop=False` is not "
                        "supported");
-    return ET_OK;
-}
-
-int et_standard_trainer_init(et_standard_trainer *self, const et_standard_trainer_class *class,
-                             const et_source_tree *train_dataset,
-                             const et_standard_trainer_options *options, et_error *error)
-{
-    self->trainer = (et_trainer){ .class = &trainer_class };
-    self->class = class;
-    self->data = NULL;
-    int status = check_trainer(class, options, error);
-    if (!status)
-        status = data_new(&self->data, class->name, train_dataset, error);
+    int status = data_new(&self->data, class->name, train_dataset, error);
     if (!status)
         self->trainer.module = self->data->module;
     return status;
@@ -463,7 +450,7 @@ static int begin_evaluation(et_evaluator *evaluator, int64_t step, et_error *err
     data->entered = true;
     int status = e->class->eval_begin ? e->class->eval_begin(e, &data->state, error) : ET_OK;
     if (!data->options.keep_iterator)
-        cursor_drop(data->cursor);
+        data->cursor->lives = false;
     return status ? status : cursor_begin(data->cursor, error);
 }
 
@@ -500,17 +487,6 @@ static const et_evaluator_class evaluator_class = {
     .attach = attach_evaluation,
 };
 
-static int check_evaluator(const et_standard_evaluator_class *class,
-                           const et_standard_evaluator_options *options, et_error *error)
-{
-    if (!class->name || !class->eval_step)
-        return et_fail(error, ET_EUSAGE, "a standard evaluator needs a name and an eval_step");
-    if (options && options->tf_while_loop && options->no_tf_function)
-        return et_fail(error, ET_ECONFIG,
-                       "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");
-    return ET_OK;
-}
-
 int et_standard_evaluator_init(et_standard_evaluator *self,
                                const et_standard_evaluator_class *class,
                                const et_source_tree *eval_dataset,
@@ -520,9 +496,12 @@ int et_standard_evaluator_init(et_standard_evaluator *self,
     self->evaluator = (et_evaluator){ 0 };
     self->class = class;
     self->data = NULL;
-    int status = check_evaluator(class, options, error);
-    if (!status)
-        status = data_new(&self->data, class->name, eval_dataset, error);
+    if (!class->name || !class->eval_step)
+        return et_fail(error, ET_EUSAGE, "a standard evaluator needs a name and an eval_step");
+    if (options && options->tf_while_loop && options->no_tf_function)
+        return et_fail(error, ET_ECONFIG,
+                       "`use_tf_while_loop=True` and `use_tf_function=False` is not supported");
+    int status = data_new(&self->data, class->name, eval_dataset, error);
     if (status)
         return status;
     self->data->options = options ? *options : defaults;

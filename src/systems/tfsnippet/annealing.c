@@ -171,17 +171,6 @@ double et_dynamic_get(const et_dynamic *dynamic)
     return dynamic->get ? dynamic->get(dynamic->payload) : dynamic->constant;
 }
 
-static int find_target(et_bound_values *bound, int i, const et_bound_value *value, et_error *error)
-{
-    if (!value->variable == !value->optimizer)
-        return et_fail(error, ET_ECONFIG, "bound value %d: give either a variable or an optimizer",
-                       i);
-    bound->index[i] = -1;
-    return value->optimizer
-               ? ET_OK
-               : find_variable(&bound->index[i], bound->params, value->variable, error);
-}
-
 int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bound_value *values,
                          int count, et_error *error)
 {
@@ -196,8 +185,14 @@ int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bou
     int status = bound->values && bound->index && bound->before
                      ? ET_OK
                      : et_alloc_failed(error, (size_t)count * sizeof *values, "bound values");
-    for (int i = 0; !status && i < count; i++)
-        status = find_target(bound, i, &values[i], error);
+    for (int i = 0; !status && i < count; i++) {
+        bound->index[i] = -1;
+        if (!values[i].variable == !values[i].optimizer)
+            status = et_fail(error, ET_ECONFIG,
+                             "bound value %d: give either a variable or an optimizer", i);
+        else if (values[i].variable)
+            status = find_variable(&bound->index[i], params, values[i].variable, error);
+    }
     if (status) {
         et_bound_values_release(bound);
         return status;
@@ -225,20 +220,18 @@ static int put(const et_bound_values *bound, int i, double value, et_error *erro
     return ET_OK;
 }
 
-/* NaN would mean the schedule's rate again, but a wrong computation of a rate gives NaN. */
-static int put_checked(const et_bound_values *bound, int i, double value, et_error *error)
-{
-    if (bound->index[i] < 0 && isnan(value))
-        return et_fail(error, ET_ECONFIG,
-                       "%g is not a learning rate; give a finite number of at least 0", value);
-    return put(bound, i, value, error);
-}
-
 int et_bound_values_apply(et_bound_values *bound, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; !status && i < bound->count; i++)
-        status = put_checked(bound, i, et_dynamic_get(&bound->values[i].value), error);
+    for (int i = 0; !status && i < bound->count; i++) {
+        const double value = et_dynamic_get(&bound->values[i].value);
+        /* NaN would mean the schedule's rate again, but a wrong computation of a rate gives NaN. */
+        status =
+            bound->index[i] < 0 && isnan(value)
+                ? et_fail(error, ET_ECONFIG,
+                          "%g is not a learning rate; give a finite number of at least 0", value)
+                : put(bound, i, value, error);
+    }
     return status;
 }
 

@@ -190,14 +190,6 @@ static int write_metrics(et_loop *loop, const et_loop_metric *metrics, int count
 
 /* ---- metrics ---- */
 
-static int add_up(et_loop *loop, const et_loop_metric *metric)
-{
-    int status = add_to_logger(&loop->metrics.epoch, metric, &loop->error);
-    if (!status && loop->at.within_step)
-        status = add_to_logger(&loop->metrics.step, metric, &loop->error);
-    return status;
-}
-
 /* event: ET_EVENT_METRICS_COLLECTED or ET_EVENT_TIME_METRICS_COLLECTED. */
 static int collect_as(et_loop *loop, const et_loop_metric *metrics, int count, const char *event)
 {
@@ -205,8 +197,11 @@ static int collect_as(et_loop *loop, const et_loop_metric *metrics, int count, c
     for (int i = 0; !status && i < count; i++)
         status = check_metric(loop, &metrics[i]);
     for (int i = 0; !status && i < count; i++)
-        if (!is_empty(&metrics[i]))
-            status = add_up(loop, &metrics[i]);
+        if (!is_empty(&metrics[i])) {
+            status = add_to_logger(&loop->metrics.epoch, &metrics[i], &loop->error);
+            if (!status && loop->at.within_step)
+                status = add_to_logger(&loop->metrics.step, &metrics[i], &loop->error);
+        }
     if (!status && loop->writer)
         status = write_metrics(loop, metrics, count);
     if (!status)

@@ -16,39 +16,21 @@
 
 /* ---- loop ---- */
 
-static bool save_commits(const et_loop *loop, et_value *dict)
-{
-    for (int i = 0; dict && i < loop->options.summary_commit_freq_count; i++)
-        if (!et_value_set_int(dict, loop->metrics.commits[i].name, loop->metrics.commits[i].waited))
-            return false;
-    return dict != NULL;
-}
-
 static int save_loop(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
-    bool whole =
-        et_value_set_int(dict, "epoch", loop->at.epoch) &&
-        et_value_set_int(dict, "step", loop->at.step) &&
-        et_value_set_bool(dict, "within_epoch", loop->at.within_epoch || loop->at.resumes) &&
-        et_value_set_int(dict, "epochs_done", loop->at.epochs_done) &&
-        et_value_set_int(dict, "steps_done", loop->at.steps_done) &&
-        et_value_set_bool(dict, "is_best", loop->best.is_last) &&
-        save_commits(loop, et_value_set_dict(dict, "waited")) &&
-        (!(loop->at.within_step || loop->at.ends_step) ||
-         et_value_set_bool(dict, "within_step", true));
-    return whole ? ET_OK : et_alloc_failed(error, 0, "a state tree");
-}
-
-/* Frequencies may have changed: missing ones begin anew. */
-static void restore_commits(et_loop *loop, const et_value *dict)
-{
-    for (int i = 0; i < loop->options.summary_commit_freq_count; i++) {
-        et_loop_commit *commit = &loop->metrics.commits[i];
-        int64_t waited;
-        if (!et_value_read_int(dict, commit->name, &waited, NULL) && waited >= 0)
-            commit->waited = waited % commit->every;
-    }
+    et_value_set_int(dict, "epoch", loop->at.epoch);
+    et_value_set_int(dict, "step", loop->at.step);
+    et_value_set_bool(dict, "within_epoch", loop->at.within_epoch || loop->at.resumes);
+    et_value_set_int(dict, "epochs_done", loop->at.epochs_done);
+    et_value_set_int(dict, "steps_done", loop->at.steps_done);
+    et_value_set_bool(dict, "is_best", loop->best.is_last);
+    et_value *waited = et_value_set_dict(dict, "waited");
+    for (int i = 0; i < loop->options.summary_commit_freq_count; i++)
+        et_value_set_int(waited, loop->metrics.commits[i].name, loop->metrics.commits[i].waited);
+    if (loop->at.within_step || loop->at.ends_step)
+        et_value_set_bool(dict, "within_step", true);
+    return et_value_failed(dict) ? et_alloc_failed(error, 0, "a state tree") : ET_OK;
 }
 
 static int restore_loop(void *self, const et_value *dict, et_error *error)
@@ -80,8 +62,14 @@ static int restore_loop(void *self, const et_value *dict, et_error *error)
     loop->at.ends_step = false;
     if (!status && et_value_get(dict, "within_step"))
         status = et_value_read_bool(dict, "within_step", &loop->at.ends_step, error);
-    if (!status)
-        restore_commits(loop, et_value_get(dict, "waited"));
+    /* Frequencies may have changed: missing ones begin anew. */
+    const et_value *counts = et_value_get(dict, "waited");
+    for (int i = 0; !status && i < loop->options.summary_commit_freq_count; i++) {
+        et_loop_commit *commit = &loop->metrics.commits[i];
+        int64_t waited;
+        if (!et_value_read_int(counts, commit->name, &waited, NULL) && waited >= 0)
+            commit->waited = waited % commit->every;
+    }
     return status;
 }
 
@@ -128,23 +116,19 @@ static int save_objects(const void *self, et_value *dict, et_error *error)
     return status;
 }
 
-static bool has_object(const et_loop *loop, const char *name)
-{
-    for (size_t i = 0; i < loop->own.object_count; i++)
-        if (!strcmp(loop->own.objects[i].name, name))
-            return true;
-    return false;
-}
-
 static int restore_objects(void *self, const et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
-    for (const et_value *one = dict->first; one; one = one->next)
-        if (!has_object(loop, one->key))
+    for (const et_value *one = dict->first; one; one = one->next) {
+        size_t at = 0;
+        while (at < loop->own.object_count && strcmp(loop->own.objects[at].name, one->key) != 0)
+            at++;
+        if (at == loop->own.object_count)
             et_log(ET_LOG_WARNING,
                    "the checkpoint has an object named %s, but this loop does not: the next "
                    "checkpoint will omit it",
                    one->key);
+    }
     for (size_t i = 0; i < loop->own.object_count; i++) {
         const et_loop_object *object = &loop->own.objects[i];
         const et_value *one = et_value_get(dict, object->name);

@@ -67,21 +67,18 @@ static void close_flow(et_flow *flow)
 }
 
 /* If another reader has moved the source, there is nothing to give back. */
-static void give_back(et_flow *flow)
-{
-    et_position now;
-    close_flow(flow);
-    if (!flow->cursor.waits || flow->cursor.source->reader)
-        return;
-    et_source_position(flow->cursor.source, &now);
-    if (et_position_equal(&now, &flow->at))
-        (void)et_batch_cursor_give_back(&flow->cursor, NULL); /* the next reader sees the failure */
-}
-
 void et_flows_close(et_flows *flows)
 {
-    for (size_t i = 0; i < flows->count; i++)
-        give_back(&flows->flows[i]);
+    for (size_t i = 0; i < flows->count; i++) {
+        et_flow *flow = &flows->flows[i];
+        et_position now;
+        close_flow(flow);
+        if (!flow->cursor.waits || flow->cursor.source->reader)
+            continue;
+        et_source_position(flow->cursor.source, &now);
+        if (et_position_equal(&now, &flow->at)) /* the next reader sees a failure */
+            (void)et_batch_cursor_give_back(&flow->cursor, NULL);
+    }
 }
 
 /* {"position": {...}, "pass": 3, "over": 1}; "pass" -1: none is open. */
@@ -167,15 +164,6 @@ static void end_flows(et_flows *flows)
 
 /* ---- batches ---- */
 
-/* Two ends in a row: there is nothing between them. */
-static int rewind_flow(et_flow *flow, et_error *error)
-{
-    if (flow->empty)
-        return et_fail(error, ET_EDATA, "the source of steps gives no batch");
-    flow->empty = true;
-    return et_batch_cursor_rewind(&flow->cursor, true, error);
-}
-
 /* To the beginning of a pass, or to where this loop was, if another reader came between. */
 static int open_pass(et_flow *flow, et_error *error)
 {
@@ -221,10 +209,12 @@ static int next_batch(et_flow *flow, bool *over, et_error *error)
     if (status)
         return status;
     flow->over += *over;
-    if (!flow->cursor.begun)
-        status = rewind_flow(flow, error);
-    else
-        flow->empty = false;
+    const bool ended = !flow->cursor.begun;
+    if (ended && flow->empty) /* two ends in a row */
+        status = et_fail(error, ET_EDATA, "the source of steps gives no batch");
+    else if (ended)
+        status = et_batch_cursor_rewind(&flow->cursor, true, error);
+    flow->empty = ended;
     if (*over)
         close_flow(flow);
     sane(flow);
@@ -232,12 +222,6 @@ static int next_batch(et_flow *flow, bool *over, et_error *error)
 }
 
 /* ---- as a part of the state ---- */
-
-static int save_position(const et_flow *flow, et_value *dict, et_error *error)
-{
-    return flow->open || flow->cursor.waits ? et_batch_cursor_save(&flow->cursor, dict, error)
-                                            : et_position_save(&flow->at, dict, error);
-}
 
 static int save_flows(const void *self, et_value *dict, et_error *error)
 {
@@ -248,8 +232,10 @@ static int save_flows(const void *self, et_value *dict, et_error *error)
             continue;
         et_value *one = et_value_set_dict(dict, flow->name);
         et_value *position = et_value_set_dict(one, "position");
-        int status = position ? save_position(flow, position, error)
-                              : et_alloc_failed(error, 0, "a state tree");
+        int status = !position ? et_alloc_failed(error, 0, "a state tree")
+                     : flow->open || flow->cursor.waits
+                         ? et_batch_cursor_save(&flow->cursor, position, error)
+                         : et_position_save(&flow->at, position, error);
         if (status)
             return status;
         const bool within = flow->cursor.begun && !flow->cursor.waits;
@@ -385,17 +371,11 @@ static int save_now(void *self, et_error *error)
     return status ? status : et_run_finish_saves(loop->run, loop->at.step, error);
 }
 
-/* One status for all ranks; only rank 0 writes. */
-static int save_durably(et_loop *loop)
-{
-    et_error failure = ET_ERROR_INIT;
-    int status = et_together_run(loop->options.comm, save_now, loop, &failure);
-    return status ? et_loop_fail(loop, &failure) : ET_OK;
-}
-
-/* An open epoch is saved once more at its end, after its AFTER event. */
+/* An open epoch is saved once more at its end, after its AFTER event. All ranks get one status;
+ * only rank 0 writes. */
 int et_loop_make_checkpoint(et_loop *loop)
 {
+    et_error failure = ET_ERROR_INIT;
     int status = et_loop_ready(loop);
     if (!status && loop->phase == ET_LOOP_ENDING)
         status = et_fail(&loop->error, ET_EUSAGE,
@@ -406,7 +386,8 @@ int et_loop_make_checkpoint(et_loop *loop)
                          "Checkpoint directory is not configured: give the loop checkpoint_dir");
     if (status)
         return status;
-    status = save_durably(loop);
+    if (et_together_run(loop->options.comm, save_now, loop, &failure))
+        status = et_loop_fail(loop, &failure);
     if (loop->at.within_step)
         loop->saves.after_step = true;
     else if (loop->at.within_epoch)
@@ -531,8 +512,8 @@ static int begin_epoch(et_loop *loop)
     if (resumes)
         return ET_OK;
     loop->at.epoch++;
-    int status = ET_OK;
     end_flows(&loop->flows);
+    int status = ET_OK;
     for (size_t i = 0; !status && i < loop->flows.count; i++)
         status = leave_pass(&loop->flows.flows[i], &loop->error);
     return status ? et_loop_explain(loop, status, &loop->error)

@@ -252,23 +252,6 @@ int et_summary_collector_add(et_summary_collector *c, const void *bytes, size_t 
     return status;
 }
 
-static int add_values(et_summary_collector *c, const char *tag, const double *values, int64_t count,
-                      const et_strings *collections, et_error *error)
-{
-    et_summary *summary;
-    size_t length;
-    int status = et_summary_new(&summary, error);
-    if (status)
-        return status;
-    status = et_summary_add_histogram(summary, tag, values, count, error);
-    if (!status) {
-        const void *bytes = et_summary_bytes(summary, &length);
-        status = et_summary_collector_add(c, bytes, length, collections, error);
-    }
-    et_summary_free(summary);
-    return status;
-}
-
 int et_summary_collector_add_histogram(et_summary_collector *c, const char *name, et_tensor tensor,
                                        bool strip_scope, const et_strings *collections,
                                        et_error *error)
@@ -287,7 +270,16 @@ int et_summary_collector_add_histogram(et_summary_collector *c, const char *name
         return et_alloc_failed(error, (size_t)count * sizeof *values, "a histogram");
     for (int64_t i = 0; i < count; i++)
         values[i] = et_tensor_number(tensor, i);
-    int status = add_values(c, last ? last + 1 : name, values, count, collections, error);
+    et_summary *summary = NULL;
+    int status = et_summary_new(&summary, error);
+    if (!status)
+        status = et_summary_add_histogram(summary, last ? last + 1 : name, values, count, error);
+    if (!status) {
+        size_t length;
+        const void *bytes = et_summary_bytes(summary, &length);
+        status = et_summary_collector_add(c, bytes, length, collections, error);
+    }
+    et_summary_free(summary);
     et_free(values);
     return status;
 }

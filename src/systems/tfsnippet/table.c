@@ -62,16 +62,6 @@ static const char *name_in(const et_variables_options *o, int group, const char 
     return name;
 }
 
-/* "(784, 512)", "(4,)", "()". */
-static void print_shape(et_shape shape, char text[128])
-{
-    int used = snprintf(text, 128, "(");
-    for (int i = 0; i < shape.rank; i++)
-        used += snprintf(text + used, 128 - (size_t)used, "%s%lld", i ? ", " : "",
-                         (long long)shape.size[i]);
-    snprintf(text + used, 128 - (size_t)used, shape.rank == 1 ? ",)" : ")");
-}
-
 typedef struct table {
     const char *title;
     int title_length;
@@ -97,7 +87,11 @@ static table table_of(const summary *s, int group)
             continue;
         const et_shape shape = s->variables[i].shape;
         t.elements += et_shape_count(shape);
-        print_shape(shape, text);
+        int used = snprintf(text, sizeof text, "("); /* "(784, 512)", "(4,)", "()" */
+        for (int k = 0; k < shape.rank; k++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%lld", k ? ", " : "",
+                             (long long)shape.size[k]);
+        snprintf(text + used, sizeof text - (size_t)used, shape.rank == 1 ? ",)" : ")");
         const et_format elements = et_format_count(et_shape_count(shape));
         et_grid_add_row(&t.grid, (const char *const[]){ name, text, elements.text });
     }
