@@ -44,11 +44,6 @@ typedef struct fit_monitor {
 
 #define COLUMNS 3 /* of validation, at most */
 
-static fit_monitor *monitor_of_action(et_action *action)
-{
-    return (fit_monitor *)(void *)((char *)action - offsetof(fit_monitor, action));
-}
-
 /* ---- logs of training ---- */
 
 static void forget_logs(fit_monitor *w)
@@ -177,7 +172,7 @@ static int keep_best(fit_monitor *w, const et_moment *now, et_error *error)
 
 static int end_epoch(et_action *self, const et_moment *now, et_error *error)
 {
-    fit_monitor *w = monitor_of_action(self);
+    fit_monitor *w = (fit_monitor *)(void *)((char *)self - offsetof(fit_monitor, action));
     const et_fit *fit = w->fit;
     int status = w->progress ? print_row(w, now->step, now->logs, error) : ET_OK;
     et_value *logs = w->logs ? w->logs : et_value_dict(&w->arena);
@@ -217,13 +212,6 @@ static void hear(void *self, const char *text)
     et_progress_message(((fit_monitor *)self)->progress, text);
 }
 
-static et_observer monitor_observer(fit_monitor *w)
-{
-    return (et_observer){ .self = w,
-                          .show = w->fit->verbose == ET_FIT_BAR ? show : NULL,
-                          .tell = w->progress ? hear : NULL };
-}
-
 static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
 {
     static const et_sink_class sink = {
@@ -243,8 +231,10 @@ static int monitor_open(fit_monitor *w, const et_fit *fit, et_error *error)
 
 /* ---- what a caller asks for ---- */
 
-static int check_length(const et_fit *fit, et_error *error)
+static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
 {
+    if (m->kind->no_training)
+        return et_fail(error, ET_EUSAGE, "%s", m->kind->no_training);
     if (fit->epochs < 0 || fit->steps < 0 || fit->batch_size < 0 || fit->patience < 0)
         return et_fail(error, ET_ECONFIG,
                        "et_fit: epochs %lld, steps %lld, batch_size %lld and patience %lld must be "
@@ -256,15 +246,6 @@ static int check_length(const et_fit *fit, et_error *error)
     if (fit->batch_size > UINT32_MAX)
         return et_fail(error, ET_ECONFIG, "et_fit.batch_size: %lld samples are too many",
                        (long long)fit->batch_size);
-    return ET_OK;
-}
-
-static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
-{
-    int status = m->kind->no_training ? et_fail(error, ET_EUSAGE, "%s", m->kind->no_training)
-                                      : check_length(fit, error);
-    if (status)
-        return status;
     if (!(fit->validation_part >= 0 && fit->validation_part < 1))
         return et_fail(error, ET_ECONFIG,
                        "et_fit.validation_part: %g; give a part from 0 to below 1",
@@ -277,16 +258,15 @@ static int check_fit(const et_model *m, const et_fit *fit, et_error *error)
                        fit->verbose);
     if (fit->run_dir && !*fit->run_dir)
         return et_fail(error, ET_ECONFIG,
-                       "et_fit.run_dir: \"\" is no directory; give NULL to "
-                       "write nothing");
+                       "et_fit.run_dir: \"\" is no directory; give NULL to write nothing");
     if (fit->monitor && !*fit->monitor)
         return et_fail(error, ET_ECONFIG,
                        "et_fit.monitor: \"\" names no value; give one such as "
                        "\"validation_loss\", or NULL");
-    return m->controller ? et_fail(error, ET_EUSAGE,
-                                   "this model is being trained: wait until "
-                                   "et_model_fit returns")
-                         : ET_OK;
+    if (m->controller)
+        return et_fail(error, ET_EUSAGE,
+                       "this model is being trained: wait until et_model_fit returns");
+    return ET_OK;
 }
 
 /* ---- a training ---- */
@@ -314,16 +294,6 @@ static int note_run(et_model *m, const char *run_dir, et_error *error)
     return run_dir && !m->run_dir ? et_alloc_failed(error, strlen(run_dir), "a path") : ET_OK;
 }
 
-static int count_epoch(fitting *f, et_error *error)
-{
-    int status = et_source_batches(f->source, &f->epoch_steps, error);
-    if (status || f->epoch_steps > 0 || f->fit->steps)
-        return status;
-    return et_fail(error, ET_ECONFIG,
-                   "et_fit.epochs: the source does not say how many batches a "
-                   "pass has; give steps");
-}
-
 static int64_t steps_of(const fitting *f)
 {
     const int64_t epochs = f->fit->epochs ? f->fit->epochs : 1;
@@ -348,20 +318,23 @@ static int open_data(fitting *f, et_error *error)
     int status = m->kind->open_training(m, f->source, f->fit, &f->own, error);
     if (!status && !f->own && f->fit->batch_size)
         status = et_fail(error, ET_ECONFIG,
-                         "et_fit.batch_size is for arrays and tables; a source "
-                         "makes its own batches");
+                         "et_fit.batch_size is for arrays and tables; a source makes its own "
+                         "batches");
     if (!status && f->own)
         f->source = f->own;
     if (!status)
-        status = count_epoch(f, error);
+        status = et_source_batches(f->source, &f->epoch_steps, error);
+    if (!status && f->epoch_steps <= 0 && !f->fit->steps)
+        status = et_fail(error, ET_ECONFIG,
+                         "et_fit.epochs: the source does not say how many batches a pass has; give "
+                         "steps");
     if (!status)
         status = et_model_open_trainer(m, f->source->layout.capacity[0], steps_of(f), error);
     if (!status)
         status = et_model_source_set(&m->train, f->source, error);
     if (!status && m->own_valid && f->fit->validation)
         status = et_fail(error, ET_ECONFIG,
-                         "et_fit.validation: %s validates on its held-out rows; "
-                         "leave it out",
+                         "et_fit.validation: %s validates on its held-out rows; leave it out",
                          m->kind->name);
     if (!status && !m->own_valid)
         status = et_model_source_set(&m->valid, f->fit->validation, error);
@@ -370,21 +343,14 @@ static int open_data(fitting *f, et_error *error)
     return status || f->validates ? status : check_validated(f->fit, error);
 }
 
-static const char *monitor_of(const fitting *f)
-{
-    const et_model *m = f->model;
-    return !f->validates      ? NULL
-           : f->fit->monitor  ? f->fit->monitor
-           : m->kind->monitor ? m->kind->monitor
-                              : m->task->class->best_metric;
-}
-
-static et_controller_options options_of(fitting *f, et_action *const *actions)
+static int run(fitting *f, et_error *error)
 {
     et_model *m = f->model;
-    const char *monitor = monitor_of(f);
-    const int64_t each = f->epoch_steps ? f->epoch_steps : f->monitor.target - m->base;
-    return (et_controller_options){
+    fit_monitor *w = &f->monitor;
+    const char *monitor = w->monitored;
+    const int64_t each = f->epoch_steps ? f->epoch_steps : w->target - m->base;
+    et_action *const actions[] = { &w->action };
+    const et_controller_options options = {
         .trainer = et_task_trainer_trainer(m->trainer),
         .evaluator = f->validates ? et_task_trainer_evaluator(m->trainer) : NULL,
         .actions = actions,
@@ -395,23 +361,18 @@ static et_controller_options options_of(fitting *f, et_action *const *actions)
                                                                                : ET_COMPARE_HIGHER,
                  .best_data =
                      f->validates && !m->own_valid ? et_source_content(&m->valid.source) : 0,
-                 .observer = monitor_observer(&f->monitor),
-                 .console = &f->monitor.sink,
+                 .observer = { .self = w,
+                               .show = f->fit->verbose == ET_FIT_BAR ? show : NULL,
+                               .tell = w->progress ? hear : NULL },
+                 .console = &w->sink,
                  .identity = f->identity,
                  .stop = f->fit->stop },
-        .train_steps = f->monitor.target,
+        .train_steps = w->target,
         .summary_interval = each,
         .validation_interval = f->validates ? each : 0,
         .checkpoint_interval = each,
         .patience = f->fit->patience,
     };
-}
-
-static int run(fitting *f, et_error *error)
-{
-    et_model *m = f->model;
-    et_action *const actions[] = { &f->monitor.action };
-    const et_controller_options options = options_of(f, actions);
     int status = et_controller_open(&m->controller, &options, error);
     if (!status)
         status = et_controller_train(m->controller, error);
@@ -449,30 +410,33 @@ static int take_best(fitting *f, int status, et_error *error)
 static int fit_source(fitting *f, et_error *error)
 {
     et_model *m = f->model;
+    fit_monitor *w = &f->monitor;
     int status = open_data(f, error);
     if (!status)
         status = note_run(m, f->fit->run_dir, error);
     if (!status)
         status = m->kind->begin(m, f->fit->run_dir, &f->identity, error);
     if (!status)
-        status = monitor_open(&f->monitor, f->fit, error);
+        status = monitor_open(w, f->fit, error);
     if (status)
         return status;
     const int64_t step = et_model_step(m);
     if (m->has_weights)
         et_task_trainer_keep_weights(m->trainer, step);
-    f->monitor.monitored = monitor_of(f);
-    f->monitor.epoch_steps = f->epoch_steps;
-    f->monitor.base = f->fit->run_dir ? m->base : step;
-    f->monitor.target = f->monitor.base + steps_of(f);
+    w->monitored = !f->validates      ? NULL
+                   : f->fit->monitor  ? f->fit->monitor
+                   : m->kind->monitor ? m->kind->monitor
+                                      : m->task->class->best_metric;
+    w->epoch_steps = f->epoch_steps;
+    w->base = f->fit->run_dir ? m->base : step;
+    w->target = w->base + steps_of(f);
     const bool best = f->validates && !f->fit->last_weights;
-    f->monitor.keeps = best && !f->fit->run_dir ? m : NULL;
+    w->keeps = best && !f->fit->run_dir ? m : NULL;
     status = run(f, error);
-    if (best && f->monitor.best_step != et_model_step(m))
+    if (best && w->best_step != et_model_step(m))
         status = take_best(f, status, error);
     m->has_weights = true;
     m->version++;
-    fit_monitor *w = &f->monitor;
     if (w->table)
         (void)w->table->class->close(w->table, NULL);
     et_arena_release(&w->names);

@@ -260,27 +260,16 @@ static const et_model_kind network_kind = { .name = "a network",
                                             .close = close_network,
                                             .monitor = ET_LOGGED_VALIDATION_LOSS };
 
-static int open_network(network *n, const et_model_options *o, et_error *error)
-{
-    et_layout layout;
-    int status = et_model_init(&n->model, &network_kind, o, error);
-    if (!status)
-        status = o->layout ? copy_layout(&n->model, &layout, o->layout, error)
-                           : open_example(n, o, error);
-    if (!status && !o->layout)
-        layout = n->example->layout;
-    return status ? status : et_model_build(&n->model, &layout, error);
-}
-
 int et_model_open(et_model **out, et_build_fn *build, void *payload,
                   const et_model_options *options, et_error *error)
 {
     static const et_model_options defaults = { 0 };
+    const et_model_options *o = options ? options : &defaults;
+    et_layout layout;
     *out = NULL;
     if (!build)
         return et_fail(error, ET_EUSAGE,
-                       "et_model_open: build is NULL; give the function that "
-                       "builds the network");
+                       "et_model_open: build is NULL; give the function that builds the network");
     network *n = et_alloc_zero(1, sizeof *n);
     if (!n)
         return et_alloc_failed(error, sizeof *n, "a model");
@@ -288,7 +277,12 @@ int et_model_open(et_model **out, et_build_fn *build, void *payload,
     n->payload = payload;
     n->task.class = &network_task;
     n->model.task = &n->task;
-    int status = open_network(n, options ? options : &defaults, error);
+    int status = et_model_init(&n->model, &network_kind, o, error);
+    if (!status)
+        status = o->layout ? copy_layout(&n->model, &layout, o->layout, error)
+                           : open_example(n, o, error);
+    if (!status)
+        status = et_model_build(&n->model, o->layout ? &layout : &n->example->layout, error);
     if (status)
         et_model_close(&n->model);
     else
@@ -331,21 +325,6 @@ static void build_prediction(et_scope *scope, void *model)
     et_task_build(((et_model *)model)->task, scope, false);
 }
 
-static int open_graphs(et_model *m, et_error *error)
-{
-    const et_pass_options learns = { .training = true, .bfloat16 = m->bfloat16 };
-    const et_pass_options predicts = { .bfloat16 = m->bfloat16, .name = "prediction" };
-    et_layout layout = m->layout;
-    et_pass *pass;
-    layout.capacity[0] = ET_MODEL_BATCH;
-    int status =
-        et_pass_open(&pass, m->device, m->params, &layout, build_training, m, &learns, error);
-    et_pass_close(pass);
-    return status ? status
-                  : et_pass_open(&m->pass, m->device, m->params, &m->predicted, build_prediction, m,
-                                 &predicts, error);
-}
-
 static int find_output(et_model *m, et_error *error)
 {
     const char *name = et_pass_output_name(m->pass, 0);
@@ -367,11 +346,21 @@ static int find_output(et_model *m, et_error *error)
 
 int et_model_build(et_model *m, const et_layout *layout, et_error *error)
 {
+    const et_pass_options learns = { .training = true, .bfloat16 = m->bfloat16 };
+    const et_pass_options predicts = { .bfloat16 = m->bfloat16, .name = "prediction" };
+    et_pass *training;
     m->layout = m->predicted = *layout;
     m->x = et_layout_find(layout, ET_MODEL_X);
     m->y = et_layout_find(layout, ET_MODEL_Y);
+    et_layout learned = *layout;
+    learned.capacity[0] = ET_MODEL_BATCH;
     m->predicted.capacity[0] = ET_MODEL_PREDICTS;
-    int status = open_graphs(m, error);
+    int status =
+        et_pass_open(&training, m->device, m->params, &learned, build_training, m, &learns, error);
+    et_pass_close(training);
+    if (!status)
+        status = et_pass_open(&m->pass, m->device, m->params, &m->predicted, build_prediction, m,
+                              &predicts, error);
     if (!status)
         status = et_params_materialize(m->params, m->bfloat16, error);
     if (!status)

@@ -372,25 +372,22 @@ int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like
                             et_arena *arena, et_error *error)
 {
     const et_task_kind *kind = experiment->kind;
-    if (kind->batch) {
-        /* Of a kind with one setting for it. */
-        const char *path = experiment->kind->batch;
-        if (like == experiment)
-            return ET_OK;
-        et_value *made = et_value_new(arena, ET_VALUE_INT);
-        const et_value *echo = like ? et_fields_echo(like->table, like, arena) : NULL;
-        const et_value *value = like ? et_value_path(echo, path) : made;
-        if (made)
-            made->integer = batch;
-        return value ? et_experiment_assign(experiment, "--memory", path, value, arena, error)
-                     : et_alloc_failed(error, 0, "settings");
-    }
-    if (kind->set_batch)
+    if (!kind->batch && kind->set_batch)
         return kind->set_batch(experiment->task, like ? like->task : NULL, batch, error);
-    return et_fail(error, ET_EUSAGE,
-                   "--memory: tasks of %s do not define which setting is the batch size; set the "
-                   "batch size instead",
-                   kind->name);
+    if (!kind->batch)
+        return et_fail(error, ET_EUSAGE,
+                       "--memory: tasks of %s do not define which setting is the batch size; set "
+                       "the batch size instead",
+                       kind->name);
+    if (like == experiment)
+        return ET_OK;
+    et_value *made = et_value_new(arena, ET_VALUE_INT);
+    const et_value *echo = like ? et_fields_echo(like->table, like, arena) : NULL;
+    const et_value *value = like ? et_value_path(echo, kind->batch) : made;
+    if (made)
+        made->integer = batch;
+    return value ? et_experiment_assign(experiment, "--memory", kind->batch, value, arena, error)
+                 : et_alloc_failed(error, 0, "settings");
 }
 
 void et_experiment_lock(et_experiment *experiment)
@@ -413,40 +410,10 @@ int et_task_context_batch(const et_task_context *context, int64_t global, const 
         (long long)global, shards, (long long)nearest);
 }
 
-static int check_restrictions(const et_experiment *experiment, et_error *error)
-{
-    const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
-    int status = ET_OK;
-    for (const et_restriction *row = experiment->kind->restrictions; row && row->text && !status;
-         row++)
-        if (!row->experiment || !strcmp(row->experiment, experiment->name))
-            status = et_settings_check(&settings, (const char *const[]){ row->text, NULL }, error);
-    return status;
-}
-
-/* "auc" for "validation_auc", "new/auc" for "new/validation_auc", where the former is none. */
-static int complete_metric(et_experiment *experiment, et_error *error)
-{
-    const et_task_kind *kind = experiment->kind;
-    const char *metric = et_trainer_own_metric(&experiment->trainer);
-    if (!metric || !kind->check_metric || !kind->check_metric(experiment->task, metric, NULL))
-        return ET_OK;
-    et_arena *arena = experiment->given.arena;
-    size_t last = strlen(metric);
-    while (last && !strchr("|/.", metric[last - 1]))
-        last--;
-    const char *whole =
-        et_arena_printf(arena, "%.*s" ET_LOGGED_VALIDATION "_%s", (int)last, metric, metric + last);
-    if (!whole)
-        return et_alloc_failed(error, 0, "settings");
-    if (!kind->check_metric(experiment->task, whole, NULL))
-        experiment->trainer.best_checkpoint_eval_metric = whole;
-    return ET_OK;
-}
-
 int et_experiment_complete(et_experiment *experiment, et_error *error)
 {
     et_optimization_options *o = &experiment->trainer.optimizer_config;
+    const et_task_kind *kind = experiment->kind;
     et_arena *arena = experiment->given.arena;
     const char *path = et_arena_printf(arena, "trainer.optimizer_config.learning_rate.%s",
                                        et_optimization_peak_name(o));
@@ -460,7 +427,21 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     if (o->learning_rate.peak >= 0 && !et_fields_given_add(&experiment->given, path, path))
         return et_alloc_failed(error, 0, "settings");
     int status = et_optimization_use_peak(o, arena, error);
-    return status ? status : complete_metric(experiment, error);
+    const char *metric = et_trainer_own_metric(&experiment->trainer);
+    if (status || !metric || !kind->check_metric ||
+        !kind->check_metric(experiment->task, metric, NULL))
+        return status;
+    /* There is no metric "auc": it means "validation_auc", and "new/auc" "new/validation_auc". */
+    size_t last = strlen(metric);
+    while (last && !strchr("|/.", metric[last - 1]))
+        last--;
+    const char *whole =
+        et_arena_printf(arena, "%.*s" ET_LOGGED_VALIDATION "_%s", (int)last, metric, metric + last);
+    if (!whole)
+        return et_alloc_failed(error, 0, "settings");
+    if (!kind->check_metric(experiment->task, whole, NULL))
+        experiment->trainer.best_checkpoint_eval_metric = whole;
+    return ET_OK;
 }
 
 /* A setting of several trainings together, given to one. 0, its default, may come from the settings
@@ -489,9 +470,11 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
     const et_trainer_options *trainer = &experiment->trainer;
     const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
     const et_task_kind *kind = experiment->kind;
+    const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
     int status = et_fields_given_check(&experiment->given, experiment->table, experiment, error);
-    if (!status)
-        status = check_restrictions(experiment, error);
+    for (const et_restriction *row = kind->restrictions; row && row->text && !status; row++)
+        if (!row->experiment || !strcmp(row->experiment, experiment->name))
+            status = et_settings_check(&settings, (const char *const[]){ row->text, NULL }, error);
     if (!status)
         status = check_alone(experiment, error);
     if (!status && kind->check)
@@ -602,15 +585,6 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
     return status;
 }
 
-/* Whether the file has all groups. Files by et_experiment_write do; files by users rarely do. */
-static bool is_whole(const et_value *dict)
-{
-    const et_field *group = groups;
-    while (group->kind != ET_FIELD_KIND_END && et_value_get(dict, group->name))
-        group++;
-    return group->kind == ET_FIELD_KIND_END;
-}
-
 /* A run that another program has trained by its own rule can be used here, but not trained. */
 static void leave_unknown_rule(et_experiment *experiment, et_value *dict)
 {
@@ -638,7 +612,12 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
                          path, program->name);
     if (status)
         return status;
-    status = begin_named(experiment, program, name, !is_whole(dict), arena, error);
+    /* Files by et_experiment_write have all groups; files by users rarely do. */
+    const et_field *group = groups;
+    while (group->kind != ET_FIELD_KIND_END && et_value_get(dict, group->name))
+        group++;
+    const bool whole = group->kind == ET_FIELD_KIND_END;
+    status = begin_named(experiment, program, name, !whole, arena, error);
     if (status)
         return et_fail_while(error, status, "%s:%d", path, line);
     leave_unknown_rule(experiment, dict);

@@ -28,14 +28,6 @@ void et_main_metrics_add(et_main_metrics *m, const char *name)
         m->name[m->count++] = name;
 }
 
-static const char *first_of(const et_task_class *class)
-{
-    if (class->best_metric)
-        return class->best_metric;
-    return class->main_metrics && *class->main_metrics ? *class->main_metrics
-                                                       : ET_LOGGED_VALIDATION_LOSS;
-}
-
 int et_main_metrics_best(const char **name, const et_task_trainer *trainer, const char *prefix,
                          et_arena *arena, et_error *error)
 {
@@ -52,22 +44,23 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
                             bool only_first, et_arena *arena, et_error *error)
 {
     const et_task_class *class = trainer->task->class;
+    const char *best = class->best_metric ? class->best_metric : ET_LOGGED_VALIDATION_LOSS;
+    const char *const usual[] = { best, ET_LOGGED_VALIDATION_LOSS, NULL };
+    const char *const *names = class->main_metrics ? class->main_metrics : usual;
     const char *set = et_task_trainer_validation_set(trainer, 0);
     if (!trainer->validation.source)
         return ET_OK;
     if (!set && !only_first) {
-        const char *const usual[] = { class->best_metric ? class->best_metric
-                                                         : ET_LOGGED_VALIDATION_LOSS,
-                                      ET_LOGGED_VALIDATION_LOSS, NULL };
-        for (const char *const *name = class->main_metrics ? class->main_metrics : usual; *name;
-             name++)
-            et_main_metrics_add(m, *name);
+        for (; *names; names++)
+            et_main_metrics_add(m, *names);
         return ET_OK;
     }
+    if (!class->best_metric && *names)
+        best = *names;
     for (int i = 0; i == 0 || (set && !only_first);
          set = et_task_trainer_validation_set(trainer, ++i)) {
-        const char *name = et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "",
-                                           set ? "/" : "", first_of(class));
+        const char *name =
+            et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", best);
         if (!name)
             return et_alloc_failed(error, 0, "a name");
         et_main_metrics_add(m, name);
@@ -100,17 +93,6 @@ static const char *prefix_of(const et_learner *learner, int i, et_arena *arena)
 
 /* ---- opening ---- */
 
-static int open_tasks(et_learner *learner, et_task *task, const et_multitask_request *request,
-                      et_error *error)
-{
-    if (!task->class->open_multitask)
-        return et_task_trainer_open(&learner->one, task, request->device, request->params,
-                                    request->options, error);
-    int status = task->class->open_multitask(task, request, &learner->multitask, error);
-    learner->one = status ? NULL : task_at(learner, 0);
-    return status;
-}
-
 int et_learner_open(et_learner **out, et_task *task, et_device *device, et_params *params,
                     const et_task_trainer_options *options, et_error *error)
 {
@@ -119,7 +101,11 @@ int et_learner_open(et_learner **out, et_task *task, et_device *device, et_param
     et_learner *learner = et_alloc_zero(1, sizeof *learner);
     if (!learner)
         return et_alloc_failed(error, sizeof *learner, "a trainer");
-    int status = open_tasks(learner, task, &request, error);
+    int status = task->class->open_multitask
+                     ? task->class->open_multitask(task, &request, &learner->multitask, error)
+                     : et_task_trainer_open(&learner->one, task, device, params, options, error);
+    if (!status)
+        learner->one = task_at(learner, 0);
     if (status)
         et_free(learner);
     else
@@ -163,46 +149,25 @@ int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *erro
 
 /* ---- values that people see ---- */
 
-/* That of the first task that has one and, of several, is evaluated; of several sets of validation
- * data the first's. */
-static int best_metric(const et_learner *learner, const char **name, et_arena *arena,
-                       et_error *error)
+/* auto: that of the first task that has one and, if there are several, is evaluated; of several
+ * sets of validation data, the first set's. */
+int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
+                           et_arena *arena, et_error *error)
 {
-    *name = NULL;
-    for (int i = 0; i < task_count(learner); i++) {
+    const bool automatic = asked && !strcmp(asked, ET_BEST_AUTO);
+    *best = automatic ? NULL : asked;
+    for (int i = 0; automatic && i < task_count(learner); i++) {
         const et_task_trainer *t = task_at(learner, i);
         if (!t->task->class->best_metric || (learner->multitask && !t->validation.source))
             continue;
         const char *prefix = prefix_of(learner, i, arena);
-        return prefix ? et_main_metrics_best(name, t, prefix, arena, error)
+        return prefix ? et_main_metrics_best(best, t, prefix, arena, error)
                       : et_alloc_failed(error, 0, "a name");
     }
     return ET_OK;
 }
 
-int et_learner_best_metric(const et_learner *learner, const char *asked, const char **best,
-                           et_arena *arena, et_error *error)
-{
-    *best = asked;
-    if (!asked || strcmp(asked, ET_BEST_AUTO) != 0)
-        return ET_OK;
-    return best_metric(learner, best, arena, error);
-}
-
 /* Of several tasks or sets of data one of each. */
-static int main_metrics(const et_learner *learner, et_main_metrics *metrics, et_arena *arena,
-                        et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < task_count(learner); i++) {
-        const char *prefix = prefix_of(learner, i, arena);
-        status = prefix ? et_main_metrics_of_task(metrics, task_at(learner, i), prefix,
-                                                  learner->multitask, arena, error)
-                        : et_alloc_failed(error, 0, "a name");
-    }
-    return status;
-}
-
 int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
                              int *most, et_arena *arena, et_error *error)
 {
@@ -210,7 +175,13 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
     *shown = own;
     if (best)
         et_main_metrics_add(shown, best);
-    int status = main_metrics(learner, &own, arena, error);
+    int status = ET_OK;
+    for (int i = 0; !status && i < task_count(learner); i++) {
+        const char *prefix = prefix_of(learner, i, arena);
+        status = prefix ? et_main_metrics_of_task(&own, task_at(learner, i), prefix,
+                                                  learner->multitask, arena, error)
+                        : et_alloc_failed(error, 0, "a name");
+    }
     for (int i = 0; i < own.count; i++)
         et_main_metrics_add(shown, own.name[i]);
     const bool several = own.count && strchr(own.name[0], '/');
