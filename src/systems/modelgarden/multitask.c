@@ -291,7 +291,6 @@ static int joint_step(et_multitask *m, et_error *error)
     if (!m->update.finite)
         return et_fail(error, ET_EDIVERGED, "step %lld: the gradient of total_loss is not finite",
                        (long long)m->trainer.step + 1);
-    status = ET_OK;
     for (int i = 0; !status && i < m->count; i++) {
         status = et_task_trainer_finish_step(m->parts[i].trainer, &m->update, error);
         if (!status)
@@ -331,32 +330,26 @@ static int loop_end(et_trainer *trainer, et_value *logs, et_error *error)
     return status;
 }
 
-/* That of the task which is least far: all others have been through their data as often. 0: of no
- * task it is known. */
-static int64_t epoch_of(const et_multitask *m)
-{
-    int64_t least = 0;
-    for (int i = 0; i < m->count; i++) {
-        const et_multitask_member *one = &m->parts[i];
-        const int64_t own = one->steps ? one->epoch : 1;
-        if (own && (!least || own < least))
-            least = own;
-    }
-    return least;
-}
-
 static void view(const et_trainer *trainer, et_trainer_view *out)
 {
     const et_multitask *m = (const et_multitask *)(const void *)trainer;
-    const et_trainer *one = &m->parts[m->last].trainer->trainer;
-    one->class->view(one, out);
-    out->epoch = epoch_of(m);
-    for (int i = 1; m->order == ET_MULTITASK_JOINT && i < m->count; i++)
-        out->units += m->parts[i].trainer->step.units;
-    if (m->order == ET_MULTITASK_JOINT) {
-        out->loss = m->loss;
-        out->learning_rate = m->update.learning_rate;
+    const et_trainer *last = &m->parts[m->last].trainer->trainer;
+    last->class->view(last, out);
+    /* The epoch of the task with the fewest: all tasks have passed through their data as often. 0:
+     * unknown for all. */
+    out->epoch = 0;
+    for (int i = 0; i < m->count; i++) {
+        const et_multitask_member *one = &m->parts[i];
+        const int64_t own = one->steps ? one->epoch : 1;
+        if (own && (!out->epoch || own < out->epoch))
+            out->epoch = own;
     }
+    if (m->order != ET_MULTITASK_JOINT)
+        return;
+    for (int i = 1; i < m->count; i++)
+        out->units += m->parts[i].trainer->step.units;
+    out->loss = m->loss;
+    out->learning_rate = m->update.learning_rate;
 }
 
 static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
@@ -431,29 +424,25 @@ static int begin(et_evaluator *evaluator, int64_t at, et_error *error)
                       : et_alloc_failed(error, sizeof *m->results, "an evaluation");
 }
 
-static int end_task(et_multitask *m, et_error *error)
-{
-    et_value *dict = et_value_set_dict(m->results, et_multitask_name(m, m->evaluated));
-    et_evaluator *one = evaluated(m);
-    int after = m->evaluated + 1;
-    m->eval_done += one->done;
-    m->evaluated = m->count;
-    int status = one->class->end(one, dict, error);
-    if (!status && !dict)
-        status = et_alloc_failed(error, sizeof *dict, "an evaluation");
-    return status ? status : begin_task(m, after, error);
-}
-
 static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
     et_evaluator *one = evaluated(m);
     sane(m);
     et_assert(m->evaluated < m->count);
-    int status = et_evaluator_step(one, et_multitask_name(m, m->evaluated), more, error);
+    const int task = m->evaluated;
+    int status = et_evaluator_step(one, et_multitask_name(m, task), more, error);
     evaluator->done = m->eval_done + one->done;
-    if (!status && !*more)
-        status = end_task(m, error);
+    if (!status && !*more) {
+        et_value *dict = et_value_set_dict(m->results, et_multitask_name(m, task));
+        m->eval_done += one->done;
+        m->evaluated = m->count;
+        status = one->class->end(one, dict, error);
+        if (!status && !dict)
+            status = et_alloc_failed(error, sizeof *dict, "an evaluation");
+        if (!status)
+            status = begin_task(m, task + 1, error);
+    }
     *more = m->evaluated < m->count;
     return status;
 }
@@ -532,20 +521,18 @@ static int check(const et_multitask_part *parts, int count, const et_multitask_o
     return status;
 }
 
-/* Together, or by rank 0 alone: all tasks, as one evaluation. */
+/* All ranks evaluate all tasks together, or rank 0 alone does: it is one evaluation. */
 static void choose_evaluation(et_multitask *m)
 {
+    uint64_t print = (uint64_t)m->count; /* of all tasks that validate; 0 if one is unknown */
     bool shared = true;
-    for (int i = 0; i < m->count; i++)
-        shared &= et_validation_is_sharded(m->parts[i].trainer);
-    m->evaluator.comm = shared ? m->options.comm : NULL;
-    /* Of all tasks that validate; 0 if one is unknown. */
-    uint64_t print = (uint64_t)m->count;
     for (int i = 0; i < m->count; i++) {
         const et_task_trainer *t = m->parts[i].trainer;
+        shared &= et_validation_is_sharded(t);
         if (t->validation.source)
             print = et_content_joined(print, t->evaluator.data);
     }
+    m->evaluator.comm = shared ? m->options.comm : NULL;
     m->evaluator.data = print;
     for (int i = 0; i < m->count; i++)
         m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
@@ -580,19 +567,6 @@ static bool reaches(const et_params *params, int index, void *pass)
     return et_pass_reaches(pass, index);
 }
 
-/* What others have alone a step leaves as it is, slots too. A task with a step of its own says
- * itself what that changes. */
-static int choose_parameters(et_multitask *m, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < m->count; i++) {
-        et_task_trainer *t = m->parts[i].trainer;
-        if (t->pass && !t->task->class->train_step)
-            status = et_group_choose(&m->parts[i].group, m->params, reaches, t->pass, error);
-    }
-    return status;
-}
-
 #define BATCHES_MAX 1e12 /* of an epoch */
 
 int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
@@ -619,29 +593,34 @@ int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error)
     return ET_OK;
 }
 
-/* An epoch is of all tasks, the optimizer the first one's. */
-static int count_epochs(et_multitask *m, et_error *error)
-{
-    const et_optimization_options *given = m->options.optimization;
-    int64_t batches;
-    if (m->options.use == ET_EVALUATE_ONLY || !given || !et_optimization_counts_epochs(given))
-        return ET_OK;
-    int status = et_multitask_batches(m, &batches, error);
-    return status ? status : et_task_trainer_count_epochs(m->parts[0].trainer, batches, error);
-}
-
 static int open_rest(et_multitask *m, et_error *error)
 {
-    int status = count_epochs(m, error);
+    const et_optimization_options *given = m->options.optimization;
+    const bool trains = m->options.use != ET_EVALUATE_ONLY, joint = m->order == ET_MULTITASK_JOINT;
+    int64_t batches;
+    int status = ET_OK;
+    /* An epoch is of all tasks; the optimizer is the first task's. */
+    if (trains && given && et_optimization_counts_epochs(given)) {
+        status = et_multitask_batches(m, &batches, error);
+        if (!status)
+            status = et_task_trainer_count_epochs(m->parts[0].trainer, batches, error);
+    }
     for (int i = 0; !status && i < m->count; i++)
         status = et_task_trainer_finish(m->parts[i].trainer, i ? et_multitask_optimizer(m) : NULL,
                                         error);
     if (!status)
         status = et_metrics_new(&m->metrics, error);
-    if (status || m->options.use == ET_EVALUATE_ONLY)
+    if (status || !trains)
         return status;
-    if (m->order != ET_MULTITASK_JOINT)
-        return choose_parameters(m, error);
+    /* A step changes no parameter, nor its slots, that only other tasks use. A task with its own
+     * step chooses by itself. */
+    for (int i = 0; !joint && !status && i < m->count; i++) {
+        et_task_trainer *t = m->parts[i].trainer;
+        if (t->pass && !t->task->class->train_step)
+            status = et_group_choose(&m->parts[i].group, m->params, reaches, t->pass, error);
+    }
+    if (!joint)
+        return status;
     size_t bytes = (size_t)et_params_trained_size(m->params) * sizeof(float);
     m->gradient = et_alloc_array(bytes);
     if (!m->gradient)

@@ -149,25 +149,11 @@ void et_validation_close_source(et_validation *v)
         et_source_close(v->set[i].source);
 }
 
-static int define_metrics(et_task_trainer *t, et_error *error)
-{
-    et_validation *v = &t->validation;
-    const char *skip = t->task->class->validation_step ? ET_LOGGED_LOSS : NULL;
-    int status = et_metrics_new(&v->metrics, error);
-    if (!status)
-        status =
-            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index, error);
-    if (!status)
-        status = et_metrics_new(&v->loss, error);
-    if (!status)
-        status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
-    return status ? status : et_task_check_metrics(t->task, v->own, v->metrics, error);
-}
-
 /* Releases the rest of a failure before the next try. */
 static int prepare(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
+    const char *skip = t->task->class->validation_step ? ET_LOGGED_LOSS : NULL;
     int status = et_pass_prepare(v->pass, &v->source->layout, error);
     if (status)
         return status;
@@ -177,8 +163,17 @@ static int prepare(et_task_trainer *t, et_error *error)
     et_free(v->index);
     v->metrics = v->loss = NULL;
     v->index = et_alloc(measures + 1, sizeof *v->index);
-    status = v->index ? define_metrics(t, error)
+    status = v->index ? et_metrics_new(&v->metrics, error)
                       : et_alloc_failed(error, measures * sizeof *v->index, "validation");
+    if (!status)
+        status =
+            et_define_measures(v->metrics, v->pass, ET_LOGGED_OF_VALIDATION, skip, v->index, error);
+    if (!status)
+        status = et_metrics_new(&v->loss, error);
+    if (!status)
+        status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
+    if (!status)
+        status = et_task_check_metrics(t->task, v->own, v->metrics, error);
     v->inside = (et_task_inside){ NULL, v->metrics, v->index, false };
     v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
@@ -238,11 +233,24 @@ static bool aggregates(et_task_trainer *t)
     return t->given.eval_reduce || (t->task->class->aggregate_logs && !keeps_rows(t));
 }
 
-/* Which batches of a set are this rank's, and what of them is joined. */
-static void share_set(et_task_trainer *t, et_comm *comm)
+static void reset(et_validation *v)
+{
+    et_metrics_reset(v->metrics);
+    et_metrics_reset(v->own);
+    et_metrics_reset(v->loss);
+}
+
+/* A set from its beginning, or the only data. comm: the ranks that share its batches. The metrics
+ * of the first set are reset when the evaluation begins. */
+static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
 {
     et_validation *v = &t->validation;
     const et_task_class *class = t->task->class;
+    et_assert(at >= 0 && at < (v->sets ? v->sets : 1));
+    v->at = at;
+    v->source = v->sets ? v->set[at].source : v->source;
+    if (v->sets && class->use_validation_set)
+        class->use_validation_set(t->task, at);
     v->joined[0] = v->metrics;
     v->joined[1] = v->own;
     v->joined[2] = v->loss;
@@ -253,26 +261,6 @@ static void share_set(et_task_trainer *t, et_comm *comm)
                                                 .output = aggregates(t) ? aggregate : NULL,
                                                 .self = t };
     et_eval_shard_begin(&v->shard);
-}
-
-static void reset(et_validation *v)
-{
-    et_metrics_reset(v->metrics);
-    et_metrics_reset(v->own);
-    et_metrics_reset(v->loss);
-}
-
-/* A set from its beginning, or the only data there are; the first one's metrics are begun by who
- * begins the evaluation. */
-static int begin_set(et_task_trainer *t, et_comm *comm, int at, et_error *error)
-{
-    et_validation *v = &t->validation;
-    et_assert(at >= 0 && at < (v->sets ? v->sets : 1));
-    v->at = at;
-    v->source = v->sets ? v->set[at].source : v->source;
-    if (v->sets && t->task->class->use_validation_set)
-        t->task->class->use_validation_set(t->task, at);
-    share_set(t, comm);
     if (at)
         reset(v);
     v->state = NULL;
@@ -354,18 +342,6 @@ static bool has_batch(const et_validation *v)
     return v->batch->filled[0] > 0;
 }
 
-/* The model's own values come after the additional ones, and replace equal names. */
-static int join_logs(et_value *outputs, const et_value *extra, const et_value *model,
-                     et_error *error)
-{
-    for (const et_value *one = extra->first; one; one = one->next)
-        if (et_value_get(model, one->key))
-            et_log(ET_LOG_WARNING,
-                   "%s: the model logs this value, too; Etude uses the model's value", one->key);
-    int status = et_value_merge(outputs, extra, error);
-    return status ? status : et_value_merge(outputs, model, error);
-}
-
 /* Of a validation step that is the task's own. */
 static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
 {
@@ -398,24 +374,20 @@ static int validate(et_task_trainer *t, et_value *outputs, et_error *error)
         v->reported = v->reported || et_pass_divisor(v->pass) > 0;
     if (!status && model)
         status = note_loss(t, model, error);
-    if (!status && outputs && model != outputs)
-        status = join_logs(outputs, v->extra, model, error);
+    if (!status && outputs && model != outputs) {
+        /* The model's values come after the additional ones, and replace equal names. */
+        for (const et_value *one = v->extra->first; one; one = one->next)
+            if (et_value_get(model, one->key))
+                et_log(ET_LOG_WARNING,
+                       "%s: the model logs this value, too; Etude uses the model's value",
+                       one->key);
+        status = et_value_merge(outputs, v->extra, error);
+        if (!status)
+            status = et_value_merge(outputs, model, error);
+    }
     if (!status && model && et_value_failed(model))
         status = et_alloc_failed(error, 0, "a step's logs");
     return status;
-}
-
-static int validate_and_reduce(et_task_trainer *t, et_error *error)
-{
-    et_validation *v = &t->validation;
-    const bool looks = aggregates(t) && !v->stateless;
-    et_value *outputs = looks ? et_value_dict(&v->step_arena) : NULL;
-    if (looks && !outputs)
-        return et_alloc_failed(error, sizeof *outputs, "a step's logs");
-    v->inside.reduces = looks && !t->given.eval_reduce && !t->given.eval_end;
-    int status = validate(t, outputs, error);
-    v->inside.reduces = false;
-    return status || !looks ? status : et_eval_shard_keep(&v->shard, outputs, error);
 }
 
 /* A batch for the evaluator's class; another rank's batch is skipped. */
@@ -428,17 +400,16 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
     if (*more)
         status = et_eval_shard_next(&v->shard, v->batch, &mine, error);
     v->taken = v->taken && mine;
-    return status || !mine ? status : validate_and_reduce(t, error);
-}
-
-/* The set is over on all ranks. */
-static int join(et_task_trainer *t, et_error *error)
-{
-    et_validation *v = &t->validation;
-    v->shard.flags = v->reported;
-    int status = et_eval_shard_join(&v->shard, ET_OK, error);
-    v->reported = v->shard.flags;
-    return status;
+    if (status || !mine)
+        return status;
+    const bool reduces = aggregates(t) && !v->stateless;
+    et_value *outputs = reduces ? et_value_dict(&v->step_arena) : NULL;
+    if (reduces && !outputs)
+        return et_alloc_failed(error, sizeof *outputs, "a step's logs");
+    v->inside.reduces = reduces && !t->given.eval_reduce && !t->given.eval_end;
+    status = validate(t, outputs, error);
+    v->inside.reduces = false;
+    return status || !reduces ? status : et_eval_shard_keep(&v->shard, outputs, error);
 }
 
 static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
@@ -453,9 +424,9 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     if (!v->reported) {
         /* A default step always gives a loss, which is not finite where no row counts. */
         const char *name = et_task_name(t->task);
-        if (t->task->class->validation_step)
+        if (class->validation_step)
             et_log(ET_LOG_INFO, "%s: its validation reported no loss", name);
-        else if (et_metrics_index(t->validation.metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
+        else if (et_metrics_index(v->metrics, ET_LOGGED_VALIDATION_LOSS) >= 0)
             et_log(ET_LOG_WARNING,
                    "%s: no row of its validation counts; " ET_LOGGED_VALIDATION_LOSS
                    " is meaningless",
@@ -468,11 +439,14 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
     return status;
 }
 
-/* state NULL: the trainer's own; logs are those of a set that has no name. */
+/* The set is over on all ranks. state NULL: the trainer's own; logs are those of a set that has no
+ * name. */
 static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = join(t, error);
+    v->shard.flags = v->reported;
+    int status = et_eval_shard_join(&v->shard, ET_OK, error);
+    v->reported = v->shard.flags;
     if (status)
         return status;
     if (v->sets)
@@ -507,25 +481,19 @@ static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_
     return status;
 }
 
-/* By the given function instead, if any. */
-static int finish_or_given(et_task_trainer *t, const et_value *state, et_value *logs,
-                           et_error *error)
-{
-    bool *inside = &t->in_given[ET_GIVEN_EVAL_END];
-    if (!t->given.eval_end)
-        return finish(t, state, logs, error);
-    *inside = true;
-    int status =
-        t->given.eval_end(t->given.self, t, state ? state : t->validation.state, logs, error);
-    *inside = false;
-    return status;
-}
-
-/* logs NULL: it was cut short. The weights come back in any case. */
+/* logs NULL: the evaluation was cut short. The weights come back in any case. */
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = logs ? finish_or_given(t, state, logs, error) : ET_OK;
+    bool *inside = &t->in_given[ET_GIVEN_EVAL_END];
+    int status = ET_OK;
+    if (logs && t->given.eval_end) {
+        *inside = true;
+        status = t->given.eval_end(t->given.self, t, state ? state : v->state, logs, error);
+        *inside = false;
+    } else if (logs) {
+        status = finish(t, state, logs, error);
+    }
     et_optimizer_hide_average(t->optimizer);
     et_arena_release(&v->arena);
     et_arena_release(&v->step_arena);

@@ -222,17 +222,6 @@ const et_task_trainer_options *et_task_trainer_config(const et_task *task)
     return task && task->opened ? &task->opened->trainer : NULL;
 }
 
-/* The steps of a plan that is in epochs. */
-static int resolve_plan(et_task_opened *o, et_task_trainer *trainer, et_error *error)
-{
-    int64_t batches = 0;
-    int status = et_trainer_counts_epochs(&o->plan)
-                     ? et_task_trainer_batches(trainer, &batches, error)
-                     : ET_OK;
-    return status ? status
-                  : et_trainer_options_resolve(&o->plan, batches, o->context.data_shards, error);
-}
-
 static int choose_best(et_task_opened *o, et_task_trainer *trainer, et_controller_options *options,
                        et_error *error)
 {
@@ -261,7 +250,12 @@ int et_task_controller_config(const et_task *task, et_task_trainer *trainer,
         return et_fail(error, ET_EUSAGE,
                        "et_task_controller_config: give a task of et_task_open and the trainer "
                        "that was opened with this task");
-    int status = resolve_plan(o, trainer, error);
+    int64_t batches = 0; /* of an epoch, for a plan that is in epochs */
+    int status = et_trainer_counts_epochs(&o->plan)
+                     ? et_task_trainer_batches(trainer, &batches, error)
+                     : ET_OK;
+    if (!status)
+        status = et_trainer_options_resolve(&o->plan, batches, o->context.data_shards, error);
     if (status)
         return status;
     *options = (et_controller_options){

@@ -404,19 +404,14 @@ int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *
     return ET_OK;
 }
 
-/* A trainer that only evaluates has no rate. */
-static int count_own_epochs(et_task_trainer *t, et_error *error)
-{
-    const et_optimization_options *given = t->options.optimization;
-    int64_t batches = 1;
-    bool counts = given && et_optimization_counts_epochs(given);
-    int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
-    return status ? status : et_task_trainer_count_epochs(t, batches, error);
-}
-
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
-    int status = count_own_epochs(t, error);
+    const et_optimization_options *given = t->options.optimization;
+    int64_t batches = 1; /* a trainer that only evaluates has no rate */
+    bool counts = given && et_optimization_counts_epochs(given);
+    int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
+    if (!status)
+        status = et_task_trainer_count_epochs(t, batches, error);
     if (status)
         return status;
     et_optimizer_request request = { .device = t->device,
@@ -451,8 +446,8 @@ static int next_batch(void *self, et_source *source, et_batch *batch, et_error *
 
 static int open_step(et_task_trainer *t, et_error *error)
 {
+    /* The reducer sums gradients over ranks and adds noise: the step knows neither. */
     et_reducer *reducer;
-    /* Ranks and privacy stand around the sum of gradients, so the step knows neither. */
     et_comm *comm = comm_of_steps(t);
     const int shards = t->options.batches;
     int status = comm ? et_ranked_open(&reducer, t->pass, shards, comm, error)

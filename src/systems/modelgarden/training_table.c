@@ -46,13 +46,10 @@ typedef struct table {
 
 static void say(table *t)
 {
-    if (t->line.failed)
-        return;
-    if (t->options.progress) {
+    if (!t->line.failed && t->options.progress)
         et_progress_message(t->options.progress, t->line.data);
-        return;
-    }
-    t->options.print(t->line.data);
+    else if (!t->line.failed)
+        t->options.print(t->line.data);
 }
 
 /* "new/accuracy" of "new/validation_accuracy"; a loss keeps its "validation_", since the training
@@ -177,13 +174,6 @@ static void append_number(et_strbuf *line, int width, double value)
         append_cell(line, width, et_format_value(value).text);
 }
 
-static bool is_best(const et_value *validation, int64_t step)
-{
-    double best;
-    return validation && et_metric_named(validation, ET_LOGGED_BEST_STEP, &best) &&
-           best == (double)step;
-}
-
 /* validation NULL: none at this step. Without memory for a line, the line is not shown. */
 static void write_row(table *t, int64_t step, const et_value *validation)
 {
@@ -210,7 +200,10 @@ static void write_row(table *t, int64_t step, const et_value *validation)
     }
     if (o->progress)
         append_cell(line, TIME_WIDTH, et_format_duration(et_clock_monotonic() - o->began).text);
-    et_strbuf_append(line, is_best(validation, step) ? "  *" : "");
+    double best;
+    if (validation && et_metric_named(validation, ET_LOGGED_BEST_STEP, &best) &&
+        best == (double)step)
+        et_strbuf_append(line, "  *");
     say(t);
 }
 
@@ -221,12 +214,9 @@ static int table_write(et_sink *self, int64_t step, const et_value *values, et_e
     const et_value *train = et_value_get(values, ET_LOGGED_TRAIN),
                    *validation = et_value_get(values, ET_LOGGED_VALIDATION);
     (void)error; /* a row that cannot be shown stops nothing */
-    if (train) {
-        /* Of several tasks the log has their sum. */
-        if (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
-            et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))
-            t->loss_step = step;
-    }
+    if (train && (et_metric_named(train, ET_LOGGED_TRAINING_LOSS, &t->loss) ||
+                  et_metric_named(train, ET_LOGGED_TOTAL_LOSS, &t->loss))) /* of several tasks */
+        t->loss_step = step;
     const int64_t epoch = o->now ? o->now->epoch : 0;
     const bool last = step >= o->steps, other = epoch > t->row_epoch || !epoch;
     if (validation)
