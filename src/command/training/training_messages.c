@@ -44,39 +44,31 @@ void et_training_say_task(et_training *t)
 
 uint64_t et_training_planned(const et_training *t)
 {
-    et_plan_memory memory = et_learner_plan_memory(t->learner);
-    return et_learner_parameter_bytes(t->learner) + et_learner_sum_bytes(t->learner) +
-           memory.activations + memory.packed + memory.constants;
-}
-
-/* "sums of gradients 44.0 MB, "; "" if an update has one batch. */
-static const char *format_sums(const et_training *t, char text[64])
-{
-    const size_t sums = et_learner_sum_bytes(t->learner);
-    if (sums)
-        snprintf(text, 64, "sums of gradients %s, ", et_format_bytes(sums).text);
-    return sums ? text : "";
+    const et_learner_facts facts = et_learner_facts_of(t->learner);
+    return facts.parameter_bytes + facts.sum_bytes + facts.memory.activations +
+           facts.memory.packed + facts.memory.constants;
 }
 
 /* What will be in memory: what was planned, not what the system has given. */
 void et_training_say_memory(et_training *t)
 {
-    et_plan_memory memory = et_learner_plan_memory(t->learner);
-    char sums[64];
+    const et_learner_facts facts = et_learner_facts_of(t->learner);
+    char sums[64] = "";
+    if (facts.sum_bytes)
+        snprintf(sums, sizeof sums, "sums of gradients %s, ",
+                 et_format_bytes(facts.sum_bytes).text);
     /* Resolved by now: never auto. */
     bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
     et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
                     bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(),
                     et_format_many(t->device->threads, "thread").text);
     /* Tables made with the plan, and packed weights where a plan keeps them. */
-    size_t constants = memory.packed + memory.constants;
-    const et_recompute twice = et_learner_recompute(t->learner);
+    size_t constants = facts.memory.packed + facts.memory.constants;
+    const et_recompute twice = facts.recompute;
     et_training_say(
         t->progress, "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
-        et_format_bytes(et_training_planned(t)).text,
-        et_format_bytes(et_learner_parameter_bytes(t->learner)).text,
-        et_format_bytes(memory.activations).text, format_sums(t, sums),
-        et_format_bytes(constants).text,
+        et_format_bytes(et_training_planned(t)).text, et_format_bytes(facts.parameter_bytes).text,
+        et_format_bytes(facts.memory.activations).text, sums, et_format_bytes(constants).text,
         twice == ET_RECOMPUTE_LAYERS   ? "; feed-forward layers and attention are computed twice"
         : twice == ET_RECOMPUTE_MARKED ? "; feed-forward layers are computed twice"
                                        : "");
@@ -85,9 +77,9 @@ void et_training_say_memory(et_training *t)
 /* For --verbose: what a step is made of, and where its logs are. */
 void et_training_say_parts(et_training *t, const char *directory)
 {
-    int calls = et_learner_calls(t->learner);
     et_training_say(t->progress, "kernels      %s; %s calls for loss and gradients",
-                    t->device->kernels->name, et_format_count(calls).text);
+                    t->device->kernels->name,
+                    et_format_count(et_learner_facts_of(t->learner).calls).text);
     et_training_say(t->progress,
                     "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
                     directory, directory);
@@ -246,7 +238,8 @@ void et_training_say_begin(et_training *t)
     /* No steps left: the message says so, and the command succeeds. */
     if (step > steps)
         say_past(t, step);
-    else if (et_controller_finished(t->controller) && et_controller_stopped_early(t->controller))
+    else if (et_controller_finished(t->controller) &&
+             et_controller_facts_of(t->controller).stopped_early)
         et_training_say(
             t->progress,
             "finished     early, at step %s of %s; to continue, change trainer.early_stopping",
@@ -267,12 +260,13 @@ void et_training_say_begin(et_training *t)
 
 et_training_end et_training_end_of(const et_training *t)
 {
-    et_training_end e = { .steps = et_training_step(t),
-                          .early = et_controller_stopped_early(t->controller),
-                          .improving = et_controller_improving(t->controller),
-                          .seconds = et_clock_monotonic() - t->began };
-    e.best_step = et_controller_best(t->controller, &e.best);
-    return e;
+    const et_controller_facts facts = et_controller_facts_of(t->controller);
+    return (et_training_end){ .steps = et_training_step(t),
+                              .best_step = facts.best_step,
+                              .best = facts.best,
+                              .early = facts.stopped_early,
+                              .improving = facts.improving,
+                              .seconds = et_clock_monotonic() - t->began };
 }
 
 /* Twice as long, in what the run's length was given in. */

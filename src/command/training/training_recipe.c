@@ -179,7 +179,7 @@ void et_training_follow_length(et_training *t)
 static int64_t length_by_time(const et_training *t, int64_t step)
 {
     const double now = et_clock_monotonic(), rest = fmax(t->args->ends - now, 0);
-    const double last = et_controller_evaluation_seconds(t->controller);
+    const double last = et_controller_facts_of(t->controller).evaluation_seconds;
     const double guess = fmin(t->amounts.validation * t->step_seconds, rest * ET_RECIPE_VALIDATION);
     const double seconds = now - t->paced_time, validation = last > 0 ? last : guess;
     const double each = seconds / (double)(step - t->paced_step);

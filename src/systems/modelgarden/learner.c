@@ -10,6 +10,12 @@
 #include "train/run/options.h"
 #include "train/task/metric_name.h"
 
+/* The name of a set of validation data; NULL: no set has this number. */
+static const char *validation_set(const et_task_trainer *t, int number)
+{
+    return number < t->validation.sets ? t->validation.set[number].name : NULL;
+}
+
 static bool is_same(const char *a, const char *b)
 {
     static const char marks[] = "|/.";
@@ -32,7 +38,7 @@ int et_main_metrics_best(const char **name, const et_task_trainer *trainer, cons
                          et_arena *arena, et_error *error)
 {
     const char *own = trainer->task->class->best_metric;
-    const char *set = et_task_trainer_validation_set(trainer, 0);
+    const char *set = validation_set(trainer, 0);
     *name = NULL;
     if (!own)
         return ET_OK;
@@ -47,7 +53,7 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
     const char *best = class->best_metric ? class->best_metric : ET_LOGGED_VALIDATION_LOSS;
     const char *const usual[] = { best, ET_LOGGED_VALIDATION_LOSS, NULL };
     const char *const *names = class->main_metrics ? class->main_metrics : usual;
-    const char *set = et_task_trainer_validation_set(trainer, 0);
+    const char *set = validation_set(trainer, 0);
     if (!trainer->validation.source)
         return ET_OK;
     if (!set && !only_first) {
@@ -57,8 +63,7 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
     }
     if (!class->best_metric && *names)
         best = *names;
-    for (int i = 0; i == 0 || (set && !only_first);
-         set = et_task_trainer_validation_set(trainer, ++i)) {
+    for (int i = 0; i == 0 || (set && !only_first); set = validation_set(trainer, ++i)) {
         const char *name =
             et_arena_printf(arena, "%s%s%s%s", prefix, set ? set : "", set ? "/" : "", best);
         if (!name)
@@ -193,7 +198,8 @@ int et_learner_shown_metrics(const et_learner *learner, const char *best, et_mai
 
 const et_layout *et_learner_layout(const et_learner *learner)
 {
-    return et_task_trainer_layout(learner->one);
+    const et_task_trainer *t = learner->one;
+    return t->source ? &t->source->layout : &t->validation.source->layout;
 }
 
 int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error)
@@ -202,52 +208,26 @@ int et_learner_batches(const et_learner *learner, int64_t *count, et_error *erro
                               : et_task_trainer_batches(learner->one, count, error);
 }
 
-/* One store and one optimizer, which are the first one's; joint training adds gradients up. */
-size_t et_learner_parameter_bytes(const et_learner *learner)
+/* One store and one optimizer, which are the first task's; joint training adds gradients up. */
+et_learner_facts et_learner_facts_of(const et_learner *learner)
 {
     const et_multitask *m = learner->multitask;
-    size_t sum = m && m->gradient ? (size_t)et_params_trained_size(m->params) * sizeof(float) : 0;
-    return sum + et_task_trainer_parameter_bytes(learner->one);
-}
-
-size_t et_learner_sum_bytes(const et_learner *learner)
-{
-    size_t sum = 0;
-    for (int i = 0; i < task_count(learner); i++)
-        sum += et_task_trainer_sum_bytes(task_at(learner, i));
-    return sum;
-}
-
-et_plan_memory et_learner_plan_memory(const et_learner *learner)
-{
-    et_plan_memory sum = { 0 };
+    et_learner_facts facts = { .parameter_bytes = et_task_trainer_parameter_bytes(learner->one),
+                               .recompute = ET_RECOMPUTE_NONE };
+    if (m && m->gradient)
+        facts.parameter_bytes += (size_t)et_params_trained_size(m->params) * sizeof(float);
     for (int i = 0; i < task_count(learner); i++) {
-        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
-        const et_plan_memory memory = pass ? et_pass_plan_memory(pass) : (et_plan_memory){ 0 };
-        sum.activations += memory.activations;
-        sum.packed += memory.packed;
-        sum.constants += memory.constants;
+        const et_task_trainer *t = task_at(learner, i);
+        facts.sum_bytes += t->step.reducer ? t->step.reducer->bytes : 0;
+        if (!t->pass)
+            continue;
+        const et_plan_memory memory = et_pass_plan_memory(t->pass);
+        const et_recompute recompute = et_pass_recompute(t->pass);
+        facts.memory.activations += memory.activations;
+        facts.memory.packed += memory.packed;
+        facts.memory.constants += memory.constants;
+        facts.recompute = recompute > facts.recompute ? recompute : facts.recompute;
+        facts.calls += et_plan_calls(et_pass_plan(t->pass));
     }
-    return sum;
-}
-
-et_recompute et_learner_recompute(const et_learner *learner)
-{
-    et_recompute most = ET_RECOMPUTE_NONE;
-    for (int i = 0; i < task_count(learner); i++) {
-        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
-        const et_recompute of = pass ? et_pass_recompute(pass) : ET_RECOMPUTE_NONE;
-        most = of > most ? of : most;
-    }
-    return most;
-}
-
-int et_learner_calls(const et_learner *learner)
-{
-    int calls = 0;
-    for (int i = 0; i < task_count(learner); i++) {
-        const et_pass *pass = et_task_trainer_pass(task_at(learner, i));
-        calls += pass ? et_plan_calls(et_pass_plan(pass)) : 0;
-    }
-    return calls;
+    return facts;
 }

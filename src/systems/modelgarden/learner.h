@@ -63,12 +63,16 @@ int et_learner_single(et_learner *learner, et_task_trainer **out, et_error *erro
 const et_layout *et_learner_layout(const et_learner *learner);
 /* The number of batches in an epoch; for several tasks: et_multitask_batches. 0: unknown. */
 int et_learner_batches(const et_learner *learner, int64_t *count, et_error *error);
-size_t et_learner_parameter_bytes(const et_learner *learner); /* values, gradients, slots, ... */
-size_t et_learner_sum_bytes(const et_learner *learner);       /* sums of gradients over batches */
 
-/* Of all its passes: the memory of training; the highest level of recomputation. */
-et_plan_memory et_learner_plan_memory(const et_learner *learner);
-et_recompute et_learner_recompute(const et_learner *learner);
-int et_learner_calls(const et_learner *learner); /* for loss and gradients */
+/* What training takes, for people. */
+typedef struct et_learner_facts {
+    size_t parameter_bytes; /* values, gradients, slots, ... */
+    size_t sum_bytes;       /* sums of gradients over batches */
+    et_plan_memory memory;  /* of the passes of training, together */
+    et_recompute recompute; /* the highest level of a pass */
+    int calls;              /* for loss and gradients */
+} et_learner_facts;
+
+et_learner_facts et_learner_facts_of(const et_learner *learner);
 
 #endif

@@ -262,26 +262,25 @@ static int add_task(et_multitask *m, int i, et_error *error)
     return ET_OK;
 }
 
-/* Asked to stop in the batches of a task, whose source has gone back to before them: so do those of
- * the tasks before it. An update of one batch of each is not left. */
-static int leave(et_multitask *m, int task, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < task; i++)
-        status = et_step_go_back(&m->parts[i].trainer->step, error);
-    return status ? status : ET_EINTERRUPTED;
-}
-
 static int joint_step(et_multitask *m, et_error *error)
 {
+    int status = ET_OK;
     m->loss = 0;
-    for (int i = 0; i < m->count; i++) {
-        int status = add_task(m, i, error);
-        if (status)
-            return status == ET_EINTERRUPTED ? leave(m, i, error) : status;
+    for (int i = 0; !status && i < m->count; i++) {
+        status = add_task(m, i, error);
+        if (status != ET_EINTERRUPTED)
+            continue;
+        /* The task's source is again at the first of its batches: so do the sources of the tasks
+         * before it. A joint update of some tasks only is not possible. */
+        int back = ET_OK;
+        for (int k = 0; !back && k < i; k++)
+            back = et_step_go_back(&m->parts[k].trainer->step, error);
+        status = back ? back : status;
     }
+    if (status)
+        return status;
     const et_loss_bound bound = { m->options.loss_upper_bound, m->options.recovery_begin_steps };
-    int status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
+    status = et_judge_loss(bound, ET_LOGGED_TOTAL_LOSS, m->loss, m->trainer.step + 1, error);
     if (status)
         return status;
     const et_reduced sum = { .gradient = m->gradient, .divisor = 1 };

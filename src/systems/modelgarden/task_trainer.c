@@ -602,12 +602,6 @@ static int check_privacy(const et_task_trainer_options *o, const et_task *task, 
     return et_privacy_check(o->dp_config, error);
 }
 
-static bool is_whole(const et_task *task, const et_task_trainer_options *o)
-{
-    bool given = o->given && (o->given->train_dataset || o->use == ET_EVALUATE_ONLY);
-    return task && (task->class->build || task->class->build_model) && (task->class->data || given);
-}
-
 static int check_options(const et_task_trainer_options *o, const et_task *task, et_error *error)
 {
     bool whole = !task->class->train_step || o->batches <= 1;
@@ -667,7 +661,10 @@ int et_task_trainer_begin(et_task_trainer **out, et_task *task, et_device *devic
     static const et_task_trainer_options defaults = { 0 };
     const et_task_trainer_options *o = options ? options : &defaults;
     *out = NULL;
-    if (!is_whole(task, o) || !device || !params)
+    bool given = o->given && (o->given->train_dataset || o->use == ET_EVALUATE_ONLY);
+    bool whole =
+        task && (task->class->build || task->class->build_model) && (task->class->data || given);
+    if (!whole || !device || !params)
         return et_fail(error, ET_EUSAGE,
                        "a task trainer needs a task with build and data, a device and parameters");
     int status = check_options(o, task, error);
@@ -762,17 +759,6 @@ const et_pass *et_task_trainer_pass(const et_task_trainer *trainer)
     return trainer->pass;
 }
 
-const et_layout *et_task_trainer_layout(const et_task_trainer *trainer)
-{
-    return trainer->source ? &trainer->source->layout : &trainer->validation.source->layout;
-}
-
-const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number)
-{
-    const et_validation *v = &trainer->validation;
-    return number < v->sets ? v->set[number].name : NULL;
-}
-
 int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error)
 {
     *count = 0;
@@ -787,9 +773,4 @@ size_t et_task_trainer_parameter_bytes(const et_task_trainer *t)
     size_t flat = (size_t)et_params_flat_size(t->params) * sizeof(float);
     return flat + gradients + et_optimizer_bytes(t->optimizer) +
            (t->options.bfloat16 ? flat / 2 : 0);
-}
-
-size_t et_task_trainer_sum_bytes(const et_task_trainer *trainer)
-{
-    return trainer->step.reducer ? trainer->step.reducer->bytes : 0;
 }

@@ -18,16 +18,7 @@ void et_task_trainer_keep_weights(et_task_trainer *trainer, int64_t step);
 /* The number of batches in a pass over the training data (et_source_batches). */
 int et_task_trainer_batches(et_task_trainer *trainer, int64_t *count, et_error *error);
 
-/* The layout of the training data; without training data, that of the validation data. */
-const et_layout *et_task_trainer_layout(const et_task_trainer *trainer);
-
-/* The name of a set of validation data; NULL: no set has this number. */
-const char *et_task_trainer_validation_set(const et_task_trainer *trainer, int number);
-
 /* Values, gradients, shadow, slots, averages. */
 size_t et_task_trainer_parameter_bytes(const et_task_trainer *trainer);
-
-/* Buffers that accumulate the gradients of an update with several batches. */
-size_t et_task_trainer_sum_bytes(const et_task_trainer *trainer);
 
 #endif

@@ -133,11 +133,6 @@ static int list_actions(et_controller *c, et_error *error)
 
 /* ---- set-up ---- */
 
-int64_t et_controller_best(const et_controller *c, double *value)
-{
-    return et_run_best_step(c->run, value);
-}
-
 int64_t et_controller_length(const et_controller *c)
 {
     return c->options.train_steps;
@@ -150,11 +145,6 @@ void et_controller_set_length(et_controller *c, int64_t steps)
     if (!loop->target)
         loop->planned = c->options.train_steps;
     c->options.train_steps = loop->goal.target = loop->target = steps;
-}
-
-double et_controller_evaluation_seconds(const et_controller *c)
-{
-    return c->evaluation_seconds;
 }
 
 /* A validation that was due here, and was cut short, has acted with it. */
@@ -184,53 +174,52 @@ int et_controller_evaluate_last(et_controller *c, et_error *error)
                : ET_OK;
 }
 
-bool et_controller_improving(const et_controller *c)
-{
-    return c->improving;
-}
-
-bool et_controller_stopped_early(const et_controller *c)
+static bool stopped_early(const et_controller *c)
 {
     return c->loop.position.stopper == c->own_row[ET_OWN_VALIDATE];
 }
 
-/* A run may be past its end: train_steps was more once. What acts at an end has acted there. */
-static bool has_finished(const et_controller *c)
+et_controller_facts et_controller_facts_of(const et_controller *c)
 {
-    const et_inner_loop *loop = &c->loop;
-    int64_t left = c->options.train_steps - loop->trainer->step;
-    bool ended = left == 0 || loop->position.stopper < loop->count;
-    return left < 0 || (ended && loop->position.next == loop->count);
+    et_controller_facts facts = { .improving = c->improving,
+                                  .stopped_early = stopped_early(c),
+                                  .evaluation_seconds = c->evaluation_seconds };
+    facts.best_step = et_run_best_step(c->run, &facts.best);
+    return facts;
 }
 
-/* Opening the logs cuts them off, which must not happen before a checkpoint has been read, nor
- * where there is nothing to do. */
+/* Opening the logs cuts them off, so a checkpoint must be read before, and a finished run opens
+ * none. */
 static int restore(et_controller *c, et_error *error)
 {
+    et_inner_loop *loop = &c->loop;
+    et_loop_position *position = &loop->position;
     int64_t step;
     const bool called = et_controller_is_called(c);
     bool reads = called && et_controller_trains(c) && c->model_dir;
     if (reads)
         et_controller_tell(c, "restoring or initializing model...");
-    int status = et_inner_loop_start(&c->loop, &step, error);
+    int status = et_inner_loop_start(loop, &step, error);
     if (!status && reads && step >= 0)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
-    if (et_controller_stopped_early(c) && !et_controller_has_enough(c))
-        c->loop.position.stopper =
-            c->loop.count; /* more patience, or a better target, than it had */
-    if (!status && !called && c->loop.planned == c->options.train_steps && c->loop.target)
-        c->options.train_steps = c->loop.target;
+    if (stopped_early(c) && !et_controller_has_enough(c))
+        position->stopper = loop->count; /* more patience, or a better target, than it had */
+    if (!status && !called && loop->planned == c->options.train_steps && loop->target)
+        c->options.train_steps = loop->target;
     else
-        c->loop.planned = c->loop.target = 0;
-    if (!status && step >= 0 && c->loop.position.next != c->own_row[ET_OWN_VALIDATE])
+        loop->planned = loop->target = 0;
+    if (!status && step >= 0 && position->next != c->own_row[ET_OWN_VALIDATE])
         c->evaluated = step;
-    c->finished = !status && !called && step >= 0 && has_finished(c);
+    /* A run may be past its end: train_steps was more once. Its actions at an end have acted. */
+    const int64_t left = c->options.train_steps - loop->trainer->step;
+    const bool ended = left == 0 || position->stopper < loop->count;
+    c->finished =
+        !status && !called && step >= 0 && (left < 0 || (ended && position->next == loop->count));
     if (status || c->finished)
         return status;
     status = et_run_begin(c->run, error);
-    return status ? status
-                  : et_recovery_open(&c->loop.recovery, c->run, c->loop.trainer, step, error);
+    return status ? status : et_recovery_open(&loop->recovery, c->run, loop->trainer, step, error);
 }
 
 static int attach(et_controller *c, et_error *error)
@@ -302,26 +291,6 @@ static int check_outer(const et_controller_options *o, et_error *error)
     return ET_OK;
 }
 
-static int check_planned(const et_controller_options *o, et_error *error)
-{
-    if (!o->trainer || (!o->trainer->class->step && !o->trainer->class->train))
-        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step function");
-    if (!o->trainer->class->step || o->trainer->class->train)
-        return et_fail(error, ET_EUSAGE,
-                       "the trainer %s has its own train function, which only calls of "
-                       "<etude/outer_loop.h> use: set et_controller_options.outer_loop and call "
-                       "et_controller_train_to",
-                       o->trainer->class->name ? o->trainer->class->name : "");
-    if (o->target && isnan(*o->target))
-        return et_fail(error, ET_ECONFIG, "target: not a number");
-    if ((o->patience || o->target) &&
-        (!o->run.best_metric || !o->evaluator || !o->validation_interval))
-        return et_fail(error, ET_ECONFIG,
-                       "%s: needs an evaluator, validation_interval and run.best_metric",
-                       o->patience ? "patience" : "target");
-    return ET_OK;
-}
-
 static int check_options(const et_controller_options *o, et_error *error)
 {
     int status = et_options_need(o, "et_controller_options", error);
@@ -340,7 +309,24 @@ static int check_options(const et_controller_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "validation_steps: %lld; give at least 1, or -1 for all data",
                        (long long)o->validation_steps);
-    return o->outer_loop ? check_outer(o, error) : check_planned(o, error);
+    if (o->outer_loop)
+        return check_outer(o, error);
+    if (!o->trainer || (!o->trainer->class->step && !o->trainer->class->train))
+        return et_fail(error, ET_EUSAGE, "a controller needs a trainer with a step function");
+    if (!o->trainer->class->step || o->trainer->class->train)
+        return et_fail(error, ET_EUSAGE,
+                       "the trainer %s has its own train function, which only calls of "
+                       "<etude/outer_loop.h> use: set et_controller_options.outer_loop and call "
+                       "et_controller_train_to",
+                       o->trainer->class->name ? o->trainer->class->name : "");
+    if (o->target && isnan(*o->target))
+        return et_fail(error, ET_ECONFIG, "target: not a number");
+    if ((o->patience || o->target) &&
+        (!o->run.best_metric || !o->evaluator || !o->validation_interval))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: needs an evaluator, validation_interval and run.best_metric",
+                       o->patience ? "patience" : "target");
+    return ET_OK;
 }
 
 static void begin_loop(et_controller *c)

@@ -20,33 +20,27 @@ bool et_logger_is_time(const char *name)
     return et_text_ends(name, "time") || et_text_ends(name, "timer");
 }
 
-static int add_item(et_logger *logger, const char *name, et_error *error)
+static int find_statistics(et_statistics **out, et_logger *logger, const char *name,
+                           et_error *error)
 {
-    size_t wanted = logger->count + 1;
+    *out = NULL;
+    for (size_t i = 0; i < logger->count; i++)
+        if (!strcmp(logger->items[i].name, name)) {
+            *out = logger->items[i].statistics;
+            return ET_OK;
+        }
     et_logger_item *items =
-        et_vector_grow(logger->items, &logger->capacity, wanted, sizeof *items, 8);
+        et_vector_grow(logger->items, &logger->capacity, logger->count + 1, sizeof *items, 8);
     if (items)
         logger->items = items;
     char *copy = items ? et_strdup(name) : NULL;
     if (!copy)
         return et_alloc_failed(error, strlen(name) + sizeof *items, "a metric");
-    et_statistics *statistics;
-    int status = et_statistics_new(&statistics, error);
+    int status = et_statistics_new(out, error);
     if (status)
         et_free(copy);
     else
-        logger->items[logger->count++] = (et_logger_item){ copy, statistics };
-    return status;
-}
-
-static int find_statistics(et_statistics **out, et_logger *logger, const char *name,
-                           et_error *error)
-{
-    size_t i = 0;
-    while (i < logger->count && strcmp(logger->items[i].name, name) != 0)
-        i++;
-    int status = i < logger->count ? ET_OK : add_item(logger, name, error);
-    *out = status ? NULL : logger->items[i].statistics;
+        logger->items[logger->count++] = (et_logger_item){ copy, *out };
     return status;
 }
 
@@ -248,40 +242,34 @@ static et_loop_pair *find_pair(et_loop *loop, const char *name, bool timer)
     return NULL;
 }
 
-static int add_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
-{
-    et_loop_pair *pairs = et_vector_grow(loop->metrics.pairs, &loop->metrics.pair_capacity,
-                                         loop->metrics.pair_count + 1, sizeof *pairs, 4);
-    if (!pairs)
-        return et_alloc_failed(&loop->error, sizeof *pairs, "a timer");
-    loop->metrics.pairs = pairs;
-    et_loop_pair pair = { .name = et_strdup(name) };
-    int status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
-    if (!status && !timer)
-        status = et_statistics_new(&pair.collector, &loop->error);
-    if (status) {
-        et_free(pair.name);
-        return status;
-    }
-    *out = &loop->metrics.pairs[loop->metrics.pair_count++];
-    **out = pair;
-    return ET_OK;
-}
-
 static int begin_pair(et_loop_pair **out, et_loop *loop, const char *name, bool timer)
 {
+    et_loop_metrics *metrics = &loop->metrics;
     int status = et_loop_ready_in_epoch(loop);
     if (!status && (!name || !*name))
         status = et_fail(&loop->error, ET_EDATA, "a metric has no name");
     if (status)
         return status;
     *out = find_pair(loop, name, timer);
-    if (!*out)
-        status = add_pair(out, loop, name, timer);
-    if (!status && (*out)->open)
-        status = et_fail(&loop->error, ET_EUSAGE, "%s has already started and has not ended", name);
-    if (status)
-        return status;
+    if (*out && (*out)->open)
+        return et_fail(&loop->error, ET_EUSAGE, "%s has already started and has not ended", name);
+    if (!*out) {
+        et_loop_pair *pairs = et_vector_grow(metrics->pairs, &metrics->pair_capacity,
+                                             metrics->pair_count + 1, sizeof *pairs, 4);
+        if (!pairs)
+            return et_alloc_failed(&loop->error, sizeof *pairs, "a timer");
+        metrics->pairs = pairs;
+        et_loop_pair pair = { .name = et_strdup(name) };
+        status = pair.name ? ET_OK : et_alloc_failed(&loop->error, strlen(name), "a timer");
+        if (!status && !timer)
+            status = et_statistics_new(&pair.collector, &loop->error);
+        if (status) {
+            et_free(pair.name);
+            return status;
+        }
+        *out = &pairs[metrics->pair_count++];
+        **out = pair;
+    }
     (*out)->open = true;
     (*out)->in_step = loop->at.within_step;
     return ET_OK;

@@ -283,21 +283,6 @@ static int run_batches(et_loop_evaluator *e, et_error *error)
     return et_eval_shard_join(&e->shard, status, error);
 }
 
-static int collect(et_loop_evaluator *e, et_error *error)
-{
-    e->last_count = 0;
-    for (int i = 0; i < e->measures.count; i++)
-        if (e->weights[i] > 0) {
-            e->last[e->last_count] = e->measures.metrics[i];
-            e->last[e->last_count++].value = e->sums[i] / e->weights[i];
-        }
-    if (!e->last_count)
-        et_log(ET_LOG_WARNING, "an evaluation has no values: its source gave no batch, or no batch "
-                               "has a value");
-    int status = e->last_count ? et_loop_collect_metrics(e->loop, e->last, e->last_count) : ET_OK;
-    return status ? et_fail(error, status, "%s", e->loop->error.text) : ET_OK;
-}
-
 static int evaluate(et_loop_evaluator *e, et_bound_values *more, et_error *error)
 {
     bool timed = *e->time_metric;
@@ -312,8 +297,20 @@ static int evaluate(et_loop_evaluator *e, et_bound_values *more, et_error *error
         et_bound_values_put_back(more);
         et_bound_values_put_back(&e->bound);
     }
-    if (!status)
-        status = collect(e, error);
+    if (!status) {
+        e->last_count = 0;
+        for (int i = 0; i < e->measures.count; i++)
+            if (e->weights[i] > 0) {
+                e->last[e->last_count] = e->measures.metrics[i];
+                e->last[e->last_count++].value = e->sums[i] / e->weights[i];
+            }
+        if (!e->last_count)
+            et_log(
+                ET_LOG_WARNING,
+                "an evaluation has no values: its source gave no batch, or no batch has a value");
+        else if ((status = et_loop_collect_metrics(e->loop, e->last, e->last_count)))
+            et_fail(error, status, "%s", e->loop->error.text);
+    }
     if (!status)
         status = et_loop_fire_of(e->loop, e->events, ET_EVENT_AFTER_EXECUTION, e, true, error);
     if (!status && timed)

@@ -425,35 +425,25 @@ static int end_step(et_loop *loop)
     return status;
 }
 
-static int take_batch(et_loop *loop, et_source *source, bool *over)
-{
-    if (!source)
-        return ET_OK;
-    const et_loop_options *o = &loop->options;
-    et_flow *flow = find_flow(&loop->flows, source);
-    bool saves = o->checkpoint_dir || (o->restore_checkpoint && *o->restore_checkpoint);
-    int status = flow ? ET_OK : et_flows_add(&loop->flows, "", source, saves, &loop->error);
-    flow = status ? NULL : find_flow(&loop->flows, source);
-    if (!status)
-        status = next_batch(flow, over, &loop->error);
-    loop->step_data = status || *over ? NULL : flow->cursor.batch;
-    return status;
-}
-
 static int begin_step(et_loop *loop, et_source *source, bool *over)
 {
-    int64_t max_step = loop->options.max_step;
-    if (!source && !max_step)
+    const et_loop_options *o = &loop->options;
+    if (!source && !o->max_step)
         return et_fail(&loop->error, ET_EUSAGE,
                        "steps without data would never end: give max_step or a source");
-    *over = max_step && loop->at.step >= max_step;
-    if (*over) {
-        /* max_step: the pass is left, and only a higher limit in this epoch would continue it. */
-        et_flow *flow = source ? find_flow(&loop->flows, source) : NULL;
-        if (flow)
-            close_flow(flow);
+    int status = ET_OK;
+    et_flow *flow = source ? find_flow(&loop->flows, source) : NULL;
+    *over = o->max_step && loop->at.step >= o->max_step;
+    if (*over && flow) /* the pass is left: only a higher limit in this epoch would continue it */
+        close_flow(flow);
+    if (!*over && source) {
+        bool saves = o->checkpoint_dir || (o->restore_checkpoint && *o->restore_checkpoint);
+        status = flow ? ET_OK : et_flows_add(&loop->flows, "", source, saves, &loop->error);
+        flow = status ? NULL : find_flow(&loop->flows, source);
+        if (!status)
+            status = next_batch(flow, over, &loop->error);
+        loop->step_data = status || *over ? NULL : flow->cursor.batch;
     }
-    int status = *over ? ET_OK : take_batch(loop, source, over);
     if (status || *over)
         return status;
     loop->at.step++;

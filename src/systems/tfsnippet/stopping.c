@@ -77,28 +77,24 @@ static int take_file(et_loop *loop, const char *path, et_error *error)
     return status;
 }
 
-/* As in a file: null stands for a number that is not finite. */
-static bool has_value(const et_value *info, const char *name, double wanted)
-{
-    double value;
-    const et_value *found = et_value_get(info, name);
-    if (found && found->kind == ET_VALUE_NULL)
-        return !isfinite(wanted);
-    return !et_value_read_float(info, name, &value, NULL) && value == wanted;
-}
-
-/* *own: the snapshot that there is is of the step and the value that this run found best. Another
- * run's, which began anew in the directory, may be of the same step. */
+/* *own: the snapshot is of the step and the value that this run found best. Another run that began
+ * anew in the directory may have saved the same step. */
 static int find_best(et_loop *loop, char **path, bool *own, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
     int64_t step = -1;
+    double value = NAN;
     int status = et_checkpoint_best_info(&info, loop->options.checkpoint_dir, &arena, error);
     if (!status)
         status = et_value_read_int(info, ET_CHECKPOINT_STEP, &step, error);
-    *own = !status && step == loop->best.step &&
-           has_value(info, loop->options.valid_metric_name, loop->best.value);
+    const char *name = loop->options.valid_metric_name;
+    const et_value *found = status ? NULL : et_value_get(info, name);
+    if (found && found->kind == ET_VALUE_NULL) /* in a file: a number that is not finite */
+        *own = !isfinite(loop->best.value);
+    else
+        *own = found && !et_value_read_float(info, name, &value, NULL) && value == loop->best.value;
+    *own = *own && step == loop->best.step;
     et_arena_release(&arena);
     return status ? status : et_checkpoint_best(path, loop->options.checkpoint_dir, error);
 }

@@ -283,7 +283,7 @@ static int process(toy *t, const script *s, const char *directory, et_error *err
         t->stop = 0;
         assert_int_equal(et_controller_evaluate_last(controller, error), ET_OK);
     }
-    t->improving = controller && et_controller_improving(controller);
+    t->improving = controller && et_controller_facts_of(controller).improving;
     int closed = et_controller_close(controller, status ? NULL : error);
     return status ? status : closed;
 }
