@@ -284,7 +284,6 @@ static int restore_data(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class data_part = { "data", save_data, restore_data };
 
-/* As the task trainer's, except for the source. */
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
@@ -294,13 +293,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
         status = et_state_add_params(state, t->params, error);
     if (!status)
         status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    if (!status)
-        status = et_state_add(state, "metrics", &et_metrics_state, t->metrics.window, error);
-    if (!status && t->metrics.has_own)
-        status = et_state_add(state, "task_metrics", &et_metrics_state, t->metrics.own, error);
-    if (!status && t->task->class->attach)
-        status = t->task->class->attach(t->task, state, error);
-    return status;
+    return status ? status : et_task_trainer_attach(t, state, NULL, false, error);
 }
 
 static int start(et_trainer *trainer, et_error *error)

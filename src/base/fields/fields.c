@@ -106,8 +106,10 @@ const et_fields *et_fields_with(const et_fields *table, const char *name, const 
                                 et_arena *arena)
 {
     size_t count = 1;
-    while (table->fields[count - 1].kind != ET_FIELD_KIND_END)
-        count++;
+    for (; table->fields[count - 1].kind != ET_FIELD_KIND_END; count++)
+        if (!strcmp(table->fields[count - 1].name, name) &&
+            table->fields[count - 1].nested == nested)
+            return table;
     et_fields *made = et_arena_alloc(arena, sizeof *made);
     et_field *rows = et_arena_array(arena, count, sizeof *rows);
     if (!made || !rows)

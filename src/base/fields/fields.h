@@ -41,7 +41,8 @@ int et_fields_set_from(const et_fields_origin *from, const et_fields *table, voi
 /* The row named by the first length bytes of name, which need not end there; NULL: none. */
 const et_field *et_fields_find(const et_fields *table, const char *name, size_t length);
 
-/* A copy of a table in arena with another nested table in a row of this name; NULL: no memory. */
+/* A copy of a table in arena with another nested table in a row of this name; the table itself if
+ * the row has this nested table. NULL: no memory. */
 const et_fields *et_fields_with(const et_fields *table, const char *name, const et_fields *nested,
                                 et_arena *arena);
 

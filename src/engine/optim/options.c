@@ -353,10 +353,8 @@ int et_optimization_register(const et_fields **table, et_optimization_options *o
     const et_fields *rules;
     int status = et_optimizer_register(&rules, &options->optimizer, own, arena, error);
     *table = &et_optimization_fields;
-    if (status || rules == &et_optimizer_fields)
-        return status;
-    *table = et_fields_with(*table, "optimizer", rules, arena);
-    return *table ? ET_OK : et_alloc_failed(error, sizeof optimization_fields, "update rules");
+    *table = status ? *table : et_fields_with(*table, "optimizer", rules, arena);
+    return *table ? status : et_alloc_failed(error, sizeof optimization_fields, "update rules");
 }
 
 double et_regularization_factor(const et_regularization_options *options, int64_t step)

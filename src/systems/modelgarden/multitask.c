@@ -178,7 +178,8 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     if (!status)
         status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
     for (int i = 0; !status && i < m->count; i++)
-        status = et_task_trainer_attach(m->parts[i].trainer, state, et_multitask_name(m, i), error);
+        status = et_task_trainer_attach(m->parts[i].trainer, state, et_multitask_name(m, i), true,
+                                        error);
     return status;
 }
 

@@ -50,13 +50,14 @@ static int attach_part(et_state *state, const char *name, const char *key,
     return et_state_add(state, full, kind, self, error);
 }
 
-int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, et_error *error)
+int et_task_trainer_attach(et_task_trainer *t, et_state *state, const char *name, bool data,
+                           et_error *error)
 {
     const et_part_class *scale = t->overflow.overflow.class->part;
     int status = attach_part(state, name, "metrics", &et_metrics_state, t->metrics.window, error);
     if (!status && et_metrics_count(t->metrics.own))
         status = attach_part(state, name, "task_metrics", &et_metrics_state, t->metrics.own, error);
-    if (!status && t->source)
+    if (!status && t->source && data)
         status = attach_part(state, name, "data", &et_source_part, t->source, error);
     if (!status && scale)
         status = attach_part(state, name, "loss_scale", scale, &t->overflow, error);
@@ -71,7 +72,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     int status = et_state_add_params(state, t->params, error);
     if (!status)
         status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    return status ? status : et_task_trainer_attach(t, state, NULL, error);
+    return status ? status : et_task_trainer_attach(t, state, NULL, true, error);
 }
 
 /* Only if there is nothing to restore: it is most of the work of a start. */

@@ -138,8 +138,8 @@ int et_task_trainer_finish(et_task_trainer *trainer, et_optimizer *optimizer, et
 int et_task_trainer_count_epochs(et_task_trainer *trainer, int64_t batches, et_error *error);
 
 /* Attaches its state besides parameters and optimizer. name: prefix of each part's name; NULL:
- * none. */
-int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name,
+ * none. data: with the position in the training data. */
+int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char *name, bool data,
                            et_error *error);
 
 /* A default step without its update: gather returns the results of its batches; after the caller's

@@ -153,10 +153,8 @@ int et_trainer_register(const et_fields **table, et_trainer_options *options,
     const et_fields *rules;
     int status = et_optimization_register(&rules, &options->optimizer_config, own, arena, error);
     *table = &et_trainer_fields;
-    if (status || rules == &et_optimization_fields)
-        return status;
-    *table = et_fields_with(*table, "optimizer_config", rules, arena);
-    return *table ? ET_OK : et_alloc_failed(error, sizeof trainer_fields, "update rules");
+    *table = status ? *table : et_fields_with(*table, "optimizer_config", rules, arena);
+    return *table ? status : et_alloc_failed(error, sizeof trainer_fields, "update rules");
 }
 
 /* runtime: what changes speed and memory, and the seed. The largest seed is 2^52, which a
