@@ -27,7 +27,7 @@ typedef struct fit_monitor {
     et_sink sink; /* given to a run, which closes it: that does nothing */
     et_action action;
     const et_fit *fit;
-    int64_t epoch_steps;   /* 0: not known, so that there is one epoch */
+    int64_t epoch_steps;   /* 0: unknown, so the training is one epoch */
     int64_t base, target;  /* steps */
     et_arena arena;        /* of logs */
     et_value *logs;        /* of training, since the last line; NULL: none */
@@ -76,7 +76,7 @@ static int flush(et_sink *self, et_error *error)
 
 static int close_sink(et_sink *self, et_error *error)
 {
-    (void)self, (void)error; /* a member of the fit_monitor */
+    (void)self, (void)error; /* the sink is a member of fit_monitor */
     return ET_OK;
 }
 
@@ -95,8 +95,8 @@ static int64_t epoch_of(const fit_monitor *w, int64_t step)
     return w->epoch_steps ? (step - w->base + w->epoch_steps - 1) / w->epoch_steps : 1;
 }
 
-/* Columns are known with the first values of a validation: the one that is monitored, and others in
- * the order of the logs. */
+/* The first validation decides the columns: the monitored value, then others in the order of the
+ * logs. */
 static int open_table(fit_monitor *w, const et_value *validation, et_error *error)
 {
     const char *directory = w->fit->run_dir;
@@ -275,14 +275,14 @@ typedef struct fitting {
     et_model *model;
     const et_fit *fit;
     et_source *source; /* borrowed */
-    et_source *own;    /* of the model's kind, in place of source; or NULL */
+    et_source *own;    /* from the model's kind, replaces source; NULL: none */
     fit_monitor monitor;
     int64_t epoch_steps; /* 0: not known */
     const et_value *identity;
     bool validates;
 } fitting;
 
-/* A run counts from where the model first came to its directory. */
+/* Steps of a run count from the model's step when it was first trained in this directory. */
 static int note_run(et_model *m, const char *run_dir, et_error *error)
 {
     const bool same = run_dir && m->run_dir && !strcmp(run_dir, m->run_dir);
@@ -302,7 +302,7 @@ static int64_t steps_of(const fitting *f)
                                                      : epochs * f->epoch_steps;
 }
 
-/* Without validation nothing is the best. */
+/* Refuses settings that need a validation. */
 static int check_validated(const et_fit *fit, et_error *error)
 {
     if (!fit->patience && !fit->monitor)
@@ -381,8 +381,9 @@ static int run(fitting *f, et_error *error)
     return status ? status : closed;
 }
 
-/* The weights of the best validation: the copy, also of a training that failed, or the run's, which
- * may be done already. The optimizer and its averages belong to the last step. */
+/* Restores the weights of the best validation: the copy, even if the training failed, or those of
+ * the run directory, which another process may have finished. The optimizer and its averages belong
+ * to the last step. */
 static int take_best(fitting *f, int status, et_error *error)
 {
     et_model *m = f->model;
@@ -398,7 +399,7 @@ static int take_best(fitting *f, int status, et_error *error)
     } else {
         return status;
     }
-    if (status == ET_ENOTFOUND) /* no validation has a number */
+    if (status == ET_ENOTFOUND) /* no validation gave a number */
         return ET_OK;
     if (reason.status)
         status = et_fail(error, status, "%s", reason.text);
@@ -460,7 +461,7 @@ int et_model_fit(et_model *m, et_source *source, const et_fit *fit, et_error *er
                          "et_fit.validation_part is for arrays; for a source give validation");
     if (!status && !m->own_valid && !f.fit->validation)
         status = check_validated(f.fit, error);
-    if (status) /* the training that is under way, if any, keeps its sources */
+    if (status) /* a training that is running keeps its sources */
         return status;
     status = fit_source(&f, error);
     et_model_source_set(&m->train, NULL, NULL);
@@ -495,7 +496,7 @@ static int open_arrays(et_model *m, const void *x, const void *y, int64_t count,
     return status;
 }
 
-/* At least one of each part. */
+/* At least one sample for each part. */
 static int64_t held_out(const et_fit *fit, int64_t count)
 {
     const int64_t held = (int64_t)((double)count * fit->validation_part + 0.5);

@@ -70,7 +70,7 @@ static void describe(const et_source *self, const et_batch *batch, char *text, s
 
 static void close_outer(et_source *self)
 {
-    (void)self; /* a member of the model */
+    (void)self; /* the source is a member of the model */
 }
 
 static int batches(et_source *self, int64_t *count, et_error *error)
@@ -145,7 +145,7 @@ typedef struct network {
     et_task task;
     et_build_fn *build;
     void *payload;
-    et_samples *example; /* one sample, zeros: whose layout the model has */
+    et_samples *example; /* one sample of zeros; its layout is the model's */
     void *zeros;         /* of it */
 } network;
 
@@ -196,7 +196,7 @@ static int open_example(network *n, const et_model_options *o, et_error *error)
     return et_arrays_open(&n->example, arrays, 2, 1, error);
 }
 
-/* What a caller's layout points to may be gone before the model. */
+/* Copies the texts and fields too: the caller may free them before the model. */
 static int copy_layout(et_model *m, et_layout *out, const et_layout *from, et_error *error)
 {
     et_layout_field *field = et_arena_array(&m->arena, (size_t)from->fields, sizeof *field);
@@ -424,7 +424,7 @@ int et_model_take_weights(et_model *m, const char *path, et_artifact_weights *we
     return status;
 }
 
-/* What the optimizer knows is of the weights before. */
+/* Closes the trainer, because the optimizer's slots belong to the weights before. */
 int et_model_load(et_model *m, const char *path, et_error *error)
 {
     if (!path || !*path)
@@ -443,7 +443,7 @@ int et_model_load(et_model *m, const char *path, et_error *error)
 
 /* ---- what is trained ---- */
 
-/* "encoder*" as an expression of whole names: "^encoder.*$". */
+/* The pattern "encoder*" as an expression for whole names: "^encoder.*$". */
 static const char *expression_of(et_model *m, const char *pattern)
 {
     et_strbuf text = ET_STRBUF_INIT;

@@ -92,7 +92,7 @@ int et_model_evaluate(et_model *m, const void *x, const void *y, int64_t count, 
 
 /* ---- prediction ---- */
 
-/* Of no labels: integers are -1, floats 0. */
+/* Fills the labels too: integers with -1, floats with 0. */
 static void fill_batch(et_model *m, const char *x, int64_t count)
 {
     const et_layout_field *fx = &m->layout.field[m->x], *fy = &m->layout.field[m->y];

@@ -31,19 +31,20 @@ int et_model_source_set(et_model_source *outer, et_source *inner, et_error *erro
 
 typedef struct et_model_kind {
     const char *name; /* what messages call it: "a network" */
-    /* What an arrays' call, as et_model_predict, says of a kind without arrays; NULL: it has. */
+    /* the error of calls on arrays, such as et_model_predict; NULL: the kind supports arrays */
     const char *no_arrays;
-    const char *no_training; /* what training, evaluating and et_freeze say; NULL: it can */
+    const char *no_training; /* the error of training, evaluating and et_freeze; NULL: the kind
+                                supports training */
     /* Batches to train on in place of source; *out NULL: source itself. The caller closes *out. */
     int (*open_training)(et_model *self, et_source *source, const et_fit *fit, et_source **out,
                          et_error *error);
-    /* A training in run_dir begins (NULL: without): writes what belongs beside the checkpoints.
-     * *identity: of the checkpoints; NULL: none. */
+    /* Called when a training begins in run_dir (NULL: none): writes the files that belong next to
+     * the checkpoints. *identity: of the checkpoints; NULL: none. */
     int (*begin)(et_model *self, const char *run_dir, const et_value **identity, et_error *error);
     int (*save)(const et_model *self, const char *path, et_error *error);
     int (*load)(et_model *self, const char *path, et_error *error);
     void (*close)(et_model *self);
-    const char *monitor; /* the value that says what is best; NULL: as of the task's class */
+    const char *monitor; /* the value that chooses the best; NULL: that of the task's class */
 } et_model_kind;
 
 struct et_model {
@@ -74,34 +75,34 @@ struct et_model {
     et_controller *controller;
 };
 
-/* Zeros become a model without passes: device and an empty store are opened. */
+/* Turns zeros into a model without passes: opens the device and an empty store. */
 int et_model_init(et_model *model, const et_model_kind *kind, const et_model_options *options,
                   et_error *error);
 /* Builds the graphs for layout, closes the set of parameters and draws initial values. */
 int et_model_build(et_model *model, const et_layout *layout, et_error *error);
 
-/* Opens the trainer for batches of so many samples, unless it is open for them. steps: of the
+/* Opens the trainer for batches of `capacity` samples, unless it is open for them. steps: of the
  * training, for schedules that end with it; 0: to evaluate. */
 int et_model_open_trainer(et_model *model, int64_t capacity, int64_t steps, et_error *error);
 void et_model_close_trainer(et_model *model);
 
-/* The weights that a reader of the model sees: averages, if there are any. false: nothing changed.
- */
+/* Shows the weights that a reader of the model sees: averages, if there are any. false: nothing
+ * changed. */
 bool et_model_show_average(const et_model *model);
 void et_model_hide_average(const et_model *model);
 
-/* Whether a status is a misuse of a call on arrays. */
+/* Checks the arguments of a call on arrays. ET_EUSAGE, ET_ECONFIG. */
 int et_model_check_arrays(const et_model *model, const void *x, const void *y, int64_t count,
                           et_error *error);
 
-/* Updates of the trainer that is open; 0: none is. */
+/* Updates that the open trainer has made; 0: no trainer is open. */
 int64_t et_model_step(const et_model *model);
 
 /* Loads the weights of any artifact into the model. weights: check and facts may be set. */
 int et_model_take_weights(et_model *model, const char *path, et_artifact_weights *weights,
                           et_error *error);
 
-/* What is trained; *out NULL: all. The caller frees it. */
+/* The trained parameters; *out NULL: all. The caller frees it. */
 int et_model_trained_group(const et_model *model, et_group **out, et_error *error);
 
 /* Samples of arrays as a source; y NULL: no labels. */

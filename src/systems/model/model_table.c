@@ -9,7 +9,7 @@
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/task_trainer.h"
 
-/* How much of a parameter's name is its layer's: up to the last slash. */
+/* Length of the layer's name in a parameter's name: up to the last slash. */
 static size_t layer_length(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -48,7 +48,7 @@ static void add_shape(et_grid *grid, const et_node *node)
     et_grid_add(grid, et_shape_print(shape, text));
 }
 
-/* Parameters of a layer stand side by side. */
+/* Adds the row of a layer. The parameters of a layer follow each other in the store. */
 static int add_layer(const et_model *m, et_grid *grid, int first)
 {
     const char *layer = et_params_name(m->params, first);

@@ -28,7 +28,7 @@
 #include "systems/modelgarden/synonyms.h"
 #include "train/checkpoint/run_names.h"
 
-#define NAMES_MAX 256 /* experiments that the nearest is sought among */
+#define NAMES_MAX 256 /* experiments among which the nearest name is searched */
 
 /* ---- the tables ---- */
 
@@ -44,7 +44,7 @@ static const et_field groups[] = {
     ET_FIELD_END
 };
 
-/* Defaults first, so that a row need say only what differs. settings: of the row, or NULL. */
+/* Sets defaults first, so a row contains only differences. settings: of the row, or NULL. */
 static int begin(et_experiment *experiment, const et_program *program, int number,
                  const et_experiment_row *row, const char *settings, et_arena *arena,
                  et_error *error)
@@ -123,8 +123,8 @@ static int list_related(et_strbuf *out, const char *const *names, const char *na
     return count;
 }
 
-/* With its counterpart here, or the names that it may mean, or the nearest one, and with the part
- * of it that does not exist. */
+/* The error names the counterpart in Etude, the possible names or the nearest name, and the part of
+ * the name that does not exist. */
 static int unknown_name(const et_program *program, const char *name, et_error *error)
 {
     const char *names[NAMES_MAX + 1];
@@ -186,7 +186,7 @@ et_run_file et_kind_file(const et_task_kind *kind, int i, char buffer[ET_RUN_FIL
     return kind->files ? kind->files[i] : (et_run_file){ .name = NULL };
 }
 
-/* A name that means two things would be found by the order of tables. */
+/* Refuses ambiguous names, because the order of tables would decide. */
 int et_program_check(const et_program *program, et_error *error)
 {
     const char *names[NAMES_MAX + 1];
@@ -246,8 +246,8 @@ int et_experiment_begin(et_experiment *experiment, const et_program *program, co
 
 /* ---- reading ---- */
 
-/* Text -> tree -> members (base/fields/settings.h). Unknown keys, wrong types and values out of
- * range are found there, with file and line. */
+/* Text -> tree -> members (base/fields/settings.h), which reports unknown keys, wrong types and
+ * values out of range with file and line. */
 
 static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 {
@@ -279,11 +279,11 @@ static int find_name(const char **name, int *line, const et_value *dict, const c
     return ET_OK;
 }
 
-/* All of dict except the name. NULL: no memory. The children are copied, one struct each, since a
- * value is in only one list; their contents are shared. */
+/* Copies dict without the name. NULL: no memory. Each child is copied as one struct, since a value
+ * is in only one list; the contents are shared. */
 static const et_value *without_name(const et_value *dict, et_arena *arena)
 {
-    /* A dict without the key would need a way to take one out, which values have not. */
+    /* Values have no function that removes a key. */
     et_value *rest = et_value_dict(arena);
     for (const et_value *child = rest ? dict->first : NULL; child; child = child->next)
         if (strcmp(child->key, NAME_KEY) != 0 && !et_value_append_copy(rest, child->key, child))
@@ -301,8 +301,7 @@ int et_experiment_named_in(const char **name, const et_program *program, const c
     return status ? status : find_name(name, &line, dict, path, program, error);
 }
 
-/* Settings of another experiment are refused: they would be mixed with this one's, which differ
- * in what they leave out. */
+/* Refuses settings of another experiment: a file omits different settings for each experiment. */
 static int read_settings(et_experiment *experiment, const et_value *dict, const char *path,
                          et_arena *arena, et_error *error)
 {
@@ -444,8 +443,8 @@ int et_experiment_complete(et_experiment *experiment, et_error *error)
     return ET_OK;
 }
 
-/* A setting of several trainings together, given to one. 0, its default, may come from the settings
- * of another run or rank. */
+/* Refuses a setting for several trainings if there is only one. The default, 0, may come from the
+ * settings of another run or rank. */
 static int check_alone(const et_experiment *experiment, et_error *error)
 {
     const et_series *series = experiment->kind->series;
@@ -464,11 +463,11 @@ static int check_alone(const et_experiment *experiment, et_error *error)
     return status;
 }
 
-/* What takes two groups at once is here; what takes one is that group's. */
+/* Checks that need two groups are here; checks of one group are with the group. */
 int et_experiment_check(const et_experiment *experiment, et_error *error)
 {
     const et_trainer_options *trainer = &experiment->trainer;
-    const char *metric = et_trainer_own_metric(trainer); /* the task's own is where validation is */
+    const char *metric = et_trainer_own_metric(trainer);
     const et_task_kind *kind = experiment->kind;
     const et_settings settings = { .table = experiment->table, .options = (void *)experiment };
     int status = et_fields_given_check(&experiment->given, experiment->table, experiment, error);
@@ -498,11 +497,11 @@ int et_experiment_check(const et_experiment *experiment, et_error *error)
 
 /* ---- the run's own settings ---- */
 
-/* params.yaml: what a run is. It is written when a run begins and again when it goes on under
- * other settings that may change. */
+/* params.yaml has all settings of a run. A run writes it when it begins, and again when it
+ * continues with other settings that may change. */
 
-/* Every setting that counts is written, defaults too: a later version with other defaults reads the
- * same run. The name is first, where people look. */
+/* Writes every setting that has an effect, defaults too, because a later version may have other
+ * defaults. The name is first, where people look. */
 static int put_out(const et_experiment *experiment, const char *path, et_strbuf *text,
                    et_error *error)
 {
@@ -547,7 +546,7 @@ int et_experiment_no_directory(const et_program *program, const char *name, et_e
                    program->name);
 }
 
-/* A directory that is not there, one of a job and one without a run get different words. */
+/* Three errors: the directory is missing, is a job of another program, or has no run. */
 static int check_run(const et_program *program, const et_artifact *artifact, et_error *error)
 {
     if (et_artifact_has(artifact, ET_RUN_SETTINGS))
@@ -585,7 +584,7 @@ static int read_tree(et_value **dict, const et_artifact *artifact, const char *p
     return status;
 }
 
-/* A run that another program has trained by its own rule can be used here, but not trained. */
+/* Etude can use a run that another program trained by its own update rule, but cannot train it. */
 static void leave_unknown_rule(et_experiment *experiment, et_value *dict)
 {
     et_value *config = et_value_path(dict, "trainer.optimizer_config");
@@ -597,8 +596,8 @@ static void leave_unknown_rule(et_experiment *experiment, et_value *dict)
     et_value_set_string(et_value_set_dict(config, "optimizer"), "type", "none");
 }
 
-/* The name first, since the rest is put on top of the experiment's defaults. dict: of the file at
- * path. */
+/* Reads the name first, because the settings are applied to the experiment's defaults. dict: of the
+ * file at path. */
 static int open_tree(et_experiment *experiment, const et_program *program, et_value *dict,
                      const char *path, et_arena *arena, et_error *error)
 {
@@ -622,7 +621,8 @@ static int open_tree(et_experiment *experiment, const et_program *program, et_va
         return et_fail_while(error, status, "%s:%d", path, line);
     leave_unknown_rule(experiment, dict);
     status = read_settings(experiment, dict, path, arena, error);
-    experiment->given = (et_fields_given){ .arena = arena }; /* nobody says it now */
+    /* No person has set them in this process. */
+    experiment->given = (et_fields_given){ .arena = arena };
     return status;
 }
 

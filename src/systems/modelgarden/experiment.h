@@ -33,7 +33,7 @@ typedef struct et_experiment {
     et_runtime_options runtime; /* on what */
     const et_fields *table;     /* of all of it: task, trainer, runtime */
     bool finetunes;             /* the kind's recipe of fine-tuning applies (recipe.h) */
-    bool locked;                /* nothing can be put on top any more */
+    bool locked;                /* settings can no longer change */
     const char *unknown_rule;   /* update rule of another program, which made the run; NULL: none */
     const char *source;         /* of et_experiment_set's texts, for messages (et_settings) */
     et_fields_given given;      /* the settings that people have put on top */
@@ -79,8 +79,8 @@ int et_experiment_assign(et_experiment *experiment, const char *name, const char
 int et_experiment_assign_typed(et_experiment *experiment, const char *name, const char *path,
                                const et_value *value, et_arena *arena, et_error *error);
 
-/* Gives training batches another size: batch, or, like not NULL, that of like's settings; `train
- * --memory`. ET_EUSAGE: the kind does not say which setting that is. */
+/* Sets the batch size of training: batch, or the size in like's settings if like is not NULL; for
+ * `train --memory`. ET_EUSAGE: the kind does not define which setting that is. */
 int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like, int64_t batch,
                             et_arena *arena, et_error *error);
 
@@ -88,8 +88,7 @@ int et_experiment_set_batch(et_experiment *experiment, const et_experiment *like
  * schedule. */
 int et_experiment_complete(et_experiment *experiment, et_error *error);
 
-/* What tables cannot check, for all parts: settings without effect first, then the kind's
- * restrictions. */
+/* Checks that tables cannot make: settings without effect first, then the kind's restrictions. */
 int et_experiment_check(const et_experiment *experiment, et_error *error);
 
 /* Settings that are not given get the values of the existing run. */
@@ -100,8 +99,8 @@ int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et
  * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
 bool et_experiment_resolve_precision(et_experiment *experiment);
 
-/* What the settings say of a trainer (not of ranks and stopping). plan: the experiment's trainer
- * settings, whose schedules end with the run; out borrows it. */
+/* The options of a trainer (except ranks and stopping). plan: the experiment's trainer settings,
+ * whose schedules end with the run; out borrows it. */
 int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
                                   et_task_trainer_options *out, et_error *error);
 
@@ -112,7 +111,7 @@ void et_experiment_control(const et_trainer_options *plan, et_controller_options
 /* From here on, reading or setting more is ET_ECONFIG. */
 void et_experiment_lock(et_experiment *experiment);
 
-/* The whole of it as YAML: experiment, task, trainer, runtime. */
+/* Writes all settings as YAML: experiment, task, trainer, runtime. */
 int et_experiment_write(const et_experiment *experiment, const char *path, et_error *error);
 
 /* The same as a tree in arena, which shares texts with the experiment; NULL: no memory. */
@@ -131,7 +130,7 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
 int et_experiment_open_run(et_experiment *experiment, const et_program *program,
                            const char *model_dir, et_arena *arena, et_error *error);
 
-/* ET_ENOTFOUND, in the words for a run whose directory does not exist. */
+/* Fails with ET_ENOTFOUND and the message for a run whose directory does not exist. */
 int et_experiment_no_directory(const et_program *program, const char *name, et_error *error);
 
 /* The kind that reads a model of another program (et_foreign_class); NULL: path is none. */

@@ -14,7 +14,7 @@ bool et_experiment_resolve_precision(et_experiment *experiment)
     return *precision == ET_PRECISION_BFLOAT16;
 }
 
-/* auto is whatever the run began with, also on a CPU that would choose otherwise. */
+/* auto means the type that the run began with, also on a CPU that would choose another one. */
 int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                         et_error *error)
 {
@@ -24,7 +24,7 @@ int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et
         experiment->kind->adopt(experiment->task, kept->task);
     et_experiment_resolve_precision(experiment);
     const et_recipe *recipe = et_recipe_of(experiment);
-    /* Settings of a run do not say that it fine-tunes. */
+    /* The settings of a run do not record that it fine-tunes. */
     const bool same = recipe && (experiment->finetunes ? experiment->kind == kept->kind
                                                        : recipe == et_recipe_of(kept));
     return same ? et_recipe_adopt(experiment, kept, arena, error) : ET_OK;

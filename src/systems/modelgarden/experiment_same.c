@@ -70,7 +70,8 @@ static bool holds_fixed(const et_fields *table)
     return false;
 }
 
-/* Item by item: "a.list[0].b". How many there are is a leaf, "a.list[]", that may not change. */
+/* Compares item by item: "a.list[0].b". The number of items is a leaf, "a.list[]", that may not
+ * change. */
 static int descend_list(walk *w, const et_field *field, const et_value *list)
 {
     size_t length = w->path.length;
@@ -90,7 +91,7 @@ static int descend_list(walk *w, const et_field *field, const et_value *list)
     return status;
 }
 
-/* As deep as the tables, side by side with their values. change: of the group. */
+/* Walks the tables together with their values. change: of the group. */
 static int descend(walk *w, const et_fields *table, const et_value *dict, et_field_change change)
 {
     const et_value *value = dict->first;
@@ -118,8 +119,7 @@ static int descend(walk *w, const et_fields *table, const et_value *dict, et_fie
     return status;
 }
 
-/* With the length of the run where a decay has none of its own: a run of another length is one with
- * another rate. */
+/* A decay without a length gets the length of the run, because it changes the rate. */
 static int echo(const et_value **out, const et_experiment *experiment, et_arena *arena,
                 et_error *error)
 {
@@ -176,7 +176,8 @@ int et_experiment_identify(const et_experiment *experiment, et_value *identity, 
 
 /* ---- comparing ---- */
 
-/* The first line of its YAML: scalars have one. A list of groups has several: all on one. */
+/* Prints the first line of the value's YAML, which is all of a scalar; a list of groups as JSON, on
+ * one line. */
 static void print_value(et_strbuf *out, const et_value *value)
 {
     if (value->kind == ET_VALUE_LIST && value->first && value->first->kind == ET_VALUE_DICT) {
@@ -233,7 +234,7 @@ static bool find_difference(et_strbuf *path, const et_value **there, const et_va
     return false;
 }
 
-/* Three answers: refused, refused with a way to go on, accepted with a warning. */
+/* Three outcomes: refused, refused with a way to continue, accepted with a warning. */
 static int report_difference(const walk *w, const char *owner, const char *kept, const char *now)
 {
     const char *path = et_strbuf_text(&w->path);
@@ -294,7 +295,7 @@ int et_experiment_check_same(const et_experiment *kept, const et_experiment *now
     return status;
 }
 
-/* Of the model only: how it was trained changes nothing that it computes. */
+/* Compares the model's settings only: training settings do not change what the model computes. */
 static int check_model_leaf(walk *w, const et_value *leaf)
 {
     const et_value *there = leaf_of(w);

@@ -74,7 +74,7 @@ int et_main_metrics_of_task(et_main_metrics *m, const et_task_trainer *trainer, 
 }
 
 struct et_learner {
-    et_task_trainer *one;    /* the only task's, or the first's; owned where it is the only one */
+    et_task_trainer *one;    /* of the first task; owned if there is only one task */
     et_multitask *multitask; /* of several; owned. NULL: there is one */
 };
 
@@ -88,7 +88,7 @@ static et_task_trainer *task_at(const et_learner *learner, int i)
     return learner->multitask ? learner->multitask->parts[i].trainer : learner->one;
 }
 
-/* Of a task's values among all: "digits/"; "" of the only one. NULL: there is no memory. */
+/* The prefix of a task's values: "digits/", or "" for a single task. NULL: no memory. */
 static const char *prefix_of(const et_learner *learner, int i, et_arena *arena)
 {
     return learner->multitask
@@ -172,7 +172,7 @@ int et_learner_best_metric(const et_learner *learner, const char *asked, const c
     return ET_OK;
 }
 
-/* Of several tasks or sets of data one of each. */
+/* Several tasks or sets of data show one metric each. */
 int et_learner_shown_metrics(const et_learner *learner, const char *best, et_main_metrics *shown,
                              int *most, et_arena *arena, et_error *error)
 {

@@ -69,7 +69,7 @@ static double alpha_at(const et_multitask *m, int64_t step)
     return epochs > 1 ? fmax(0.2, 1 - 0.8 * (double)(epoch - 1) / (epochs - 1)) : 1;
 }
 
-/* Sizes over the largest, so that no power overflows. */
+/* Divides sizes by the largest size, so no power overflows. */
 static double share(const et_multitask *m, int i, int64_t step)
 {
     double largest = 0, alpha = alpha_at(m, step);
@@ -102,7 +102,7 @@ double et_multitask_probability(const et_multitask *m, int i, int64_t step)
     return m->order == ET_MULTITASK_JOINT ? 1 : share(m, i, step) / all_shares(m, step);
 }
 
-/* -1: shares of the program's own are none. */
+/* -1: the program's share function gives no positive share. */
 static int draw(const et_multitask *m, int64_t step)
 {
     et_random random = { m->options.seed, (uint64_t)step, et_random_site("multitask") };
@@ -209,7 +209,8 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* A pass writes the gradients that its loss reaches; the others are another task's, or zero. */
+/* A pass writes only the gradients that its loss reaches; the others would be those of another
+ * task. */
 static void clear_gradients(const et_multitask *m)
 {
     memset(et_params_gradients(m->params), 0,
@@ -244,7 +245,7 @@ static int interleaved_step(et_multitask *m, et_error *error)
     return status ? et_fail_while(error, status, "task %s", et_multitask_name(m, i)) : ET_OK;
 }
 
-/* A task's part of the sum. */
+/* Adds a task's gradient to the sum. */
 static int add_task(et_multitask *m, int i, et_error *error)
 {
     et_task_trainer *t = m->parts[i].trainer;
@@ -399,7 +400,7 @@ static et_evaluator *evaluated(const et_multitask *m)
     return &m->parts[m->evaluated].trainer->evaluator;
 }
 
-/* The next task from i on that has data; count: none. */
+/* Begins the next task from i on that has data; without one, m->evaluated becomes count. */
 static int begin_task(et_multitask *m, int i, et_error *error)
 {
     while (i < m->count && !m->parts[i].trainer->validation.source)
@@ -447,7 +448,7 @@ static int evaluate_batch(et_evaluator *evaluator, bool *more, et_error *error)
     return status;
 }
 
-/* Cut short: the task that was on gives the weights back. */
+/* After an interruption, the current task restores the weights. */
 static int end(et_evaluator *evaluator, et_value *logs, et_error *error)
 {
     et_multitask *m = evaluator_of(evaluator);
@@ -538,7 +539,7 @@ static void choose_evaluation(et_multitask *m)
         m->parts[i].trainer->evaluator.comm = m->evaluator.comm;
 }
 
-/* Dropout of a task is another one than that of the next. */
+/* Each task has its own seed, so dropout differs between tasks. */
 static int open_passes(et_multitask *m, const et_multitask_part *parts, int count,
                        et_params *const *views, et_device *device, et_error *error)
 {
@@ -675,7 +676,7 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
     return status;
 }
 
-/* The first one's trainer last: the optimizer is its. */
+/* Closes the first task's trainer last, because it owns the optimizer. */
 void et_multitask_close(et_multitask *m)
 {
     if (!m)

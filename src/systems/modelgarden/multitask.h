@@ -4,7 +4,7 @@
 
 #include <etude/multitask.h>
 
-/* What a task that is made of others is given for their trainer. */
+/* The arguments for the trainer of a task that consists of others. */
 typedef struct et_multitask_request {
     et_device *device;
     et_params *params;
@@ -14,7 +14,7 @@ typedef struct et_multitask_request {
 typedef struct et_multitask_inside {
     et_params *const
         *views;     /* [count]: how each task sees the store (engine/tensor/params_view.h) */
-    et_task *whole; /* is initialized when its tasks are */
+    et_task *whole; /* initialized after its tasks */
 } et_multitask_inside;
 
 /* inside: its pointers are borrowed; NULL: all tasks see the whole store. */
@@ -23,8 +23,9 @@ int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts,
                              et_params *params, const et_multitask_options *options,
                              et_error *error);
 
-/* Until every task has been through its data once, on average by how often it is drawn: a step of
- * joint training is one of each. Annealing says itself how many steps an epoch has. */
+/* The number of batches until every task has passed through its data once, on average, given how
+ * often it is drawn: a joint step takes one batch of each task. With annealing, steps_per_epoch
+ * decides. */
 int et_multitask_batches(const et_multitask *m, int64_t *count, et_error *error);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/text/format.h"
 
 #define LENGTH        "trainer.train_steps"
-#define LENGTH_EPOCHS "trainer.train_epochs" /* another name for it */
+#define LENGTH_EPOCHS "trainer.train_epochs" /* the same length in epochs */
 
 const et_recipe *et_recipe_of(const et_experiment *experiment)
 {
@@ -83,7 +83,7 @@ bool et_recipe_has_length(const et_experiment *experiment)
            et_fields_was_given(&experiment->given, LENGTH_EPOCHS);
 }
 
-/* Of steps that are given in epochs, "2ep", negative thousandths, as in their struct. */
+/* Steps in epochs, "2ep", become negative thousandths, as in their struct. */
 static double number_of(const et_value *value)
 {
     if (value->kind == ET_VALUE_STRING)

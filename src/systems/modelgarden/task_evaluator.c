@@ -42,7 +42,7 @@ static void build(et_scope *scope, void *payload)
     et_task_build(((et_task_trainer *)payload)->task, scope, false);
 }
 
-/* All sets fill one batch. */
+/* All sets share one batch, so their layouts must be equal. */
 static int check_layout(const et_validation_set *first, const et_validation_set *set,
                         const et_task_trainer *t, et_error *error)
 {
@@ -62,7 +62,7 @@ static int check_layout(const et_validation_set *first, const et_validation_set 
                    set->name, et_task_name(t->task), first->name);
 }
 
-/* Until there are no more. A name is a key of logs and part of a metric's. */
+/* Opens sets until the task has no more. A set's name is a key of logs and part of metric names. */
 static int open_sets(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -105,7 +105,7 @@ int et_validation_open(et_task_trainer *t, et_error *error)
                          et_task_name(t->task));
     if (status || !v->source)
         return status;
-    /* Of all sets together; 0 if one is unknown. */
+    /* The fingerprint of all sets together; 0 if one is unknown. */
     uint64_t print = v->sets ? (uint64_t)v->sets : et_source_content(v->source);
     for (int i = 0; i < v->sets; i++)
         print = et_content_joined(print, et_source_content(v->set[i].source));
@@ -130,7 +130,8 @@ void et_validation_release(et_validation *v)
     et_pass_close(v->pass);
 }
 
-/* What a task of its own methods keeps between them is known of only where it says so. */
+/* Ranks can share the evaluation of a task with own methods only if the task declares its kept
+ * rows. */
 bool et_validation_is_sharded(const et_task_trainer *t)
 {
     const et_task_class *class = t->task->class;
@@ -217,8 +218,8 @@ static bool kept(void *self, int number, et_kept_rows *rows)
     return task->class->kept(task, number, rows);
 }
 
-/* Rows that a task keeps are what its outputs would be, in less memory: an evaluation of the
- * trainer's own needs no logs then. */
+/* A task's kept rows replace its outputs and need less memory, so an evaluation by the trainer
+ * needs no logs then. */
 static bool keeps_rows(et_task_trainer *t)
 {
     const et_task_class *class = t->task->class;
@@ -227,7 +228,7 @@ static bool keeps_rows(et_task_trainer *t)
            class->kept(t->task, 0, &rows);
 }
 
-/* Whether the values of a step go to a state. */
+/* Whether the outputs of a step are added to a state. */
 static bool aggregates(et_task_trainer *t)
 {
     return t->given.eval_reduce || (t->task->class->aggregate_logs && !keeps_rows(t));
@@ -285,7 +286,8 @@ static int begin_metrics(et_task_trainer *t, et_error *error)
 
 static int end(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error);
 
-/* comm: the ranks that all do the same from here to the end; NULL: all batches are this one's. */
+/* comm: ranks that evaluate together from here to the end; NULL: this rank evaluates all
+ * batches. */
 static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *error)
 {
     et_validation *v = &t->validation;
@@ -342,7 +344,7 @@ static bool has_batch(const et_validation *v)
     return v->batch->filled[0] > 0;
 }
 
-/* Of a validation step that is the task's own. */
+/* Reads the loss of a task's own validation step. */
 static int note_loss(et_task_trainer *t, const et_value *logs, et_error *error)
 {
     const char *key = et_task_loss(t->task);
@@ -455,7 +457,7 @@ static int end_set(et_task_trainer *t, const et_value *state, et_value *logs, et
                 : et_alloc_failed(error, sizeof *logs, "an evaluation");
 }
 
-/* Keeps the values of the current set. */
+/* Stores the values of the current set and begins the next. */
 static int next_set(et_task_trainer *t, et_error *error)
 {
     const et_validation *v = &t->validation;
@@ -511,7 +513,7 @@ static int class_begin(et_evaluator *evaluator, int64_t step, et_error *error)
     return begin(t, evaluator->comm, step, error);
 }
 
-/* A limit is of each set. */
+/* A limit applies to each set. */
 static int class_step(et_evaluator *evaluator, bool *more, et_error *error)
 {
     et_task_trainer *t = trainer_of(evaluator);
@@ -551,7 +553,7 @@ static int check_data(const et_task_trainer *t, et_error *error)
                          et_task_name(t->task));
 }
 
-/* Whose own loop nobody knows evaluates all of it. */
+/* Called outside a driver, this rank evaluates all batches. */
 int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
 {
     int status = check_data(t, error);

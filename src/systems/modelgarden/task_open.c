@@ -1,5 +1,5 @@
-/* A task for a program: what `etude train` does before it trains, by one call. Settings, task and
- * what follows from both are one block that the task points to. */
+/* Opens a task for a program in one call, as `etude train` does before it trains. Settings, task
+ * and derived options are one block, which the task points to. */
 #include <etude/task_open.h>
 
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct et_task_opened {
     const et_task_kind *kind;
     const char *name, *settings; /* the caller's, while it opens */
     et_experiment experiment;
-    et_experiment kept; /* of the run that is there; its kind NULL: there is none */
+    et_experiment kept; /* of the existing run; its kind NULL: there is no run */
     et_identity newest;
     et_task_context context;
     et_task *task;
@@ -55,7 +55,7 @@ static int read_settings(et_task_opened *o, et_error *error)
         status = et_experiment_check(e, error);
     if (status)
         return status;
-    /* A program opens its ranks itself. */
+    /* The program has opened the ranks already, with other options. */
     const et_runtime_options *now = &o->experiment.runtime;
     const char *other = now->sharded_optimizer != runtime.sharded_optimizer ? "sharded_optimizer"
                         : now->bfloat16_gradients != runtime.bfloat16_gradients
@@ -157,7 +157,7 @@ static int make_trainer_options(et_task_opened *o, et_error *error)
     return status;
 }
 
-/* Each needs those before it. */
+/* Each stage needs the stages before it. */
 static int (*const stages[])(et_task_opened *, et_error *) = {
     read_settings, find_run, open_in_turn, make_identity, make_trainer_options, write_settings,
 };

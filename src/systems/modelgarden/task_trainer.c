@@ -75,7 +75,7 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     return status ? status : et_task_trainer_attach(t, state, NULL, true, error);
 }
 
-/* Only if there is nothing to restore: it is most of the work of a start. */
+/* Called only if there is nothing to restore: drawing values takes most of the time of a start. */
 static int start(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -92,7 +92,7 @@ static int start(et_trainer *trainer, et_error *error)
     return status;
 }
 
-/* A given train_loop_end resets metrics, or keeps them. */
+/* With a given train_loop_end, that function decides whether metrics are reset. */
 static int loop_begin(et_trainer *trainer, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -102,7 +102,7 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return ET_OK;
 }
 
-/* Reads the loss of the task's own train_step; a left-out step has none. */
+/* Reads the loss of the task's own train_step; a skipped step has no loss. */
 static int note_loss(et_task_trainer *t, bool *said, et_error *error)
 {
     const char *key = et_task_loss(t->task);
@@ -126,7 +126,7 @@ int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
     return et_judge_loss(t->step.parts.bound, "the loss", t->step.loss, step, error);
 }
 
-/* The first batch is there. */
+/* Called when the first batch has been read. */
 static void begin_step(et_task_trainer *t)
 {
     t->now.seed = t->step.parts.seed;
@@ -136,13 +136,13 @@ static void begin_step(et_task_trainer *t)
         et_metrics_reset(t->metrics.pending);
 }
 
-/* A step of the task's own is made by all ranks, of the whole batch. */
+/* Every rank makes a task's own step, over the whole batch. */
 static et_comm *comm_of_steps(const et_task_trainer *t)
 {
     return t->task->class->train_step ? NULL : t->options.comm;
 }
 
-/* The task's own metrics of the step, on all ranks. */
+/* Adds the task's own metrics of the step, summed over ranks. */
 static int keep_own(et_task_trainer *t, et_error *error)
 {
     int status = et_metrics_sum_ranks(t->metrics.pending, comm_of_steps(t), error);
@@ -170,7 +170,8 @@ static int train_step(et_task_trainer *t, et_error *error)
     bool said = false;
     if (!status && own)
         status = note_loss(t, &said, error);
-    /* The default step was judged before its update; one of the task's own says its loss now. */
+    /* The default step was judged before its update; the loss of a task's own step is known only
+     * now. */
     return status || !said ? status : et_task_trainer_judge(t, error);
 }
 
@@ -219,7 +220,7 @@ int et_task_trainer_gather(et_task_trainer *t, et_reduced *sum, et_error *error)
         return status;
     begin_step(t);
     status = et_step_gather(&t->step, &left_out, error);
-    /* Who has the gradients elsewhere refuses dynamic loss scales, which alone leave steps out. */
+    /* Only dynamic loss scaling skips steps, and a cluster refuses it. */
     et_assert(status || !left_out);
     *sum = t->step.sum;
     return status;
@@ -265,7 +266,7 @@ static void view(const et_trainer *trainer, et_trainer_view *out)
     out->epoch = t->step.batch->epoch + 1;
 }
 
-/* The position of the data: after the batches of the failed step. */
+/* Stores the position in the data after the batches of the failed step. */
 static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
 {
     et_value *data = et_value_set_dict(memory, "data");
@@ -273,9 +274,8 @@ static int diverged(et_trainer *trainer, et_value *memory, et_error *error)
                 : et_alloc_failed(error, 0, "the state");
 }
 
-/* The batches from the checkpoint to the failure are left out (Chowdhery et al. 2022, "PaLM",
- * section 5.1), and what is drawn is another sequence: a step of the same weights, data and masks
- * would end in the same way. */
+/* Skips the batches from the checkpoint to the failure (Chowdhery et al. 2022, "PaLM", section 5.1)
+ * and draws another random sequence: the same weights, data and masks would fail again. */
 static int retry(et_trainer *trainer, int64_t trial, const et_value *memory, et_error *error)
 {
     et_task_trainer *t = trainer_of(trainer);
@@ -306,9 +306,8 @@ static void build(et_scope *scope, void *payload)
     et_task_build(((et_task_trainer *)payload)->task, scope, true);
 }
 
-/* A pass that does not derive by what is frozen leaves its gradients as they were. What adds up or
- * changes whole arrays of gradients, those of ranks, several batches or noise, has to derive them.
- */
+/* Frozen parameters keep stale gradients, so code that reads whole gradient arrays (ranks, several
+ * batches, noise) needs a pass that derives by all. */
 static bool derives_all(const et_task_trainer *t)
 {
     return t->options.batches != 1 || t->options.comm || t->privacy.wanted;
@@ -368,7 +367,8 @@ static int open_training(et_task_trainer *t, et_error *error)
                                  &options, error);
 }
 
-/* The loss of a step of the task's own is the mean of what it logs, so the model's is not added. */
+/* The training loss of a task's own step is the mean of the losses that it logs, so the model's
+ * loss is not added. */
 static int define_metrics(et_task_trainer *t, et_error *error)
 {
     int status = et_metrics_new(&t->metrics.window, error);
@@ -408,7 +408,7 @@ int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
     const et_optimization_options *given = t->options.optimization;
-    int64_t batches = 1; /* a trainer that only evaluates has no rate */
+    int64_t batches = 1; /* a trainer that only evaluates has no learning rate */
     bool counts = given && et_optimization_counts_epochs(given);
     int status = counts && t->source ? et_source_batches(t->source, &batches, error) : ET_OK;
     if (!status)
@@ -431,7 +431,7 @@ static int open_optimizer(et_task_trainer *t, et_error *error)
     return status;
 }
 
-/* Every batch of an update is seen by the task's own metrics, not only its last. */
+/* The task's own metrics count every batch of an update, not only the last one. */
 static int see_batch(void *self, et_step *step, et_error *error)
 {
     et_task_trainer *t = self;
@@ -498,7 +498,7 @@ static bool is_trained(const et_params *params, int index, void *payload)
            !et_patterns_match(of->frozen, et_params_name(params, index));
 }
 
-/* Every expression is about something. */
+/* Checks that every expression matches a parameter. */
 static int check_found(const et_task_trainer *t, const et_patterns *patterns, et_error *error)
 {
     const et_strings frozen = frozen_of(t);
@@ -586,7 +586,7 @@ int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error
     return status || !t->source ? status : open_step(t, error);
 }
 
-/* A step of the task's own makes its update itself, so nothing would be private. */
+/* A task's own step makes the update itself, without noise. */
 static int check_privacy(const et_task_trainer_options *o, const et_task *task, et_error *error)
 {
     if (!o->dp_config)
@@ -644,7 +644,7 @@ static void choose_overflow(et_task_trainer *t)
         t->overflow.overflow = scale > 0 ? et_overflow_fixed(scale) : et_overflow_fail();
 }
 
-/* Data that was given is the caller's again. */
+/* Returns the given sources to the caller. */
 static void give_up(et_task_trainer *t)
 {
     if (t->source == t->given.train_dataset)
@@ -713,7 +713,7 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     return status;
 }
 
-/* What was given and is not read, as options.use is. */
+/* Closes a given source that options.use leaves unread. */
 static void close_unread(et_source *given, const et_source *read)
 {
     if (given != read)

@@ -10,7 +10,7 @@
 #include "metric/metric.h"
 #include "train/step/trainer.h"
 
-/* The begin of an inner loop of the task trainer, and the logs at its end. */
+/* ---- the begin of an inner loop, and the logs at its end ---- */
 int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
 {
     return t->validation.begun
@@ -80,7 +80,7 @@ static et_source *put_source(et_task_trainer *t, et_source *iterator)
     return before;
 }
 
-/* Where others compute a step, they take its batch. */
+/* In a cluster, workers take the batches. */
 static int check_inputs(const et_task_trainer *t, bool wanted, et_error *error)
 {
     return !wanted || t->driver == &t->trainer
@@ -159,7 +159,7 @@ int et_task_trainer_train(et_task_trainer *t, int64_t num_steps, et_value *logs,
     return status ? status : et_task_trainer_train_loop_end(t, logs, error);
 }
 
-/* Of batches that are to take the place of others. */
+/* Checks that batches of another layout can replace those of the trainer. */
 static int check_fields(const et_layout *own, const et_layout *other, et_error *error)
 {
     for (int i = 0; i < own->fields; i++) {

@@ -24,7 +24,7 @@ typedef struct et_validation {
     et_validation_set set[ET_VALIDATION_SETS_MAX];
     int sets;          /* 0: they have no names */
     int at;            /* which set is evaluated */
-    int64_t steps;     /* of it, so far */
+    int64_t steps;     /* of this set, so far */
     bool took_own;     /* this evaluation has taken batches of source */
     bool begun;        /* an evaluation, which has not ended: the weights are its own */
     et_value *results; /* of the sets before it, in arena */
@@ -34,12 +34,12 @@ typedef struct et_validation {
     et_metrics *own;       /* of build_metrics */
     et_metrics *loss;      /* the loss that a task's own validation step logs */
     int *index;            /* [measures] */
-    bool reported;         /* it has logged one */
+    bool reported;         /* it has logged a loss */
     bool stateless;        /* outputs of steps are dropped */
-    int64_t step;          /* that is validated */
+    int64_t step;          /* the step that is validated */
     bool taken;            /* the batch of the next eval_step was read */
     et_arena step_arena;   /* until the next batch */
-    et_value *extra;       /* what goes past the model; NULL: nothing may */
+    et_value *extra;       /* values that bypass the model; NULL: not allowed */
     et_eval_shard shard;   /* assigns the batches of a set to ranks */
     et_metrics *joined[3]; /* of the set: those above */
     et_arena arena;        /* until the next evaluation */
@@ -48,7 +48,7 @@ typedef struct et_validation {
     et_task_step now;
 } et_validation;
 
-/* What `given` may override, and in itself call. */
+/* Functions that `given` may replace, and may call inside the replacement. */
 typedef enum et_given_hook {
     ET_GIVEN_TRAIN_LOOP_BEGIN,
     ET_GIVEN_TRAIN_LOOP_END,
@@ -58,7 +58,7 @@ typedef enum et_given_hook {
     ET_GIVEN_HOOKS,
 } et_given_hook;
 
-/* What the steps of a loop measure. */
+/* Metrics of the steps of a loop. */
 typedef struct et_task_metrics {
     et_metrics *window;        /* the model's measures */
     et_metrics *own, *pending; /* of build_metrics: of the window; of the step under way */
@@ -95,7 +95,8 @@ struct et_task_trainer {
     et_step step;
     bool stepped;                  /* since it was opened */
     bool in_loop;                  /* of steps, which has begun and not ended */
-    bool in_given[ET_GIVEN_HOOKS]; /* of given, which is running: the trainer's own is meant */
+    bool in_given[ET_GIVEN_HOOKS]; /* the given function is running: a call means the default
+                                      function */
     bool keeps;                    /* a start keeps the weights in the store */
     int64_t kept_step;             /* and counts from this step */
     et_task_inside inside;
@@ -103,7 +104,7 @@ struct et_task_trainer {
     et_validation validation;
 };
 
-/* Invariants at the begin of a method. */
+/* Invariants at the beginning of a method. */
 static inline void et_validation_sane(const et_validation *v)
 {
     et_assert(v->sets >= 0 && v->sets <= ET_VALIDATION_SETS_MAX);
@@ -113,7 +114,7 @@ static inline void et_validation_sane(const et_validation *v)
     et_assert(v->steps >= 0);
 }
 
-/* The same of the whole trainer. */
+/* Invariants of the whole trainer. */
 static inline void et_task_trainer_sane(const et_task_trainer *t)
 {
     et_assert(t->task && t->device && t->params && t->driver);
@@ -147,16 +148,16 @@ int et_task_trainer_attach(et_task_trainer *trainer, et_state *state, const char
 int et_task_trainer_gather(et_task_trainer *trainer, et_reduced *sum, et_error *error);
 int et_task_trainer_finish_step(et_task_trainer *trainer, const et_update *update, et_error *error);
 
-/* The first step of a loop is to be made, unless the loop has begun. */
+/* Begins a loop, unless it has begun. */
 int et_task_trainer_begin_loop(et_task_trainer *trainer, et_error *error);
 
-/* What loops measure begins anew. */
+/* Resets the metrics of loops. */
 void et_task_trainer_reset(et_task_trainer *trainer);
 
 /* Learning rate of the next step; after a step, that of the last one. */
 double et_task_trainer_learning_rate(const et_task_trainer *trainer);
 
-/* The trainer's own train_loop_end, but that metrics stay. */
+/* The default train_loop_end, but metrics are kept. */
 int et_task_trainer_fill_logs(et_task_trainer *trainer, et_value *logs, et_error *error);
 
 /* ET_EUSAGE: an evaluation is under way, and the weights are its own. */
@@ -165,12 +166,12 @@ int et_task_trainer_check_idle(const et_task_trainer *trainer, et_error *error);
 /* Checks the loss of the last step. ET_EDIVERGED: it is not finite, or above the bound. */
 int et_task_trainer_judge(const et_task_trainer *trainer, et_error *error);
 
-/* Source and pass, if there is data. */
+/* Opens source and pass, if there is data. */
 int et_validation_open(et_task_trainer *trainer, et_error *error);
 void et_validation_release(et_validation *validation);
-/* Whether ranks may share it. */
+/* Whether ranks may share the evaluation. */
 bool et_validation_is_sharded(const et_task_trainer *trainer);
-/* The sources, last. */
+/* Closes the sources; call last. */
 void et_validation_close_source(et_validation *validation);
 
 /* ---- several tasks: multitask.c, and learner.c, which drives one task or several ---- */

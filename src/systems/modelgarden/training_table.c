@@ -52,8 +52,8 @@ static void say(table *t)
         t->options.print(t->line.data);
 }
 
-/* "new/accuracy" of "new/validation_accuracy"; a loss keeps its "validation_", since the training
- * has one too. Where that is longer than room, it is the metric's name alone. */
+/* "new/accuracy" for "new/validation_accuracy". A loss keeps its "validation_", since the training
+ * has a loss too. If the label exceeds room, only the metric's name is used. */
 static void make_label(char out[LABEL_MAX], const char *metric, int room)
 {
     const char *last = metric + strlen(metric);
@@ -92,7 +92,7 @@ static void set_column(column *c, const char *metric, int room)
     c->width = length > NUMBER_WIDTH ? length : NUMBER_WIDTH;
 }
 
-/* Before there is a validation it is not known which metrics it will have. */
+/* Before the first validation, its metrics are unknown. */
 static void choose_columns(table *t, const et_value *validation)
 {
     const et_main_metrics *m = &t->options.metrics;
@@ -112,7 +112,7 @@ static void choose_columns(table *t, const et_value *validation)
         set_column(&t->columns[0], t->columns[0].metric, 0);
 }
 
-/* Thirteen columns for what the line is about, as all lines of a start have them. */
+/* The subject takes 13 columns, as in all lines at the start. */
 static void append_explanation(et_strbuf *line, const et_training_table_options *o)
 {
     char best[LABEL_MAX];
@@ -159,7 +159,7 @@ static void write_head(table *t, const et_value *validation)
 
 /* ---- rows ---- */
 
-/* Four digits, and blanks in place of the decimals that it has not. What has no room for a point is
+/* Four digits, with blanks in place of missing decimals. A number without room for a point is
  * written as it is. */
 static void append_number(et_strbuf *line, int width, double value)
 {

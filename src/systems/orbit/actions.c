@@ -25,8 +25,7 @@
 #include "train/ranks/eval_shard.h"
 #include "train/run/run.h"
 
-/* Multiples of an interval, not distances from the run's beginning, so a resumed run acts at the
- * same steps. */
+/* Actions are due at multiples of the interval, so a resumed run acts at the same steps. */
 static int64_t due(const et_action *action, int64_t step)
 {
     const et_own_action *self = (const et_own_action *)action;
@@ -107,7 +106,7 @@ static int log_window(et_controller *c, int64_t step, et_error *error)
     return status;
 }
 
-/* The window starts anew after the writing, so that the time of a log counts in no rate. */
+/* The window restarts after writing, so the time of a log counts in no rate. */
 static int act_log(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;
@@ -126,7 +125,7 @@ static bool stops(void *controller)
     return et_run_signalled(((et_controller *)controller)->run);
 }
 
-/* The values, and how long they took: the clock is in the log only. */
+/* Logs the values and the time of the evaluation, which is only in the log. */
 static int log_values(et_controller *c, const et_value *values, double seconds, et_error *error)
 {
     int64_t step = c->loop.trainer->step;
@@ -228,7 +227,7 @@ int et_controller_evaluate_now(et_controller *c, int64_t limit, et_error *error)
     if (!status)
         tell_evaluation(c, values, seconds);
     loop->evaluation.values = loop->last = status ? NULL : values;
-    loop->meter.window_start += et_clock_monotonic() - start; /* rates are those of training */
+    loop->meter.window_start += et_clock_monotonic() - start; /* rates count training only */
     return status;
 }
 
@@ -243,8 +242,8 @@ bool et_controller_has_enough(const et_controller *c)
     return o->run.best_comparison == ET_COMPARE_LOWER ? best <= c->target : best >= c->target;
 }
 
-/* ET_EINTERRUPTED comes before any of the rest, so an evaluation that was cut short leaves no log
- * and changes no best. */
+/* ET_EINTERRUPTED returns before logging, so an interrupted evaluation leaves no log and changes no
+ * best. */
 static int act_validate(et_action *action, const et_moment *now, et_error *error)
 {
     et_controller *c = ((et_own_action *)action)->controller;

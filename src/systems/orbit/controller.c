@@ -52,8 +52,8 @@ static void list_due(et_controller *c, bool ends_loop)
                                  .ends_loop = ends_loop });
 }
 
-/* Up to train_steps: a loop ends where anything is due, and at the end all act, due or not: the
- * last step is always logged, evaluated and saved. */
+/* Training up to train_steps: a loop ends when any action is due. At the end all actions act, due
+ * or not, so the last step is always logged, evaluated and saved. */
 static void list_planned(et_controller *c)
 {
     const et_controller_options *o = &c->options;
@@ -76,8 +76,8 @@ static void list_planned(et_controller *c)
     list_own(c, ET_OWN_SAVE, rows[ET_OWN_SAVE]);
 }
 
-/* Call by call: each loop is logged, and an evaluation alone cuts one short; what is evaluated is
- * saved, so that these weights are there. Whether a call evaluates and saves it says itself. */
+/* Training call by call: each loop is logged, and only an evaluation ends a loop early. Evaluated
+ * weights are saved. The call decides whether it evaluates and saves. */
 static void list_called(et_controller *c)
 {
     const et_outer_loop_options *outer = &c->outer;
@@ -147,7 +147,7 @@ void et_controller_set_length(et_controller *c, int64_t steps)
     c->options.train_steps = loop->goal.target = loop->target = steps;
 }
 
-/* A validation that was due here, and was cut short, has acted with it. */
+/* This also completes a validation that was due at this step and was interrupted. */
 static int evaluate_last(void *self, et_error *error)
 {
     et_controller *c = self;
@@ -204,7 +204,7 @@ static int restore(et_controller *c, et_error *error)
         et_controller_tell(c, "restored from checkpoint: %s/" ET_CHECKPOINT_FOLDER "/ckpt-%lld",
                            c->model_dir, (long long)step);
     if (stopped_early(c) && !et_controller_has_enough(c))
-        position->stopper = loop->count; /* more patience, or a better target, than it had */
+        position->stopper = loop->count; /* patience or target are larger than before */
     if (!status && !called && loop->planned == c->options.train_steps && loop->target)
         c->options.train_steps = loop->target;
     else
@@ -232,8 +232,8 @@ static int attach(et_controller *c, et_error *error)
     return status ? status : et_state_add(c->state, "progress", &et_progress_part, &c->loop, error);
 }
 
-/* The order of adding is the order of restoring. Without a trainer the directory is another
- * process's, so the run has none. */
+/* Parts are restored in the order of adding. Without a trainer, the directory belongs to another
+ * process, so the run has no directory. */
 static int open_parts(void *self, et_error *error)
 {
     et_controller *c = self;
@@ -258,7 +258,7 @@ static int open_parts(void *self, et_error *error)
     return status ? status : restore(c, error);
 }
 
-/* Settings whose combination makes no sense where calls say what is done. */
+/* Checks options of a controller that the program drives call by call. */
 static int check_outer(const et_controller_options *o, et_error *error)
 {
     const et_outer_loop_options *outer = o->outer_loop;
@@ -356,7 +356,7 @@ int et_controller_open(et_controller **out, const et_controller_options *options
         et_sink_close(options ? options->run.console : NULL, NULL);
         return status ? status : et_alloc_failed(error, sizeof *c, "a controller");
     }
-    /* Borrowed options become the controller's. */
+    /* The controller copies the borrowed options. */
     c->options = *options;
     if (options->target) {
         c->target = *options->target;
@@ -393,7 +393,7 @@ bool et_controller_finished(const et_controller *controller)
     return controller->finished;
 }
 
-/* Of fewer steps, a slow training may change nothing that can be seen. */
+/* Fewer steps of a slow training may change no value. */
 #define CHANGED_STEPS 10
 
 int et_controller_train(et_controller *c, et_error *error)

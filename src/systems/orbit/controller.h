@@ -24,8 +24,8 @@ et_controller_facts et_controller_facts_of(const et_controller *controller);
  * and nothing is written. Never if the program drives it call by call. */
 bool et_controller_finished(const et_controller *controller);
 
-/* The steps of the run: train_steps, or what et_controller_set_length made of it, now or before a
- * restart with the same train_steps. The caller makes schedules follow. */
+/* The steps of the run: train_steps, or the value of et_controller_set_length, now or before a
+ * restart with the same train_steps. The caller adapts schedules. */
 int64_t et_controller_length(const et_controller *controller);
 void et_controller_set_length(et_controller *controller, int64_t steps);
 

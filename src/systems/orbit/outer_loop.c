@@ -16,10 +16,10 @@
 #include "train/ranks/broadcast.h"
 #include "train/run/run.h"
 
-/* Seconds between two looks for a new checkpoint. */
+/* Seconds between two checks for a new checkpoint. */
 #define LOOK_EVERY 0.05
 
-/* A call that begins is one that all ranks make, whatever they agreed on in the one before. */
+/* All ranks make each call, even if they failed in the call before. */
 static int need(const et_controller *c, bool there, const char *what, const char *call,
                 et_error *error)
 {
@@ -45,8 +45,8 @@ static int check_eval_steps(int64_t steps, et_error *error)
                    (long long)steps);
 }
 
-/* The values of an evaluation, with its rate. The rate is not under "time", as in a log: the
- * program alone gets it. */
+/* Gives the program the values of an evaluation and its rate, which is not under "time" as in a
+ * log. */
 static int give_values(const et_controller *c, et_value *logs, et_error *error)
 {
     if (!logs || !c->loop.last)
@@ -59,7 +59,7 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
 
 /* ---- training ---- */
 
-/* eval_every: 0: it evaluates at the end alone; negative: not at all. */
+/* eval_every: 0: evaluates only at the end; negative: never. */
 static int train_to(et_controller *c, int64_t target, int64_t eval_every, bool saves,
                     et_error *error)
 {
@@ -135,7 +135,7 @@ typedef struct restoring {
     int64_t step; /* that was restored; -1: path is NULL and there is no checkpoint */
 } restoring;
 
-/* Only the weights. */
+/* Loads only the weights. */
 static int load_weights(void *self, et_error *error)
 {
     restoring *r = self;
@@ -160,7 +160,7 @@ static int load_weights(void *self, et_error *error)
     return ET_OK;
 }
 
-/* The state of a run that trains: a save that reads the arrays has ended before they change. */
+/* Restores the state of a run that trains. Waits for saves first, because they read the arrays. */
 static int restore_state(void *self, et_error *error)
 {
     restoring *r = self;
@@ -203,7 +203,7 @@ int et_controller_restore(et_controller *c, const char *path, int64_t *step, et_
 
 /* ---- evaluation ---- */
 
-/* Outside of the loop actions act once, here. */
+/* Evaluation actions act here, once, because no loop is running. */
 static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *error)
 {
     int status = et_run_check(c->run, error);
@@ -223,7 +223,7 @@ static int evaluate(et_controller *c, int64_t eval_steps, bool *stop, et_error *
     return status;
 }
 
-/* Without training, of a run's weights, not of initial ones. */
+/* A controller without a trainer loads a run's weights first, instead of initial ones. */
 int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs, et_error *error)
 {
     bool stop = false;
@@ -242,14 +242,14 @@ int et_controller_evaluate(et_controller *c, int64_t eval_steps, et_value *logs,
 
 typedef struct following {
     et_controller *controller;
-    int64_t eval_steps, last; /* last: the step that was looked at last, -1: none */
+    int64_t eval_steps, last; /* last: the last step that was evaluated or skipped; -1: none */
     double timeout, since;
     et_done_fn *done;
     void *payload;
     bool ended;
 } following;
 
-/* Of several ranks rank 0 is asked. */
+/* Only rank 0 asks the program. */
 static int ask_whether_done(et_controller *c, following *w, et_error *error)
 {
     et_comm *comm = c->options.run.comm;

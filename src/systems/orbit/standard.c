@@ -25,7 +25,7 @@ typedef struct leaf {
     char *path; /* owned; "" of a data set that is one source */
     et_source *source;
     et_batch *batch;   /* owned: the one read last */
-    et_position after; /* it, in the source */
+    et_position after; /* the position after this batch */
     et_position mark;
 } leaf;
 
@@ -54,7 +54,7 @@ static leaf *find_path(const et_cursor *cursor, const char *path)
     return NULL;
 }
 
-/* Reading two places of one source by turns would be neither. */
+/* A source has one position, so it can be in the tree only once. */
 static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char *path,
                     et_error *error)
 {
@@ -72,7 +72,7 @@ static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char
                     : et_alloc_failed(error, 0, "a data set");
 }
 
-/* The path is put together on the way down and cut on the way up. */
+/* Extends the path on the way down and truncates it on the way up. */
 static int add_leaves(et_cursor *cursor, const et_source_tree *dataset, et_strbuf *path,
                       et_error *error)
 {
@@ -235,13 +235,13 @@ struct et_standard_data {
     et_cursor *cursor;
     et_module *module;
     bool in_loop;                 /* of a trainer: train_loop_begin was called, the end was not */
-    et_evaluator_class evaluator; /* with the name that this one has */
+    et_evaluator_class evaluator; /* with the name of this evaluator */
     et_standard_evaluator_options options;
     void *state;  /* of the evaluation under way */
     bool entered; /* eval_begin of it was called */
 };
 
-/* What fails leaves nothing. */
+/* After a failure, *out is NULL. */
 static int data_new(struct et_standard_data **out, const char *name, const et_source_tree *dataset,
                     et_error *error)
 {
@@ -310,7 +310,7 @@ static int restore_training(void *self, const et_value *dict, et_error *error)
 
 static const et_part_class training_part = { "training data", save_training, restore_training };
 
-/* Data first: the hook may look at their position. */
+/* Attaches the data first: the hook may read their position. */
 static int attach_training(et_trainer *trainer, et_state *state, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
@@ -318,7 +318,7 @@ static int attach_training(et_trainer *trainer, et_state *state, et_error *error
     return status || !t->class->attach ? status : t->class->attach(t, state, error);
 }
 
-/* Also if a run that was resumed before begins anew. */
+/* Also called if a resumed run begins anew. */
 static int start_training(et_trainer *trainer, et_error *error)
 {
     et_standard_trainer *t = trainer_of(trainer);
@@ -467,7 +467,7 @@ static int evaluate_step(et_evaluator *evaluator, bool *more, et_error *error)
                : e->class->eval_reduce(e, &e->data->state, outputs, error);
 }
 
-/* One that was cut short is done again: from where it began. */
+/* An interrupted evaluation is repeated from its beginning. */
 static int end_evaluation(et_evaluator *evaluator, et_value *logs, et_error *error)
 {
     et_standard_evaluator *e = evaluator_of(evaluator);

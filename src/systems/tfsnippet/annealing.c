@@ -121,7 +121,7 @@ double et_scheduled_variable_get(const et_scheduled_variable *variable)
     return (double)*value_of(variable);
 }
 
-/* The shadow's one element is written here: a refresh would write all of it. */
+/* Writes only this element of the shadow; a refresh would write all elements. */
 void et_scheduled_variable_set(et_scheduled_variable *variable, double value)
 {
     et_params *params = variable->params;
@@ -156,7 +156,7 @@ int et_annealing_variable_init(et_annealing_variable *variable, et_params *param
                                       initial_value > minimum ? initial_value : minimum, error);
 }
 
-/* As a graph of float32 has it. */
+/* Computes in float32, as a graph would. */
 void et_annealing_variable_anneal(et_annealing_variable *variable)
 {
     float value = (float)et_scheduled_variable_get(&variable->variable) * (float)variable->ratio;

@@ -145,7 +145,7 @@ static int check_metric(et_loop *loop, const et_loop_metric *metric)
 
 /* ---- summaries ---- */
 
-/* The first of a metric, then every n-th. */
+/* Writes the first value of a metric, then every n-th. */
 static bool is_due(et_loop *loop, const char *name)
 {
     if (loop->skip && et_patterns_match(loop->skip, name))

@@ -25,7 +25,7 @@ struct et_loop_evaluator {
     et_measures measures;
     et_bound_values bound;
     et_batch_cursor cursor;
-    double *row; /* [2, metrics], of a batch: what each metric weighs, 0: it has none; its value */
+    double *row; /* [2, metrics], of a batch: weight of each metric (0: no value), its value */
     double *sums, *weights;
     et_eval_shard shard;   /* who evaluates which batch */
     et_bound_values *more; /* of the run */

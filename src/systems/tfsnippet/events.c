@@ -19,14 +19,14 @@ typedef struct handler {
 typedef struct event {
     char *name;                      /* owned */
     handler *handlers;               /* [count], owned */
-    size_t count, handlers_capacity; /* in order of hanging on */
+    size_t count, handlers_capacity; /* in the order of et_event_hub_on */
 } event;
 
 struct et_event_hub {
     event *events; /* [count], owned */
     size_t count, capacity;
     const char **allowed; /* [count], names of events, for messages; NULL: any event */
-    int firing;           /* how many firings are under way, in each other */
+    int firing;           /* number of nested firings */
 };
 
 static int add_event(et_event_hub *hub, const char *name, et_error *error)
@@ -85,7 +85,7 @@ void et_event_hub_free(et_event_hub *hub)
     et_free(hub);
 }
 
-/* *out NULL: an event without handlers, in a source that allows all. */
+/* *out NULL: an event without handlers, in a hub that allows any name. */
 static int look_up(event **out, et_event_hub *hub, const char *name, et_error *error)
 {
     *out = NULL;
@@ -149,7 +149,7 @@ int et_event_hub_off(et_event_hub *hub, const char *name, et_event_fn *call, voi
                   : et_fail(error, ET_ENOTFOUND, "%s has no such handler with this payload", name);
 }
 
-/* By place and by number, as handlers may hang on more and move both lists. */
+/* Uses indices, because handlers may add events and handlers, which moves both lists. */
 static int fire(et_event_hub *hub, const char *name, bool reverse, const void *what,
                 et_error *error)
 {

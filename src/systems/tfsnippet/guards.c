@@ -7,7 +7,7 @@
 #include "base/text/strbuf.h"
 #include "systems/tfsnippet/loop_private.h"
 
-/* Events within handlers of events: more have no end. */
+/* Limit of nested events: deeper nesting is an endless recursion. */
 #define FIRING_MOST 16
 
 /* The invariants at every public function, after any handler or restored state. */
@@ -50,7 +50,7 @@ int et_loop_ready_in_epoch(et_loop *loop)
                    "An epoch or a step loop is expected, but neither has been opened");
 }
 
-/* After an event, its caller continues with an unchanged loop. */
+/* Callers of events rely on an unchanged loop. */
 int et_loop_refuse_in_handler(et_loop *loop)
 {
     if (!loop->firing || loop->error.status)

@@ -98,8 +98,7 @@ static const char *keep(et_loop *loop, const char *text)
     return text ? et_arena_strdup(&loop->arena, text) : NULL;
 }
 
-/* Texts as they are used from here on: names with their defaults, "" as NULL where it means none.
- */
+/* Copies texts as the loop uses them: names with their defaults, "" as NULL if it means none. */
 static int copy_options(et_loop *loop, const et_loop_options *given, et_error *error)
 {
     et_loop_options *o = &loop->options;
@@ -129,7 +128,7 @@ static int copy_options(et_loop *loop, const et_loop_options *given, et_error *e
     return loop->arena.failed ? et_alloc_failed(error, 0, "a loop") : ET_OK;
 }
 
-/* From the start of a name, as Python's match. */
+/* Matches from the start of a name, as Python's match. */
 static int compile_skip(et_loop *loop, et_error *error)
 {
     const char *given = loop->options.summary_skip_pattern;
@@ -154,7 +153,7 @@ static bool is_wanted(const et_params *params, int index, void *given)
     return !given;
 }
 
-/* options.group says from here on whether a part was asked for. */
+/* From here on, options.group is not NULL only if the caller gave a group. */
 static int choose_group(et_loop *loop, et_error *error)
 {
     const et_group *given = loop->options.group;
@@ -295,7 +294,7 @@ static void tell(void *self, const char *text)
     et_loop_print(self, text);
 }
 
-/* Without a limit all are kept. */
+/* Without a limit, all checkpoints are kept. */
 static int open_run(et_loop *loop, et_error *error)
 {
     const et_loop_options *o = &loop->options;
@@ -459,7 +458,7 @@ int et_loop_end(et_loop *loop, et_error *error)
     end_part(loop, tell_failure);
     end_part(loop, finish_saves);
     end_part(loop, et_loop_take_best);
-    /* Handlers see a loop that has not failed: they may print and write. */
+    /* Handlers see a loop without a failure, so they may print and write. */
     et_error failure = loop->error;
     loop->phase = ET_LOOP_ENDING;
     loop->error = (et_error)ET_ERROR_INIT;
@@ -518,7 +517,7 @@ int64_t et_loop_max_step(const et_loop *loop)
     return loop->options.max_step;
 }
 
-/* Also before it begins. */
+/* Allowed before the loop begins, too. */
 static int set_max(et_loop *loop, int64_t *max, int64_t value, const char *name)
 {
     if (loop->error.status)

@@ -32,12 +32,12 @@ typedef struct et_flow {
     char *name;   /* owned; "": without */
     char *reader; /* owned: "a loop (source train)" */
     et_batch_cursor cursor;
-    int64_t over;      /* passes that were over in this epoch of the loop */
+    int64_t over;      /* passes that ended in this epoch of the loop */
     int64_t pass_over; /* ended passes to report again, because the epoch was restored */
-    bool empty;        /* nothing has come since the begin of the data */
+    bool empty;        /* no batch was read since the begin of the data */
     bool known;        /* the source has a position of this loop: read, or restored */
     bool open;         /* a pass is open */
-    et_position at;    /* known, not open: the source's position, whoever moves it meanwhile */
+    et_position at;    /* known, not open: the loop's position, even if others move the source */
 } et_flow;
 
 /* Zero: none. */
@@ -58,7 +58,7 @@ typedef struct et_logger_item {
     et_statistics *statistics; /* owned */
 } et_logger_item;
 
-/* What has a value, in a formatter's order. */
+/* Metrics with a value, in a formatter's order. */
 typedef struct et_logger_list {
     et_loop_stats *stats; /* [count], owned; names and values are the logger's */
     int count;
@@ -92,7 +92,7 @@ typedef struct et_loop_pair {
     bool open, in_step;
 } et_loop_pair;
 
-/* How often a metric's summary is written; waited: how often it was not since then. */
+/* How often a metric's summary is written. waited: values since the last written one. */
 typedef struct et_loop_commit {
     const char *name; /* in the arena */
     int64_t every, waited;
@@ -113,7 +113,7 @@ typedef struct et_loop_clock {
     double eta_time, eta_step, eta_epoch; /* where the ETA counts from */
 } et_loop_clock;
 
-/* What resumes besides the loop's own parts. */
+/* State of the program and of trainers that resumes. */
 typedef struct et_loop_own {
     et_optimizer **optimizers; /* [optimizer_count], owned list: of trainers, borrowed */
     size_t optimizer_count, optimizer_capacity;
@@ -176,7 +176,7 @@ int et_loop_ready(et_loop *loop);
 /* The same in an epoch. */
 int et_loop_ready_in_epoch(et_loop *loop);
 
-/* ET_EUSAGE while an event is fired, or what has failed before. */
+/* ET_EUSAGE while an event is fired; otherwise the earlier failure, if any. */
 int et_loop_refuse_in_handler(et_loop *loop);
 
 /* Fires an event with `event` as `what`; sets its loop. */
@@ -269,7 +269,7 @@ typedef struct et_bound_values {
     int count;
 } et_bound_values;
 
-/* ET_ECONFIG: a variable that there is not, or is of several elements. */
+/* ET_ECONFIG: a variable does not exist or has several elements. */
 int et_bound_values_init(et_bound_values *bound, et_params *params, const et_bound_value *values,
                          int count, et_error *error);
 void et_bound_values_release(et_bound_values *bound);

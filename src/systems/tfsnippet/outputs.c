@@ -113,7 +113,7 @@ static int run_pass(job *j, et_source *source, et_error *error)
                                         : status;
 }
 
-/* All ranks, whatever has become of a rank before. row: what is done with a batch's. */
+/* Every rank joins, even after a failure. row: adds the outputs of a batch. */
 static int run_job(job *j, et_comm *comm, et_source *source, et_eval_shard_row_fn *row,
                    et_error *error)
 {

@@ -12,15 +12,15 @@
 
 /* ---- progress ---- */
 
-/* What of a counter is done: the last one only when its time was collected, as it is by its logs.
- */
+/* The finished part of a counter. The current epoch or step counts as finished when its time has
+ * been collected, as by its logs. */
 static double done(int64_t counter, bool within, double begun)
 {
     return (double)(counter - (within && !isnan(begun)));
 }
 
-/* By steps as soon as it is known how many there will be: the mean of the epochs so far, which
- * those to come may exceed. */
+/* Uses steps as soon as their number is known: max_step, or the mean steps of epochs so far. Later
+ * epochs may have more steps. */
 static double progress_of(const et_loop *loop, double step, double epoch)
 {
     const et_loop_options *o = &loop->options;

@@ -66,7 +66,7 @@ static void close_flow(et_flow *flow)
     flow->open = false;
 }
 
-/* If another reader has moved the source, there is nothing to give back. */
+/* Gives a batch back only if no other reader has moved the source. */
 void et_flows_close(et_flows *flows)
 {
     for (size_t i = 0; i < flows->count; i++) {
@@ -164,7 +164,8 @@ static void end_flows(et_flows *flows)
 
 /* ---- batches ---- */
 
-/* To the beginning of a pass, or to where this loop was, if another reader came between. */
+/* Goes to the beginning of a pass, or to this loop's position if another reader moved the
+ * source. */
 static int open_pass(et_flow *flow, et_error *error)
 {
     et_position now;
@@ -180,7 +181,7 @@ static int open_pass(et_flow *flow, et_error *error)
     return status;
 }
 
-/* A pass is within if its cursor has given a batch and the next is of the same pass. */
+/* A pass is unfinished if its cursor has given a batch and the next batch is of the same pass. */
 static int leave_pass(et_flow *flow, et_error *error)
 {
     if (!flow->cursor.begun || flow->cursor.waits) {
@@ -310,7 +311,7 @@ static int save(et_loop *loop, bool transient)
     return et_run_save(loop->run, loop->at.step, transient, &loop->error);
 }
 
-/* Makes the requested, undone save: the epoch is over for it, as for the program's next work. */
+/* Makes a save that was requested and not yet made: it has the epoch as ended. */
 static void drop(et_loop *loop)
 {
     close_epoch(loop);
@@ -395,7 +396,7 @@ int et_loop_make_checkpoint(et_loop *loop)
     return status;
 }
 
-/* Asked to stop, with nothing half done: what there is is saved for the next start. */
+/* Between steps: handles a request to stop by saving for the next start. */
 static int look_around(et_loop *loop)
 {
     int status = et_run_between_steps(loop->run, loop->at.step, &loop->error);
@@ -462,7 +463,7 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
     if (!status && !loop->at.within_epoch)
         status =
             et_fail(&loop->error, ET_EUSAGE, "Step loop must be opened within active epoch loop");
-    loop->saves.after_step |= loop->at.ends_step; /* as where it was not broken */
+    loop->saves.after_step |= loop->at.ends_step; /* as without the interruption */
     loop->at.within_step |= loop->at.ends_step;
     if (!status && loop->at.within_step)
         status = end_step(loop);
@@ -522,7 +523,7 @@ bool et_loop_next_epoch(et_loop *loop)
         status = look_around(loop);
     if (et_loop_explain(loop, status, &loop->error))
         return false;
-    /* An epoch that is resumed is within max_epoch, and what follows its steps is to be done. */
+    /* A resumed epoch counts as within max_epoch: its steps may be done, but its end is not. */
     const et_loop_options *o = &loop->options;
     if ((o->max_epoch && loop->at.epoch - loop->at.resumes >= o->max_epoch) ||
         (o->max_step && loop->at.step - loop->at.resumes >= o->max_step)) {

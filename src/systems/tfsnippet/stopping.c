@@ -16,7 +16,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run.h"
 
-/* The run wants a dict, for info.json, and every value, on all ranks. */
+/* The run needs a dict for info.json, and every value on all ranks. */
 int et_loop_note_valid(et_loop *loop, double value)
 {
     const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
@@ -37,7 +37,7 @@ int et_loop_note_valid(et_loop *loop, double value)
         best->values = et_alloc(bytes, 1);
     if (!best->values)
         return et_alloc_failed(&loop->error, bytes, "the best parameters");
-    /* All values of the store, of which a clean end may take back a part. */
+    /* Keeps all values; a clean end may restore only a group. */
     memcpy(best->values, et_params_values(loop->params), bytes);
     return ET_OK;
 }
@@ -49,7 +49,7 @@ void et_loop_read_best(et_loop *loop)
 
 /* ---- the end ---- */
 
-/* One parameter's, between arrays of all. */
+/* Copies one parameter between arrays of all parameters. */
 static void copy_parameter(const et_loop *loop, float *to, const float *from, int index)
 {
     size_t offset = (size_t)et_params_offset(loop->params, index);
@@ -57,7 +57,7 @@ static void copy_parameter(const et_loop *loop, float *to, const float *from, in
            (size_t)et_shape_count(et_params_shape(loop->params, index)) * sizeof(float));
 }
 
-/* A file is read as a whole, so where a part is wanted the rest comes back from a copy. */
+/* Reads a whole file. If only a group is wanted, restores the other parameters from a copy. */
 static int take_file(et_loop *loop, const char *path, et_error *error)
 {
     size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
@@ -106,8 +106,8 @@ static void tell_restored(et_loop *loop, const char *what, const char *which)
     et_loop_print(loop, et_strbuf_text(&loop->out.line));
 }
 
-/* A run that went back to an earlier checkpoint, or began from a file of another one, may know of a
- * best step that is not here. */
+/* The best step's snapshot may be missing if the run went back to an earlier checkpoint or began
+ * from another run's file. */
 static void tell_gone(const et_loop *loop)
 {
     et_log(ET_LOG_WARNING,
@@ -137,7 +137,7 @@ static int read_snapshot(et_loop *loop, et_error *error)
     return status;
 }
 
-/* Rank 0 reads, and all have its parameters. */
+/* Rank 0 reads the snapshot and sends its parameters to all. */
 static int take_snapshot(et_loop *loop, et_error *error)
 {
     et_comm *comm = loop->options.comm;

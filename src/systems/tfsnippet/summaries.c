@@ -9,7 +9,7 @@
 #include "formats/events/sink.h"
 #include "systems/tfsnippet/loop_private.h"
 
-/* Of several ranks the first has the loop's own writer. */
+/* Only rank 0 has the loop's own writer. */
 static int need_writer(et_loop *loop)
 {
     int status = et_loop_ready(loop);
@@ -48,8 +48,7 @@ int et_loop_add_summary_bytes(et_loop *loop, const void *bytes, size_t length)
 
 /* ---- the graph of a pass ---- */
 
-/* By id, since names of nodes may be equal: a name that an earlier node has gets the id as a
- * suffix. */
+/* Names by node id, since names may be equal: a repeated name gets the id as a suffix. */
 static const char **make_names(const et_graph *graph, et_arena *arena)
 {
     const char **names = et_arena_array(arena, (size_t)graph->count + 1, sizeof *names);

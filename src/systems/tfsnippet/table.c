@@ -98,7 +98,7 @@ static table table_of(const summary *s, int group)
     return t;
 }
 
-/* At least a blank between the title and what follows it. */
+/* At least one blank follows the title. */
 static int title_width(const table *t)
 {
     return t->title_length + (int)(strlen(t->slash) + strlen(et_format_count(t->elements).text) +

@@ -13,7 +13,7 @@
 #include "engine/tensor/tensor.h"
 #include "systems/tfsnippet/loop_private.h"
 
-/* Its memory stays until the trainer is closed: one may take itself off. */
+/* The trainer frees hooks only when it is closed, because a hook may remove itself. */
 typedef struct hook {
     et_loop_trainer *trainer;
     int kind;
@@ -28,14 +28,14 @@ struct et_loop_trainer {
     et_loop_trainer_options options;
     et_event_hub *events;
     et_measures measures;
-    et_shards *shards; /* NULL: batches are not cut */
+    et_shards *shards; /* NULL: batches are not split */
     et_bound_values bound;
     et_arena arena;
     et_value *summaries; /* names and values, in arena; NULL: none are written */
     hook **hooks;        /* [hook_count], each owned */
     size_t hook_count, hook_capacity;
     bool running;
-    bool noted; /* the loop knows of the optimizer */
+    bool noted; /* the loop saves the optimizer */
     int status; /* of the run: its first failure, after which nothing is fired or run */
     et_error error;
 };
@@ -55,7 +55,7 @@ static const char *const all_events[] = {
 
 /* ---- opening and closing ---- */
 
-/* Outputs of a pass that computes shards are those of its last shard. */
+/* With shards, a pass has only the outputs of its last shard, so histograms need a whole batch. */
 static int check_histograms(const et_loop *loop, const et_loop_trainer_options *o, et_error *error)
 {
     if (o->histogram_count < 0 || (o->histogram_count && !o->histograms))
@@ -215,7 +215,7 @@ static void fire(et_loop_trainer *t, const char *event, bool reverse)
         t->status = et_loop_fire_of(t->loop, t->events, event, t, reverse, &t->error);
 }
 
-/* The result of a call of the loop's; its text is the loop's. */
+/* Converts the status of a loop's call: the error text is in the loop. */
 static int reported(const et_loop_trainer *t, int status, et_error *error)
 {
     return status ? et_fail(error, status, "%s", t->loop->error.text) : ET_OK;
@@ -455,7 +455,7 @@ int et_loop_trainer_log_after(et_loop_trainer *t, et_every every, et_error *erro
     return et_loop_trainer_call_after(t, ET_HOOK_LOGGING, print_logs, t, every, error);
 }
 
-/* Of an object, which is the hook's payload. */
+/* Adds a hook whose payload is an object. */
 static int call_with(et_loop_trainer *t, int kind, et_hook_fn *call, void *self, const char *what,
                      et_every every, et_error *error)
 {
