@@ -142,6 +142,7 @@ static void copy_weights(const fit_monitor *w, bool back)
 {
     et_params *params = w->keeps->params;
     float *values = et_params_values(params), *kept = w->best;
+    et_assert(w->keeps && kept);
     for (int i = 0; i < et_params_count(params); i++) {
         const size_t count = (size_t)et_shape_count(et_params_shape(params, i));
         float *own = values + et_params_offset(params, i);
@@ -347,6 +348,7 @@ static int run(fitting *f, et_error *error)
 {
     et_model *m = f->model;
     fit_monitor *w = &f->monitor;
+    et_assert(!m->controller && w->target >= w->base);
     const char *monitor = w->monitored;
     const int64_t each = f->epoch_steps ? f->epoch_steps : w->target - m->base;
     et_action *const actions[] = { &w->action };

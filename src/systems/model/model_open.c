@@ -88,6 +88,7 @@ static uint64_t content(const et_source *self)
 
 static void init_source(et_model_source *outer, const et_layout *layout, bool repeats)
 {
+    et_assert(layout->fields > 0);
     static const et_source_class class = { .name = "outer",
                                            .next = next,
                                            .position = position,
@@ -295,6 +296,7 @@ int et_model_open(et_model **out, et_build_fn *build, void *payload,
 int et_model_init(et_model *m, const et_model_kind *kind, const et_model_options *options,
                   et_error *error)
 {
+    et_assert(kind && options && !m->params);
     m->kind = kind;
     m->arena = (et_arena)ET_ARENA_INIT;
     m->seed = options->seed;
@@ -349,6 +351,7 @@ int et_model_build(et_model *m, const et_layout *layout, et_error *error)
     const et_pass_options learns = { .training = true, .bfloat16 = m->bfloat16 };
     const et_pass_options predicts = { .bfloat16 = m->bfloat16, .name = "prediction" };
     et_pass *training;
+    et_assert(m->params && !m->pass && layout->fields > 0);
     m->layout = m->predicted = *layout;
     m->x = et_layout_find(layout, ET_MODEL_X);
     m->y = et_layout_find(layout, ET_MODEL_Y);
@@ -413,6 +416,7 @@ int et_model_take_weights(et_model *m, const char *path, et_artifact_weights *we
                           et_error *error)
 {
     et_artifact artifact;
+    et_assert(path && !weights->artifact);
     int status = et_artifact_open(&artifact, path, error);
     weights->artifact = &artifact;
     weights->params = m->params;
@@ -521,6 +525,7 @@ int et_freeze(et_model *m, const char *pattern, et_error *error)
 
 int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error *error)
 {
+    et_assert(capacity > 0 && steps >= 0);
     const bool used = m->trainer && et_optimizer_iterations(et_model_optimizer(m));
     if (m->trainer && m->capacity == capacity && (used || !steps || m->steps))
         return ET_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/exec/pass.h"
 #include "engine/tensor/tensor.h"
 #include "systems/model/model_private.h"
@@ -31,6 +32,7 @@ int et_model_arrays(et_model *m, const void *x, const void *y, int64_t count,
     const et_array arrays[] = { { ET_MODEL_X, fx->dtype, x, fx->item },
                                 { ET_MODEL_Y, fy->dtype, y, fy->item } };
     et_samples *samples;
+    et_assert(m->x >= 0 && m->y >= 0 && count > 0);
     int status = et_arrays_open(&samples, arrays, 2, count, error);
     if (status)
         return status;
@@ -95,6 +97,7 @@ int et_model_evaluate(et_model *m, const void *x, const void *y, int64_t count, 
 /* Fills the labels too: integers with -1, floats with 0. */
 static void fill_batch(et_model *m, const char *x, int64_t count)
 {
+    et_assert(m->x >= 0 && count > 0 && count <= ET_MODEL_PREDICTS);
     const et_layout_field *fx = &m->layout.field[m->x], *fy = &m->layout.field[m->y];
     const size_t size = (size_t)et_shape_count(fx->item) * et_dtype_size(fx->dtype);
     et_batch_clear(m->batch);
@@ -110,6 +113,7 @@ static void copy_output(const et_model *m, float *out, int64_t count)
 {
     const et_tensor output = et_pass_output(m->pass, et_pass_output_name(m->pass, 0));
     const int64_t numbers = count * m->width;
+    et_assert(output.data && m->width > 0);
     if (output.dtype == ET_F32)
         memcpy(out, output.data, (size_t)numbers * sizeof *out);
     else

@@ -50,6 +50,7 @@ static int begin(et_experiment *experiment, const et_program *program, int numbe
                  et_error *error)
 {
     const et_task_kind *kind = program->kinds[number];
+    et_assert(number >= 0 && number < program->count);
     et_field *rows = et_arena_alloc(arena, sizeof groups);
     et_fields *table = et_arena_alloc(arena, sizeof *table);
     void *task = et_arena_alloc(arena, kind->size);
@@ -251,6 +252,7 @@ int et_experiment_begin(et_experiment *experiment, const et_program *program, co
 
 static et_settings settings_of(et_experiment *experiment, et_arena *arena)
 {
+    et_assert(experiment->table && arena);
     return (et_settings){ .table = experiment->table,
                           .options = experiment,
                           .arena = arena,

@@ -27,6 +27,7 @@ static bool is_same(const char *a, const char *b)
 
 void et_main_metrics_add(et_main_metrics *m, const char *name)
 {
+    et_assert(name && m->count >= 0 && m->count <= ET_MAIN_METRICS_MAX);
     for (int i = 0; i < m->count; i++)
         if (is_same(m->name[i], name) || et_metric_is_double(m->name[i], name))
             return;
@@ -85,6 +86,7 @@ static int task_count(const et_learner *learner)
 
 static et_task_trainer *task_at(const et_learner *learner, int i)
 {
+    et_assert(learner->multitask ? i >= 0 && i < learner->multitask->count : !i);
     return learner->multitask ? learner->multitask->parts[i].trainer : learner->one;
 }
 

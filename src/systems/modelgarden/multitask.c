@@ -250,6 +250,7 @@ static int add_task(et_multitask *m, int i, et_error *error)
 {
     et_task_trainer *t = m->parts[i].trainer;
     et_reduced sum;
+    et_assert(m->gradient && i >= 0 && i < m->count);
     t->trainer.step = m->trainer.step;
     clear_gradients(m);
     int status = et_task_trainer_gather(t, &sum, error);
@@ -403,6 +404,7 @@ static et_evaluator *evaluated(const et_multitask *m)
 /* Begins the next task from i on that has data; without one, m->evaluated becomes count. */
 static int begin_task(et_multitask *m, int i, et_error *error)
 {
+    et_assert(i >= 0 && m->results);
     while (i < m->count && !m->parts[i].trainer->validation.source)
         i++;
     m->evaluated = i;

@@ -144,6 +144,7 @@ static int assign_number(et_experiment *experiment, const char *path, double num
 static int echo_of(const et_value **echo, const et_experiment *experiment, et_arena *arena,
                    et_error *error)
 {
+    et_assert(experiment->table && arena);
     *echo = et_fields_echo(experiment->table, experiment, arena);
     return *echo ? ET_OK : et_alloc_failed(error, 0, "settings");
 }

@@ -155,6 +155,7 @@ static int prepare(et_task_trainer *t, et_error *error)
 {
     et_validation *v = &t->validation;
     const char *skip = t->task->class->validation_step ? ET_LOGGED_LOSS : NULL;
+    et_assert(v->pass && v->source && !v->batch);
     int status = et_pass_prepare(v->pass, &v->source->layout, error);
     if (status)
         return status;
@@ -418,6 +419,7 @@ static int fill(et_task_trainer *t, const et_value *state, et_value *logs, et_er
 {
     et_validation *v = &t->validation;
     const et_task_class *class = t->task->class;
+    et_assert(logs && v->metrics && v->own && v->loss);
     int status = et_metrics_results(v->metrics, logs, error);
     if (!status)
         status = et_metrics_results(v->own, logs, error);

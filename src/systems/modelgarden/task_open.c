@@ -110,6 +110,7 @@ static int open_task(void *self, et_error *error)
     et_task_opened *o = self;
     et_experiment *e = &o->experiment;
     et_task_context *c = &o->context;
+    et_assert(!o->task && c->device && c->params);
     c->bfloat16 = et_experiment_resolve_precision(e);
     c->seed = (uint64_t)e->runtime.seed;
     c->prefetch = (int)e->runtime.prefetch;
@@ -225,6 +226,7 @@ const et_task_trainer_options *et_task_trainer_config(const et_task *task)
 static int choose_best(et_task_opened *o, et_task_trainer *trainer, et_controller_options *options,
                        et_error *error)
 {
+    et_assert(trainer->task == o->task);
     int status = et_trainer_target(&o->plan, &o->target, &o->targeted, error);
     const char **best = &options->run.best_metric;
     *best = et_trainer_best_metric(&o->plan);

@@ -407,6 +407,7 @@ int et_task_trainer_count_epochs(et_task_trainer *t, int64_t batches, et_error *
 
 static int open_optimizer(et_task_trainer *t, et_error *error)
 {
+    et_assert(!t->shares && !t->optimizer);
     const et_optimization_options *given = t->options.optimization;
     int64_t batches = 1; /* a trainer that only evaluates has no learning rate */
     bool counts = given && et_optimization_counts_epochs(given);
@@ -449,6 +450,7 @@ static int open_step(et_task_trainer *t, et_error *error)
 {
     /* The reducer sums gradients over ranks and adds noise: the step knows neither. */
     et_reducer *reducer;
+    et_assert(t->source && t->pass && t->optimizer && t->options.batches > 0);
     et_comm *comm = comm_of_steps(t);
     const int shards = t->options.batches;
     int status = comm ? et_ranked_open(&reducer, t->pass, shards, comm, error)
@@ -560,6 +562,7 @@ static int open_trained(et_task_trainer *t, et_group **out, et_error *error)
 int et_task_trainer_finish(et_task_trainer *t, et_optimizer *optimizer, et_error *error)
 {
     et_group *chosen = NULL;
+    et_assert(!t->optimizer && !t->metrics.window);
     int status = et_params_ready(t->params)
                      ? ET_OK
                      : et_params_materialize(t->params, t->options.bfloat16, error);

@@ -251,6 +251,7 @@ static const et_sink_class table_class = {
 int et_training_table_open(et_sink **out, const et_training_table_options *options, et_error *error)
 {
     *out = NULL;
+    et_assert(options->progress || options->print);
     table *t = et_alloc_zero(1, sizeof *t);
     if (!t)
         return et_alloc_failed(error, sizeof *t, "a table");

@@ -62,6 +62,7 @@ static int collect(et_inner_loop *loop, et_error *error)
 static int write_log(const et_controller *c, et_sink *sink, int64_t step, const et_value *logs,
                      et_error *error)
 {
+    et_assert(step >= 0 && (sink || c->run));
     if (et_value_failed(logs))
         return et_alloc_failed(error, 0, "a log");
     if (!sink)
@@ -173,6 +174,7 @@ static uint64_t checksum_of(const et_value *values)
 
 static void note_change(et_unchanged *u, const et_value *values, int64_t step)
 {
+    et_assert(!u->count || u->from <= u->to);
     const uint64_t now = checksum_of(values);
     u->first = u->count ? u->first : now;
     u->from = u->count ? u->from : step;

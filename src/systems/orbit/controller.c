@@ -25,6 +25,7 @@ static const et_activity program_activity = { .name = "action", .kind = "action"
 
 static void list_own(et_controller *c, int own, et_listed_action row)
 {
+    et_assert(own >= 0 && own < ET_OWN_ACTIONS);
     row.action = &c->own[own].action;
     row.sees = &c->loop.evaluation;
     row.activity = &own_activities[own];
@@ -34,6 +35,7 @@ static void list_own(et_controller *c, int own, et_listed_action row)
 
 static void list(et_controller *c, et_action *const *actions, int count, et_listed_action row)
 {
+    et_assert(count >= 0 && (!count || actions));
     row.sees = row.sees ? row.sees : &c->loop.evaluation;
     row.activity = &program_activity;
     for (int i = 0; i < count; i++) {

@@ -63,6 +63,7 @@ static int give_values(const et_controller *c, et_value *logs, et_error *error)
 static int train_to(et_controller *c, int64_t target, int64_t eval_every, bool saves,
                     et_error *error)
 {
+    et_assert(target >= 0 && et_controller_trains(c));
     const et_goal goal = { .target = target, .call = true, .saves = saves };
     et_listed_action *rows = c->loop.actions;
     unsigned *validates = &rows[c->own_row[ET_OWN_VALIDATE]].acts;
@@ -138,6 +139,7 @@ typedef struct restoring {
 /* Loads only the weights. */
 static int load_weights(void *self, et_error *error)
 {
+    et_assert(((restoring *)self)->controller->outer.weights);
     restoring *r = self;
     et_controller *c = r->controller;
     const char *path = r->path;

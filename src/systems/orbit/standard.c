@@ -59,6 +59,7 @@ static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char
                     et_error *error)
 {
     et_source *source = dataset->source;
+    et_assert(source && path);
     if (find_path(cursor, path))
         return et_fail(error, ET_EUSAGE, "a data set has two sources called %s", path);
     if (find_source(cursor, source))
@@ -329,6 +330,7 @@ static int start_training(et_trainer *trainer, et_error *error)
 
 static int begin_loop(et_standard_trainer *t, et_error *error)
 {
+    et_assert(!t->data->in_loop);
     int status = t->class->train_loop_begin ? t->class->train_loop_begin(t, error) : ET_OK;
     if (!status)
         status = cursor_begin(t->data->cursor, error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/options.h"
 #include "engine/optim/optimizer.h"
@@ -212,6 +213,7 @@ void et_bound_values_release(et_bound_values *bound)
 
 static int put(const et_bound_values *bound, int i, double value, et_error *error)
 {
+    et_assert(i >= 0 && i < bound->count);
     if (bound->index[i] < 0)
         return et_optimizer_set_learning_rate(bound->values[i].optimizer, value, error);
     et_scheduled_variable variable = { bound->params, bound->index[i] };

@@ -5,6 +5,7 @@
 #include <etude/version.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/vector.h"
 #include "engine/exec/device.h"
@@ -107,6 +108,7 @@ static void give_back(et_logger *logger, et_logger_list *list)
 static int sort_metrics(et_logger_list *out, et_logger *logger,
                         const et_metric_formatter *formatter, et_error *error)
 {
+    et_assert(formatter->compare && formatter->format);
     *out = logger->spare;
     logger->spare = (et_logger_list){ 0 };
     et_loop_stats *sorted =

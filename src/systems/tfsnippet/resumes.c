@@ -10,6 +10,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/vector.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/checkpoint/state.h"
@@ -19,6 +20,7 @@
 static int save_loop(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
+    et_assert(loop->metrics.commits && loop->at.epochs_done <= loop->at.epoch);
     et_value_set_int(dict, "epoch", loop->at.epoch);
     et_value_set_int(dict, "step", loop->at.step);
     et_value_set_bool(dict, "within_epoch", loop->at.within_epoch || loop->at.resumes);

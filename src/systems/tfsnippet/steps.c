@@ -413,6 +413,7 @@ static int look_around(et_loop *loop)
 
 static int end_step(et_loop *loop)
 {
+    et_assert(loop->at.within_step && loop->at.within_epoch);
     int status = et_loop_fire(loop, ET_EVENT_AFTER_STEP, &(et_loop_event){ 0 }, true);
     if (!status)
         status = et_loop_collect_time(loop, ET_LOOP_STEP_TIME, &loop->clock.step_begun);
@@ -429,6 +430,7 @@ static int end_step(et_loop *loop)
 static int begin_step(et_loop *loop, et_source *source, bool *over)
 {
     const et_loop_options *o = &loop->options;
+    et_assert(loop->at.within_epoch && !loop->at.within_step);
     if (!source && !o->max_step)
         return et_fail(&loop->error, ET_EUSAGE,
                        "steps without data would never end: give max_step or a source");
@@ -478,6 +480,7 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
 
 static int end_epoch(et_loop *loop)
 {
+    et_assert(loop->at.within_epoch);
     int64_t freq = loop->options.checkpoint_epoch_freq;
     close_step(loop);
     int status = et_loop_fire(loop, ET_EVENT_AFTER_EPOCH, &(et_loop_event){ 0 }, true);
@@ -496,6 +499,7 @@ static int end_epoch(et_loop *loop)
 
 static int begin_epoch(et_loop *loop)
 {
+    et_assert(!loop->at.within_epoch && !loop->at.within_step);
     bool resumes = loop->at.resumes;
     loop->at.resumes = false;
     loop->at.within_epoch = true;

@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/params.h"
@@ -19,6 +20,7 @@
 /* The run needs a dict for info.json, and every value on all ranks. */
 int et_loop_note_valid(et_loop *loop, double value)
 {
+    et_assert(loop->run && loop->options.valid_metric_name);
     const size_t bytes = (size_t)et_params_flat_size(loop->params) * sizeof(float);
     et_loop_best *best = &loop->best;
     et_arena arena = ET_ARENA_INIT;
@@ -119,6 +121,7 @@ static void tell_gone(const et_loop *loop)
 /* Rank 0's. */
 static int read_snapshot(et_loop *loop, et_error *error)
 {
+    et_assert(loop->options.checkpoint_dir && loop->best.step >= 0);
     char *path = NULL;
     bool own = false;
     et_error failure = ET_ERROR_INIT;

@@ -129,6 +129,7 @@ int et_summary_stack_pop(et_summary_stack *stack, et_error *error)
 
 et_summary_collector *et_summary_stack_top(et_summary_stack *stack)
 {
+    et_assert(stack->count > 0);
     return stack->entries[stack->count - 1].collector;
 }
 

@@ -17,6 +17,7 @@
 #include <etude/loop_log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "engine/tensor/tensor.h"
@@ -50,6 +51,7 @@ static size_t prefix_length(const char *group, const char *name)
 /* The name as it is in the table; NULL: it is not there. */
 static const char *name_in(const et_variables_options *o, int group, const char *name)
 {
+    et_assert(group >= ALL && group <= o->group_count);
     if (group == ALL)
         return name;
     if (group < o->group_count) {

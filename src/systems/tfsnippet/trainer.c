@@ -297,6 +297,7 @@ static int update(et_loop_trainer *t, et_error *error)
 
 static int run_step(et_loop_trainer *t, et_error *error)
 {
+    et_assert(!t->status && t->running);
     int status = et_bound_values_apply(&t->bound, error);
     if (!status)
         status = update(t, error);
