@@ -93,15 +93,6 @@ static const char *join(et_arena *arena, const char *path, const char *key)
     return whole;
 }
 
-const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
-{
-    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
-        if (field->name[0] == name[0] && strncmp(field->name, name, length) == 0 &&
-            field->name[length] == 0)
-            return field;
-    return NULL;
-}
-
 const et_fields *et_fields_with(const et_fields *table, const char *name, const et_fields *nested,
                                 et_arena *arena)
 {

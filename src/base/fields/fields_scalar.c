@@ -701,3 +701,12 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         break;
     }
 }
+
+const et_field *et_fields_find(const et_fields *table, const char *name, size_t length)
+{
+    for (const et_field *field = table->fields; field->kind != ET_FIELD_KIND_END; field++)
+        if (field->name[0] == name[0] && strncmp(field->name, name, length) == 0 &&
+            field->name[length] == 0)
+            return field;
+    return NULL;
+}

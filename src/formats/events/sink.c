@@ -13,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/files/aside.h"
 #include "base/files/file.h"
 
 int et_sink_write(et_sink *sink, int64_t step, const et_value *values, et_error *error)
@@ -190,27 +189,4 @@ int et_sink_multi_open(et_sink **out, et_sink *const *sinks, size_t count, et_er
         many->sinks[i] = sinks[i];
     *out = &many->sink;
     return ET_OK;
-}
-
-/* Handling of another run's logs at a sink's place. */
-
-et_sink_resume_policy et_sink_resume_policy_of(const et_value *positions, const char *kind)
-{
-    const et_value *keeps = et_value_get(positions, ET_SINK_KEEPS);
-    const et_value *since = et_value_get(positions, ET_SINK_SINCE);
-    et_sink_resume_policy policy = { .keeps =
-                                         keeps && keeps->kind == ET_VALUE_BOOL && keeps->boolean };
-    if (since && since->kind == ET_VALUE_FLOAT)
-        policy.since = since->real;
-    else if (!et_value_get(positions, kind))
-        policy.keeps = true;
-    return policy;
-}
-
-int et_sink_set_aside(et_sink_resume_policy policy, const char *path, uint64_t offset,
-                      et_error *error)
-{
-    return policy.keeps || et_file_written(path) < policy.since
-               ? et_aside_truncate(path, offset, error)
-               : ET_OK;
 }

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/files/aside.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
@@ -23,6 +24,29 @@
 #include "base/values/value.h"
 #include "formats/append.h"
 #include "formats/events/sink.h"
+
+/* Handling of another run's logs at a sink's place; for sink_events.c, too. */
+
+et_sink_resume_policy et_sink_resume_policy_of(const et_value *positions, const char *kind)
+{
+    const et_value *keeps = et_value_get(positions, ET_SINK_KEEPS);
+    const et_value *since = et_value_get(positions, ET_SINK_SINCE);
+    et_sink_resume_policy policy = { .keeps =
+                                         keeps && keeps->kind == ET_VALUE_BOOL && keeps->boolean };
+    if (since && since->kind == ET_VALUE_FLOAT)
+        policy.since = since->real;
+    else if (!et_value_get(positions, kind))
+        policy.keeps = true;
+    return policy;
+}
+
+int et_sink_set_aside(et_sink_resume_policy policy, const char *path, uint64_t offset,
+                      et_error *error)
+{
+    return policy.keeps || et_file_written(path) < policy.since
+               ? et_aside_truncate(path, offset, error)
+               : ET_OK;
+}
 
 /* A resumed run gets its position as a number of lines. Bytes would depend on the clock, whose
  * digits vary, and a checkpoint must not depend on the clock. */

@@ -6,6 +6,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <etude/job_config.h>
+
+const char *const et_job_role_names[] = { "master", "ps", "worker", NULL };
+
 int et_address_find(struct addrinfo **out, const char *address, et_error *error)
 {
     char host[256];

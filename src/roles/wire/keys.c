@@ -18,8 +18,6 @@
 #define FILE_MAX   4096
 #define PATH_SPACE 4096
 
-const char *const et_job_role_names[] = { "master", "ps", "worker", NULL };
-
 int et_keys_make(et_keys *keys, et_error *error)
 {
     int status = ET_OK;

@@ -700,3 +700,9 @@ int et_experiment_artifact_name(const char **name, const et_program *program,
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
     return status ? status : find_name(name, &line, dict, path, program, error);
 }
+
+const et_series *et_series_of(const et_experiment *experiment)
+{
+    const et_series *series = experiment->kind->series;
+    return series && series->wanted(experiment->name, experiment->task) ? series : NULL;
+}

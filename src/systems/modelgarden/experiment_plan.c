@@ -63,12 +63,6 @@ void et_experiment_control(const et_trainer_options *plan, et_controller_options
     options->recovery_max_trials = plan->recovery_max_trials;
 }
 
-const et_series *et_series_of(const et_experiment *experiment)
-{
-    const et_series *series = experiment->kind->series;
-    return series && series->wanted(experiment->name, experiment->task) ? series : NULL;
-}
-
 int et_series_check_none(const et_experiment *experiment, const char *what, et_error *error)
 {
     const et_series *class = et_series_of(experiment);

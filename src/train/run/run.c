@@ -255,19 +255,6 @@ static int broadcast(et_run *run, et_error *error)
     return status;
 }
 
-static bool has_own_criterion(const et_run *run)
-{
-    const char *own = run->options.best_metric, *metric = run->best.metric;
-    return own && metric && !strcmp(own, metric) &&
-           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
-}
-
-bool et_run_has_own_best(const et_run *run)
-{
-    const uint64_t own = run->options.best_data, data = run->best.data;
-    return has_own_criterion(run) && (!own || !data || own == data);
-}
-
 static const char *direction(bool lower)
 {
     return lower ? "lower is better" : "higher is better";
@@ -279,7 +266,7 @@ static void tell_other_best(const et_run *run)
     const char *own = run->options.best_metric;
     if (!best->known || !own || et_run_has_own_best(run))
         return;
-    if (has_own_criterion(run))
+    if (et_run_has_own_criterion(run))
         et_log(ET_LOG_WARNING,
                "the best step so far, %s, is from other validation data: the next validation "
                "starts a new best",

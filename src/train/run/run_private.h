@@ -3,6 +3,8 @@
 #ifndef ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 #define ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "train/checkpoint/tensor_shards.h"
 #include "train/run/run.h"
@@ -70,8 +72,20 @@ int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs,
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 
-/* run.c: whether the best was judged by the value that this run judges by, on the same data. */
-bool et_run_has_own_best(const et_run *run);
+/* Whether the best result was chosen by the metric and comparison that this run has. */
+static inline bool et_run_has_own_criterion(const et_run *run)
+{
+    const char *own = run->options.best_metric, *metric = run->best.metric;
+    return own && metric && !strcmp(own, metric) &&
+           run->best.lower == (run->options.best_comparison == ET_COMPARE_LOWER);
+}
+
+/* Whether the best was chosen by the run's metric, and on the same data. */
+static inline bool et_run_has_own_best(const et_run *run)
+{
+    const uint64_t own = run->options.best_data, data = run->best.data;
+    return et_run_has_own_criterion(run) && (!own || !data || own == data);
+}
 
 /* saving.c: whether the held best must be written now. */
 bool et_run_is_held_due(const et_run *run);
