@@ -246,22 +246,6 @@ static int begin(cache *self, const et_layout *layout, et_error *error)
     return ET_OK;
 }
 
-static int append(cache *self, const et_batch *batch, et_error *error)
-{
-    for (int i = 0; i < self->fields; i++) {
-        et_array *array = &self->array[i];
-        size_t row = (size_t)et_shape_count(array->item) * et_dtype_size(array->dtype);
-        size_t used = (size_t)self->count * row, added = (size_t)batch->filled[0] * row;
-        char *data = et_vector_grow((void *)array->data, &self->capacity[i], used + added, 1, 4096);
-        if (!data)
-            return et_alloc_failed(error, used + added, "a cache");
-        memcpy(data + used, batch->data[self->from[i]], added);
-        array->data = data;
-    }
-    self->count += batch->filled[0];
-    return ET_OK;
-}
-
 /* Reads to the end, or to the first batch of the next pass, which is given back. */
 static int read_pass(cache *self, et_source *source, et_batch *batch, et_error *error)
 {
@@ -273,9 +257,18 @@ static int read_pass(cache *self, et_source *source, et_batch *batch, et_error *
             return status;
         if (epoch >= 0 && batch->epoch != epoch)
             return et_source_seek(source, &before, error);
-        status = append(self, batch, error);
-        if (status)
-            return status;
+        for (int i = 0; i < self->fields; i++) {
+            et_array *array = &self->array[i];
+            size_t row = (size_t)et_shape_count(array->item) * et_dtype_size(array->dtype);
+            size_t used = (size_t)self->count * row, added = (size_t)batch->filled[0] * row;
+            char *data =
+                et_vector_grow((void *)array->data, &self->capacity[i], used + added, 1, 4096);
+            if (!data)
+                return et_alloc_failed(error, used + added, "a cache");
+            memcpy(data + used, batch->data[self->from[i]], added);
+            array->data = data;
+        }
+        self->count += batch->filled[0];
     }
 }
 

@@ -471,24 +471,6 @@ static int64_t fingerprint(const batches *self)
     return (int64_t)et_checksum(facts, count * sizeof facts[0]);
 }
 
-/* A batch holds one sample at least, so a pool of n samples has at most n batches. */
-static int allocate(batches *self, et_error *error)
-{
-    int64_t most = self->samples->count < self->pool_size ? self->samples->count : self->pool_size;
-    size_t pool = most > 0 ? (size_t)most : 1;
-    self->taken = et_alloc(pool, sizeof *self->taken);
-    self->sorted = et_alloc(pool, sizeof *self->sorted);
-    self->which = et_alloc(pool, sizeof *self->which);
-    self->starts = et_alloc(pool + 1, sizeof *self->starts);
-    self->batch_order = et_alloc(pool, sizeof *self->batch_order);
-    bool all = self->taken && self->sorted && self->which && self->starts && self->batch_order;
-    for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
-        self->size[k] = et_alloc(pool, sizeof *self->size[k]);
-        all = all && self->size[k];
-    }
-    return all ? ET_OK : et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
-}
-
 static int check_options(const et_samples *samples, const et_batches_options *o, et_error *error)
 {
     const et_layout *layout = &samples->layout;
@@ -542,7 +524,22 @@ int et_batches_open(et_source **out, et_samples *samples, const et_batches_optio
     if (!status) {
         choose_pools(self);
         self->fingerprint = fingerprint(self);
-        status = allocate(self, error);
+        /* A batch holds one sample at least, so a pool of n samples has at most n batches. */
+        int64_t most =
+            self->samples->count < self->pool_size ? self->samples->count : self->pool_size;
+        size_t pool = most > 0 ? (size_t)most : 1;
+        self->taken = et_alloc(pool, sizeof *self->taken);
+        self->sorted = et_alloc(pool, sizeof *self->sorted);
+        self->which = et_alloc(pool, sizeof *self->which);
+        self->starts = et_alloc(pool + 1, sizeof *self->starts);
+        self->batch_order = et_alloc(pool, sizeof *self->batch_order);
+        bool all = self->taken && self->sorted && self->which && self->starts && self->batch_order;
+        for (int k = 0; has_sizes(self) && k < self->source.layout.kinds; k++) {
+            self->size[k] = et_alloc(pool, sizeof *self->size[k]);
+            all = all && self->size[k];
+        }
+        status =
+            all ? ET_OK : et_alloc_failed(error, 6 * pool * sizeof(uint32_t), "the order of data");
     }
     if (status) {
         release(self);

@@ -273,26 +273,6 @@ static int check(const et_samples *samples, const et_bucketed_options *o, et_err
     return ET_OK;
 }
 
-/* The largest batch of all. A bucket never holds more than there are samples. */
-static void lay_out(bucketed *self)
-{
-    et_layout *layout = &self->source.layout;
-    int64_t first = 0;
-    for (int i = 0; i < self->count; i++) {
-        bucket *b = &self->buckets[i];
-        b->is = self->options.buckets[i];
-        if (b->is.rows > self->samples->count)
-            b->is.rows = self->samples->count;
-        b->first = first;
-        first += b->is.rows;
-        if (b->is.rows > layout->capacity[0])
-            layout->capacity[0] = b->is.rows;
-        for (int k = 1; k < layout->kinds; k++)
-            if (b->is.rows * b->is.longest > layout->capacity[k])
-                layout->capacity[k] = b->is.rows * b->is.longest;
-    }
-}
-
 static int64_t fingerprint(const bucketed *self)
 {
     const et_bucketed_options *o = &self->options;
@@ -333,7 +313,22 @@ int et_bucketed_open(et_source **out, et_samples *samples, const et_bucketed_opt
         release(self);
         return et_alloc_failed(error, (size_t)options->count * sizeof *self->buckets, "batches");
     }
-    lay_out(self);
+    /* The largest batch of all. A bucket never holds more than there are samples. */
+    et_layout *layout = &self->source.layout;
+    int64_t first = 0;
+    for (int i = 0; i < self->count; i++) {
+        bucket *b = &self->buckets[i];
+        b->is = self->options.buckets[i];
+        if (b->is.rows > self->samples->count)
+            b->is.rows = self->samples->count;
+        b->first = first;
+        first += b->is.rows;
+        if (b->is.rows > layout->capacity[0])
+            layout->capacity[0] = b->is.rows;
+        for (int k = 1; k < layout->kinds; k++)
+            if (b->is.rows * b->is.longest > layout->capacity[k])
+                layout->capacity[k] = b->is.rows * b->is.longest;
+    }
     self->fingerprint = fingerprint(self);
     self->options.buckets = NULL;
     status = allocate(self, error);

@@ -72,17 +72,6 @@ static int load(factory *self, et_error *error)
     return status;
 }
 
-/* The next pass, at its beginning. */
-static int turn(factory *self, et_error *error)
-{
-    if (self->repeat && !self->batch)
-        return et_fail(error, ET_EDATA, "pass %lld has no batches", (long long)self->epoch);
-    leave(self);
-    self->epoch++;
-    self->batch = self->row = 0;
-    return ET_OK;
-}
-
 static int factory_next(et_source *source, et_batch *batch, et_error *error)
 {
     factory *self = (factory *)source;
@@ -100,9 +89,12 @@ static int factory_next(et_source *source, et_batch *batch, et_error *error)
             self->row += batch->filled[0];
             return ET_OK;
         }
-        status = turn(self, error);
-        if (status)
-            return status;
+        /* The next pass, at its beginning. */
+        if (self->repeat && !self->batch)
+            return et_fail(error, ET_EDATA, "pass %lld has no batches", (long long)self->epoch);
+        leave(self);
+        self->epoch++;
+        self->batch = self->row = 0;
     }
     et_batch_clear(batch);
     return ET_OK;

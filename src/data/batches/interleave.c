@@ -108,23 +108,6 @@ static const et_samples_class joined_class = {
     .close = joined_close,
 };
 
-static void measure(joined *self)
-{
-    et_samples *s = &self->samples;
-    uint64_t print = (uint64_t)self->count;
-    for (int i = 0; i < self->count; i++) {
-        const et_samples *part = self->parts[i];
-        for (int k = 0; k < s->layout.kinds; k++) {
-            s->total[k] += part->total[k];
-            if (part->largest[k] > s->largest[k])
-                s->largest[k] = part->largest[k];
-        }
-        uint64_t facts[] = { print, part->fingerprint, (uint64_t)part->count };
-        print = et_checksum(facts, sizeof facts);
-    }
-    s->fingerprint = print;
-}
-
 static int joined_open(joined **out, et_samples *const *parts, int count, int64_t total,
                        et_error *error)
 {
@@ -145,7 +128,19 @@ static int joined_open(joined **out, et_samples *const *parts, int count, int64_
         self->parts[i] = parts[i];
         self->first[i + 1] = self->first[i] + (uint32_t)parts[i]->count;
     }
-    measure(self);
+    et_samples *s = &self->samples;
+    uint64_t print = (uint64_t)self->count;
+    for (int i = 0; i < self->count; i++) {
+        const et_samples *part = self->parts[i];
+        for (int k = 0; k < s->layout.kinds; k++) {
+            s->total[k] += part->total[k];
+            if (part->largest[k] > s->largest[k])
+                s->largest[k] = part->largest[k];
+        }
+        uint64_t facts[] = { print, part->fingerprint, (uint64_t)part->count };
+        print = et_checksum(facts, sizeof facts);
+    }
+    s->fingerprint = print;
     *out = self;
     return ET_OK;
 }
@@ -157,25 +152,6 @@ typedef struct slot {
     bool open;          /* its part was not yet found to have ended */
 } slot;
 
-/* Writes all numbers in their order. */
-static void order_all(uint32_t *order, const joined *self, slot *slots, int cycle, int64_t block)
-{
-    int64_t given = 0;
-    int turn = 0, part = 0;
-    while (given < self->samples.count) {
-        slot *s = &slots[turn];
-        if (!s->open && part < self->count) {
-            *s = (slot){ self->first[part], self->first[part + 1], true };
-            part++;
-        }
-        int64_t count = 0;
-        for (; count < block && s->next < s->end; count++)
-            order[given++] = s->next++;
-        s->open = count == block;
-        turn = (turn + 1) % cycle;
-    }
-}
-
 static int interleave(et_samples **out, joined *self, int cycle, int64_t block, et_error *error)
 {
     uint32_t *order = et_alloc((size_t)self->samples.count, sizeof *order);
@@ -184,7 +160,21 @@ static int interleave(et_samples **out, joined *self, int cycle, int64_t block, 
     if (!order || !slots)
         status = et_alloc_failed(error, (size_t)self->samples.count * sizeof *order, "an order");
     if (!status) {
-        order_all(order, self, slots, cycle, block);
+        /* Writes all numbers in their order. */
+        int64_t given = 0;
+        int turn = 0, part = 0;
+        while (given < self->samples.count) {
+            slot *s = &slots[turn];
+            if (!s->open && part < self->count) {
+                *s = (slot){ self->first[part], self->first[part + 1], true };
+                part++;
+            }
+            int64_t count = 0;
+            for (; count < block && s->next < s->end; count++)
+                order[given++] = s->next++;
+            s->open = count == block;
+            turn = (turn + 1) % cycle;
+        }
         status = et_subset_open(out, &self->samples, order, self->samples.count, error);
     }
     et_free(order);

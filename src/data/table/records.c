@@ -519,23 +519,6 @@ static const et_samples_class records_class = {
 
 /* ---- declared fields ---- */
 
-static int check_field(const et_record_field *f, et_error *error)
-{
-    if (!f->name || !*f->name)
-        return et_fail(error, ET_ECONFIG, "a field of records has no name");
-    if (!strcmp(f->name, et_layout_mask.name))
-        return et_fail(error, ET_ECONFIG, "field %s: this name is reserved for batches", f->name);
-    if (f->dtype != ET_I32 && f->dtype != ET_F32)
-        return et_fail(error, ET_ECONFIG, "field %s: records can only give int32 and float32",
-                       f->name);
-    if (f->shape.rank >= ET_RANK_MAX || et_shape_count(f->shape) < 1)
-        return et_fail(error, ET_ECONFIG,
-                       "field %s: a shape of %lld elements: give at least 1 element, in fewer than "
-                       "%d dimensions",
-                       f->name, (long long)et_shape_count(f->shape), ET_RANK_MAX);
-    return ET_OK;
-}
-
 static int add_offsets(records *self, column *c, et_error *error)
 {
     et_layout *layout = &self->samples.layout;
@@ -553,9 +536,19 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
 {
     et_layout *layout = &self->samples.layout;
     column *c = &self->columns[self->count++];
-    int status = check_field(f, error);
-    if (status)
-        return status;
+    if (!f->name || !*f->name)
+        return et_fail(error, ET_ECONFIG, "a field of records has no name");
+    if (!strcmp(f->name, et_layout_mask.name))
+        return et_fail(error, ET_ECONFIG, "field %s: this name is reserved for batches", f->name);
+    if (f->dtype != ET_I32 && f->dtype != ET_F32)
+        return et_fail(error, ET_ECONFIG, "field %s: records can only give int32 and float32",
+                       f->name);
+    if (f->shape.rank >= ET_RANK_MAX || et_shape_count(f->shape) < 1)
+        return et_fail(error, ET_ECONFIG,
+                       "field %s: a shape of %lld elements: give at least 1 element, in fewer than "
+                       "%d dimensions",
+                       f->name, (long long)et_shape_count(f->shape), ET_RANK_MAX);
+
     if (f->variable && layout->kinds == ET_LAYOUT_KINDS)
         return et_fail(error, ET_ECONFIG, "field %s: at most %d fields of variable length", f->name,
                        ET_LAYOUT_KINDS - 1);

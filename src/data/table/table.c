@@ -202,15 +202,6 @@ static bool payload_is_sound(const table_parts *parts, const et_mapping *mapping
     return foot->payload == et_checksum(parts->rows, bytes);
 }
 
-static bool files_rise(const table_parts *parts)
-{
-    for (size_t i = 0; i < parts->files; i++)
-        if (parts->first[i] > (uint64_t)parts->count ||
-            (i ? parts->first[i] < parts->first[i - 1] : parts->first[i] != 0))
-            return false;
-    return true;
-}
-
 /* Checks values: ids are below their number, classes too or -1, and numbers are finite, except
  * those of targets. */
 static bool item_is_sound(const et_encoded_field *f, const unsigned char *item)
@@ -291,8 +282,10 @@ static const char *table_file_fault(table_parts *parts, const et_mapping *mappin
         return NULL;
     if (!payload_is_sound(parts, mapping))
         return "checksum";
-    if (!files_rise(parts))
-        return "files";
+    for (size_t i = 0; i < parts->files; i++)
+        if (parts->first[i] > (uint64_t)parts->count ||
+            (i ? parts->first[i] < parts->first[i - 1] : parts->first[i] != 0))
+            return "files";
     return rows_are_sound(parts, encoder) ? NULL : "rows";
 }
 

@@ -288,59 +288,46 @@ static int find_all(et_table_set *self, const et_table_set_options *options, con
 
 /* ---- opening ---- */
 
-static int check_sources(const et_table_set_member *parts, int count, et_error *error)
-{
-    for (int i = 0; i < count; i++) {
-        if (!parts[i].name || !*parts[i].name || !parts[i].source)
-            return et_fail(error, ET_ECONFIG, "source %d of a data set needs a name and a source",
-                           i + 1);
-        if (parts[i].source->encoder)
-            return et_fail(error, ET_ECONFIG, "source %.60s already belongs to a data set",
-                           parts[i].name);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(parts[i].name, parts[k].name) || parts[i].source == parts[k].source)
-                return et_fail(error, ET_ECONFIG, "two sources are called %.60s: rename one",
-                               parts[i].name);
-    }
-    return ET_OK;
-}
-
-/* The last thing that can fail: the sources are the caller's until then. */
-static int name_sources(et_table_set *self, const et_table_set_member *parts, int count,
-                        et_error *error)
-{
-    self->sources = et_alloc_zero((size_t)count + 1, sizeof *self->sources);
-    bool whole = self->sources != NULL;
-    for (int i = 0; whole && i < count; i++) {
-        parts[i].source->name = et_strdup(parts[i].name);
-        whole = parts[i].source->name != NULL;
-    }
-    for (int i = 0; i < count; i++)
-        if (whole) {
-            self->sources[self->count++] = parts[i].source;
-            parts[i].source->encoder = self->encoder;
-        } else {
-            et_free(parts[i].source->name);
-            parts[i].source->name = NULL;
-        }
-    return whole ? ET_OK : et_alloc_failed(error, sizeof *self->sources, "a data set");
-}
-
 int et_table_set_open(et_table_set **out, const et_table_set_member *members, int count,
                       const et_table_set_options *options, et_error *error)
 {
     if (count < 0 || (count && !members))
         return et_fail(error, ET_ECONFIG, "%d sources of a data set, but no array of them", count);
-    int status = check_sources(members, count, error);
-    if (status)
-        return status;
+    for (int i = 0; i < count; i++) {
+        if (!members[i].name || !*members[i].name || !members[i].source)
+            return et_fail(error, ET_ECONFIG, "source %d of a data set needs a name and a source",
+                           i + 1);
+        if (members[i].source->encoder)
+            return et_fail(error, ET_ECONFIG, "source %.60s already belongs to a data set",
+                           members[i].name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(members[i].name, members[k].name) || members[i].source == members[k].source)
+                return et_fail(error, ET_ECONFIG, "two sources are called %.60s: rename one",
+                               members[i].name);
+    }
     const et_table_columns *first = count ? members[0].source : NULL;
     et_table_set *self = et_alloc_zero(1, sizeof *self);
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a data set");
-    status = find_all(self, options, first && first->in_memory ? &first->frame : NULL, error);
-    if (!status)
-        status = name_sources(self, members, count, error);
+    int status = find_all(self, options, first && first->in_memory ? &first->frame : NULL, error);
+    if (!status) {
+        /* The last thing that can fail: the sources are the caller's until then. */
+        self->sources = et_alloc_zero((size_t)count + 1, sizeof *self->sources);
+        bool whole = self->sources != NULL;
+        for (int i = 0; whole && i < count; i++) {
+            members[i].source->name = et_strdup(members[i].name);
+            whole = members[i].source->name != NULL;
+        }
+        for (int i = 0; i < count; i++)
+            if (whole) {
+                self->sources[self->count++] = members[i].source;
+                members[i].source->encoder = self->encoder;
+            } else {
+                et_free(members[i].source->name);
+                members[i].source->name = NULL;
+            }
+        status = whole ? ET_OK : et_alloc_failed(error, sizeof *self->sources, "a data set");
+    }
     if (status) {
         et_table_set_close(self);
         return status;

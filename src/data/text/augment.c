@@ -259,27 +259,6 @@ static span position_of(const char *text, size_t length, int position, size_t ei
     return (span){ at, at };
 }
 
-static void make_placeholders(et_random random, const char *const texts[2], const size_t lengths[2],
-                              et_strbuf copies[2])
-{
-    span spans[2];
-    const bool common = et_random_below(random, 1, 2) && find_common(texts, lengths, spans);
-    const int position = (int)et_random_below(random, 5, POSITIONS);
-    const size_t eighths = 1 + (size_t)et_random_below(random, 6, 7);
-    for (int side = 0; side < 2; side++) {
-        et_strbuf *out = &copies[side];
-        const span at =
-            common ? spans[side] : position_of(texts[side], lengths[side], position, eighths);
-        et_strbuf_append_bytes(out, texts[side], at.begin);
-        if (!common && position == AT_END)
-            et_strbuf_append_char(out, ' ');
-        make_placeholder(out, random);
-        if (!common && position != AT_END)
-            et_strbuf_append(out, position == AS_LABEL ? ": " : " ");
-        et_strbuf_append_bytes(out, texts[side] + at.end, lengths[side] - at.end);
-    }
-}
-
 /* ---- both ---- */
 
 static bool is_same(const et_strbuf *copy, const char *text, size_t length)
@@ -306,8 +285,24 @@ int et_augment_make(const et_augment *augment, et_augment_kind kind, int64_t ind
         const int style = draw < 3 ? UPPER : draw == 3 ? TITLE : LOWER;
         for (int side = 0; side < 2; side++)
             change_case(&copies[side], texts[side], lengths[side], style);
-    } else
-        make_placeholders(random, texts, lengths, copies);
+    } else {
+        span spans[2];
+        const bool common = et_random_below(random, 1, 2) && find_common(texts, lengths, spans);
+        const int position = (int)et_random_below(random, 5, POSITIONS);
+        const size_t eighths = 1 + (size_t)et_random_below(random, 6, 7);
+        for (int side = 0; side < 2; side++) {
+            et_strbuf *out = &copies[side];
+            const span at =
+                common ? spans[side] : position_of(texts[side], lengths[side], position, eighths);
+            et_strbuf_append_bytes(out, texts[side], at.begin);
+            if (!common && position == AT_END)
+                et_strbuf_append_char(out, ' ');
+            make_placeholder(out, random);
+            if (!common && position != AT_END)
+                et_strbuf_append(out, position == AS_LABEL ? ": " : " ");
+            et_strbuf_append_bytes(out, texts[side] + at.end, lengths[side] - at.end);
+        }
+    }
     if (copies[0].failed || copies[1].failed)
         return et_alloc_failed(error, lengths[0] + lengths[1], "a pair");
     *made =

@@ -239,26 +239,6 @@ static int take_tag(et_corpus *corpus, et_text_line *line, et_error *error)
     return ET_OK;
 }
 
-/* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
- * would lose its end without a word. Columns may be empty. */
-static int split_columns(const et_text_line *line, et_corpus_pair *pair, et_error *error)
-{
-    /* All TABs are counted for the message; a valid line is cut at its only TAB. */
-    const char *tab = memchr(line->text, '\t', line->length);
-    size_t tabs = 0;
-    for (size_t i = 0; i < line->length; i++)
-        tabs += line->text[i] == '\t';
-    if (tabs != 1)
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: expected 2 columns, found %zu: write source, one TAB, target",
-                       line->path, (long long)line->number, tabs + 1);
-    pair->source = line->text;
-    pair->source_length = (size_t)(tab - line->text);
-    pair->target = tab + 1;
-    pair->target_length = line->length - pair->source_length - 1;
-    return ET_OK;
-}
-
 /* At the end, the pair is not changed: all members are NULL. */
 static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 {
@@ -268,7 +248,24 @@ static int next_of_tsv(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
         return status;
     if (corpus->paths->tag_column)
         status = take_tag(corpus, &line, error);
-    return status ? status : split_columns(&line, pair, error);
+    if (status)
+        return status;
+    /* Exactly one TAB: a third column would be an id or a score, and a sentence with a TAB in it
+     * would lose its end without a word. Columns may be empty. All TABs are counted for the
+     * message. */
+    const char *tab = memchr(line.text, '\t', line.length);
+    size_t tabs = 0;
+    for (size_t i = 0; i < line.length; i++)
+        tabs += line.text[i] == '\t';
+    if (tabs != 1)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: expected 2 columns, found %zu: write source, one TAB, target",
+                       line.path, (long long)line.number, tabs + 1);
+    pair->source = line.text;
+    pair->source_length = (size_t)(tab - line.text);
+    pair->target = tab + 1;
+    pair->target_length = line.length - pair->source_length - 1;
+    return ET_OK;
 }
 
 /* One line from each side. Both NULL: the end; one NULL: the sides differ. */
@@ -288,25 +285,6 @@ static int next_of_two(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
 }
 
 /* ---- a pair of a record ---- */
-
-static int check_text(const et_bytes *text, const char *name, et_error *error)
-{
-    size_t at;
-    if (text->length > ET_TEXT_LINE_MAX)
-        return et_fail(error, ET_EDATA,
-                       "feature %s: a string of more than %zu bytes: give one sentence per record",
-                       name, ET_TEXT_LINE_MAX);
-    const char *nul = text->length ? memchr(text->data, 0, text->length) : NULL;
-    if (nul)
-        return et_fail(error, ET_EDATA, "feature %s: byte %zu is NUL: write UTF-8 text", name,
-                       (size_t)(nul - (const char *)text->data) + 1);
-    if (!et_utf8_valid(text->length ? text->data : "", text->length, &at))
-        return et_fail(error, ET_EDATA,
-                       "feature %s: byte %zu (0x%02X) is not UTF-8: write UTF-8 "
-                       "text",
-                       name, at + 1, (unsigned)((const unsigned char *)text->data)[at]);
-    return ET_OK;
-}
 
 static int find_text(et_bytes *out, const et_example *example, const char *name,
                      const char *setting, et_error *error)
@@ -328,27 +306,21 @@ static int find_text(et_bytes *out, const et_example *example, const char *name,
         return et_fail(error, ET_EDATA, "feature %s has %zu values (%s): give one string", name,
                        f->count, et_feature_kind_name(f->kind));
     *out = f->bytes[0];
-    return check_text(out, name, error);
-}
-
-static int read_pair(et_corpus *corpus, const void *bytes, size_t length, et_corpus_pair *pair,
-                     et_error *error)
-{
-    const et_corpus_paths *paths = corpus->paths;
-    et_example_memory room = { .arena = &corpus->arena };
-    et_example example;
-    et_bytes source = { 0 }, target = { 0 };
-    et_arena_release(&corpus->arena);
-    int status = et_example_read(&example, &room, bytes, length, error);
-    if (!status)
-        status = find_text(&source, &example, paths->source_feature, "src_lang", error);
-    if (!status)
-        status = find_text(&target, &example, paths->target_feature, "tgt_lang", error);
-    if (!status)
-        *pair =
-            (et_corpus_pair){ source.length ? source.data : "", target.length ? target.data : "",
-                              source.length, target.length, 0 };
-    return status;
+    size_t at;
+    if (out->length > ET_TEXT_LINE_MAX)
+        return et_fail(error, ET_EDATA,
+                       "feature %s: a string of more than %zu bytes: give one sentence per record",
+                       name, ET_TEXT_LINE_MAX);
+    const char *nul = out->length ? memchr(out->data, 0, out->length) : NULL;
+    if (nul)
+        return et_fail(error, ET_EDATA, "feature %s: byte %zu is NUL: write UTF-8 text", name,
+                       (size_t)(nul - (const char *)out->data) + 1);
+    if (!et_utf8_valid(out->length ? out->data : "", out->length, &at))
+        return et_fail(error, ET_EDATA,
+                       "feature %s: byte %zu (0x%02X) is not UTF-8: write UTF-8 "
+                       "text",
+                       name, at + 1, (unsigned)((const unsigned char *)out->data)[at]);
+    return ET_OK;
 }
 
 static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *error)
@@ -360,7 +332,20 @@ static int next_of_records(et_corpus *corpus, et_corpus_pair *pair, et_error *er
     if (status || !bytes)
         return status;
     corpus->lines[0][corpus->records.file]++;
-    status = read_pair(corpus, bytes, length, pair, error);
+    const et_corpus_paths *paths = corpus->paths;
+    et_example_memory room = { .arena = &corpus->arena };
+    et_example example;
+    et_bytes source = { 0 }, target = { 0 };
+    et_arena_release(&corpus->arena);
+    status = et_example_read(&example, &room, bytes, length, error);
+    if (!status)
+        status = find_text(&source, &example, paths->source_feature, "src_lang", error);
+    if (!status)
+        status = find_text(&target, &example, paths->target_feature, "tgt_lang", error);
+    if (!status)
+        *pair =
+            (et_corpus_pair){ source.length ? source.data : "", target.length ? target.data : "",
+                              source.length, target.length, 0 };
     return status ? et_record_blame(&position, status, error) : ET_OK;
 }
 

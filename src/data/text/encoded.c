@@ -102,16 +102,6 @@ static bool size_is_sound(const et_mapping *mapping, const size_t files[2])
            head->tokens <= mapping->length && payload_size(head) == mapping->length - sizeof *head;
 }
 
-/* Offsets run from 0 to the number of tokens, so that every side is within the tokens. */
-static bool offsets_rise(const et_encoded_parts *parts)
-{
-    size_t last = offset_count(parts->pairs) - 1;
-    for (size_t i = 0; i < last; i++)
-        if (parts->offsets[i] > parts->offsets[i + 1])
-            return false;
-    return parts->offsets[0] == 0 && parts->offsets[last] == parts->token_count;
-}
-
 /* The largest id in one pass, for the compiler to make vector code of: no branch in the loop. */
 static uint32_t largest_id(const et_encoded_parts *parts, uint64_t begin, uint64_t end)
 {
@@ -137,21 +127,6 @@ static bool ids_are_below(const et_encoded_parts *parts, const uint32_t tokens[2
     return true;
 }
 
-/* Every pair names a line that the files have. */
-static bool lines_are_below(const et_encoded_parts *parts, const size_t files[2])
-{
-    for (int side = 0; side < 2; side++) {
-        /* How many pairs the files of this side hold together. */
-        uint64_t lines = 0;
-        for (size_t i = 0; i < files[side]; i++)
-            lines += (uint64_t)parts->file_lines[side][i];
-        for (int64_t i = 0; i < parts->pairs; i++)
-            if (parts->lines[i] >= lines)
-                return false;
-    }
-    return true;
-}
-
 /* Another key is no fault: the text or a setting changed and the file is outdated. */
 const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const size_t files[2],
                                   const uint32_t tokens[2], bool *current)
@@ -170,12 +145,25 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
     if (head->payload != et_checksum(head + 1, mapping->length - sizeof *head))
         return "checksum";
     file_parts(&parts, head);
-    if (!offsets_rise(&parts))
+    /* Offsets run from 0 to the number of tokens, so that every side is within the tokens. */
+    size_t last = offset_count(parts.pairs) - 1;
+    for (size_t i = 0; i < last; i++)
+        if (parts.offsets[i] > parts.offsets[i + 1])
+            return "offsets";
+    if (!(parts.offsets[0] == 0 && parts.offsets[last] == parts.token_count))
         return "offsets";
     if (!ids_are_below(&parts, tokens))
         return "ids";
-    if (!lines_are_below(&parts, files))
-        return "lines";
+    /* Every pair names a line that the files have. */
+    for (int side = 0; side < 2; side++) {
+        /* How many pairs the files of this side hold together. */
+        uint64_t lines = 0;
+        for (size_t i = 0; i < files[side]; i++)
+            lines += (uint64_t)parts.file_lines[side][i];
+        for (int64_t i = 0; i < parts.pairs; i++)
+            if (parts.lines[i] >= lines)
+                return "lines";
+    }
     /* Sizes depend on the offsets, so they are computed again and compared. */
     et_encoded_sizes sizes = et_encoded_measure(&parts);
     return memcmp(&sizes, &head->sizes, sizeof sizes) ? "sizes" : NULL;
@@ -335,26 +323,6 @@ static int content_key(uint64_t *key, const et_corpus_paths *paths, uint64_t fac
     return status;
 }
 
-/* ---- the public view ---- */
-
-/* Symbols come from the vocabularies, not from the cache: the key binds them. */
-static void show(whole *self, et_sides sides, uint64_t key)
-{
-    const et_encoded_parts *parts = &self->parts;
-    self->shown =
-        (et_encoded){ .pairs = parts->pairs,
-                      .offsets = parts->offsets,
-                      .tokens = parts->tokens,
-                      .width = parts->width,
-                      .lines = parts->lines,
-                      .counts = parts->counts,
-                      .sizes = parts->sizes,
-                      .start = et_vocabulary_start(sides.target),
-                      .eos = { et_vocabulary_eos(sides.source), et_vocabulary_eos(sides.target) },
-                      .key = key,
-                      .from_cache = self->mapping.data != NULL };
-}
-
 /* ---- cache or text ---- */
 
 /* Sources of the result are tried from the cheapest to the most expensive; a fault in one leads to
@@ -505,7 +473,20 @@ int et_encoded_open(et_encoded **out, const et_corpus_paths *paths, et_sides sid
         et_encoded_close(&self->shown);
         return status;
     }
-    show(self, sides, key);
+    /* Symbols come from the vocabularies, not from the cache: the key binds them. */
+    const et_encoded_parts *parts = &self->parts;
+    self->shown =
+        (et_encoded){ .pairs = parts->pairs,
+                      .offsets = parts->offsets,
+                      .tokens = parts->tokens,
+                      .width = parts->width,
+                      .lines = parts->lines,
+                      .counts = parts->counts,
+                      .sizes = parts->sizes,
+                      .start = et_vocabulary_start(sides.target),
+                      .eos = { et_vocabulary_eos(sides.source), et_vocabulary_eos(sides.target) },
+                      .key = key,
+                      .from_cache = self->mapping.data != NULL };
     *out = &self->shown;
     return ET_OK;
 }

@@ -333,21 +333,6 @@ static int nothing_left(const et_corpus_paths *paths, const et_corpus_counts *co
     return status;
 }
 
-/* After the end, when every file's lines are known. */
-static int copy_file_lines(et_encoded_parts *out, const et_corpus_paths *paths,
-                           const et_corpus *corpus, et_error *error)
-{
-    for (int side = 0; side < 2; side++) {
-        size_t files = et_corpus_files(paths, side)->count;
-        out->file_lines[side] = et_alloc(files, sizeof(int64_t));
-        if (!out->file_lines[side])
-            return et_alloc_failed(error, files * sizeof(int64_t), "the encoded corpus");
-        for (size_t i = 0; i < files; i++)
-            out->file_lines[side][i] = et_corpus_lines(corpus, side, i);
-    }
-    return ET_OK;
-}
-
 /* If a limit ends the build early, each file's lines are those read so far, which covers every kept
  * pair. A chunk that is not full is the last one; if the corpus ends with a full chunk, an empty
  * chunk follows and does no harm. */
@@ -363,9 +348,18 @@ static int build_all(builder *build, et_corpus *corpus, const et_corpus_paths *p
     }
     if (!status && build->out->pairs == 0)
         status = nothing_left(paths, &build->out->counts, build->options, error);
-    if (!status)
-        status = copy_file_lines(build->out, paths, corpus, error);
-    return status;
+    if (status)
+        return status;
+    /* After the end, when every file's lines are known. */
+    for (int side = 0; side < 2; side++) {
+        size_t files = et_corpus_files(paths, side)->count;
+        build->out->file_lines[side] = et_alloc(files, sizeof(int64_t));
+        if (!build->out->file_lines[side])
+            return et_alloc_failed(error, files * sizeof(int64_t), "the encoded corpus");
+        for (size_t i = 0; i < files; i++)
+            build->out->file_lines[side][i] = et_corpus_lines(corpus, side, i);
+    }
+    return ET_OK;
 }
 
 /* Bytes of an id, of whichever side. */

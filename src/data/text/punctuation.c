@@ -287,26 +287,6 @@ static void move_quotes_before_points(pass *p)
     }
 }
 
-static void apply(const rule *by, const et_strbuf *text, et_strbuf *out)
-{
-    pass p = { .text = et_strbuf_text(text), .length = text->length, .out = out };
-    et_strbuf_reset(out);
-    switch (by->condition) {
-    case SPACES:
-        join_spaces(&p);
-        break;
-    case QUOTE_POINTS:
-        move_quotes(&p);
-        break;
-    case POINTS_QUOTE:
-        move_quotes_before_points(&p);
-        break;
-    default:
-        replace(&p, by);
-    }
-    copy_to(&p, p.length);
-}
-
 /* Applies rules in turn; the result is in *text again. */
 static void apply_all(const rule *rules, et_strbuf *text, et_strbuf *other_text)
 {
@@ -314,7 +294,22 @@ static void apply_all(const rule *rules, et_strbuf *text, et_strbuf *other_text)
         /* Most rules find nothing in a line. */
         if (*rules->from && !strstr(et_strbuf_text(text), rules->from))
             continue;
-        apply(rules, text, other_text);
+        pass p = { .text = et_strbuf_text(text), .length = text->length, .out = other_text };
+        et_strbuf_reset(other_text);
+        switch (rules->condition) {
+        case SPACES:
+            join_spaces(&p);
+            break;
+        case QUOTE_POINTS:
+            move_quotes(&p);
+            break;
+        case POINTS_QUOTE:
+            move_quotes_before_points(&p);
+            break;
+        default:
+            replace(&p, rules);
+        }
+        copy_to(&p, p.length);
         const et_strbuf swapped = *text;
         *text = *other_text;
         *other_text = swapped;

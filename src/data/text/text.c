@@ -196,24 +196,6 @@ static int too_long(const et_text *text, et_error *error)
                    current_path(text), (long long)text->number + 1, ET_TEXT_LINE_MAX);
 }
 
-/* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but would end the line in C code. */
-static int check_line(const et_text_line *line, et_error *error)
-{
-    const char *nul = memchr(line->text, 0, line->length);
-    size_t at;
-    if (nul)
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
-                       line->path, (long long)line->number, (size_t)(nul - line->text) + 1);
-    if (!et_utf8_valid(line->text, line->length, &at))
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as "
-                       "UTF-8",
-                       line->path, (long long)line->number, at + 1,
-                       (unsigned)(unsigned char)line->text[at]);
-    return ET_OK;
-}
-
 /* A CR as the last byte may belong to CR LF whose LF is not yet read. */
 int et_text_check_first(const char *line, size_t size, const char *name, et_error *error)
 {
@@ -282,7 +264,21 @@ int et_text_next(et_text *text, et_text_line *line, et_error *error)
     text->begin = next;
     text->count++;
     *line = (et_text_line){ start, length, current_path(text), text->file, ++text->number };
-    return check_line(line, error);
+    /* Bytes are counted from 1, as editors do. NUL is valid UTF-8, but would end the line in C
+     * code. */
+    const char *nul = memchr(line->text, 0, line->length);
+    size_t at;
+    if (nul)
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line is NUL: save the file as UTF-8 text",
+                       line->path, (long long)line->number, (size_t)(nul - line->text) + 1);
+    if (!et_utf8_valid(line->text, line->length, &at))
+        return et_fail(error, ET_EDATA,
+                       "%s:%lld: byte %zu of the line (0x%02X) is not UTF-8: save the file as "
+                       "UTF-8",
+                       line->path, (long long)line->number, at + 1,
+                       (unsigned)(unsigned char)line->text[at]);
+    return ET_OK;
 }
 
 int64_t et_text_count(const et_text *text)

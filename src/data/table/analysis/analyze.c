@@ -574,9 +574,13 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
     return ET_OK;
 }
 
-/* Lines are known once the pieces before were parsed. */
-static int join_pieces(pass *self, int pieces, int64_t *line, et_error *error)
+static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
 {
+    int threads = self->threads;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (pieces > 1)
+    for (int i = 0; i < pieces; i++)
+        parse_piece(&self->pieces[i], self->how);
+    /* Lines are known once the pieces before were parsed. */
     for (int i = 0; i < pieces; i++) {
         piece *p = &self->pieces[i];
         p->line = *line;
@@ -586,18 +590,6 @@ static int join_pieces(pass *self, int pieces, int64_t *line, et_error *error)
                                      error);
         self->stats->rows += p->rows;
     }
-    return ET_OK;
-}
-
-static int add_pieces(pass *self, int pieces, int64_t *line, et_error *error)
-{
-    int threads = self->threads;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (pieces > 1)
-    for (int i = 0; i < pieces; i++)
-        parse_piece(&self->pieces[i], self->how);
-    int status = join_pieces(self, pieces, line, error);
-    if (status)
-        return status;
     for (int i = 0; i < pieces; i++)
         self->stats->missing_found |= self->pieces[i].scanner.missing_found;
     const int fields = self->stats->head.fields;
@@ -732,9 +724,10 @@ static int check_options(const et_analyze_options *o, const et_strings *paths, e
     return ET_OK;
 }
 
-/* Wide tables get less of everything for each column. */
-static et_column_stats_options room_of(const et_analyze_options *o, int fields)
+static int open_fields(et_table_stats *stats, et_error *error)
 {
+    const int fields = stats->head.fields;
+    /* Wide tables get less of everything for each column. */
     int width = ET_SKETCH_WIDTH_MAX, bits = 12;
     while (width > ET_SKETCH_WIDTH_MIN && (int64_t)width * fields > SKETCH_WIDTHS)
         width /= 2;
@@ -742,18 +735,12 @@ static et_column_stats_options room_of(const et_analyze_options *o, int fields)
         bits--;
     int64_t entries = ENTRIES_ALL / fields;
     entries = entries < ENTRIES_MIN ? ENTRIES_MIN : entries < ENTRIES ? entries : ENTRIES;
-    return (et_column_stats_options){ .entries = (size_t)(o->entries ? o->entries : entries),
-                                      .sketch_width = width,
-                                      .distinct_bits = bits,
-                                      .first_rows = FIRST_ALL / fields < FIRST_ROWS
-                                                        ? FIRST_ALL / fields
-                                                        : FIRST_ROWS };
-}
-
-static int open_fields(et_table_stats *stats, et_error *error)
-{
-    const int fields = stats->head.fields;
-    et_column_stats_options room = room_of(stats->options, fields);
+    et_column_stats_options room = {
+        .entries = (size_t)(stats->options->entries ? stats->options->entries : entries),
+        .sketch_width = width,
+        .distinct_bits = bits,
+        .first_rows = FIRST_ALL / fields < FIRST_ROWS ? FIRST_ALL / fields : FIRST_ROWS
+    };
     stats->field = et_alloc((size_t)fields, sizeof *stats->field);
     if (!stats->field)
         return et_alloc_failed(error, (size_t)fields * sizeof *stats->field, "columns");

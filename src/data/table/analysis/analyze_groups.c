@@ -84,25 +84,6 @@ static double deviation_of(const et_first_rows *rows, int64_t count)
     return seen > 0 && isfinite(squares) ? sqrt(squares / seen) : 0;
 }
 
-/* Texts with many values are IDs, dates or sentences, which differ in all rows. */
-static void list_inputs(grouping *g)
-{
-    for (int field = 0; field < g->table->head.fields; field++) {
-        const int64_t distinct = et_column_stats_distinct(&g->table->field[field]);
-        const bool numbers = is_numbers(g, field);
-        const double deviation = numbers ? deviation_of(rows_of(g, field), g->rows) : 0;
-        if (is_target(g, field)) {
-            g->target = field;
-            continue;
-        }
-        if (g->uses[field].ignored || rows_of(g, field)->count < g->rows || g->inputs == COLUMNS ||
-            (numbers ? !(deviation > 0) : distinct >= GROUPS_LEAST))
-            continue;
-        g->input[g->inputs++] = (input){ field, deviation };
-        g->numbers += numbers;
-    }
-}
-
 /* Of a value of a column in two rows. */
 static double difference(const et_first_rows *rows, double deviation, int64_t a, int64_t b)
 {
@@ -254,7 +235,21 @@ void et_table_groups_suspect(et_value *list, const et_table_stats *table, const 
             g.rows = rows_of(&g, field)->count;
     if (fields < 2 || g.rows < PROBES / 2)
         return;
-    list_inputs(&g);
+    /* Texts with many values are IDs, dates or sentences, which differ in all rows. */
+    for (int field = 0; field < g.table->head.fields; field++) {
+        const int64_t distinct = et_column_stats_distinct(&g.table->field[field]);
+        const bool numbers = is_numbers(&g, field);
+        const double deviation = numbers ? deviation_of(rows_of(&g, field), g.rows) : 0;
+        if (is_target(&g, field)) {
+            g.target = field;
+            continue;
+        }
+        if (g.uses[field].ignored || rows_of(&g, field)->count < g.rows || g.inputs == COLUMNS ||
+            (numbers ? !(deviation > 0) : distinct >= GROUPS_LEAST))
+            continue;
+        g.input[g.inputs++] = (input){ field, deviation };
+        g.numbers += numbers;
+    }
     for (int field = 0; field < fields && g.numbers >= NUMBERS_LEAST; field++)
         if (belongs_together(&g, field, &share) && share > best) {
             best = share;

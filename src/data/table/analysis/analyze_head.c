@@ -190,20 +190,6 @@ static int keep_names(et_table_head *head, const char *const *text, const char *
                     : et_alloc_failed(error, (size_t)row.count * sizeof *row.cell, "a header");
 }
 
-/* Each column is a field. */
-static int take_columns(et_table_head *head, et_arena *arena, et_error *error)
-{
-    int *all = et_arena_array(arena, (size_t)head->columns, sizeof *all);
-    if (!all)
-        return et_alloc_failed(error, (size_t)head->columns * sizeof *all, "columns");
-    for (int i = 0; i < head->columns; i++) {
-        all[i] = i;
-        head->column[i] = &all[i];
-        head->column_count[i] = 1;
-    }
-    return ET_OK;
-}
-
 /* ---- with one ---- */
 
 static int64_t length_of(const et_schema_field *field)
@@ -363,7 +349,18 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
     status = name_columns(head, &first, path, arena, error);
     if (!status && head->header)
         status = keep_names(head, first.text, path, first.line, arena, error);
-    return status ? status : take_columns(head, arena, error);
+    if (status)
+        return status;
+    /* Each column is a field. */
+    int *all = et_arena_array(arena, (size_t)head->columns, sizeof *all);
+    if (!all)
+        return et_alloc_failed(error, (size_t)head->columns * sizeof *all, "columns");
+    for (int i = 0; i < head->columns; i++) {
+        all[i] = i;
+        head->column[i] = &all[i];
+        head->column_count[i] = 1;
+    }
+    return ET_OK;
 }
 
 void et_table_head_release(et_table_head *head)

@@ -194,19 +194,6 @@ static bool carry(et_sketch *sketch)
     return true;
 }
 
-static bool after_take(et_sketch *sketch)
-{
-    if (sketch->filled == 2 * sketch->width) {
-        if (!carry(sketch))
-            return false;
-        while (sketch->group >= TAKE_ALL << sketch->shift)
-            sketch->shift++;
-    }
-    if (sketch->shift)
-        sketch->next += (int64_t)(draw(sketch) >> (64 - sketch->shift));
-    return true;
-}
-
 bool et_sketch_add(et_sketch *sketch, const double *values, size_t count)
 {
     int64_t begin = sketch->count, end = begin + (int64_t)count;
@@ -227,8 +214,14 @@ bool et_sketch_add(et_sketch *sketch, const double *values, size_t count)
         /* A value was taken: the next one comes from the following group. */
         sketch->group += (int64_t)1 << sketch->shift;
         sketch->next = sketch->group;
-        if (!after_take(sketch))
-            return false;
+        if (sketch->filled == 2 * sketch->width) {
+            if (!carry(sketch))
+                return false;
+            while (sketch->group >= TAKE_ALL << sketch->shift)
+                sketch->shift++;
+        }
+        if (sketch->shift)
+            sketch->next += (int64_t)(draw(sketch) >> (64 - sketch->shift));
     }
     return true;
 }

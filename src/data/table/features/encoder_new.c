@@ -304,18 +304,6 @@ static int add_steps(building *b, const et_feature_spec *spec)
 
 /* ---- fields of the layout ---- */
 
-static int add_key(building *b, const et_feature_spec *spec)
-{
-    const char *const *fields = NULL;
-    et_feature_fields(spec, &fields);
-    int position = find_field(b, spec, fields[0]);
-    if (position < 0)
-        return ET_OK;
-    const char *name = et_arena_strdup(&b->self->arena, spec->name);
-    b->self->keys[b->self->key_count++] = (et_encoder_key_field){ name, position };
-    return name ? ET_OK : no_memory(b);
-}
-
 /* Columns of the steps from first on, side by side; their places in the item. */
 static int join_columns(building *b, et_encoded_field *f, size_t first)
 {
@@ -365,16 +353,6 @@ static void finish_labels(building *b, et_encoded_field *f, size_t first)
 static const char *field_of(const et_encoder *self, size_t number)
 {
     return self->inputs[self->steps[number].fitted.input[0]].field->name;
-}
-
-/* Columns of a step are its labels. */
-static int name_labels(building *b, et_encoded_field *f, size_t first)
-{
-    const char **names = et_arena_array(&b->self->arena, (size_t)f->width, sizeof *names);
-    for (int64_t i = 0; names && i < f->width; i++)
-        names[i] = field_of(b->self, first + (size_t)i);
-    f->column = names;
-    return names ? ET_OK : no_memory(b);
 }
 
 /* A class, numbers side by side, or several targets of two classes. */
@@ -441,8 +419,16 @@ static int add_feature(building *b, const et_feature_spec *spec)
 {
     et_encoder *self = b->self;
     size_t first = self->step_count;
-    if (spec->type == ET_TRANSFORM_KEY)
-        return add_key(b, spec);
+    if (spec->type == ET_TRANSFORM_KEY) {
+        const char *const *fields = NULL;
+        et_feature_fields(spec, &fields);
+        int position = find_field(b, spec, fields[0]);
+        if (position < 0)
+            return ET_OK;
+        const char *name = et_arena_strdup(&b->self->arena, spec->name);
+        b->self->keys[b->self->key_count++] = (et_encoder_key_field){ name, position };
+        return name ? ET_OK : no_memory(b);
+    }
     b->top = spec;
     b->ids = b->numbers = false;
     int status = add_steps(b, spec);
@@ -466,8 +452,14 @@ static int add_feature(building *b, const et_feature_spec *spec)
     status = join_columns(b, f, first);
     if (!status && f->kind == ET_ENCODED_CLASS) /* columns of a step are its labels */
         f->column = &self->inputs[self->steps[first].fitted.input[0]].field->name;
-    if (!status && f->kind == ET_ENCODED_LABELS)
-        status = name_labels(b, f, first);
+    if (!status && f->kind == ET_ENCODED_LABELS) {
+        /* Columns of a step are its labels. */
+        const char **names = et_arena_array(&b->self->arena, (size_t)f->width, sizeof *names);
+        for (int64_t i = 0; names && i < f->width; i++)
+            names[i] = field_of(b->self, first + (size_t)i);
+        f->column = names;
+        status = names ? ET_OK : no_memory(b);
+    }
     return status || !b->exact || f->kind != ET_ENCODED_VALUES
                ? status
                : add_written(b, spec, first, self->step_count);

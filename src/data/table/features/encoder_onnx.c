@@ -226,20 +226,6 @@ static void refuse_numbers(emission *e)
         refuse_where(e, required, et_emit_cast(to, e->missing, ET_ONNX_F64));
 }
 
-/* How a file of the table writes a column of dates, or of numbers with a notation: a program that
- * reads such files finds it in the model's properties, as "column.NAME". */
-static void note_texts(emission *e, int field)
-{
-    const et_schema_field *f = field_at(e, field);
-    const char *key = et_arena_printf(&e->arena, "column.%s", f->name);
-    if (key && e->columns[field].date)
-        et_onnx_note(e->to, key, e->columns[field].day_first ? "date, day first" : "date");
-    else if (key && !e->columns[field].text && f->notation)
-        et_onnx_note(e->to, key,
-                     f->notation == ET_NOTATION_COMMA ? "number, decimal comma"
-                                                      : "number, decimal point");
-}
-
 /* In the schema's order. */
 static int add_inputs(emission *e)
 {
@@ -256,7 +242,16 @@ static int add_inputs(emission *e)
                                           c->text ? ET_ONNX_TEXT : ET_ONNX_F64, dims, 2);
         if (c->date)
             et_onnx_describe(e->to, "seconds since 1970-01-01 00:00, without a time zone");
-        note_texts(e, i);
+        /* How a file of the table writes a column of dates, or of numbers with a notation: a
+         * program that reads such files finds it in the model's properties, as "column.NAME". */
+        const et_schema_field *f = field_at(e, i);
+        const char *key = et_arena_printf(&e->arena, "column.%s", f->name);
+        if (key && e->columns[i].date)
+            et_onnx_note(e->to, key, e->columns[i].day_first ? "date, day first" : "date");
+        else if (key && !e->columns[i].text && f->notation)
+            et_onnx_note(e->to, key,
+                         f->notation == ET_NOTATION_COMMA ? "number, decimal comma"
+                                                          : "number, decimal point");
         if (c->text) {
             add_text(e, i, value);
             continue;

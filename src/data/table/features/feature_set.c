@@ -118,25 +118,6 @@ static int check_boundaries(const et_feature_spec *spec, const origin *from)
     return ET_OK;
 }
 
-static int check_parts(const et_feature_spec *spec, const origin *from)
-{
-    if (spec->part_count < 0 || (spec->part_count && !spec->parts))
-        return refuse(spec, from, "its parts are missing");
-    for (int i = 0; i < spec->part_count; i++) {
-        bool known = false;
-        for (int k = 0; spec->parts[i] && et_date_parts[k]; k++)
-            known |= !strcmp(spec->parts[i], et_date_parts[k]);
-        if (!known) {
-            char text[160];
-            snprintf(text, sizeof text, "\"%.60s\" is not a part of a date%s",
-                     spec->parts[i] ? spec->parts[i] : "",
-                     et_nearest_hint(spec->parts[i] ? spec->parts[i] : "", et_date_parts, "").text);
-            return refuse(spec, from, text);
-        }
-    }
-    return ET_OK;
-}
-
 static int check_values(const et_feature_spec *spec, const origin *from)
 {
     unsigned takes = et_transform_rows[spec->type].takes;
@@ -153,7 +134,24 @@ static int check_values(const et_feature_spec *spec, const origin *from)
         return refuse(spec, from,
                       "its minimum_count is negative: give at least 1, or leave it out");
     int status = takes & ET_TAKES_BOUNDARIES ? check_boundaries(spec, from) : ET_OK;
-    return !status && takes & ET_TAKES_PARTS ? check_parts(spec, from) : status;
+    if (!status && takes & ET_TAKES_PARTS) {
+        if (spec->part_count < 0 || (spec->part_count && !spec->parts))
+            return refuse(spec, from, "its parts are missing");
+        for (int i = 0; i < spec->part_count; i++) {
+            bool known = false;
+            for (int k = 0; spec->parts[i] && et_date_parts[k]; k++)
+                known |= !strcmp(spec->parts[i], et_date_parts[k]);
+            if (!known) {
+                char text[160];
+                snprintf(
+                    text, sizeof text, "\"%.60s\" is not a part of a date%s",
+                    spec->parts[i] ? spec->parts[i] : "",
+                    et_nearest_hint(spec->parts[i] ? spec->parts[i] : "", et_date_parts, "").text);
+                return refuse(spec, from, text);
+            }
+        }
+    }
+    return status;
 }
 
 static int check(const et_feature_spec *spec, origin from)

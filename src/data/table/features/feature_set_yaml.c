@@ -73,17 +73,6 @@ static int read_text(const reading *r, const et_value *value, const char **out)
     return ET_OK;
 }
 
-static int read_number(const reading *r, const et_value *value, double *out)
-{
-    const char *text;
-    int status = read_text(r, value, &text);
-    if (status)
-        return status;
-    return et_number_is(et_number_parse(out, text, strlen(text)))
-               ? ET_OK
-               : fail_line(r, value, "expected a number");
-}
-
 static int read_count(const reading *r, const et_value *value, int64_t *out)
 {
     *out = value->kind == ET_VALUE_INT ? value->integer : 0;
@@ -131,9 +120,17 @@ static int read_option(const reading *r, const et_value *value, et_feature_spec 
     static const char *const options[] = { "min",   "max",     "boundaries",    "buckets", "parts",
                                            "order", "classes", "minimum_count", "words",   NULL };
     const char *key = value->key;
-    if (!strcmp(key, "min") || !strcmp(key, "max"))
-        return read_number(r, value,
-                           *key == 'm' && key[1] == 'i' ? &spec->minimum : &spec->maximum);
+    if (!strcmp(key, "min") || !strcmp(key, "max")) {
+        const char *text;
+        int status = read_text(r, value, &text);
+        if (status)
+            return status;
+        return et_number_is(
+                   et_number_parse(*key == 'm' && key[1] == 'i' ? &spec->minimum : &spec->maximum,
+                                   text, strlen(text)))
+                   ? ET_OK
+                   : fail_line(r, value, "expected a number");
+    }
     if (!strcmp(key, "boundaries")) {
         const char *const *texts;
         int count = 0, status = read_texts(r, value, &texts, &count);

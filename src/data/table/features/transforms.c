@@ -579,24 +579,6 @@ static void fit_date(et_fitted *fitted, const et_fitting *with)
     }
 }
 
-static int no_date(const et_fitted *f, const et_reading *value, et_error *error)
-{
-    const int length = (int)(value->length < 40 ? value->length : 40);
-    et_date other;
-    if (f->order == ET_DATE_TIME)
-        return et_fail(error, ET_EDATA, "\"%.*s\" is not a time of day: write 14:30 or 14:30:59",
-                       length, value->text);
-    if (et_date_read(&other, value->text, value->length,
-                     f->order == ET_DATE_DAY_FIRST ? ET_DATE_MONTH_FIRST : ET_DATE_DAY_FIRST))
-        return et_fail(error, ET_EDATA,
-                       "\"%.*s\" is not a date with the %s first, as in the rows that were "
-                       "analyzed: correct it, or write 2024-05-31",
-                       length, value->text, f->order == ET_DATE_DAY_FIRST ? "day" : "month");
-    return et_fail(error, ET_EDATA,
-                   "\"%.*s\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00", length,
-                   value->text);
-}
-
 /* Columns of a cyclic part with that value. */
 static float *put_part(float *out, int k, int value)
 {
@@ -621,8 +603,23 @@ static int apply_date(const et_fitted *f, const et_reading *value, void *to, et_
                        "%g is not a time in seconds since 1970 (years 0 to 9999): correct it; "
                        "divide milliseconds by 1,000",
                        value->number);
-    if (!value->numeric && !et_date_read(&when, value->text, value->length, f->order))
-        return no_date(f, value, error);
+    if (!value->numeric && !et_date_read(&when, value->text, value->length, f->order)) {
+        const int length = (int)(value->length < 40 ? value->length : 40);
+        et_date other;
+        if (f->order == ET_DATE_TIME)
+            return et_fail(error, ET_EDATA,
+                           "\"%.*s\" is not a time of day: write 14:30 or 14:30:59", length,
+                           value->text);
+        if (et_date_read(&other, value->text, value->length,
+                         f->order == ET_DATE_DAY_FIRST ? ET_DATE_MONTH_FIRST : ET_DATE_DAY_FIRST))
+            return et_fail(error, ET_EDATA,
+                           "\"%.*s\" is not a date with the %s first, as in the rows that were "
+                           "analyzed: correct it, or write 2024-05-31",
+                           length, value->text, f->order == ET_DATE_DAY_FIRST ? "day" : "month");
+        return et_fail(error, ET_EDATA,
+                       "\"%.*s\" is not a date: write 2024-05-31 or 2024-05-31T12:30:00", length,
+                       value->text);
+    }
     const int part[PART_COUNT] = { when.year,    when.month, when.day,
                                    when.weekday, when.hour,  when.minute };
     for (int k = 0; k < PART_COUNT; k++)

@@ -217,32 +217,27 @@ static bool may_be_names(const et_csv_row *first)
     return first->count > 1;
 }
 
-static int other_names(const et_row_layout *layout, const et_csv_row *first, const char *name,
-                       et_error *error)
-{
-    et_strbuf found = ET_STRBUF_INIT, fields = ET_STRBUF_INIT;
-    for (int i = 0; i < first->count && i < NAMES_SHOWN; i++)
-        et_strbuf_printf(&found, "%s%.*s", i ? ", " : "",
-                         (int)(first->cell[i].length < 40 ? first->cell[i].length : 40),
-                         first->cell[i].text);
-    list_fields(&fields, layout, true);
-    int status = et_fail(error, ET_EDATA,
-                         "%s:%lld: the first row (%s%s) has none of the columns that the model "
-                         "reads (%s): name a table with these columns, or rename its columns",
-                         name, (long long)first->line, et_strbuf_text(&found),
-                         first->count > NAMES_SHOWN ? ", ..." : "", et_strbuf_text(&fields));
-    et_strbuf_release(&found);
-    et_strbuf_release(&fields);
-    return status;
-}
-
 static int wrong_count(const et_row_layout *layout, const et_csv_row *first, bool targets,
                        const char *name, et_error *error)
 {
     int cells = layout->count, inputs = count_inputs(layout);
     char without[48] = "";
-    if (may_be_names(first))
-        return other_names(layout, first, name, error);
+    if (may_be_names(first)) {
+        et_strbuf found = ET_STRBUF_INIT, fields = ET_STRBUF_INIT;
+        for (int i = 0; i < first->count && i < NAMES_SHOWN; i++)
+            et_strbuf_printf(&found, "%s%.*s", i ? ", " : "",
+                             (int)(first->cell[i].length < 40 ? first->cell[i].length : 40),
+                             first->cell[i].text);
+        list_fields(&fields, layout, true);
+        int status = et_fail(error, ET_EDATA,
+                             "%s:%lld: the first row (%s%s) has none of the columns that the model "
+                             "reads (%s): name a table with these columns, or rename its columns",
+                             name, (long long)first->line, et_strbuf_text(&found),
+                             first->count > NAMES_SHOWN ? ", ..." : "", et_strbuf_text(&fields));
+        et_strbuf_release(&found);
+        et_strbuf_release(&fields);
+        return status;
+    }
     if (!targets && inputs < cells)
         snprintf(without, sizeof without, ", or %d without the target", inputs);
     et_strbuf fields = ET_STRBUF_INIT;

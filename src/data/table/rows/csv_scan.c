@@ -453,25 +453,6 @@ static et_csv_found scan_quoted(et_csv_scanner *scanner, char *limit)
     }
 }
 
-/* Once the row is complete: each doubled quote becomes one. */
-static void unquote(et_csv_scanner *scanner)
-{
-    int count = scanner->columns && scanner->count > scanner->columns ? scanner->columns + 1
-                                                                      : scanner->count;
-    for (int i = 0; i < count; i++) {
-        et_cell *cell = &scanner->cell[i];
-        if (!(scanner->how[i] & ET_CELL_DOUBLED))
-            continue;
-        char *from = scanner->begin + (cell->text - scanner->begin), *to = from;
-        const char *end = from + cell->length;
-        while (from < end) {
-            from += *from == '"';
-            *to++ = *from++;
-        }
-        cell->length = (size_t)(to - cell->text);
-    }
-}
-
 static et_csv_found check_row(et_csv_scanner *scanner, unsigned contents)
 {
     size_t length = (size_t)(scanner->next - scanner->begin), offset;
@@ -517,8 +498,23 @@ static et_csv_found scan_whole(et_csv_scanner *scanner, char *limit, unsigned co
         return found;
     scanner->lines = count_few_lines(scanner->begin, scanner->next);
     found = check_row(scanner, contents);
-    if (found == ET_CSV_ROW)
-        unquote(scanner);
+    if (found == ET_CSV_ROW) {
+        /* Once the row is complete: each doubled quote becomes one. */
+        int count = scanner->columns && scanner->count > scanner->columns ? scanner->columns + 1
+                                                                          : scanner->count;
+        for (int i = 0; i < count; i++) {
+            et_cell *cell = &scanner->cell[i];
+            if (!(scanner->how[i] & ET_CELL_DOUBLED))
+                continue;
+            char *from = scanner->begin + (cell->text - scanner->begin), *to = from;
+            const char *end = from + cell->length;
+            while (from < end) {
+                from += *from == '"';
+                *to++ = *from++;
+            }
+            cell->length = (size_t)(to - cell->text);
+        }
+    }
     return found;
 }
 

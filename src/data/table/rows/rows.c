@@ -113,25 +113,6 @@ static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
 
 #define NAMES_MAX 256 /* columns that a message compares */
 
-static int no_column(const csv_rows *self, const et_csv_row *header, const char *name,
-                     et_error *error)
-{
-    et_column_name names[NAMES_MAX];
-    const char *list[NAMES_MAX + 1];
-    int count = 0;
-    for (int i = 0; i < header->count && count < NAMES_MAX; i++) {
-        const et_cell *cell = &header->cell[i];
-        et_column_name *to = &names[count];
-        snprintf(to->text, sizeof to->text, "%.*s", (int)(cell->length < 299 ? cell->length : 299),
-                 cell->text ? cell->text : "");
-        list[count++] = to->text;
-    }
-    list[count] = NULL;
-    return et_fail(error, ET_EDATA, "%s:%lld: there is no column %.64s to keep%s",
-                   self->rows.paths.items[self->file], (long long)header->line, name,
-                   et_nearest_hint(name, list, "").text);
-}
-
 static int find_in_header(const csv_rows *self, const et_csv_row *header, const char *name,
                           int *column, et_error *error)
 {
@@ -150,7 +131,23 @@ static int find_in_header(const csv_rows *self, const et_csv_row *header, const 
                            *column + 1, i + 1);
         *column = same ? i : *column;
     }
-    return *column < 0 ? no_column(self, header, name, error) : ET_OK;
+    if (*column < 0) {
+        et_column_name names[NAMES_MAX];
+        const char *list[NAMES_MAX + 1];
+        int count = 0;
+        for (int i = 0; i < header->count && count < NAMES_MAX; i++) {
+            const et_cell *cell = &header->cell[i];
+            et_column_name *to = &names[count];
+            snprintf(to->text, sizeof to->text, "%.*s",
+                     (int)(cell->length < 299 ? cell->length : 299), cell->text ? cell->text : "");
+            list[count++] = to->text;
+        }
+        list[count] = NULL;
+        return et_fail(error, ET_EDATA, "%s:%lld: there is no column %.64s to keep%s",
+                       self->rows.paths.items[self->file], (long long)header->line, name,
+                       et_nearest_hint(name, list, "").text);
+    }
+    return ET_OK;
 }
 
 /* Without a header the schema has the names. */

@@ -483,26 +483,6 @@ static bool read_ctime(scan *s, et_date *out)
     return digits(s, 4, 4, &out->year) == 4;
 }
 
-/* After the year: W10-7, W10, W107. Week 1 has January 4. */
-static bool read_week(scan *s, et_date *out)
-{
-    int week, day = 1;
-    const int year = out->year;
-    if (!digits(s, 2, 2, &week) || week < 1)
-        return false;
-    const bool sign = take(s, '-'), has_day = digits(s, 1, 1, &day);
-    if (has_day ? day < 1 || day > 7 : sign)
-        return false;
-    day = has_day ? day : 1;
-    const int64_t fourth = days_before(year) + 3;
-    const int64_t monday = fourth - weekday_of(fourth) + (int64_t)(week - 1) * 7;
-    set_days(out, monday + 3);
-    if (out->year != year) /* a year of 52 weeks has no week 53 */
-        return false;
-    set_days(out, monday + day - 1);
-    return !has_day || read_when(s, out, false);
-}
-
 /* Q3, H2: a quarter, a half year. number: 0, or the number before the letter. */
 static bool read_part_of_year(scan *s, et_date *out, int number)
 {
@@ -517,8 +497,24 @@ static bool read_part_of_year(scan *s, et_date *out, int number)
 static bool read_year_first(scan *s, et_date *out)
 {
     const char separator = read_separator(s, false), *from = s->at;
-    if ((!separator || separator == '-') && take(s, 'W'))
-        return read_week(s, out);
+    if ((!separator || separator == '-') && take(s, 'W')) {
+        /* After the year: W10-7, W10, W107. Week 1 has January 4. */
+        int week, day = 1;
+        const int year = out->year;
+        if (!digits(s, 2, 2, &week) || week < 1)
+            return false;
+        const bool sign = take(s, '-'), has_day = digits(s, 1, 1, &day);
+        if (has_day ? day < 1 || day > 7 : sign)
+            return false;
+        day = has_day ? day : 1;
+        const int64_t fourth = days_before(year) + 3;
+        const int64_t monday = fourth - weekday_of(fourth) + (int64_t)(week - 1) * 7;
+        set_days(out, monday + 3);
+        if (out->year != year) /* a year of 52 weeks has no week 53 */
+            return false;
+        set_days(out, monday + day - 1);
+        return !has_day || read_when(s, out, false);
+    }
     if (read_part_of_year(s, out, 0))
         return true;
     s->at = from;

@@ -125,24 +125,6 @@ static uint32_t *find_slot(const table *t, const et_column_metadata *c, const ch
     }
 }
 
-static int index_entries(et_metadata *metadata, const et_column_metadata *c, table *t,
-                         const char *file, et_error *error)
-{
-    for (t->size = 4; t->size < 2 * (size_t)c->entry_count; t->size *= 2)
-        ;
-    t->slot = et_arena_array(&metadata->arena, t->size, sizeof *t->slot);
-    if (!t->slot)
-        return et_alloc_failed(error, t->size * sizeof *t->slot, "metadata");
-    for (int i = 0; i < c->entry_count; i++) {
-        uint32_t *slot = find_slot(t, c, c->entries[i], strlen(c->entries[i]));
-        if (*slot)
-            return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" occurs twice: remove one",
-                           origin_of(file, c->name).text, c->entries[i]);
-        *slot = (uint32_t)i + 1;
-    }
-    return ET_OK;
-}
-
 /* ---- making ---- */
 
 static const void *copy_array(et_metadata *metadata, const void *from, int count, size_t size)
@@ -181,9 +163,22 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
         copy_array(metadata, column->counts, column->entry_count, sizeof *column->counts);
     if (metadata->arena.failed || !et_map_put(&metadata->indices, copy->name, metadata->count))
         return et_alloc_failed(error, sizeof *copy, "metadata");
-    return copy->entry_count
-               ? index_entries(metadata, copy, &metadata->tables[metadata->count], file, error)
-               : ET_OK;
+    if (copy->entry_count) {
+        table *t = &metadata->tables[metadata->count];
+        for (t->size = 4; t->size < 2 * (size_t)copy->entry_count; t->size *= 2)
+            ;
+        t->slot = et_arena_array(&metadata->arena, t->size, sizeof *t->slot);
+        if (!t->slot)
+            return et_alloc_failed(error, t->size * sizeof *t->slot, "metadata");
+        for (int i = 0; i < copy->entry_count; i++) {
+            uint32_t *slot = find_slot(t, copy, copy->entries[i], strlen(copy->entries[i]));
+            if (*slot)
+                return et_fail(error, ET_ECONFIG, "%sthe entry \"%.60s\" occurs twice: remove one",
+                               origin_of(file, copy->name).text, copy->entries[i]);
+            *slot = (uint32_t)i + 1;
+        }
+    }
+    return ET_OK;
 }
 
 static int make(et_metadata **out, const et_column_metadata *columns, int count, const char *file,

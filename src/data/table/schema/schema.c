@@ -382,34 +382,32 @@ int et_schema_load(et_schema **out, const char *path, et_error *error)
     return status;
 }
 
-/* Writes name, type, and only unusual values. */
-static void add_value(et_value *list, const et_schema_field *field)
-{
-    et_value *dict = et_value_add_dict(list);
-    et_value_set_string(dict, "name", field->name);
-    et_value_set_string(dict, "type", type_names[field->type]);
-    if (field->length != 1)
-        et_value_set_int(dict, "length", field->length == ET_SCHEMA_VARIABLE ? 0 : field->length);
-    if (field->missing)
-        et_value_set_string(dict, "default", field->missing);
-    if (field->required)
-        et_value_set_bool(dict, "nullable", false);
-    if (field->fractions)
-        et_value_set_bool(dict, "fractions", true);
-    if (field->notation)
-        et_value_set_string(dict, "notation", et_notation_name(field->notation));
-    if (field->unit)
-        et_value_set_string(dict, "unit", field->unit);
-}
-
 int et_schema_format(const et_schema *schema, char **text, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf out = ET_STRBUF_INIT;
     et_value *root = et_value_dict(&arena);
     et_value *list = et_value_set_list(root, "fields");
-    for (int i = 0; i < schema->count; i++)
-        add_value(list, &schema->fields[i]);
+    for (int i = 0; i < schema->count; i++) {
+        /* Writes name, type, and only unusual values. */
+        const et_schema_field *field = &schema->fields[i];
+        et_value *dict = et_value_add_dict(list);
+        et_value_set_string(dict, "name", field->name);
+        et_value_set_string(dict, "type", type_names[field->type]);
+        if (field->length != 1)
+            et_value_set_int(dict, "length",
+                             field->length == ET_SCHEMA_VARIABLE ? 0 : field->length);
+        if (field->missing)
+            et_value_set_string(dict, "default", field->missing);
+        if (field->required)
+            et_value_set_bool(dict, "nullable", false);
+        if (field->fractions)
+            et_value_set_bool(dict, "fractions", true);
+        if (field->notation)
+            et_value_set_string(dict, "notation", et_notation_name(field->notation));
+        if (field->unit)
+            et_value_set_string(dict, "unit", field->unit);
+    }
     *text = NULL;
     if (!et_value_failed(root)) {
         et_yaml_print(&out, root);
