@@ -377,21 +377,6 @@ static int64_t size_of(batches *self, uint32_t sample, int kind)
     return size[kind];
 }
 
-/* The largest sample is of another pass than the first, or the samples say so without having it. */
-static int check_largest(const batches *self, et_error *error)
-{
-    const et_layout *layout = &self->source.layout;
-    const char *setting = self->options.setting;
-    for (int k = 1; k < layout->kinds; k++)
-        if (self->samples->largest[k] > layout->capacity[k])
-            return et_fail(error, ET_ECONFIG,
-                           "a sample of a later pass: %s %ss do not fit %s = %s: raise this limit",
-                           et_format_count(self->samples->largest[k]).text, layout->kind[k],
-                           setting ? setting : "the batch's capacity",
-                           et_format_count(layout->capacity[k]).text);
-    return ET_OK;
-}
-
 /* The largest sizes are known, so samples are searched only if one does not fit. */
 static int check_sizes(batches *self, et_error *error)
 {
@@ -415,7 +400,17 @@ static int check_sizes(batches *self, et_error *error)
         if (fits)
             return ET_OK;
     }
-    return check_largest(self, error);
+    /* The largest sample is of another pass than the first, or the samples say so without having
+     * it. */
+    const char *setting = self->options.setting;
+    for (int k = 1; k < layout->kinds; k++)
+        if (self->samples->largest[k] > layout->capacity[k])
+            return et_fail(error, ET_ECONFIG,
+                           "a sample of a later pass: %s %ss do not fit %s = %s: raise this limit",
+                           et_format_count(self->samples->largest[k]).text, layout->kind[k],
+                           setting ? setting : "the batch's capacity",
+                           et_format_count(layout->capacity[k]).text);
+    return ET_OK;
 }
 
 /* The number of samples that fill POOL_BATCHES batches, by the kind that needs the most batches; at

@@ -461,25 +461,6 @@ static const et_source_class sources_class = {
     sources_close, sources_batches, sources_content,  sources_rewind,
 };
 
-static int name_numbers(sources *self, et_error *error)
-{
-    int count = 0;
-    for (int i = 0; i < self->count; i++) {
-        et_position part;
-        et_source_position(self->parts[i].source, &part);
-        if (count + part.count > ET_POSITION_MAX)
-            return et_fail(error, ET_ECONFIG,
-                           "the positions of %d sources need more than %d numbers: gather samples, "
-                           "or fewer sources",
-                           self->count, ET_POSITION_MAX);
-        for (int n = 0; n < part.count; n++)
-            if (snprintf(self->number[count++], NUMBER_MAX, "%d/%s", i, part.name[n]) >= NUMBER_MAX)
-                return et_fail(error, ET_ECONFIG, "a position's number %s: its name is too long",
-                               part.name[n]);
-    }
-    return ET_OK;
-}
-
 static int fill_sources(sources *self, et_source *const *parts, int count, et_error *error)
 {
     const et_layout *layout[UINT8_MAX];
@@ -494,13 +475,26 @@ static int fill_sources(sources *self, et_source *const *parts, int count, et_er
         self->parts[i].pass = -1;
         status = et_batch_new(&self->parts[i].batch, layout[i], error);
     }
-    if (!status)
-        status = name_numbers(self, error);
-    if (!status) {
-        status = make_offsets(&self->offsets, layout, count, error);
-        if (status)
-            self->offsets = (offsets){ .field = NULL };
+    if (status)
+        return status;
+    int numbers = 0;
+    for (int i = 0; i < self->count; i++) {
+        et_position part;
+        et_source_position(self->parts[i].source, &part);
+        if (numbers + part.count > ET_POSITION_MAX)
+            return et_fail(error, ET_ECONFIG,
+                           "the positions of %d sources need more than %d numbers: gather samples, "
+                           "or fewer sources",
+                           self->count, ET_POSITION_MAX);
+        for (int n = 0; n < part.count; n++)
+            if (snprintf(self->number[numbers++], NUMBER_MAX, "%d/%s", i, part.name[n]) >=
+                NUMBER_MAX)
+                return et_fail(error, ET_ECONFIG, "a position's number %s: its name is too long",
+                               part.name[n]);
     }
+    status = make_offsets(&self->offsets, layout, count, error);
+    if (status)
+        self->offsets = (offsets){ .field = NULL };
     return status;
 }
 

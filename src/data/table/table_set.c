@@ -20,23 +20,6 @@
 /* Values between which transforms map; more than `etude data analyze` gives, as all are there. */
 #define QUANTILES 1001
 
-static int frame_schema(et_schema **out, const et_frame *frame, et_error *error)
-{
-    int status = et_frame_check(frame, error);
-    if (status)
-        return status;
-    et_schema_field *fields = et_alloc_zero((size_t)frame->column_count, sizeof *fields);
-    if (!fields)
-        return et_alloc_failed(error, sizeof *fields, "a schema");
-    for (int i = 0; i < frame->column_count; i++) {
-        fields[i].name = frame->columns[i].name;
-        fields[i].type = et_column_field_type(frame->columns[i].type);
-    }
-    status = et_schema_create(out, fields, frame->column_count, error);
-    et_free(fields);
-    return status;
-}
-
 /* ---- numbers ---- */
 
 static int by_number(const void *left, const void *right)
@@ -178,32 +161,6 @@ static int check_one(const char *what, const void *object, const char *path, et_
                : ET_OK;
 }
 
-static int copy_metadata(et_metadata **out, const et_metadata *metadata, et_error *error)
-{
-    int count = metadata ? et_metadata_count(metadata) : 0;
-    et_column_metadata *columns = et_alloc((size_t)count, sizeof *columns);
-    if (!columns)
-        return et_alloc_failed(error, sizeof *columns, "metadata");
-    for (int i = 0; i < count; i++)
-        columns[i] = *et_metadata_at(metadata, i);
-    int status = et_metadata_create(out, columns, count, error);
-    et_free(columns);
-    return status;
-}
-
-static int copy_features(et_feature_set **out, const et_feature_set *set, et_error *error)
-{
-    int count = et_feature_set_count(set);
-    et_feature_spec *specs = et_alloc((size_t)count, sizeof *specs);
-    if (!specs)
-        return et_alloc_failed(error, sizeof *specs, "features");
-    for (int i = 0; i < count; i++)
-        specs[i] = *et_feature_set_at(set, i);
-    int status = et_feature_set_make(out, specs, count, et_feature_set_source(set), error);
-    et_free(specs);
-    return status;
-}
-
 /* Each field under its own name. */
 static int make_features(et_table_set *self, const et_schema *schema, et_error *error)
 {
@@ -239,11 +196,24 @@ static int find_schema(et_table_set *self, const et_table_set_options *o, const 
         return et_schema_load(&self->schema, o->schema_path, error);
     if (o->schema)
         return ET_OK;
-    return frame
-               ? frame_schema(&self->schema, frame, error)
-               : et_fail(error, ET_ECONFIG,
-                         "a data set needs a schema, unless its first source is a frame: give one, "
-                         "for example the file that `etude data analyze` writes");
+    if (frame) {
+        status = et_frame_check(frame, error);
+        if (status)
+            return status;
+        et_schema_field *fields = et_alloc_zero((size_t)frame->column_count, sizeof *fields);
+        if (!fields)
+            return et_alloc_failed(error, sizeof *fields, "a schema");
+        for (int i = 0; i < frame->column_count; i++) {
+            fields[i].name = frame->columns[i].name;
+            fields[i].type = et_column_field_type(frame->columns[i].type);
+        }
+        status = et_schema_create(&self->schema, fields, frame->column_count, error);
+        et_free(fields);
+        return status;
+    }
+    return et_fail(error, ET_ECONFIG,
+                   "a data set needs a schema, unless its first source is a frame: give one, "
+                   "for example the file that `etude data analyze` writes");
 }
 
 static int find_metadata(et_table_set *self, const et_table_set_options *o, const et_frame *frame,
@@ -254,8 +224,17 @@ static int find_metadata(et_table_set *self, const et_table_set_options *o, cons
         return status;
     if (o->metadata_path)
         return et_metadata_load(&self->metadata, o->metadata_path, error);
-    return frame && !o->metadata ? frame_metadata(&self->metadata, frame, error)
-                                 : copy_metadata(&self->metadata, o->metadata, error);
+    if (frame && !o->metadata)
+        return frame_metadata(&self->metadata, frame, error);
+    int count = o->metadata ? et_metadata_count(o->metadata) : 0;
+    et_column_metadata *columns = et_alloc((size_t)count, sizeof *columns);
+    if (!columns)
+        return et_alloc_failed(error, sizeof *columns, "metadata");
+    for (int i = 0; i < count; i++)
+        columns[i] = *et_metadata_at(o->metadata, i);
+    status = et_metadata_create(&self->metadata, columns, count, error);
+    et_free(columns);
+    return status;
 }
 
 static int find_features(et_table_set *self, const et_table_set_options *o, const et_schema *schema,
@@ -266,8 +245,19 @@ static int find_features(et_table_set *self, const et_table_set_options *o, cons
         return status;
     if (o->features_path)
         return et_feature_set_load(&self->features, o->features_path, error);
-    return o->features ? copy_features(&self->features, o->features, error)
-                       : make_features(self, schema, error);
+    if (o->features) {
+        int count = et_feature_set_count(o->features);
+        et_feature_spec *specs = et_alloc((size_t)count, sizeof *specs);
+        if (!specs)
+            return et_alloc_failed(error, sizeof *specs, "features");
+        for (int i = 0; i < count; i++)
+            specs[i] = *et_feature_set_at(o->features, i);
+        status = et_feature_set_make(&self->features, specs, count,
+                                     et_feature_set_source(o->features), error);
+        et_free(specs);
+        return status;
+    }
+    return make_features(self, schema, error);
 }
 
 /* frame: of the first source; NULL: it is not a frame. */

@@ -213,16 +213,6 @@ static int lengths_differ(et_corpus *corpus, et_error *error)
     return status;
 }
 
-/* Files without any line, or only files of no bytes. */
-static int no_lines(const et_corpus *corpus, et_error *error)
-{
-    et_strbuf name = ET_STRBUF_INIT;
-    int status = et_fail(error, ET_EDATA, "%s: the file is empty: give at least one pair",
-                         side_name(et_corpus_files(corpus->paths, false), &name));
-    et_strbuf_release(&name);
-    return status;
-}
-
 /* The first column, in front of the two. */
 static int take_tag(et_corpus *corpus, et_text_line *line, et_error *error)
 {
@@ -402,8 +392,14 @@ static int next_original(et_corpus *corpus, et_corpus_pair *pair, et_error *erro
     pair->index = corpus->pairs;
     if (pair->source)
         corpus->pairs++;
-    else if (corpus->pairs == 0)
-        return no_lines(corpus, error);
+    else if (corpus->pairs == 0) {
+        /* Files without any line, or only files of no bytes. */
+        et_strbuf name = ET_STRBUF_INIT;
+        status = et_fail(error, ET_EDATA, "%s: the file is empty: give at least one pair",
+                         side_name(et_corpus_files(corpus->paths, false), &name));
+        et_strbuf_release(&name);
+        return status;
+    }
     return ET_OK;
 }
 

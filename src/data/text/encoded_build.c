@@ -70,30 +70,6 @@ static void *grow(void *memory, uint64_t need, uint64_t *capacity, size_t size)
     return grown;
 }
 
-/* Makes room for one more pair: its tokens, its line, its two offsets and the final offset. There
- * is room for one token more, so that the array is never NULL. */
-static int make_room(builder *build, uint64_t tokens, et_error *error)
-{
-    et_encoded_parts *out = build->out;
-    /* Grows each array separately, since they grow at different rates; the new pointer is stored at
-     * once, so that a later failure loses nothing. */
-    uint64_t pairs = (uint64_t)out->pairs;
-    void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
-                       (size_t)out->width);
-    if (!grown)
-        return et_alloc_failed(error, out->token_count * (size_t)out->width, "encoded text");
-    out->tokens = grown;
-    grown = grow(out->lines, pairs + 1, &build->line_capacity, sizeof *out->lines);
-    if (!grown)
-        return et_alloc_failed(error, pairs * sizeof *out->lines, "encoded text");
-    out->lines = grown;
-    grown = grow(out->offsets, 2 * pairs + 3, &build->offset_capacity, sizeof *out->offsets);
-    if (!grown)
-        return et_alloc_failed(error, 2 * pairs * sizeof *out->offsets, "encoded text");
-    out->offsets = grown;
-    return ET_OK;
-}
-
 /* Vocabularies of up to 65,536 fit in two bytes an id; et_encoded_build has chosen the width. */
 static void append_side(builder *build, const int32_t *ids, size_t count)
 {
@@ -112,9 +88,27 @@ static void append_side(builder *build, const int32_t *ids, size_t count)
 /* offsets[2 i] is the end of the pair before; each side adds its own end. */
 static int append_pair(builder *build, int64_t index, const et_tokens sides[2], et_error *error)
 {
-    int status = make_room(build, sides[0].count + sides[1].count, error);
-    if (status)
-        return status;
+    /* Makes room for one more pair: its tokens, its line, its two offsets and the final offset.
+     * There is room for one token more, so that the array is never NULL. */
+    uint64_t tokens = sides[0].count + sides[1].count;
+    et_encoded_parts *out = build->out;
+    /* Grows each array separately, since they grow at different rates; the new pointer is stored at
+     * once, so that a later failure loses nothing. */
+    uint64_t pairs = (uint64_t)out->pairs;
+    void *grown = grow(out->tokens, out->token_count + tokens + 1, &build->token_capacity,
+                       (size_t)out->width);
+    if (!grown)
+        return et_alloc_failed(error, out->token_count * (size_t)out->width, "encoded text");
+    out->tokens = grown;
+    grown = grow(out->lines, pairs + 1, &build->line_capacity, sizeof *out->lines);
+    if (!grown)
+        return et_alloc_failed(error, pairs * sizeof *out->lines, "encoded text");
+    out->lines = grown;
+    grown = grow(out->offsets, 2 * pairs + 3, &build->offset_capacity, sizeof *out->offsets);
+    if (!grown)
+        return et_alloc_failed(error, 2 * pairs * sizeof *out->offsets, "encoded text");
+    out->offsets = grown;
+
     build->out->lines[build->out->pairs] = (uint32_t)index;
     /* Written with every pair, because that is cheaper than testing for the first one. */
     build->out->offsets[0] = 0;

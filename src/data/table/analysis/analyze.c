@@ -409,29 +409,6 @@ typedef struct pass {
 
 /* ---- parsing ---- */
 
-/* Rows of at least as many bytes as columns. */
-static bool make_room(piece *p, int columns)
-{
-    size_t rows = (size_t)(p->end - p->begin) / (size_t)columns + 1;
-    size_t cells = rows * (size_t)columns;
-    p->room = rows;
-    if (cells > p->cells) {
-        et_free(p->class);
-        et_free(p->number);
-        et_free(p->text);
-        p->class = et_alloc(cells, sizeof *p->class);
-        p->number = et_alloc(cells, sizeof *p->number);
-        p->text = et_alloc(cells, sizeof *p->text);
-        p->cells = p->class && p->number && p->text ? cells : 0;
-    }
-    if (rows > p->row_lines) {
-        et_free(p->row_line);
-        p->row_line = et_alloc(rows, sizeof *p->row_line);
-        p->row_lines = p->row_line ? rows : 0;
-    }
-    return p->cells >= cells && p->row_lines >= rows;
-}
-
 /* The usual ways first; et_cell_classify knows all. */
 static inline et_cell_class class_of(const et_cell *cell, const et_number_format *format,
                                      double *number)
@@ -506,22 +483,6 @@ static et_column_part part_of(const pass *self, const piece *p, int column)
                              .count = p->rows };
 }
 
-/* Adds a field of several columns row by row, in the order of the file. */
-static void add_rows(const pass *self, const piece *p, int field)
-{
-    const et_table_head *head = &self->stats->head;
-    for (int row = 0; row < p->rows; row++)
-        for (int i = 0; i < head->column_count[field]; i++) {
-            et_column_part part = part_of(self, p, self->position[head->column[field][i]]);
-            part.class += row;
-            part.number += row;
-            part.text += row;
-            part.line += row;
-            part.count = 1;
-            et_column_stats_add(&self->stats->field[field], &part);
-        }
-}
-
 static void note_reading(const pass *self, int field)
 {
     const et_table_head *head = &self->stats->head;
@@ -536,7 +497,18 @@ static void add_field(const pass *self, int pieces, int field)
     const et_table_head *head = &self->stats->head;
     for (int i = 0; i < pieces; i++) {
         if (head->column_count[field] != 1) {
-            add_rows(self, &self->pieces[i], field);
+            /* Adds a field of several columns row by row, in the order of the file. */
+            const piece *p = &self->pieces[i];
+            for (int row = 0; row < p->rows; row++)
+                for (int k = 0; k < head->column_count[field]; k++) {
+                    et_column_part part = part_of(self, p, self->position[head->column[field][k]]);
+                    part.class += row;
+                    part.number += row;
+                    part.text += row;
+                    part.line += row;
+                    part.count = 1;
+                    et_column_stats_add(&self->stats->field[field], &part);
+                }
             continue;
         }
         et_column_part part =
@@ -567,7 +539,25 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
         p->begin = block->begin;
         p->end = cut(self, block->begin, block->end, block->contents);
         p->contents = block->contents;
-        if (!make_room(p, self->stats->head.columns))
+        /* Rows of at least as many bytes as columns. */
+        size_t rows = (size_t)(p->end - p->begin) / (size_t)self->stats->head.columns + 1;
+        size_t cells = rows * (size_t)self->stats->head.columns;
+        p->room = rows;
+        if (cells > p->cells) {
+            et_free(p->class);
+            et_free(p->number);
+            et_free(p->text);
+            p->class = et_alloc(cells, sizeof *p->class);
+            p->number = et_alloc(cells, sizeof *p->number);
+            p->text = et_alloc(cells, sizeof *p->text);
+            p->cells = p->class && p->number && p->text ? cells : 0;
+        }
+        if (rows > p->row_lines) {
+            et_free(p->row_line);
+            p->row_line = et_alloc(rows, sizeof *p->row_line);
+            p->row_lines = p->row_line ? rows : 0;
+        }
+        if (!(p->cells >= cells && p->row_lines >= rows))
             return et_alloc_failed(error, PIECE * 17, "rows of a table");
         block->begin = p->end;
     }

@@ -202,19 +202,6 @@ static void suspect_unclear(et_value *list, const et_table_column *c)
         seen->text, c->table->paths->items[seen->file], (long long)seen->line, number);
 }
 
-/* Dates of which no row says which number is the month. */
-static void suspect_order(et_value *list, const et_table_column *c)
-{
-    const et_column_stats *s = c->stats;
-    const int64_t *dated = s->dated;
-    if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
-        dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
-        suspect(list, c, "order",
-                "its dates have the month first or the day first, and no row says which: read "
-                "with the month first; otherwise write `transform: {order: day-first}` in a "
-                "features file");
-}
-
 /* Years that are far in the future: of two digits, such as those of birthdays, and those that mean
  * that there is no end, such as 9999. */
 static void suspect_century(et_value *list, const et_table_column *c)
@@ -244,9 +231,16 @@ static void suspect_looks(et_value *list, const et_table_column *c, const look *
     const int64_t texts = s->count[ET_CELL_TEXT], dates = et_column_stats_dates(s);
     if (!strcmp(l->kind, "date"))
         suspect_century(list, c);
-    if (!strcmp(l->kind, "date") && dates == c->values)
-        suspect_order(list, c);
-    else if (!strcmp(l->kind, "date") && dates && other->line)
+    if (!strcmp(l->kind, "date") && dates == c->values) {
+        /* Dates of which no row says which number is the month. */
+        const int64_t *dated = s->dated;
+        if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
+            dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
+            suspect(list, c, "order",
+                    "its dates have the month first or the day first, and no row says which: read "
+                    "with the month first; otherwise write `transform: {order: day-first}` in a "
+                    "features file");
+    } else if (!strcmp(l->kind, "date") && dates && other->line)
         suspect(
             list, c, l->kind,
             "%s of %s values are dates, but not \"%s\" in %s:%lld: write it as 2024-05-31, or give "

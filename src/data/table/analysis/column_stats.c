@@ -265,14 +265,6 @@ static bool is_held(const char *digits, size_t length, double number)
            !memcmp(text, digits, length);
 }
 
-/* 3E5, but not 3.0E5 or 3E+5, which programs that print numbers write. */
-static bool has_bare_exponent(const char *text, size_t length)
-{
-    size_t digits = et_number_digits_at(text, length);
-    return digits && digits < length && (text[digits] == 'e' || text[digits] == 'E') &&
-           et_number_digits_at(text + digits + 1, length - digits - 1) == length - digits - 1;
-}
-
 et_cell_class et_cell_classify(const et_number_format *format, const char *text, size_t length,
                                double *number)
 {
@@ -281,8 +273,14 @@ et_cell_class et_cell_classify(const et_number_format *format, const char *text,
     if (!text)
         return ET_CELL_TEXT;
     et_number kind = et_number_parse(number, text, length);
-    if (kind == ET_NUMBER_REAL)
-        return has_bare_exponent(text, length) ? ET_CELL_EXPONENT : ET_CELL_REAL;
+    if (kind == ET_NUMBER_REAL) {
+        /* 3E5, but not 3.0E5 or 3E+5, which programs that print numbers write. */
+        size_t digits = et_number_digits_at(text, length);
+        return (digits && digits < length && (text[digits] == 'e' || text[digits] == 'E') &&
+                et_number_digits_at(text + digits + 1, length - digits - 1) == length - digits - 1)
+                   ? ET_CELL_EXPONENT
+                   : ET_CELL_REAL;
+    }
     if (kind != ET_NUMBER_INTEGER)
         return kind == ET_NUMBER_LARGE ? ET_CELL_LARGE : ET_CELL_TEXT;
     size_t sign = *text == '-' || *text == '+', digits = length - sign;
@@ -427,16 +425,6 @@ static double number_of(const et_column_stats *stats, const et_entry *entry)
     return number;
 }
 
-/* The same number, count times. */
-static void add_number(et_column_stats *stats, double number, int64_t count)
-{
-    double same[256];
-    for (int i = 0; i < 256; i++)
-        same[i] = number;
-    for (; count > 0; count -= 256)
-        add_numbers(stats, same, count < 256 ? (int)count : 256);
-}
-
 /* Adds the entries: distinct numbers by value, values that may be text by their text. */
 static void end_exact(et_column_stats *stats, et_stats_stage stage)
 {
@@ -449,8 +437,15 @@ static void end_exact(et_column_stats *stats, et_stats_stage stage)
     for (size_t i = 0; i < stats->entries.count; i++) {
         const et_entry *entry = &stats->entries.entry[i];
         double number = number_of(stats, entry);
-        if (is_number(entry->class) || is_both(entry->class))
-            add_number(stats, number, entry->count);
+        if (is_number(entry->class) || is_both(entry->class)) {
+            /* The same number, count times. */
+            int64_t count = entry->count;
+            double same[256];
+            for (int k = 0; k < 256; k++)
+                same[k] = number;
+            for (; count > 0; count -= 256)
+                add_numbers(stats, same, count < 256 ? (int)count : 256);
+        }
         if (is_number(entry->class))
             et_distinct_add_numbers(&stats->distinct, &number, 1);
         else
@@ -560,27 +555,6 @@ static bool are_numbers(uint64_t classes)
     return !(classes & ~(3 * ones)) && ((classes ^ classes >> 1) & ones) == ones;
 }
 
-/* Adds the numbers that follow each other from i on. Returns the index after the last one. */
-static int add_run(et_column_stats *stats, const et_column_part *part, int i)
-{
-    int end = i, integers = 0;
-    uint64_t classes;
-    _Static_assert(ET_CELL_INTEGER == 1 && ET_CELL_REAL == 2, "are_numbers knows them");
-    for (; end + 8 <= part->count; end += 8) {
-        memcpy(&classes, part->class + end, sizeof classes);
-        if (!are_numbers(classes))
-            break;
-        integers += __builtin_popcountll(classes & 0x0101010101010101u);
-    }
-    for (; end < part->count && is_number(part->class[end]); end++)
-        integers += part->class[end] == ET_CELL_INTEGER;
-    stats->count[ET_CELL_INTEGER] += integers;
-    stats->count[ET_CELL_REAL] += end - i - integers;
-    add_numbers(stats, part->number + i, end - i);
-    et_distinct_add_numbers(&stats->distinct, part->number + i, (size_t)(end - i));
-    return end;
-}
-
 bool et_column_stats_reads(const et_column_stats *stats)
 {
     return stats->stage == ET_STATS_EXACT || stats->stage == ET_STATS_CUT;
@@ -615,7 +589,24 @@ void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
         }
         if (is_number(class)) {
             et_assert(!et_column_stats_reads(stats));
-            i = add_run(stats, part, i) - 1;
+            /* Adds the numbers that follow each other from i on. Returns the index after the last
+             * one. */
+            int end = i, integers = 0;
+            uint64_t classes;
+            _Static_assert(ET_CELL_INTEGER == 1 && ET_CELL_REAL == 2, "are_numbers knows them");
+            for (; end + 8 <= part->count; end += 8) {
+                memcpy(&classes, part->class + end, sizeof classes);
+                if (!are_numbers(classes))
+                    break;
+                integers += __builtin_popcountll(classes & 0x0101010101010101u);
+            }
+            for (; end < part->count && is_number(part->class[end]); end++)
+                integers += part->class[end] == ET_CELL_INTEGER;
+            stats->count[ET_CELL_INTEGER] += integers;
+            stats->count[ET_CELL_REAL] += end - i - integers;
+            add_numbers(stats, part->number + i, end - i);
+            et_distinct_add_numbers(&stats->distinct, part->number + i, (size_t)(end - i));
+            i = end - 1;
             continue;
         }
         const char *text = part->bytes + part->text[i].at;
@@ -646,23 +637,6 @@ static bool view_entries(const et_column_stats *stats, et_sketch_view *view)
     return et_sketch_view_order(view, count);
 }
 
-/* Moments of weighted values, about their mean. */
-static void add_view(et_column_stats *stats, const et_sketch_view *view)
-{
-    double sum = 0;
-    for (size_t i = 0; i < view->count; i++)
-        sum += view->value[i] * (double)view->weight[i];
-    stats->numbers = view->total;
-    stats->mean = sum / (double)view->total;
-    for (size_t i = 0; i < view->count; i++) {
-        double delta = view->value[i] - stats->mean;
-        stats->squares += delta * delta * (double)view->weight[i];
-        stats->whole &= view->value[i] == rint(view->value[i]);
-    }
-    stats->min = view->value[0];
-    stats->max = view->value[view->count - 1];
-}
-
 /* The length of 1.1 in 1.10; 0: there is no zero to remove, or only ".0" would remain, as in 1.0.
  */
 static size_t without_zeros(const char *text, size_t length)
@@ -676,21 +650,6 @@ static size_t without_zeros(const char *text, size_t length)
     return end < length && text[end - 1] != '.' ? end : 0;
 }
 
-/* Versions: 1.1 and 1.10 in one column are one number, but hardly the same version. */
-static void find_twin(et_column_stats *stats)
-{
-    for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
-        const et_entry *entry = &stats->entries.entry[i];
-        const char *text = et_entries_text(&stats->entries, entry);
-        size_t length = entry->class == ET_CELL_REAL && !stats->format.notation
-                            ? without_zeros(text, entry->length)
-                            : 0;
-        if (length && entry->length < sizeof stats->twin &&
-            et_entries_find(&stats->entries, text, length))
-            memcpy(stats->twin, text, entry->length);
-    }
-}
-
 void et_column_stats_finish(et_column_stats *stats)
 {
     if (stats->failed)
@@ -698,10 +657,33 @@ void et_column_stats_finish(et_column_stats *stats)
     if (stats->stage == ET_STATS_EXACT) {
         et_sketch_view view;
         count_classes(stats);
-        find_twin(stats);
+        /* Versions: 1.1 and 1.10 in one column are one number, but hardly the same version. */
+        for (size_t i = 0; i < stats->entries.count && !*stats->twin; i++) {
+            const et_entry *entry = &stats->entries.entry[i];
+            const char *text = et_entries_text(&stats->entries, entry);
+            size_t length = entry->class == ET_CELL_REAL && !stats->format.notation
+                                ? without_zeros(text, entry->length)
+                                : 0;
+            if (length && entry->length < sizeof stats->twin &&
+                et_entries_find(&stats->entries, text, length))
+                memcpy(stats->twin, text, entry->length);
+        }
         stats->failed = !view_entries(stats, &view);
-        if (!stats->failed && view.count)
-            add_view(stats, &view);
+        if (!stats->failed && view.count) {
+            /* Moments of weighted values, about their mean. */
+            double sum = 0;
+            for (size_t i = 0; i < view.count; i++)
+                sum += view.value[i] * (double)view.weight[i];
+            stats->numbers = view.total;
+            stats->mean = sum / (double)view.total;
+            for (size_t i = 0; i < view.count; i++) {
+                double delta = view.value[i] - stats->mean;
+                stats->squares += delta * delta * (double)view.weight[i];
+                stats->whole &= view.value[i] == rint(view.value[i]);
+            }
+            stats->min = view.value[0];
+            stats->max = view.value[view.count - 1];
+        }
         et_sketch_view_release(&view);
     } else if (stats->filled)
         add_block(stats, stats->pending, stats->filled);

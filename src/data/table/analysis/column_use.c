@@ -596,36 +596,32 @@ static void print_group(et_strbuf *out, const group *g, const et_column_use *use
     et_strbuf_append(out, g->count > NAMES_SHOWN ? ", ...)\n" : ")\n");
 }
 
-/* A features file may use columns in so many ways that not each has a line: the rest is counted. */
-static int print_groups(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
-                        et_error *error)
-{
-    group *groups = et_alloc(LINES_MAX, sizeof *groups);
-    int count = 0, others = 0;
-    if (!groups)
-        return et_alloc_failed(error, LINES_MAX * sizeof *groups, "columns");
-    for (int i = 0; i < et_schema_count(schema); i++) {
-        group *g = find_group(groups, &count, uses, schema, i);
-        if (!g)
-            others++;
-        else if (g->count++ < NAMES_SHOWN)
-            g->names[g->count - 1] = i;
-    }
-    for (int g = 0; g < count; g++)
-        print_group(out, &groups[g], uses, schema);
-    if (others)
-        et_strbuf_printf(out, "%s others, each used in another way\n",
-                         et_format_count(others).text);
-    et_free(groups);
-    return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
-}
-
 int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_schema *schema,
                          const et_metadata *metadata, et_error *error)
 {
     et_grid grid = { .columns = 3, .headless = true, .left = 3 };
-    if (et_schema_count(schema) > LINES_MAX)
-        return print_groups(out, uses, schema, error);
+    if (et_schema_count(schema) > LINES_MAX) {
+        /* A features file may use columns in so many ways that not each has a line: the rest is
+         * counted. */
+        group *groups = et_alloc(LINES_MAX, sizeof *groups);
+        int count = 0, others = 0;
+        if (!groups)
+            return et_alloc_failed(error, LINES_MAX * sizeof *groups, "columns");
+        for (int i = 0; i < et_schema_count(schema); i++) {
+            group *g = find_group(groups, &count, uses, schema, i);
+            if (!g)
+                others++;
+            else if (g->count++ < NAMES_SHOWN)
+                g->names[g->count - 1] = i;
+        }
+        for (int g = 0; g < count; g++)
+            print_group(out, &groups[g], uses, schema);
+        if (others)
+            et_strbuf_printf(out, "%s others, each used in another way\n",
+                             et_format_count(others).text);
+        et_free(groups);
+        return out->failed ? et_alloc_failed(error, out->length, "columns") : ET_OK;
+    }
     for (int i = 0; i < et_schema_count(schema); i++) {
         const et_schema_field *field = et_schema_at(schema, i);
         const et_column_use *use = &uses[i];

@@ -618,23 +618,6 @@ bool et_entries_fits(const et_entries *entries, size_t length)
             entries->length + length <= entries->limit * TEXT_MEAN + ET_ENTRY_MAX);
 }
 
-static bool make_room(et_entries *entries, size_t length)
-{
-    if (!et_entries_fits(entries, length) && !drop_half(entries))
-        return false;
-    et_entry *entry =
-        et_vector_grow(entries->entry, &entries->capacity, entries->count + 1, sizeof *entry, 32);
-    if (!entry)
-        return false;
-    entries->entry = entry;
-    char *texts =
-        et_vector_grow(entries->texts, &entries->room, entries->length + length + 1, 1, 512);
-    if (!texts)
-        return false;
-    entries->texts = texts;
-    return entries->slots >= 2 * (entries->count + 1) || grow_slots(entries);
-}
-
 et_entry *et_entries_find(const et_entries *entries, const char *text, size_t length)
 {
     if (!entries->slots)
@@ -653,7 +636,19 @@ et_entry *et_entries_find(const et_entries *entries, const char *text, size_t le
 et_entry *et_entries_add(et_entries *entries, const char *text, size_t length)
 {
     et_assert(length <= ET_ENTRY_MAX);
-    if (!make_room(entries, length))
+    if (!et_entries_fits(entries, length) && !drop_half(entries))
+        return NULL;
+    et_entry *list =
+        et_vector_grow(entries->entry, &entries->capacity, entries->count + 1, sizeof *list, 32);
+    if (!list)
+        return NULL;
+    entries->entry = list;
+    char *texts =
+        et_vector_grow(entries->texts, &entries->room, entries->length + length + 1, 1, 512);
+    if (!texts)
+        return NULL;
+    entries->texts = texts;
+    if (entries->slots < 2 * (entries->count + 1) && !grow_slots(entries))
         return NULL;
     const text_key key = key_of(text, length);
     const uint32_t hash = hash_of(key, text, length);

@@ -465,27 +465,6 @@ static int add_feature(building *b, const et_feature_spec *spec)
                : add_written(b, spec, first, self->step_count);
 }
 
-static void make_layout(et_encoder *self)
-{
-    for (int i = 0; i < self->field_count; i++) {
-        const et_encoded_field *f = &self->fields[i];
-        bool ids = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ||
-                   f->kind == ET_ENCODED_WORDS || f->kind == ET_ENCODED_WRITTEN;
-        self->layout_fields[i] = (et_layout_field){
-            .name = f->name,
-            .dtype = ids ? ET_I32 : ET_F32,
-            .item = f->kind == ET_ENCODED_CLASS || f->kind == ET_ENCODED_WEIGHT
-                        ? et_shape_scalar()
-                        : et_shape_1(f->width),
-            .empty = ids && f->kind != ET_ENCODED_WRITTEN ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
-        };
-    }
-    self->layout_fields[self->field_count] = et_layout_mask;
-    self->layout = (et_layout){
-        .kinds = 1, .fields = self->field_count + 1, .kind = { "row" }, .field = self->layout_fields
-    };
-}
-
 /* ---- fingerprint ---- */
 
 static void add_text(et_checksum_stream *stream, const char *text)
@@ -579,7 +558,23 @@ static int build(building *b, const et_schema *schema, const et_feature_set *fea
         et_problems_add(&b->problems, "no feature gives a column: add one that is not a key");
     if (status || b->problems.count)
         return status;
-    make_layout(self);
+    for (int i = 0; i < self->field_count; i++) {
+        const et_encoded_field *f = &self->fields[i];
+        bool ids = f->kind == ET_ENCODED_IDS || f->kind == ET_ENCODED_CLASS ||
+                   f->kind == ET_ENCODED_WORDS || f->kind == ET_ENCODED_WRITTEN;
+        self->layout_fields[i] = (et_layout_field){
+            .name = f->name,
+            .dtype = ids ? ET_I32 : ET_F32,
+            .item = f->kind == ET_ENCODED_CLASS || f->kind == ET_ENCODED_WEIGHT
+                        ? et_shape_scalar()
+                        : et_shape_1(f->width),
+            .empty = ids && f->kind != ET_ENCODED_WRITTEN ? ET_EMPTY_NONE : ET_EMPTY_ZERO,
+        };
+    }
+    self->layout_fields[self->field_count] = et_layout_mask;
+    self->layout = (et_layout){
+        .kinds = 1, .fields = self->field_count + 1, .kind = { "row" }, .field = self->layout_fields
+    };
     return find_fingerprint(b);
 }
 

@@ -63,20 +63,6 @@ static bool is_wanted(const int *fields, int count, int field)
     return false;
 }
 
-static void mark(emission *e, const et_fitted *f)
-{
-    for (int i = 0; i < f->inputs; i++) {
-        column *c = &e->columns[e->field[f->input[i]]];
-        const bool numeric = et_schema_numeric(field_at(e, e->field[f->input[i]]));
-        const bool any = f->row == &et_transform_rows[ET_TRANSFORM_MISSING];
-        const bool date = f->row == &et_transform_rows[ET_TRANSFORM_DATE];
-        c->read = true;
-        c->date |= date && !numeric;
-        c->day_first |= date && f->order == ET_DATE_DAY_FIRST;
-        c->text |= !date && !any && !numeric;
-    }
-}
-
 static int check_column(const emission *e, int field)
 {
     const et_encoder_onnx *how = e->how;
@@ -106,8 +92,19 @@ static int find_columns(emission *e, const int *fields, int count)
             e->field[begin + c] = i;
     }
     for (size_t i = 0; i < encoder->step_count; i++)
-        if (is_wanted(fields, count, encoder->steps[i].field))
-            mark(e, &encoder->steps[i].fitted);
+        if (is_wanted(fields, count, encoder->steps[i].field)) {
+            const et_fitted *f = &encoder->steps[i].fitted;
+            for (int k = 0; k < f->inputs; k++) {
+                column *c = &e->columns[e->field[f->input[k]]];
+                const bool numeric = et_schema_numeric(field_at(e, e->field[f->input[k]]));
+                const bool any = f->row == &et_transform_rows[ET_TRANSFORM_MISSING];
+                const bool date = f->row == &et_transform_rows[ET_TRANSFORM_DATE];
+                c->read = true;
+                c->date |= date && !numeric;
+                c->day_first |= date && f->order == ET_DATE_DAY_FIRST;
+                c->text |= !date && !any && !numeric;
+            }
+        }
     int status = ET_OK;
     for (int i = 0; i < all && !status; i++) {
         column *c = &e->columns[i];
@@ -159,15 +156,6 @@ static const char *emit_missing_text(emission *e, const char *value)
     et_onnx_set_ints(e->to, "values_int64s", ones, used);
     et_onnx_set_int(e->to, "default_int64", 0);
     return et_emit_cast(e->to, found, ET_ONNX_BOOL);
-}
-
-static void add_text(emission *e, int field, const char *value)
-{
-    column *c = &e->columns[field];
-    c->value = value;
-    c->missing = emit_missing_text(e, value);
-    if (is_required(field_at(e, field)))
-        refuse_rows(e, any(e->to, c->missing));
 }
 
 /* Missing: NaN, and the numbers of --missing. */
@@ -253,7 +241,10 @@ static int add_inputs(emission *e)
                          f->notation == ET_NOTATION_COMMA ? "number, decimal comma"
                                                           : "number, decimal point");
         if (c->text) {
-            add_text(e, i, value);
+            c->value = value;
+            c->missing = emit_missing_text(e, value);
+            if (is_required(field_at(e, i)))
+                refuse_rows(e, any(e->to, c->missing));
             continue;
         }
         c->at = e->count;

@@ -179,28 +179,6 @@ static int read_options(const reading *r, const et_value *value, et_feature_spec
     return status;
 }
 
-static int read_type(const reading *r, const et_value *value, et_transform *type)
-{
-    const char *word;
-    int status = read_text(r, value, &word);
-    if (status)
-        return status;
-    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
-        if (!strcmp(word, et_transform_rows[i].name)) {
-            *type = (et_transform)i;
-            return ET_OK;
-        }
-    et_strbuf words = ET_STRBUF_INIT;
-    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
-        et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
-    status = et_fail(r->error, ET_ECONFIG,
-                     "%s:%d: unknown type \"%.60s\"%s. Types: %s (doc/features.md)", r->name,
-                     value->line, word, et_nearest_hint(word, et_transform_words, "").text,
-                     et_strbuf_text(&words));
-    et_strbuf_release(&words);
-    return status;
-}
-
 /* ---- features in features ---- */
 
 /* A feature of the list, read in place of its name. */
@@ -250,8 +228,26 @@ static int read_key(reading *r, const et_value *value, et_feature_spec *spec)
     const char *key = value->key;
     if (!strcmp(key, "name"))
         return read_text(r, value, &spec->name);
-    if (!strcmp(key, "type"))
-        return read_type(r, value, &spec->type);
+    if (!strcmp(key, "type")) {
+        const char *word;
+        int status = read_text(r, value, &word);
+        if (status)
+            return status;
+        for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+            if (!strcmp(word, et_transform_rows[i].name)) {
+                spec->type = (et_transform)i;
+                return ET_OK;
+            }
+        et_strbuf words = ET_STRBUF_INIT;
+        for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+            et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
+        status = et_fail(r->error, ET_ECONFIG,
+                         "%s:%d: unknown type \"%.60s\"%s. Types: %s (doc/features.md)", r->name,
+                         value->line, word, et_nearest_hint(word, et_transform_words, "").text,
+                         et_strbuf_text(&words));
+        et_strbuf_release(&words);
+        return status;
+    }
     if (!strcmp(key, "fields"))
         return read_texts(r, value, &spec->fields, &spec->field_count);
     if (!strcmp(key, "transform"))

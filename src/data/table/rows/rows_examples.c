@@ -96,25 +96,6 @@ static int read_list(const et_schema_field *field, const et_feature *f, et_readi
     return status;
 }
 
-static int read_fields(const et_row_layout *layout, const et_example *example, et_reading *values,
-                       et_arena *arena, et_error *error)
-{
-    const et_schema *schema = layout->schema;
-    int status = ET_OK;
-    for (int i = 0; i < layout->count; i++)
-        values[i] = (et_reading){ .missing = true };
-    for (int f = 0; !status && f < et_schema_count(schema); f++) {
-        const et_schema_field *field = et_schema_at(schema, f);
-        et_reading *to = &values[layout->begin[f]];
-        const et_feature *feature = et_example_last(example, field->name);
-        if (!feature || !feature->count)
-            continue;
-        status = field->length == ET_SCHEMA_VARIABLE ? read_list(field, feature, to, arena, error)
-                                                     : read_fixed(field, feature, to, error);
-    }
-    return status;
-}
-
 int et_example_row(et_reading *values, const et_row_layout *layout, const void *bytes,
                    size_t length, et_arena *arena, et_error *error)
 {
@@ -122,7 +103,21 @@ int et_example_row(et_reading *values, const et_row_layout *layout, const void *
     et_arena_release(arena);
     et_example_memory room = { .arena = arena };
     int status = et_example_read(&example, &room, bytes, length, error);
-    return status ? status : read_fields(layout, &example, values, arena, error);
+    if (status)
+        return status;
+    const et_schema *schema = layout->schema;
+    for (int i = 0; i < layout->count; i++)
+        values[i] = (et_reading){ .missing = true };
+    for (int f = 0; !status && f < et_schema_count(schema); f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        et_reading *to = &values[layout->begin[f]];
+        const et_feature *feature = et_example_last(&example, field->name);
+        if (!feature || !feature->count)
+            continue;
+        status = field->length == ET_SCHEMA_VARIABLE ? read_list(field, feature, to, arena, error)
+                                                     : read_fixed(field, feature, to, error);
+    }
+    return status;
 }
 
 /* ---- files ---- */

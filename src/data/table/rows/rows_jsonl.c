@@ -287,41 +287,6 @@ static int set_column(et_cell *cells, const et_json_columns *columns, int field,
 
 #define NAMES_MAX 256
 
-/* Columns that predictions need and the row does not have, ended by NULL. */
-static void find_absent(const char *names[NAMES_MAX + 1], const et_row_layout *layout,
-                        const et_value *row)
-{
-    const et_schema *schema = layout->schema;
-    int count = 0;
-    for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
-        if (layout->reads[false][i] && !et_value_get(row, et_schema_at(schema, i)->name))
-            names[count++] = et_schema_at(schema, i)->name;
-    names[count] = NULL;
-}
-
-/* Of a row with names that the schema does not have; known: with others that it has. */
-static int check_names(const et_row_layout *layout, const et_value *row, bool known,
-                       et_error *error)
-{
-    const et_schema *schema = layout->schema;
-    const char *absent[NAMES_MAX + 1];
-    find_absent(absent, layout, row);
-    for (const et_value *v = row->first; v; v = v->next) {
-        const char *nearest =
-            et_schema_position(schema, v->key) < 0 ? et_nearest(v->key, absent) : NULL;
-        if (nearest)
-            return et_fail(error, ET_EDATA,
-                           "the model has no column %.64s. Nearest: %.64s, which the row lacks; "
-                           "give this column, with null for a missing value",
-                           v->key, nearest);
-    }
-    if (known || !absent[0])
-        return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "the model has none of the row's columns; one of its columns is %.64s",
-                   absent[0]);
-}
-
 int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value *object,
                  et_error *error)
 {
@@ -336,7 +301,31 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
         if (field >= 0)
             status = set_column(cells, columns, field, v, error);
     }
-    return status || !unknown ? status : check_names(layout, object, known, error);
+    if (status || !unknown)
+        return status;
+    /* Of a row with names that the schema does not have; known: with others that it has. */
+    const et_schema *schema = layout->schema;
+    const char *absent[NAMES_MAX + 1];
+    /* Columns that predictions need and the row does not have, ended by NULL. */
+    int count = 0;
+    for (int i = 0; i < et_schema_count(schema) && count < NAMES_MAX; i++)
+        if (layout->reads[false][i] && !et_value_get(object, et_schema_at(schema, i)->name))
+            absent[count++] = et_schema_at(schema, i)->name;
+    absent[count] = NULL;
+    for (const et_value *v = object->first; v; v = v->next) {
+        const char *nearest =
+            et_schema_position(schema, v->key) < 0 ? et_nearest(v->key, absent) : NULL;
+        if (nearest)
+            return et_fail(error, ET_EDATA,
+                           "the model has no column %.64s. Nearest: %.64s, which the row lacks; "
+                           "give this column, with null for a missing value",
+                           v->key, nearest);
+    }
+    if (known || !absent[0])
+        return ET_OK;
+    return et_fail(error, ET_EDATA,
+                   "the model has none of the row's columns; one of its columns is %.64s",
+                   absent[0]);
 }
 
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,

@@ -232,24 +232,6 @@ static int read_text(const reading *r, const et_value *value, const char **out)
     return ET_OK;
 }
 
-static int read_type(const reading *r, const et_value *value, et_schema_type *out)
-{
-    const char *word = NULL;
-    int status = read_text(r, value, &word);
-    if (status)
-        return status;
-    if (!strcmp(word, "numeric"))
-        word = "real";
-    for (int i = 0; type_names[i]; i++)
-        if (!strcmp(word, type_names[i])) {
-            *out = (et_schema_type)i;
-            return ET_OK;
-        }
-    return et_fail(r->error, ET_ECONFIG,
-                   "%s:%d: unknown type \"%.60s\"%s. Types: integer, real, discrete", r->name,
-                   value->line, word, et_nearest_hint(word, type_words, "").text);
-}
-
 static int read_truth(const reading *r, const et_value *value, bool *out)
 {
     char what[64];
@@ -282,8 +264,22 @@ static int read_key(const reading *r, const et_value *value, et_schema_field *fi
     int status;
     if (!strcmp(value->key, "name"))
         return read_text(r, value, &field->name);
-    if (!strcmp(value->key, "type"))
-        return read_type(r, value, &field->type);
+    if (!strcmp(value->key, "type")) {
+        const char *word = NULL;
+        status = read_text(r, value, &word);
+        if (status)
+            return status;
+        if (!strcmp(word, "numeric"))
+            word = "real";
+        for (int i = 0; type_names[i]; i++)
+            if (!strcmp(word, type_names[i])) {
+                field->type = (et_schema_type)i;
+                return ET_OK;
+            }
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s:%d: unknown type \"%.60s\"%s. Types: integer, real, discrete", r->name,
+                       value->line, word, et_nearest_hint(word, type_words, "").text);
+    }
     if (!strcmp(value->key, "length")) {
         if (value->kind != ET_VALUE_INT || value->integer < 0)
             return fail_line(r, value, "length is not a count",
