@@ -7,7 +7,7 @@
  *
  * Lines are paired by their number over all files of a side, so the files of the two sides may be
  * divided differently; only the sums must agree. An empty line is a valid side of a pair here;
- * encoded_build.c decides what to leave out. */
+ * encoded.c decides what to leave out. */
 #include "data/text/corpus.h"
 
 #include <string.h>

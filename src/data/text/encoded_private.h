@@ -1,4 +1,4 @@
-/* An encoded corpus, for its own files: building it (encoded_build.c), and its file (encoded.c). */
+/* An encoded corpus, for encoded.c and its test: its parts, and its file. */
 #ifndef ETUDE_DATA_TEXT_ENCODED_PRIVATE_H
 #define ETUDE_DATA_TEXT_ENCODED_PRIVATE_H
 
@@ -17,16 +17,6 @@ typedef struct et_encoded_parts {
     et_corpus_counts counts;
     et_encoded_sizes sizes;
 } et_encoded_parts;
-
-/* The sizes, from offsets and pairs. */
-et_encoded_sizes et_encoded_measure(const et_encoded_parts *parts);
-
-/* From text to ids: reads a corpus, encodes it on all processors, filters, and counts. The result
- * does not depend on the number of threads. ET_EDATA: bad text, or nothing left. On failure out is
- * released. */
-int et_encoded_build(et_encoded_parts *out, const et_corpus_paths *paths, et_sides sides,
-                     const et_encoded_options *options, et_error *error);
-void et_encoded_parts_release(et_encoded_parts *parts);
 
 /* The cache file of an encoded corpus: its layout, writing it, and checking it.
  *

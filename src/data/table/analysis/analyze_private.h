@@ -1,5 +1,5 @@
 /* The analysis, for its own files: columns (analyze_head.c), statistics (analyze.c), results
- * (analyze_report.c, analyze_suspect.c). */
+ * (analyze_report.c). */
 #ifndef ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 #define ETUDE_DATA_TABLE_ANALYSIS_ANALYZE_PRIVATE_H
 
@@ -39,24 +39,6 @@ void et_first_rows_release(et_first_rows *rows);
 
 /* Of a row with a number. */
 double et_first_rows_number(const et_first_rows *rows, int64_t row);
-
-/* Whether both have the same value in every row, of at least 20. */
-bool et_first_rows_equal(const et_first_rows *a, const et_first_rows *b);
-/* Whether two columns of numbers are a line: |correlation| > 0.99999 over the rows with both. */
-bool et_first_rows_on_line(const et_first_rows *a, const et_first_rows *b);
-
-typedef enum et_first_relation {
-    ET_FIRST_UNRELATED,
-    ET_FIRST_DETERMINES, /* each value of the column occurs with one value of the target: in 50 rows
-                            or more, on average 5 of each value, and 10 rows beyond the target's
-                            most frequent value */
-    ET_FIRST_SEPARATES   /* each of 2 to 20 values of the target has one range of the column's
-                            numbers, and at least 10 rows */
-} et_first_relation;
-
-/* numbers: the column has only numbers and missing values. *failed becomes true: no memory. */
-et_first_relation et_first_rows_relate(const et_first_rows *column, const et_first_rows *target,
-                                       bool numbers, bool *failed);
 
 /* ---- statistics of one column ----
  *
@@ -272,18 +254,8 @@ typedef struct et_table_column {
     et_sketch_view view; /* of numbers */
 } et_table_column;
 
-/* Whether mean and deviation are finite. */
-bool et_table_column_has_moments(const et_table_column *column);
-double et_table_column_deviation(const et_table_column *column);
-/* Whether values are whole numbers, so few that they may be classes. */
-bool et_table_column_few_whole(const et_table_column *column);
-/* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
-bool et_table_column_twice(const et_column_stats *stats, size_t *first, size_t *second);
-
 /* Adds a suspicious fact: {column, kind, text}. */
 void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text);
-/* Adds those of a column. ET_ENOMEM. */
-int et_table_column_suspect(et_value *list, const et_table_column *column, et_error *error);
 /* Adds those about two columns or two rows, by the first rows. uses, metadata [fields]. ET_ENOMEM.
  */
 int et_table_relations_suspect(et_value *list, const et_table_stats *table,

@@ -7,16 +7,602 @@
  *               of numbers min, max, mean, std, quantiles {"1 %", "25 %", "50 %", "75 %", "99 %"},
  *               histogram {low, high, shares}
  *               of discrete ones and of few numbers entries (text, count), other (their rest)
- *   suspicious  column, kind (a word), text (a sentence); analyze_suspect.c
+ *   suspicious  column, kind (a word), text (a sentence)
  *
  * Fractions of a histogram are of all values; values outside [low, high] are in none. */
+#include <float.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fields/fields.h"
+#include "base/map.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
+#include "data/table/schema/date_text.h"
+
+/* ---- facts about a column's numbers ---- */
+
+static double number_at(const et_column_stats *stats, size_t i)
+{
+    const et_entries *entries = &stats->entries;
+    double number = 0;
+    et_cell_classify(&stats->format, et_entries_text(entries, &entries->entry[i]),
+                     entries->entry[i].length, &number);
+    return number;
+}
+
+/* Whether values are whole numbers, so few that they may be classes. */
+static bool column_few_whole(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    return et_column_stats_exact(s) && c->numbers == c->values && c->numbers && s->whole &&
+           c->table->options->classes >= 0 &&
+           s->entries.count <= (size_t)c->table->options->classes;
+}
+
+/* Whether a number is written in two ways, as 1 and 1.0: entries [first] and [second]. */
+static bool column_twice(const et_column_stats *stats, size_t *first, size_t *second)
+{
+    for (*second = 0; *second < stats->entries.count; ++*second)
+        for (*first = 0; *first < *second; ++*first)
+            if (number_at(stats, *first) == number_at(stats, *second))
+                return true;
+    return false;
+}
+
+/* Whether mean and deviation are finite. */
+static bool column_has_moments(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const bool underflows = s->min < s->max && s->squares < DBL_MIN;
+    return c->numbers && isfinite(s->mean) && isfinite(s->squares) && !underflows;
+}
+
+static double column_deviation(const et_table_column *c)
+{
+    return sqrt(c->stats->squares / (double)c->numbers);
+}
+
+/* ---- suspicious findings about a column: sentences of the report with the finding, its place,
+ * and the cure ---- */
+
+/* Of the integers, distinct ones that may be an ID; and how many values say so. */
+#define ID_SHARE  0.99
+#define ID_VALUES 50
+/* Smallest fraction of the sampled texts that must look like a date or a number. */
+#define LOOK_SHARE 0.9
+/* Of the sampled texts, durations that are no times of day and make the other times durations. */
+#define SPAN_SHARE 0.1
+/* Numbers of a target: a largest one that is so many times the median, or so many quartile ranges
+ * away from the median, of so many rows. */
+#define OUTLIER_TIMES  60
+#define OUTLIER_RANGES 60
+#define OUTLIER_ROWS   50
+/* From today: in which dates are usual, and dates with a year of two digits. */
+#define FUTURE_MOST  300
+#define FUTURE_YEARS 10
+/* Of rows, missing ones that are worth a word. */
+#define MISSING_SHARE 0.5
+
+/* Integers that may be an ID, though they are used as numbers: they nearly count the rows, or are
+ * drawn from far more than there are rows. Amounts may well be distinct, too. */
+static bool may_be_id(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    double values = (double)c->values, range = s->max - s->min;
+    return c->type == ET_SCHEMA_INTEGER && !c->use.ignored && !c->target &&
+           !s->count[ET_CELL_LONG] && c->values >= ID_VALUES &&
+           (double)c->distinct >= ID_SHARE * values && (range < 1.5 * values || range > 1e12);
+}
+
+void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text)
+{
+    et_value *item = et_value_add_dict(list);
+    et_value_set_string(item, "column", column);
+    et_value_set_string(item, "kind", kind);
+    et_value_set_string(item, "text", text);
+}
+
+__attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const et_table_column *c,
+                                                          const char *kind, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_table_suspect(list, c->name, kind, text);
+}
+
+static void suspect_values(et_value *list, const et_table_column *c)
+{
+    int64_t missing = c->stats->count[ET_CELL_MISSING];
+    et_format differ = et_format_count(c->distinct), values = et_format_count(c->values);
+    if (!c->values)
+        suspect(list, c, "missing", "no row has a value: ignored");
+    else if (c->distinct == 1)
+        suspect(list, c, "constant",
+                c->use.ignored ? "constant: ignored" : "every value is the same");
+    else if (c->use.ignored == ET_COLUMN_KEY || c->use.ignored == ET_COLUMN_RUNNING)
+        suspect(list, c, "key", "%s of %s values differ: looks like an ID, ignored", differ.text,
+                values.text);
+    else if (may_be_id(c))
+        suspect(list, c, "id",
+                "%s of %s values differ: may be an ID, but is used as a number; to ignore it, "
+                "add %s",
+                differ.text, values.text, et_column_drop_option(c->name).text);
+    if (c->values && (double)missing > MISSING_SHARE * (double)(missing + c->values))
+        suspect(list, c, "sparse", "%s of %s rows have no value", et_format_count(missing).text,
+                et_format_count(missing + c->values).text);
+}
+
+/* What nearly all texts of a column look like. */
+typedef struct look {
+    const char *kind; /* NULL: like nothing known */
+    char what[96];    /* "numbers in a notation" */
+    const char *cure;
+} look;
+
+/* Texts that are numbers in one notation only. */
+static int64_t noted_only(const et_column_stats *s, et_notation notation)
+{
+    return s->noted.count[0][notation] + s->noted.count[1][notation];
+}
+
+#define MARK_CURE "to have numbers, write the same decimal mark in all rows"
+
+static look look_of(const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    double most = LOOK_SHARE * (double)s->sampled;
+    look l = { 0 };
+    if (!s->sampled)
+        return l;
+    if ((double)s->looks[ET_LOOK_SPAN] >= SPAN_SHARE * (double)s->sampled &&
+        (double)(s->looks[ET_LOOK_SPAN] + s->looks[ET_LOOK_DATE]) >= most)
+        l = (look){ "duration", "durations",
+                    "to have numbers, write them in one unit, such as minutes" };
+    else if ((double)s->looks[ET_LOOK_DATE] >= most)
+        l = (look){ "date", "dates",
+                    et_column_stats_dates(s)
+                        ? "the transform date needs a date in every row"
+                        : "to have dates, write them as 2024-05-31 or 2024-05-31T12:30" };
+    else if (s->format.notation || (double)s->looks[ET_LOOK_NUMBER] < most)
+        return l;
+    else if (s->noted.first_other.line) {
+        l = (look){ "unit", "", "to have numbers, write one unit" };
+        snprintf(l.what, sizeof l.what, "numbers with several units (\"%s\")",
+                 s->noted.first_other.text);
+    } else if (noted_only(s, ET_NOTATION_COMMA) &&
+               (noted_only(s, ET_NOTATION_POINT) || s->count[ET_CELL_REAL]))
+        l = noted_only(s, ET_NOTATION_POINT)
+                ? (look){ "comma", "numbers, some with a decimal point and some with a comma",
+                          MARK_CURE }
+                : (look){ "comma", "numbers with a decimal comma, where others have a point",
+                          MARK_CURE };
+    else
+        l = (look){ "notation", "numbers in a notation",
+                    *s->noted.unit
+                        ? "to have numbers, give the column a `notation` and a `unit` in a schema "
+                          "file (task.schema_path)"
+                        : "to have numbers, give the column a `notation` in a schema file "
+                          "(task.schema_path)" };
+    return l;
+}
+
+/* The number as a model sees it after most transforms. */
+static float seen(const et_table_column *c, double number)
+{
+    return (float)((number - c->stats->mean) / column_deviation(c));
+}
+
+/* Whether a text that has two readings had to be read without the help of another value. */
+static void suspect_unclear(et_value *list, const et_table_column *c)
+{
+    const et_seen_at *seen = c->unclear;
+    double number = 0;
+    if (!seen || !seen->line)
+        return;
+    et_notation_parse(&number, &c->stats->format, seen->text, strlen(seen->text));
+    suspect(
+        list, c, "notation",
+        "\"%s\" in %s:%lld is read as %.15g, with a decimal point, though no value of the column "
+        "says so: if the decimal mark is the comma, write `notation: comma` in a schema file "
+        "(task.schema_path)",
+        seen->text, c->table->paths->items[seen->file], (long long)seen->line, number);
+}
+
+/* Years that are far in the future: of two digits, such as those of birthdays, and those that mean
+ * that there is no end, such as 9999. */
+static void suspect_century(et_value *list, const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    et_date today;
+    if (!et_date_of_seconds(&today, et_clock_wall()))
+        return;
+    if (s->last_year > today.year + FUTURE_MOST)
+        suspect(list, c, "century",
+                "its last date has the year %d, which makes all other years nearly equal numbers: "
+                "if this date means that there is none, give --missing DATE as it is written",
+                s->last_year);
+    if (s->last_short_year > today.year + FUTURE_YEARS)
+        suspect(list, c, "century",
+                "its years have two digits, and \"%s\" is read as a date of %d: if %d is right, "
+                "write years with four digits",
+                s->last_short, s->last_short_year, s->last_short_year - 100);
+}
+
+static void suspect_looks(et_value *list, const et_table_column *c, const look *l)
+{
+    const et_column_stats *s = c->stats;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT),
+                     *other = &s->first_undated[et_column_stats_date_order(s)];
+    const char *const *paths = c->table->paths->items;
+    const int64_t texts = s->count[ET_CELL_TEXT], dates = et_column_stats_dates(s);
+    if (!strcmp(l->kind, "date"))
+        suspect_century(list, c);
+    if (!strcmp(l->kind, "date") && dates == c->values) {
+        /* Dates of which no row says which number is the month. */
+        const int64_t *dated = s->dated;
+        if (dated[ET_DATE_MONTH_FIRST] == dated[ET_DATE_DAY_FIRST] &&
+            dated[ET_DATE_ANY] < dated[ET_DATE_DAY_FIRST])
+            suspect(list, c, "order",
+                    "its dates have the month first or the day first, and no row says which: read "
+                    "with the month first; otherwise write `transform: {order: day-first}` in a "
+                    "features file");
+    } else if (!strcmp(l->kind, "date") && dates && other->line)
+        suspect(
+            list, c, l->kind,
+            "%s of %s values are dates, but not \"%s\" in %s:%lld: write it as 2024-05-31, or give "
+            "--missing \"%s\" if this text means a missing value",
+            et_format_count(dates).text, et_format_count(c->values).text, other->text,
+            paths[other->file], (long long)other->line, other->text);
+    else if (texts == c->values)
+        suspect(list, c, l->kind, "its texts are %s, such as \"%s\": %s", l->what, first->text,
+                l->cure);
+    else
+        suspect(list, c, l->kind, "%s of %s values are %s, such as \"%s\" in %s:%lld: %s",
+                et_format_count(texts).text, et_format_count(c->values).text, l->what, first->text,
+                paths[first->file], (long long)first->line, l->cure);
+}
+
+static void suspect_texts(et_value *list, const et_table_column *c)
+{
+    const et_column_stats *s = c->stats;
+    const et_strings *paths = c->table->paths;
+    const et_seen_at *first = et_column_stats_first(s, ET_CELL_TEXT);
+    const et_seen_at *first_large = et_column_stats_first(s, ET_CELL_LARGE);
+    int64_t texts = s->count[ET_CELL_TEXT], large = s->count[ET_CELL_LARGE];
+    const look l = look_of(c);
+    if (texts && l.kind)
+        suspect_looks(list, c, &l);
+    else if (c->type != ET_SCHEMA_DISCRETE && texts)
+        suspect(list, c, "text",
+                "%s of %s values are not numbers, the first is \"%s\" in %s:%lld: correct them, or "
+                "give --missing TEXT if the text means a missing value",
+                et_format_count(texts).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
+    else if (texts && c->numbers)
+        suspect(list, c, "mixed",
+                "%s of %s values are numbers, the others texts (\"%s\" in %s:%lld): the column is "
+                "read as texts; give --missing TEXT if one of them means a missing value",
+                et_format_count(c->numbers).text, et_format_count(c->values).text, first->text,
+                paths->items[first->file], (long long)first->line);
+    if (large)
+        suspect(list, c, c->type == ET_SCHEMA_DISCRETE ? "code" : "large",
+                "%s of %s values are too large for a double, the first is \"%s\" in %s:%lld",
+                et_format_count(large).text, et_format_count(c->values).text, first_large->text,
+                paths->items[first_large->file], (long long)first_large->line);
+    if (s->blanks)
+        suspect(list, c, "blanks",
+                "%s quoted values begin or end with a blank, so they differ from the same value "
+                "without",
+                et_format_count(s->blanks).text);
+}
+
+/* Numbers that may be meant as texts. As texts they lose nothing; 3E5 next to 2.5 is a number. */
+static void suspect_codes(et_value *list, const et_table_column *c)
+{
+    static const struct {
+        et_cell_class class;
+        const char *what;
+    } kinds[] = {
+        { ET_CELL_CODE, "begin with 0 or +" },
+        { ET_CELL_LONG, "are integers too long for a number" },
+        { ET_CELL_EXPONENT, "have an exponent" },
+    };
+    const bool texts = c->type == ET_SCHEMA_DISCRETE;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const et_seen_at *first = et_column_stats_first(c->stats, kinds[i].class);
+        if (!c->stats->count[kinds[i].class] ||
+            (kinds[i].class == ET_CELL_EXPONENT && c->stats->count[ET_CELL_REAL]))
+            continue;
+        const bool unclear = kinds[i].class == ET_CELL_EXPONENT && !c->stats->count[ET_CELL_TEXT];
+        suspect(list, c,
+                !texts    ? "number"
+                : unclear ? "exponent"
+                          : "code",
+                "%s of %s values %s, such as \"%s\" in %s:%lld: the column is read as %s",
+                et_format_count(c->stats->count[kinds[i].class]).text,
+                et_format_count(c->values).text, kinds[i].what, first->text,
+                c->table->paths->items[first->file], (long long)first->line,
+                !texts    ? "numbers; if they are codes, make it discrete in a schema file "
+                            "(task.schema_path)"
+                : unclear ? "texts; if they are numbers, make it real in a schema file "
+                            "(task.schema_path)"
+                          : "texts");
+    }
+}
+
+static void suspect_versions(et_value *list, const et_table_column *c)
+{
+    if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
+        suspect(
+            list, c, "number",
+            "\"%s\" occurs with and without the last 0, which is the same number: if these are "
+            "codes such as versions, make the column discrete in a schema file (task.schema_path)",
+            c->stats->twin);
+}
+
+/* Integers that differ in digits that no model sees are codes, or need no such digits. */
+static void suspect_digits(et_value *list, const et_table_column *c)
+{
+    const et_sketch_view *view = &c->view;
+    size_t same = 0, first = 0;
+    if (c->type == ET_SCHEMA_DISCRETE || c->target || !column_has_moments(c) || !c->stats->whole ||
+        !et_column_stats_exact(c->stats) || !(column_deviation(c) > 0))
+        return;
+    for (size_t i = 1; i < view->count; i++)
+        if (view->value[i] != view->value[i - 1] &&
+            seen(c, view->value[i]) == seen(c, view->value[i - 1])) {
+            first = same ? first : i;
+            same++;
+        }
+    if (same)
+        suspect(list, c, "number",
+                "%.0f and %.0f are too close to differ in float32%s: if these are codes, make the "
+                "column discrete in a schema file (task.schema_path)",
+                view->value[first - 1], view->value[first],
+                same > 1 ? ", and so are other values" : "");
+}
+
+/* Whether all values are dates when `-` separates the year, the month, and if there is one the day.
+ */
+static bool are_dates(const et_sketch_view *view, bool day)
+{
+    const double least = day ? 18000101 : 180001, most = day ? 21991231 : 219912;
+    for (size_t i = 0; i < view->count; i++) {
+        char text[32];
+        et_date date;
+        if (!(view->value[i] >= least && view->value[i] <= most))
+            return false;
+        const long n = (long)view->value[i], month = day ? n / 100 : n;
+        int length = snprintf(text, sizeof text, "%04ld-%02ld", month / 100, month % 100);
+        if (day)
+            length += snprintf(text + length, sizeof text - (size_t)length, "-%02ld", n % 100);
+        if (!et_date_read(&date, text, (size_t)length, ET_DATE_ANY))
+            return false;
+    }
+    return true;
+}
+
+#define NUMBER_DATES 12 /* different values that cannot all be dates by chance */
+
+/* 20240531 and 202405 are numbers, of which a model does not see the months. */
+static void suspect_number_dates(et_value *list, const et_table_column *c)
+{
+    if (c->type != ET_SCHEMA_INTEGER || c->target || c->use.ignored || c->distinct < NUMBER_DATES)
+        return;
+    const bool days = are_dates(&c->view, true);
+    if (days || are_dates(&c->view, false))
+        suspect(
+            list, c, "date",
+            "its numbers are dates, such as %.0f, but are used as numbers: to have dates, write "
+            "%s",
+            c->stats->max, days ? "2024-05-31" : "2024-05");
+}
+
+static void suspect_sizes(et_value *list, const et_table_column *c)
+{
+    const et_entries *entries = &c->stats->entries;
+    if (c->type == ET_SCHEMA_DISCRETE && !c->key && !et_column_stats_exact(c->stats))
+        suspect(list, c, "cut",
+                "about %s distinct values, of which the metadata keeps the %s most frequent; their "
+                "counts may be %s too low",
+                et_format_count(c->distinct).text, et_format_count((int64_t)entries->limit).text,
+                et_format_count(entries->error).text);
+    if (c->type != ET_SCHEMA_DISCRETE && c->numbers && !column_has_moments(c))
+        suspect(list, c, "wide", "its values are too %s for a mean and a deviation",
+                isfinite(c->stats->squares) ? "close to each other" : "far apart");
+}
+
+/* Bytes of a text that a sentence shows: 40, whole characters. */
+static int shown(const char *text, size_t length)
+{
+    size_t count = length < 40 ? length : 40;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    return (int)count;
+}
+
+static void suspect_pair(et_value *list, const et_table_column *c, size_t first, size_t second,
+                         size_t more, const char *what)
+{
+    const et_entries *entries = &c->stats->entries;
+    const et_entry *a = &entries->entry[first], *b = &entries->entry[second];
+    const char *one = et_entries_text(entries, a), *other = et_entries_text(entries, b);
+    suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
+            shown(one, a->length), one, et_format_many(a->count, "row").text,
+            shown(other, b->length), other, et_format_many(b->count, "row").text, what,
+            more ? "; other values of the column also look alike" : "");
+}
+
+/* Entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
+typedef struct alike {
+    size_t first, second; /* the first two */
+    size_t count;         /* number of entries spelt like an earlier one; 0: there are none */
+} alike;
+
+typedef struct folding {
+    et_codes codes, lower;
+    et_arena arena; /* of texts, which are keys of seen */
+    et_map seen;    /* to entries */
+} folding;
+
+/* NULL: no memory. */
+static const char *fold(folding *f, const char *text, size_t length, et_error *error)
+{
+    et_strbuf out = ET_STRBUF_INIT;
+    char bytes[4];
+    const char *folded = NULL;
+    if (et_codes_decode(&f->codes, text, length, error) ||
+        et_codes_lower(&f->lower, &f->codes, error))
+        return NULL;
+    size_t begin = 0, end = f->lower.count;
+    while (begin < end && et_unicode_is_space(f->lower.items[begin]))
+        begin++;
+    while (end > begin && et_unicode_is_space(f->lower.items[end - 1]))
+        end--;
+    for (size_t i = begin; i < end; i++) {
+        size_t count = et_utf8_encode(bytes, f->lower.items[i]);
+        for (size_t k = 0; k < count; k++)
+            et_strbuf_append_char(&out, bytes[k]);
+    }
+    if (!out.failed)
+        folded = et_arena_strdup(&f->arena, et_strbuf_text(&out));
+    et_strbuf_release(&out);
+    return folded;
+}
+
+static bool look_at(folding *f, alike *found, const et_entries *entries, size_t i, et_error *error)
+{
+    const et_entry *entry = &entries->entry[i];
+    const char *text = fold(f, et_entries_text(entries, entry), entry->length, error);
+    int64_t before;
+    if (!text)
+        return false;
+    if (!et_map_get(&f->seen, text, &before))
+        return et_map_put(&f->seen, text, (int64_t)i);
+    if (!found->count++) {
+        found->first = (size_t)before;
+        found->second = i;
+    }
+    return true;
+}
+
+/* Texts that are one for a person. */
+static int suspect_spelling(et_value *list, const et_table_column *c, et_error *error)
+{
+    const et_entries *entries = &c->stats->entries;
+    size_t first, second;
+    alike found = { 0 };
+    if (c->type != ET_SCHEMA_DISCRETE && c->target && column_few_whole(c) &&
+        column_twice(c->stats, &first, &second))
+        suspect_pair(list, c, first, second, 0,
+                     "are the same number, so the target is read as a number: spell them the same "
+                     "to have classes");
+    if (c->type != ET_SCHEMA_DISCRETE || c->use.ignored)
+        return ET_OK;
+    folding f = { .codes = ET_CODES_INIT, .lower = ET_CODES_INIT, .arena = ET_ARENA_INIT };
+    int status = ET_OK;
+    for (size_t i = 0; i < entries->count && !status; i++)
+        if (!look_at(&f, &found, entries, i, error))
+            status = et_alloc_failed(error, f.arena.used, "the spellings of a column");
+    et_map_release(&f.seen);
+    et_arena_release(&f.arena);
+    et_codes_release(&f.codes);
+    et_codes_release(&f.lower);
+    if (!status && found.count)
+        suspect_pair(list, c, found.first, found.second, found.count - 1,
+                     c->target ? "differ only in case or blanks and are two classes: spell them "
+                                 "the same if they are one"
+                               : "differ only in case or blanks and are two values: spell them the "
+                                 "same if they are one");
+    return status;
+}
+
+static void suspect_target(et_value *list, const et_table_column *c)
+{
+    const et_entries *entries = &c->stats->entries;
+    int64_t missing = c->stats->count[ET_CELL_MISSING], single = 0;
+    if (!c->target)
+        return;
+    if (missing)
+        suspect(
+            list, c, "target",
+            "%s rows have no value of the target: training leaves them out (" ET_CSV_MISSING_HINT
+            ")",
+            et_format_count(missing).text);
+    if (c->type != ET_SCHEMA_DISCRETE && c->numbers && c->stats->min == c->stats->max)
+        suspect(list, c, "flat",
+                "the target is %.15g in every row: there is nothing to learn, and the model will "
+                "predict this number",
+                c->stats->min);
+    if (c->type != ET_SCHEMA_DISCRETE || !et_column_stats_exact(c->stats))
+        return;
+    for (size_t i = 0; i < entries->count; i++)
+        single += entries->entry[i].count == 1;
+    if (entries->count == 1)
+        suspect(list, c, "target", "there is only one class: nothing to learn");
+    else if (single)
+        suspect(list, c, "target", "%s of %s classes have only one row",
+                et_format_count(single).text, et_format_count((int64_t)entries->count).text);
+}
+
+/* Numbers of the target that are far from nearly all others, such as prices in another unit. A few
+ * of them decide a squared error. */
+static void suspect_outliers(et_value *list, const et_table_column *c)
+{
+    const et_sketch_view *view = &c->view;
+    if (!c->target || c->type == ET_SCHEMA_DISCRETE || view->count < 2 || c->numbers < OUTLIER_ROWS)
+        return;
+    const double median = et_sketch_quantile(view, 0.5);
+    const double range = et_sketch_quantile(view, 0.75) - et_sketch_quantile(view, 0.25);
+    const double low = median - c->stats->min, high = c->stats->max - median;
+    const double worst = high >= low ? c->stats->max : c->stats->min;
+    const bool multiple = c->stats->min >= 0 && median > 0 && worst >= OUTLIER_TIMES * median;
+    if (!(range > 0) || !(multiple || fmax(high, low) >= OUTLIER_RANGES * range))
+        return;
+    const double limit = multiple ? 0.25 * OUTLIER_TIMES * median : 0.25 * OUTLIER_RANGES * range;
+    const double inside = multiple ? et_sketch_fraction(view, -INFINITY, limit, true)
+                                   : et_sketch_fraction(view, median - limit, median + limit, true);
+    const int64_t far = (int64_t)fmax(1, round((1 - inside) * (double)c->numbers));
+    char how[80];
+    if (multiple)
+        snprintf(how, sizeof how, "%.0f times the median", worst / median);
+    else
+        snprintf(how, sizeof how, "far from the median");
+    suspect(list, c, "outlier",
+            "the value %.6g is %s, %.6g; %s of %s values are so far away that they decide the "
+            "error: correct them if their unit is wrong, or train with "
+            "task.loss=huber or task.loss=absolute",
+            worst, how, median, et_format_count(far).text, et_format_count(c->numbers).text);
+}
+
+/* Adds the suspicious facts of a column. ET_ENOMEM. */
+static int column_suspect(et_value *list, const et_table_column *c, et_error *error)
+{
+    if (c->use.ignored == ET_COLUMN_DROPPED || c->use.ignored == ET_COLUMN_OTHER)
+        return ET_OK;
+    suspect_values(list, c);
+    suspect_texts(list, c);
+    suspect_unclear(list, c);
+    suspect_codes(list, c);
+    suspect_versions(list, c);
+    suspect_digits(list, c);
+    suspect_number_dates(list, c);
+    suspect_sizes(list, c);
+    suspect_target(list, c);
+    suspect_outliers(list, c);
+    return suspect_spelling(list, c, error);
+}
 
 /* Of the values, such that may be texts (007, 3E5, integers beyond 2^53) that make all of them
  * codes. */
@@ -78,7 +664,7 @@ static bool is_classes(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
     size_t count = s->entries.count, first, second;
-    if (!et_table_column_few_whole(c) || et_table_column_twice(s, &first, &second))
+    if (!column_few_whole(c) || column_twice(s, &first, &second))
         return false;
     return count <= 2 || ((s->min == 0 || s->min == 1) && s->max - s->min == (double)(count - 1));
 }
@@ -178,14 +764,14 @@ static et_column_metadata metadata_of(et_table_column *c, et_arena *arena)
         return m;
     }
     m.has_range = c->numbers > 0;
-    m.has_moments = et_table_column_has_moments(c);
+    m.has_moments = column_has_moments(c);
     if (m.has_range) {
         m.min = s->min;
         m.max = s->max;
     }
     if (m.has_moments) {
         m.mean = s->mean;
-        m.std = et_table_column_deviation(c);
+        m.std = column_deviation(c);
     }
     put_quantiles(&m, c, arena);
     return m;
@@ -203,9 +789,9 @@ static void report_numbers(et_value *to, const et_table_column *c)
     };
     et_value_set_float(to, "min", c->stats->min);
     et_value_set_float(to, "max", c->stats->max);
-    if (et_table_column_has_moments(c)) {
+    if (column_has_moments(c)) {
         et_value_set_float(to, "mean", c->stats->mean);
-        et_value_set_float(to, "std", et_table_column_deviation(c));
+        et_value_set_float(to, "std", column_deviation(c));
     }
     et_value *quantiles = et_value_set_dict(to, "quantiles");
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
@@ -366,7 +952,7 @@ static int report_columns(const et_table_stats *table, et_analysis *out, et_sche
         if (!report_column(columns, &c, &metadata[i]))
             status = et_alloc_failed(error, 0, "a report");
         if (!status)
-            status = et_table_column_suspect(suspicious, &c, error);
+            status = column_suspect(suspicious, &c, error);
         et_sketch_view_release(&c.view);
     }
     if (!status)

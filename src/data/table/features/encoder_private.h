@@ -105,8 +105,4 @@ const char *et_emit_with_each(const et_emitting *e, const char *op, const char *
 /* (x - offset) / divisor * span */
 const char *et_emit_deviation(const et_emitting *e);
 
-/* The rank 0..1 of x, float64 [rows, 1], among the points of fitted, as in the transform quantile.
- * At least two points differ. */
-const char *et_emit_portion(et_onnx *to, const et_fitted *fitted, const char *x);
-
 #endif

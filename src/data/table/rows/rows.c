@@ -4,10 +4,348 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
+#include "data/table/schema/number.h"
 #include "data/table/schema/schema.h"
+
+et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
+{
+    et_column_name name;
+    if (field->length > 1)
+        snprintf(name.text, sizeof name.text, "%s[%lld]", field->name, (long long)at);
+    else
+        snprintf(name.text, sizeof name.text, "%s", field->name);
+    return name;
+}
+
+et_column_name et_column_numbered(int column)
+{
+    et_column_name name;
+    snprintf(name.text, sizeof name.text, "column_%d", column + 1);
+    return name;
+}
+
+static bool is_text(const et_cell *cell, const char *text)
+{
+    size_t length = strlen(text);
+    return cell->text && cell->length == length && !memcmp(cell->text, text, length);
+}
+
+/* The same but for the case of its letters. */
+static bool is_like(const et_cell *cell, const char *text)
+{
+    size_t length = strlen(text);
+    return cell->text && cell->length == length && !strncasecmp(cell->text, text, length);
+}
+
+/* ---- whether the first row is a header ---- */
+
+#define ALIKE_MAX      1000 /* fields that are compared one by one */
+#define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
+
+/* The same in other letters. A header in capitals is a header, which find_by_name refuses by name.
+ */
+static bool is_alike(const et_schema *schema, const char *name, bool indexed)
+{
+    const int count = et_schema_count(schema);
+    for (int i = 0; count <= ALIKE_MAX && i < count; i++)
+        if (!strcasecmp(et_schema_at(schema, i)->name, name))
+            return !indexed || et_schema_at(schema, i)->length > 1;
+    return false;
+}
+
+/* Whether a cell is the name of a field, or of a value of one. */
+static bool is_name(const et_schema *schema, const et_cell *cell)
+{
+    char text[NAME_MAX_BYTES];
+    if (!cell->text || cell->length >= sizeof text)
+        return false;
+    memcpy(text, cell->text, cell->length);
+    text[cell->length] = 0;
+    if (et_schema_position(schema, text) >= 0)
+        return true;
+    char *bracket = strrchr(text, '[');
+    if (bracket)
+        *bracket = 0;
+    const et_schema_field *field = bracket ? et_schema_find(schema, text) : NULL;
+    return field ? field->length > 1 : is_alike(schema, text, bracket != NULL);
+}
+
+bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int count)
+{
+    int names = 0, numbers = 0, fields = et_schema_count(schema);
+    for (int i = 0; i < count; i++) {
+        double number;
+        const et_cell *cell = &cells[i];
+        names += is_name(schema, cell);
+        numbers +=
+            cell->text && et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
+    }
+    return names && (2 * names >= (count < fields ? count : fields) || !numbers);
+}
+
+/* ---- by name ---- */
+
+/* Whether the cell of column i has the name. */
+static bool has_name(const et_cell *cell, int i, const char *name)
+{
+    return cell->text && cell->length ? is_text(cell, name)
+                                      : !strcmp(et_column_numbered(i).text, name);
+}
+
+#define NEAR_MAX 256 /* cells among which the nearest name is sought */
+
+/* The cell of a header that is nearest to a name; "": none is near. */
+static et_column_name nearest_cell(const et_csv_row *first, const char *name)
+{
+    const int count = first->count < NEAR_MAX ? first->count : NEAR_MAX;
+    et_column_name *names = et_alloc_zero((size_t)count + 1, sizeof *names), near = { "" };
+    const char *list[NEAR_MAX + 1] = { NULL };
+    for (int i = 0; names && i < count; i++) {
+        snprintf(names[i].text, sizeof names[i].text, "%.*s",
+                 (int)(first->cell[i].length < 200 ? first->cell[i].length : 200),
+                 first->cell[i].text ? first->cell[i].text : "");
+        list[i] = names[i].text;
+    }
+    const char *found = names ? et_nearest(name, list) : NULL;
+    if (found)
+        snprintf(near.text, sizeof near.text, "%s", found);
+    et_free(names);
+    return near;
+}
+
+/* Finds one value's column, and reports what is wrong with it. */
+static void find_value(et_columns *self, const et_csv_row *first, int at, const char *name,
+                       bool needed, et_problems *problems)
+{
+    int found = -1;
+    for (int i = 0; i < first->count; i++) {
+        if (!has_name(&first->cell[i], i, name))
+            continue;
+        if (found >= 0)
+            et_problems_add(problems,
+                            "the name %.60s is used twice, for columns %d and %d: rename one", name,
+                            found + 1, i + 1);
+        else
+            found = i;
+    }
+    for (int i = 0; found < 0 && i < first->count; i++)
+        if (needed && is_like(&first->cell[i], name)) {
+            et_problems_add(problems,
+                            "there is no column %.60s, but %.*s: spell the name as in the schema",
+                            name, (int)(first->cell[i].length < 60 ? first->cell[i].length : 60),
+                            first->cell[i].text);
+            needed = false;
+        }
+    if (found < 0 && needed) {
+        const et_column_name near = nearest_cell(first, name);
+        et_problems_add(problems, "there is no column %.60s: add it%s%.60s%s", name,
+                        *near.text ? " (nearest: " : "", near.text, *near.text ? ")" : "");
+    }
+    self->column[at] = found;
+}
+
+static int find_by_name(et_columns *self, const et_row_layout *layout, const et_csv_row *first,
+                        bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = layout->schema;
+    et_problems problems = ET_PROBLEMS_INIT;
+    char what[160];
+    self->targets = true;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        const et_schema_field *field = et_schema_at(schema, f);
+        bool target = layout->reads[true][f];
+        bool needed = layout->reads[false][f] || (targets && target);
+        int begin = layout->begin[f];
+        for (int i = 0; i < layout->begin[f + 1] - layout->begin[f]; i++) {
+            const et_column_name numbered = et_column_name_of(field, i);
+            find_value(self, first, begin + i, field->length > 1 ? numbered.text : field->name,
+                       needed, &problems);
+            self->targets &= !target || self->column[begin + i] >= 0;
+        }
+    }
+    snprintf(what, sizeof what, "%.80s:%lld: the header does not match the schema", name,
+             (long long)first->line);
+    return et_problems_report(&problems, ET_EDATA, what, error);
+}
+
+/* ---- by position ---- */
+
+/* Counts the schema's values without those that only targets read. */
+static int count_inputs(const et_row_layout *layout)
+{
+    const et_schema *schema = layout->schema;
+    int count = layout->count;
+    for (int f = 0; f < et_schema_count(schema); f++)
+        if (layout->reads[true][f])
+            count -= layout->begin[f + 1] - layout->begin[f];
+    return count;
+}
+
+#define NAMES_SHOWN 6
+
+/* "age, job, income, ...": all columns, or those that the model reads. */
+static void list_fields(et_strbuf *out, const et_row_layout *layout, bool read)
+{
+    const et_schema *schema = layout->schema;
+    int shown = 0;
+    for (int f = 0; f < et_schema_count(schema); f++) {
+        if (read && !layout->reads[false][f])
+            continue;
+        if (shown == NAMES_SHOWN) {
+            et_strbuf_append(out, ", ...");
+            return;
+        }
+        et_strbuf_printf(out, "%s%.40s", shown++ ? ", " : "", et_schema_at(schema, f)->name);
+    }
+}
+
+/* Whether a row may have names of other columns than the model's: several texts, no number. */
+static bool may_be_names(const et_csv_row *first)
+{
+    for (int i = 0; i < first->count; i++) {
+        double number;
+        const et_cell *cell = &first->cell[i];
+        if (!cell->text || !cell->length ||
+            et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE)
+            return false;
+    }
+    return first->count > 1;
+}
+
+static int wrong_count(const et_row_layout *layout, const et_csv_row *first, bool targets,
+                       const char *name, et_error *error)
+{
+    int cells = layout->count, inputs = count_inputs(layout);
+    char without[48] = "";
+    if (may_be_names(first)) {
+        et_strbuf found = ET_STRBUF_INIT, fields = ET_STRBUF_INIT;
+        for (int i = 0; i < first->count && i < NAMES_SHOWN; i++)
+            et_strbuf_printf(&found, "%s%.*s", i ? ", " : "",
+                             (int)(first->cell[i].length < 40 ? first->cell[i].length : 40),
+                             first->cell[i].text);
+        list_fields(&fields, layout, true);
+        int status = et_fail(error, ET_EDATA,
+                             "%s:%lld: the first row (%s%s) has none of the columns that the model "
+                             "reads (%s): name a table with these columns, or rename its columns",
+                             name, (long long)first->line, et_strbuf_text(&found),
+                             first->count > NAMES_SHOWN ? ", ..." : "", et_strbuf_text(&fields));
+        et_strbuf_release(&found);
+        et_strbuf_release(&fields);
+        return status;
+    }
+    if (!targets && inputs < cells)
+        snprintf(without, sizeof without, ", or %d without the target", inputs);
+    et_strbuf fields = ET_STRBUF_INIT;
+    list_fields(&fields, layout, false);
+    int status = et_fail(
+        error, ET_EDATA, "%s:%lld: %s, but the schema has %d%s (%s): %s", name,
+        (long long)first->line, et_format_many(first->count, "column").text, cells, without,
+        et_strbuf_text(&fields),
+        first->count > 1 ? "add the missing columns, or a first line with the names of all columns"
+                         : "name a table with these columns, or its delimiter");
+    et_strbuf_release(&fields);
+    return status;
+}
+
+static int find_by_position(et_columns *self, const et_row_layout *layout, const et_csv_row *first,
+                            bool targets, const char *name, et_error *error)
+{
+    const et_schema *schema = layout->schema;
+    int inputs = count_inputs(layout);
+    bool all = first->count == self->count;
+    bool first_absent = inputs == self->count && first->count == inputs - 1;
+    if (!all && (targets || (first->count != inputs && !first_absent)))
+        return wrong_count(layout, first, targets, name, error);
+    self->targets = all;
+    if (first_absent) { /* TensorFX: the first column is the target, whatever features say */
+        for (int i = 0; i < self->count; i++)
+            self->column[i] = i - 1;
+        return ET_OK;
+    }
+    for (int f = 0, column = 0; f < et_schema_count(schema); f++) {
+        bool there = all || !layout->reads[true][f];
+        int begin = layout->begin[f];
+        for (int i = 0; i < layout->begin[f + 1] - layout->begin[f]; i++)
+            self->column[begin + i] = there ? column++ : -1;
+    }
+    return ET_OK;
+}
+
+static bool is_known(const void *schema, const char *text, size_t length)
+{
+    return is_name(schema, &(et_cell){ text, length });
+}
+
+et_csv_known et_columns_known(const et_row_layout *layout, char delimiter)
+{
+    const int cells = layout->count, inputs = count_inputs(layout);
+    const int least = inputs == cells ? cells - 1 : inputs; /* as find_by_position takes them */
+    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known, layout->schema };
+}
+
+/* ---- the object ---- */
+
+static int make(et_columns *self, int count, et_error *error)
+{
+    *self = (et_columns){ .count = count };
+    self->column = et_alloc_zero((size_t)count, sizeof *self->column);
+    self->cells = et_alloc_zero((size_t)count, sizeof *self->cells);
+    return self->column && self->cells
+               ? ET_OK
+               : et_alloc_failed(error, (size_t)count * sizeof *self->cells, "columns");
+}
+
+static int columns_copy(et_columns *to, const et_columns *from, et_error *error)
+{
+    int status = make(to, from->count, error);
+    to->header = from->header;
+    to->targets = from->targets;
+    if (status)
+        et_columns_release(to);
+    else
+        memcpy(to->column, from->column, (size_t)from->count * sizeof *to->column);
+    return status;
+}
+
+int et_columns_find(et_columns *columns, const et_row_layout *layout, const et_csv_row *first,
+                    et_header header, bool targets, const char *name, et_error *error)
+{
+    int status = make(columns, layout->count, error);
+    columns->header = header == ET_HEADER_THERE ||
+                      (header == ET_HEADER_FOUND &&
+                       et_columns_look_named(layout->schema, first->cell, first->count));
+    if (!status && columns->header)
+        status = find_by_name(columns, layout, first, targets, name, error);
+    else if (!status)
+        status = find_by_position(columns, layout, first, targets, name, error);
+    if (status)
+        et_columns_release(columns);
+    return status;
+}
+
+void et_columns_release(et_columns *columns)
+{
+    et_free(columns->column);
+    et_free(columns->cells);
+    *columns = (et_columns){ .count = 0 };
+}
+
+const et_cell *et_columns_take(et_columns *columns, const et_csv_row *row)
+{
+    for (int i = 0; i < columns->count; i++) {
+        int column = columns->column[i];
+        et_assert(column < row->count);
+        columns->cells[i] = column < 0 ? (et_cell){ NULL, 0 } : row->cell[column];
+    }
+    return columns->cells;
+}
 
 void et_rows_close(et_rows *rows)
 {
@@ -65,7 +403,7 @@ static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error
     int status =
         et_same_header_begin(&self->same, self->rows.paths.items[self->file], header, error);
     if (!status)
-        status = et_columns_copy(&self->first, &self->columns, error);
+        status = columns_copy(&self->first, &self->columns, error);
     if (status)
         return status;
     self->known = et_same_header_known(&self->same, et_csv_delimiter(self->csv));
@@ -82,7 +420,7 @@ static int find_named(csv_rows *self, const et_csv_row *row, et_error *error)
     int status =
         et_same_header_find(&self->same, position, self->rows.paths.items[self->file], row, error);
     if (!status)
-        status = et_columns_copy(&self->columns, &self->first, error);
+        status = columns_copy(&self->columns, &self->first, error);
     for (int i = 0; !status && i < self->columns.count; i++)
         if (self->columns.column[i] >= 0)
             self->columns.column[i] = position[self->columns.column[i]];

@@ -80,7 +80,6 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
  * are missing (the message names all), a name occurs twice, the number of columns differs. */
 int et_columns_find(et_columns *columns, const et_row_layout *layout, const et_csv_row *first,
                     et_header header, bool targets, const char *name, et_error *error);
-int et_columns_copy(et_columns *to, const et_columns *from, et_error *error);
 void et_columns_release(et_columns *columns);
 
 /* Facts about rows, if other files have a delimiter: the number of columns without a header, and
@@ -180,11 +179,6 @@ void et_rows_close(et_rows *rows); /* NULL allowed */
 int et_rows_next(et_rows *rows, et_row *row, et_error *error);
 /* Whether the next row would have to wait for more of a stream. */
 bool et_rows_wait(et_rows *rows);
-
-/* Reads a serialized tf.Example as values [values of the layout]. Resets arena first; texts and
- * lists are in it. ET_EDATA, ET_EFORMAT: without a place. */
-int et_example_row(et_reading *values, const et_row_layout *layout, const void *bytes,
-                   size_t length, et_arena *arena, et_error *error);
 
 /* One value (et_json_parse_written) as the text of a field, NULL if it is missing; in the value's
  * memory. Of columns the layout is not read, and metadata may be NULL. ET_EDATA: a list or an
