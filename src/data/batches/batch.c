@@ -73,33 +73,6 @@ static void set_floats(float *values, int64_t begin, int64_t end, float value)
         values[i] = value;
 }
 
-static void finish_field(et_batch *batch, int i)
-{
-    const et_layout_field *f = &batch->layout->field[i];
-    int64_t item = et_shape_count(f->item);
-    int64_t begin = batch->filled[f->kind] * item;
-    int64_t end = et_shape_count(et_layout_shape(batch->layout, i));
-    size_t size = et_dtype_size(f->dtype);
-    switch (f->empty) {
-    case ET_EMPTY_ZERO:
-        memset((char *)batch->data[i] + (size_t)begin * size, 0, (size_t)(end - begin) * size);
-        break;
-    case ET_EMPTY_NONE:
-        et_assert(f->dtype == ET_I32);
-        set_ints(batch->data[i], begin, end, -1);
-        break;
-    case ET_EMPTY_OFFSETS:
-        et_assert(f->dtype == ET_I32);
-        set_ints(batch->data[i], begin, end, (int32_t)batch->filled[f->offsets_of]);
-        break;
-    case ET_EMPTY_MASK:
-        et_assert(f->dtype == ET_F32);
-        set_floats(batch->data[i], 0, begin, 1);
-        set_floats(batch->data[i], begin, end, 0);
-        break;
-    }
-}
-
 void et_batch_finish(et_batch *batch)
 {
     const et_layout *layout = batch->layout;
@@ -107,8 +80,31 @@ void et_batch_finish(et_batch *batch)
         const int64_t filled = batch->filled[k], most = layout->capacity[k];
         batch->filled[k] = filled < 0 ? 0 : filled > most ? most : filled;
     }
-    for (int i = 0; i < layout->fields; i++)
-        finish_field(batch, i);
+    for (int i = 0; i < layout->fields; i++) {
+        const et_layout_field *f = &batch->layout->field[i];
+        int64_t item = et_shape_count(f->item);
+        int64_t begin = batch->filled[f->kind] * item;
+        int64_t end = et_shape_count(et_layout_shape(batch->layout, i));
+        size_t size = et_dtype_size(f->dtype);
+        switch (f->empty) {
+        case ET_EMPTY_ZERO:
+            memset((char *)batch->data[i] + (size_t)begin * size, 0, (size_t)(end - begin) * size);
+            break;
+        case ET_EMPTY_NONE:
+            et_assert(f->dtype == ET_I32);
+            set_ints(batch->data[i], begin, end, -1);
+            break;
+        case ET_EMPTY_OFFSETS:
+            et_assert(f->dtype == ET_I32);
+            set_ints(batch->data[i], begin, end, (int32_t)batch->filled[f->offsets_of]);
+            break;
+        case ET_EMPTY_MASK:
+            et_assert(f->dtype == ET_F32);
+            set_floats(batch->data[i], 0, begin, 1);
+            set_floats(batch->data[i], begin, end, 0);
+            break;
+        }
+    }
     for (int64_t i = batch->filled[0]; i < layout->capacity[0]; i++)
         batch->sample[i] = 0;
 }

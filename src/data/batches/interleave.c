@@ -182,23 +182,20 @@ static int interleave(et_samples **out, joined *self, int cycle, int64_t block, 
     return status;
 }
 
-static int check_parts(et_samples *const *parts, int count, int cycle_length, int64_t block_length,
-                       int64_t *total, et_error *error)
-{
-    if (count < 1 || cycle_length < 0 || block_length < 0)
-        return et_fail(error, ET_ECONFIG,
-                       "interleaving %d parts, %d at a time, in blocks of %lld: give at least one "
-                       "part, and no negative number",
-                       count, cycle_length, (long long)block_length);
-    return et_samples_check_parts(parts, count, "to interleave", total, error);
-}
-
 int et_interleave_open(et_samples **out, et_samples *const *parts, int count, int cycle_length,
                        int64_t block_length, et_error *error)
 {
     int64_t total = 0;
     joined *self = NULL;
-    int status = check_parts(parts, count, cycle_length, block_length, &total, error);
+    int status = ET_OK;
+    if (count < 1 || cycle_length < 0 || block_length < 0)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "interleaving %d parts, %d at a time, in blocks of %lld: give at least one "
+                    "part, and no negative number",
+                    count, cycle_length, (long long)block_length);
+    else
+        status = et_samples_check_parts(parts, count, "to interleave", &total, error);
     if (!status)
         status = joined_open(&self, parts, count, total, error);
     if (status)

@@ -224,30 +224,6 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
 
 /* ---- files ---- */
 
-static int find_kind(file *f, et_error *error)
-{
-    et_record_reader *reader;
-    int status = et_record_reader_open(&reader, f->path, error);
-    if (status)
-        return status;
-    f->gzip = et_record_reader_position(reader).gzip;
-    et_record_reader_close(reader);
-    return ET_OK;
-}
-
-static int open_file(record_files *self, file *f, const char *cache, et_error *error)
-{
-    bool done = false;
-    int status = find_kind(f, error);
-    f->first = (int64_t)self->record_count;
-    if (!status && f->gzip && cache)
-        status = open_cached(self, f, cache, &done, error);
-    if (status || done)
-        return status;
-    status = f->gzip ? unpack_to_memory(f, error) : et_mapping_open(&f->mapping, f->path, error);
-    return status ? status : walk(self, f, error);
-}
-
 /* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
  * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. */
 static void record_files_close(record_files *files)
@@ -276,7 +252,22 @@ static int record_files_open(record_files **out, const et_strings *paths, const 
     for (size_t i = 0; !status && i < paths->count; i++) {
         file *f = &self->files[self->count++];
         f->path = paths->items[i];
-        status = open_file(self, f, cache, error);
+        bool done = false;
+        et_record_reader *reader;
+        status = et_record_reader_open(&reader, f->path, error);
+        if (!status) {
+            f->gzip = et_record_reader_position(reader).gzip;
+            et_record_reader_close(reader);
+        }
+        f->first = (int64_t)self->record_count;
+        if (!status && f->gzip && cache)
+            status = open_cached(self, f, cache, &done, error);
+        if (status || done)
+            continue;
+        status =
+            f->gzip ? unpack_to_memory(f, error) : et_mapping_open(&f->mapping, f->path, error);
+        if (!status)
+            status = walk(self, f, error);
     }
     if (!status && !self->record_count)
         status =

@@ -742,29 +742,6 @@ static bool has_several(const table *self)
     return several;
 }
 
-/* Prints how many rows had no target. If no row is left, that is the error. */
-static int check_rows(const reading *r)
-{
-    const char *path = r->rows->paths.items[0];
-    if (!r->count && r->left_out)
-        return et_fail(r->error, ET_EDATA,
-                       "%s: no row has %s: fill in the target (" ET_CSV_MISSING_HINT ")", path,
-                       has_several(r->self) ? "all targets" : "a target");
-    if (!r->count)
-        return et_fail(r->error, ET_EDATA, "%s: no rows: give at least one", path);
-    if (r->left_out)
-        et_log(ET_LOG_WARNING, "%s: %s rows %s and are left out (" ET_CSV_MISSING_HINT ")", path,
-               et_format_count(r->left_out).text,
-               has_several(r->self) ? "lack one of the targets" : "have no target");
-    const et_strings *paths = &r->rows->paths;
-    et_unseen_text text;
-    int at = 0;
-    while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
-        et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0], paths->count > 1 ? " and others" : "",
-               text.text);
-    return r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
-}
-
 static void map_parts(table *self, const table_parts *parts)
 {
     self->rows = parts->rows;
@@ -799,7 +776,28 @@ static int finish_file(reading *r, uint64_t fingerprint)
 static int finish(reading *r)
 {
     table *self = r->self;
-    int status = check_rows(r);
+    /* Prints how many rows had no target. If no row is left, that is the error. */
+    const char *path = r->rows->paths.items[0];
+    int status = ET_OK;
+    if (!r->count && r->left_out)
+        status = et_fail(r->error, ET_EDATA,
+                         "%s: no row has %s: fill in the target (" ET_CSV_MISSING_HINT ")", path,
+                         has_several(r->self) ? "all targets" : "a target");
+    else if (!r->count)
+        status = et_fail(r->error, ET_EDATA, "%s: no rows: give at least one", path);
+    else {
+        if (r->left_out)
+            et_log(ET_LOG_WARNING, "%s: %s rows %s and are left out (" ET_CSV_MISSING_HINT ")",
+                   path, et_format_count(r->left_out).text,
+                   has_several(r->self) ? "lack one of the targets" : "have no target");
+        const et_strings *paths = &r->rows->paths;
+        et_unseen_text text;
+        int at = 0;
+        while (et_unseen_describe(&r->unseen, &at, paths->count > 1 ? "row" : "line", &text))
+            et_log(ET_LOG_WARNING, "%s%s: %s", paths->items[0],
+                   paths->count > 1 ? " and others" : "", text.text);
+        status = r->cache ? et_table_cache_check(r->cache, r->error) : ET_OK;
+    }
     const uint64_t print[] = { et_encoder_fingerprint(r->encoder), (uint64_t)r->count,
                                et_checksum_stream_value(r->stream) };
     uint64_t fingerprint = et_checksum(print, sizeof print);

@@ -230,20 +230,6 @@ static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_err
 
 /* ---- reading ---- */
 
-static int check_options(const et_table_columns *source, const et_read_options *o, et_error *error)
-{
-    if (!source->encoder)
-        return et_fail(error, ET_ECONFIG,
-                       "a data source cannot be opened alone: add it to a data set, whose features "
-                       "describe the rows");
-    if (o->batch < 0 || o->epochs < 0 || o->threads < 0 || o->shuffle_buffer < 0)
-        return et_fail(
-            error, ET_ECONFIG,
-            "batch %lld, epochs %lld, threads %d, shuffle_buffer %lld: none may be negative",
-            (long long)o->batch, (long long)o->epochs, o->threads, (long long)o->shuffle_buffer);
-    return ET_OK;
-}
-
 static int read_rows(et_samples **out, const et_encoder *encoder, et_rows *rows,
                      const et_table_samples_options *options, et_error *error)
 {
@@ -326,7 +312,17 @@ int et_table_columns_samples(et_samples **out, const et_table_columns *source,
 {
     static const et_read_options usual;
     const et_read_options *o = options ? options : &usual;
-    int status = check_options(source, o, error);
+    int status = ET_OK;
+    if (!source->encoder)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "a data source cannot be opened alone: add it to a data set, whose features "
+                    "describe the rows");
+    else if (o->batch < 0 || o->epochs < 0 || o->threads < 0 || o->shuffle_buffer < 0)
+        status = et_fail(
+            error, ET_ECONFIG,
+            "batch %lld, epochs %lld, threads %d, shuffle_buffer %lld: none may be negative",
+            (long long)o->batch, (long long)o->epochs, o->threads, (long long)o->shuffle_buffer);
     if (status)
         return status;
     et_table_samples_options table = { .examples = source->examples,

@@ -30,19 +30,6 @@
 /* Notations of columns: the first pass counts texts that are numbers in a notation, the second one
  * reads them so, and a column that is no number after that is a text again. */
 
-/* The formats of a given schema, or plain ones, in arena. */
-static int formats_begin(et_table_stats *table, et_arena *arena, et_error *error)
-{
-    const size_t count = (size_t)table->head.fields;
-    table->format = et_arena_array(arena, count, sizeof *table->format);
-    table->unclear = et_arena_array(arena, count, sizeof *table->unclear);
-    if (arena->failed)
-        return et_alloc_failed(error, count * sizeof *table->unclear, "columns");
-    for (size_t i = 0; table->options->schema && i < count; i++)
-        table->format[i] = et_number_format_of(et_schema_at(table->options->schema, (int)i));
-    return ET_OK;
-}
-
 /* After a pass with plain ones. False: all stay plain. */
 static bool formats_find(et_table_stats *table, et_arena *arena)
 {
@@ -112,21 +99,6 @@ static const char *path_of(const json_reading *r)
     return r->stats->paths->items[r->file];
 }
 
-static int parse(json_reading *r, const et_row *row, line_fn *use, void *payload, et_error *error)
-{
-    et_value *object;
-    et_arena_release(&r->line);
-    int status = et_json_parse_written(&object, &r->line, row->json.data, row->json.length,
-                                       "the line", error);
-    if (status == ET_EFORMAT)
-        return et_fail_while(error, ET_EDATA, "%s:%lld", path_of(r), (long long)row->number);
-    if (!status && object->kind != ET_VALUE_DICT)
-        return et_fail(error, ET_EDATA,
-                       "%s:%lld: %s is not a row; write an object, {\"column\": value}", path_of(r),
-                       (long long)row->number, et_json_kind_name(object->kind));
-    return status ? status : use(payload, r, object, row->number, error);
-}
-
 static int read_json_file(json_reading *r, line_fn *use, void *payload, et_error *error)
 {
     const et_strings one = { &r->stats->paths->items[r->file], 1 };
@@ -136,7 +108,18 @@ static int read_json_file(json_reading *r, line_fn *use, void *payload, et_error
         status = et_rows_next(r->rows, &row, error);
         if (status || row.end)
             break;
-        status = parse(r, &row, use, payload, error);
+        et_value *object;
+        et_arena_release(&r->line);
+        status = et_json_parse_written(&object, &r->line, row.json.data, row.json.length,
+                                       "the line", error);
+        if (status == ET_EFORMAT)
+            status = et_fail_while(error, ET_EDATA, "%s:%lld", path_of(r), (long long)row.number);
+        else if (!status && object->kind != ET_VALUE_DICT)
+            status = et_fail(error, ET_EDATA,
+                             "%s:%lld: %s is not a row; write an object, {\"column\": value}",
+                             path_of(r), (long long)row.number, et_json_kind_name(object->kind));
+        else if (!status)
+            status = use(payload, r, object, row.number, error);
     }
     et_rows_close(r->rows);
     r->rows = NULL;
@@ -163,25 +146,6 @@ typedef struct finding {
     et_arena *arena; /* of names */
 } finding;
 
-static int add_column(finding *f, json_reading *r, const char *name, int64_t line, et_error *error)
-{
-    json_column *columns =
-        et_vector_grow(f->columns, &f->capacity, f->count + 1, sizeof *columns, 64);
-    char *copy = et_arena_strdup(f->arena, name);
-    if (columns)
-        f->columns = columns;
-    if (!*name)
-        return et_fail(error, ET_EDATA, "%s:%lld: a key is empty: give the column a name",
-                       path_of(r), (long long)line);
-    if (f->count == ET_CSV_COLUMNS_MAX)
-        return et_fail(error, ET_EDATA, "%s:%lld: more than %d columns", path_of(r),
-                       (long long)line, ET_CSV_COLUMNS_MAX);
-    if (!columns || !copy || !et_map_put(&r->index, copy, (int64_t)f->count))
-        return et_alloc_failed(error, sizeof *columns, "columns");
-    columns[f->count++] = (json_column){ .name = copy };
-    return ET_OK;
-}
-
 static bool is_number(const char *text)
 {
     static const et_number_format plain;
@@ -204,8 +168,23 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
                            "part, such as %.60s.%s)",
                            path_of(r), (long long)line, v->key, et_json_kind_name(v->kind), v->key,
                            v->kind == ET_VALUE_DICT && v->first ? v->first->key : "1");
-        if (!et_map_get(&r->index, v->key, &at))
-            status = add_column(f, r, v->key, line, error);
+        if (!et_map_get(&r->index, v->key, &at)) {
+            json_column *columns =
+                et_vector_grow(f->columns, &f->capacity, f->count + 1, sizeof *columns, 64);
+            char *copy = et_arena_strdup(f->arena, v->key);
+            if (columns)
+                f->columns = columns;
+            if (!*v->key)
+                status = et_fail(error, ET_EDATA, "%s:%lld: a key is empty: give the column a name",
+                                 path_of(r), (long long)line);
+            else if (f->count == ET_CSV_COLUMNS_MAX)
+                status = et_fail(error, ET_EDATA, "%s:%lld: more than %d columns", path_of(r),
+                                 (long long)line, ET_CSV_COLUMNS_MAX);
+            else if (!columns || !copy || !et_map_put(&r->index, copy, (int64_t)f->count))
+                status = et_alloc_failed(error, sizeof *columns, "columns");
+            else
+                columns[f->count++] = (json_column){ .name = copy };
+        }
         if (!status) {
             json_column *to = &f->columns[at];
             if (v->kind == ET_VALUE_INT || v->kind == ET_VALUE_FLOAT)
@@ -620,23 +599,6 @@ static void read_no_column(pass *self)
         self->how[i] = (reading){ .unread = true };
 }
 
-/* A file after the first one: its columns. */
-static int open_other(pass *self, et_csv **csv, bool *header, et_error *error)
-{
-    const et_table_head *head = &self->stats->head;
-    const char *path = self->stats->paths->items[self->file];
-    const et_csv_known known = et_table_head_known(head);
-    int status = et_table_head_open(csv, &known, path, self->options, error);
-    if (status)
-        return status;
-    status = et_table_head_match(head, self->position, header, *csv, path, self->options,
-                                 self->stats->paths, error);
-    read_no_column(self);
-    for (int i = 0; i < head->fields && !status; i++)
-        note_reading(self, i);
-    return status;
-}
-
 /* A file at its first byte. *header: its first row is one. */
 static int open_file(pass *self, et_csv **csv, bool *header, et_error *error)
 {
@@ -650,8 +612,19 @@ static int open_file(pass *self, et_csv **csv, bool *header, et_error *error)
     self->first = NULL;
     if (!*csv && !self->file)
         return et_csv_open(csv, *self->stats->paths->items, &options, error);
-    if (!*csv)
-        status = open_other(self, csv, header, error);
+    if (!*csv) {
+        /* A file after the first one: its columns. */
+        const char *path = self->stats->paths->items[self->file];
+        const et_csv_known known = et_table_head_known(head);
+        status = et_table_head_open(csv, &known, path, self->options, error);
+        if (!status) {
+            status = et_table_head_match(head, self->position, header, *csv, path, self->options,
+                                         self->stats->paths, error);
+            read_no_column(self);
+            for (int i = 0; i < head->fields && !status; i++)
+                note_reading(self, i);
+        }
+    }
     if (status)
         return status;
     options.delimiter = et_csv_delimiter(*csv);
@@ -695,25 +668,6 @@ static et_analyze_options defaults_of(const et_analyze_options *options)
     return o;
 }
 
-static int check_options(const et_analyze_options *o, const et_strings *paths, et_error *error)
-{
-    if (!paths->count)
-        return et_fail(error, ET_ECONFIG, "no file to analyze: name a file");
-    if (o->entries < 0 || o->entries > 100000000)
-        return et_fail(error, ET_ECONFIG,
-                       "%lld entries of a column: give 1 to 100,000,000, or 0 for the default",
-                       (long long)o->entries);
-    if (o->quantiles < 2 || o->quantiles > 100001)
-        return et_fail(error, ET_ECONFIG, "%s: give 2 to 100,001",
-                       et_format_many(o->quantiles, "quantile").text);
-    if (o->classes < -1 || o->classes > 1000)
-        return et_fail(error, ET_ECONFIG, "%d classes: give 1 to 1,000, or -1 for none",
-                       o->classes);
-    if (o->threads < 1 || o->threads > 4096)
-        return et_fail(error, ET_ECONFIG, "%d threads: give 1 to 4,096", o->threads);
-    return ET_OK;
-}
-
 static int open_fields(et_table_stats *stats, et_error *error)
 {
     const int fields = stats->head.fields;
@@ -742,23 +696,6 @@ static int open_fields(et_table_stats *stats, et_error *error)
     return ET_OK;
 }
 
-static int open_pass(pass *self, et_error *error)
-{
-    size_t columns = (size_t)self->stats->head.columns;
-    if (self->stats->bytes < THREADS_MIN)
-        self->threads = 1;
-    self->most = self->threads == 1 ? 1 : PIECES * self->threads;
-    self->pieces = et_alloc_zero((size_t)self->most, sizeof *self->pieces);
-    self->how = et_alloc(columns, sizeof *self->how);
-    self->position = et_alloc(columns, sizeof *self->position);
-    if (!self->pieces || !self->how || !self->position)
-        return et_alloc_failed(error, columns * sizeof *self->position, "the pieces of a table");
-    read_no_column(self);
-    for (size_t i = 0; i < columns; i++)
-        self->position[i] = (int)i;
-    return self->threads > 1 ? et_team_start(self->threads, error) : ET_OK;
-}
-
 static void close_fields(et_table_stats *stats)
 {
     for (int i = 0; stats->field && i < stats->head.fields; i++)
@@ -774,7 +711,22 @@ static int read_csv(et_table_stats *stats, et_csv *first, et_error *error)
                   .options = stats->options,
                   .threads = stats->options->threads,
                   .first = first };
-    int status = open_pass(&self, error);
+    size_t columns = (size_t)stats->head.columns;
+    if (stats->bytes < THREADS_MIN)
+        self.threads = 1;
+    self.most = self.threads == 1 ? 1 : PIECES * self.threads;
+    self.pieces = et_alloc_zero((size_t)self.most, sizeof *self.pieces);
+    self.how = et_alloc(columns, sizeof *self.how);
+    self.position = et_alloc(columns, sizeof *self.position);
+    int status = ET_OK;
+    if (!self.pieces || !self.how || !self.position)
+        status = et_alloc_failed(error, columns * sizeof *self.position, "the pieces of a table");
+    else {
+        read_no_column(&self);
+        for (size_t i = 0; i < columns; i++)
+            self.position[i] = (int)i;
+        status = self.threads > 1 ? et_team_start(self.threads, error) : ET_OK;
+    }
     for (; !status && self.file < (int)stats->paths->count; self.file++)
         status = read_file(&self, error);
     for (int i = 0; self.pieces && i < self.most; i++) {
@@ -828,7 +780,15 @@ static bool are_files(const et_strings *paths)
  * notation promised is read as it is, in a third pass. */
 static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_error *error)
 {
-    int status = formats_begin(stats, arena, error);
+    /* The formats of a given schema, or plain ones, in arena. */
+    const size_t count = (size_t)stats->head.fields;
+    stats->format = et_arena_array(arena, count, sizeof *stats->format);
+    stats->unclear = et_arena_array(arena, count, sizeof *stats->unclear);
+    int status = ET_OK;
+    if (arena->failed)
+        status = et_alloc_failed(error, count * sizeof *stats->unclear, "columns");
+    for (size_t i = 0; !status && stats->options->schema && i < count; i++)
+        stats->format[i] = et_number_format_of(et_schema_at(stats->options->schema, (int)i));
     bool again = !stats->options->schema && are_files(stats->paths);
     if (status)
         et_csv_close(first);
@@ -868,7 +828,21 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     const et_analyze_options o = defaults_of(options);
     et_table_stats stats = { .paths = paths, .options = &o };
     et_arena arena = ET_ARENA_INIT;
-    int status = check_options(&o, paths, error);
+    int status = ET_OK;
+    if (!paths->count)
+        status = et_fail(error, ET_ECONFIG, "no file to analyze: name a file");
+    else if (o.entries < 0 || o.entries > 100000000)
+        status = et_fail(error, ET_ECONFIG,
+                         "%lld entries of a column: give 1 to 100,000,000, or 0 for the default",
+                         (long long)o.entries);
+    else if (o.quantiles < 2 || o.quantiles > 100001)
+        status = et_fail(error, ET_ECONFIG, "%s: give 2 to 100,001",
+                         et_format_many(o.quantiles, "quantile").text);
+    else if (o.classes < -1 || o.classes > 1000)
+        status =
+            et_fail(error, ET_ECONFIG, "%d classes: give 1 to 1,000, or -1 for none", o.classes);
+    else if (o.threads < 1 || o.threads > 4096)
+        status = et_fail(error, ET_ECONFIG, "%d threads: give 1 to 4,096", o.threads);
     *out = (et_analysis){ .arena = ET_ARENA_INIT };
     if (status)
         return status;

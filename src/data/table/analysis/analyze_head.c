@@ -243,21 +243,6 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
     return status;
 }
 
-/* Columns that a row of the schema's fields has without a header. */
-static int check_columns(const et_table_head *head, const et_schema *schema, const char *path,
-                         const first_rows *first, et_error *error)
-{
-    int64_t wanted = 0;
-    for (int f = 0; f < head->fields; f++)
-        wanted += length_of(et_schema_at(schema, f));
-    if (wanted == head->columns)
-        return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: %d columns, but the schema has %lld: correct one of them, or add a "
-                   "first line with the names of all columns",
-                   path, (long long)first->line, head->columns, (long long)wanted);
-}
-
 /* Lengths of fields come from a file, and memory is allocated for them. */
 static int check_lengths(const et_schema *schema, et_error *error)
 {
@@ -307,8 +292,18 @@ static int take_schema(et_table_head *head, const et_analyze_options *o, const f
                    (o->header == ET_ANALYZE_HEADER_FOUND && looks_named(o->schema, first, arena));
     if (!status)
         status = name_columns(head, first, path, arena, error);
-    if (!status && !head->header)
-        status = check_columns(head, o->schema, path, first, error);
+    if (!status && !head->header) {
+        /* Columns that a row of the schema's fields has without a header. */
+        int64_t wanted = 0;
+        for (int f = 0; f < head->fields; f++)
+            wanted += length_of(et_schema_at(o->schema, f));
+        if (wanted != head->columns)
+            status = et_fail(
+                error, ET_EDATA,
+                "%s:%lld: %d columns, but the schema has %lld: correct one of them, or add a "
+                "first line with the names of all columns",
+                path, (long long)first->line, head->columns, (long long)wanted);
+    }
     if (!status)
         status = find_fields(head, o->schema, first, &names, path, arena, error);
     if (!status)

@@ -77,24 +77,6 @@ static void add_column(choosing *c, const et_schema_field *f)
             add(c, f->name, (et_transform)type, use.minimum_count);
 }
 
-/* All numbers once more. */
-static int add_also(choosing *c, size_t fields)
-{
-    choosing other = *c;
-    other.choice.numeric = c->choice.also;
-    other.choice.unchanged = false;
-    other.number_count = other.id_count = 0;
-    other.numbers = et_arena_array(&c->arena, 2 * fields, sizeof *other.numbers);
-    other.ids = et_arena_array(&c->arena, fields, sizeof *other.ids);
-    if (!other.numbers || !other.ids)
-        return et_alloc_failed(c->error, fields * sizeof *other.ids, "features");
-    for (size_t i = 0; i < fields; i++)
-        add_column(&other, et_schema_at(c->schema, (int)i));
-    c->also = other.numbers;
-    c->also_count = other.number_count;
-    return ET_OK;
-}
-
 /* ---- the target ---- */
 
 /* what: "target", "ID", "weight". */
@@ -389,8 +371,23 @@ int et_feature_set_infer(et_feature_set **out, const et_schema *schema, const et
         status = et_alloc_failed(error, count * sizeof *c.ids, "features");
     for (size_t i = 0; !status && i < count; i++)
         add_column(&c, et_schema_at(schema, (int)i));
-    if (!status && c.choice.also)
-        status = add_also(&c, count);
+    if (!status && c.choice.also) {
+        /* All numbers once more. */
+        choosing other = c;
+        other.choice.numeric = c.choice.also;
+        other.choice.unchanged = false;
+        other.number_count = other.id_count = 0;
+        other.numbers = et_arena_array(&c.arena, 2 * count, sizeof *other.numbers);
+        other.ids = et_arena_array(&c.arena, count, sizeof *other.ids);
+        if (!other.numbers || !other.ids)
+            status = et_alloc_failed(c.error, count * sizeof *other.ids, "features");
+        else {
+            for (size_t i = 0; i < count; i++)
+                add_column(&other, et_schema_at(c.schema, (int)i));
+            c.also = other.numbers;
+            c.also_count = other.number_count;
+        }
+    }
     if (!status && c.arena.failed)
         status = et_alloc_failed(error, count * sizeof *c.texts, "features");
     if (!status)

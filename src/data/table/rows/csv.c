@@ -108,29 +108,6 @@ static int grow_to(et_csv *csv, size_t capacity, et_error *error)
     return ET_OK;
 }
 
-static int make_room(et_csv *csv, et_error *error)
-{
-    if (csv->begin)
-        memmove(csv->buffer, csv->buffer + csv->begin, csv->end - csv->begin);
-    csv->end -= csv->begin;
-    csv->begin = 0;
-    if (csv->end < csv->capacity / 2)
-        return ET_OK;
-    return grow_to(csv, csv->capacity + 1, error);
-}
-
-static int keep(et_csv *csv, const char *bytes, size_t length, et_error *error)
-{
-    char *kept = et_vector_grow(csv->kept, &csv->kept_capacity, csv->kept_length + length, 1,
-                                CAPACITY_FIRST);
-    if (!kept)
-        return et_alloc_failed(error, csv->kept_length + length, "rows");
-    csv->kept = kept;
-    memcpy(kept + csv->kept_length, bytes, length);
-    csv->kept_length += length;
-    return ET_OK;
-}
-
 /* Examines the earlier bytes again if that is cheap, so that one odd row does not slow down all
  * following rows. */
 static void note_contents(et_csv *csv, size_t got)
@@ -158,7 +135,13 @@ static size_t end_last_line(et_csv *csv)
 static int refill(et_csv *csv, et_error *error)
 {
     size_t got = 0;
-    int status = make_room(csv, error);
+    if (csv->begin)
+        memmove(csv->buffer, csv->buffer + csv->begin, csv->end - csv->begin);
+    csv->end -= csv->begin;
+    csv->begin = 0;
+    int status = ET_OK;
+    if (csv->end >= csv->capacity / 2)
+        status = grow_to(csv, csv->capacity + 1, error);
     if (status)
         return status;
     /* A byte stays free for the last line's end. */
@@ -174,8 +157,17 @@ static int refill(et_csv *csv, et_error *error)
     csv->came += got;
     if (csv->drained && csv->bytes)
         status = check_unchanged(csv, error);
-    else if (csv->keeps)
-        status = keep(csv, to, got, error);
+    else if (csv->keeps) {
+        char *kept = et_vector_grow(csv->kept, &csv->kept_capacity, csv->kept_length + got, 1,
+                                    CAPACITY_FIRST);
+        if (!kept)
+            status = et_alloc_failed(error, csv->kept_length + got, "rows");
+        else {
+            csv->kept = kept;
+            memcpy(kept + csv->kept_length, to, got);
+            csv->kept_length += got;
+        }
+    }
     if (status)
         return status;
     csv->end += got;

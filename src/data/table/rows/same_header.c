@@ -126,25 +126,12 @@ static void end_names(names *to)
         et_strbuf_printf(&to->text, ", and %d more", to->count - NAMES_SAID);
 }
 
-static int fail_other(const et_same_header *self, const char *path, int64_t line, names *lacks,
-                      names *adds, et_error *error)
+int et_same_header_find(const et_same_header *self, int *position, const char *path,
+                        const et_csv_row *header, et_error *error)
 {
-    end_names(lacks);
-    end_names(adds);
-    if (lacks->text.failed || adds->text.failed)
-        return et_alloc_failed(error, lacks->text.length + adds->text.length, "a header");
-    return et_fail(
-        error, ET_EDATA,
-        "%s:%lld: the header differs from that of %s%s%s%s%s: give all files the same columns",
-        path, (long long)line, self->path, lacks->count ? "; this file lacks " : "",
-        et_strbuf_text(&lacks->text), adds->count ? "; this file also has " : "",
-        et_strbuf_text(&adds->text));
-}
-
-/* Fills `position`, -1 for a missing column, and lists names that the first file does not have. */
-static int find_positions(const et_same_header *self, int *position, const char *path,
-                          const et_csv_row *header, names *adds, et_error *error)
-{
+    names lacks = { ET_STRBUF_INIT, 0 }, adds = { ET_STRBUF_INIT, 0 };
+    /* Fills `position`, -1 for a missing column, and lists names that the first file does not have.
+     */
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; i < self->count; i++)
@@ -155,7 +142,7 @@ static int find_positions(const et_same_header *self, int *position, const char 
         if (!name)
             status = et_alloc_failed(error, 64, "a header");
         else if (!et_map_get(&self->indices, name, &at))
-            add_name(adds, name);
+            add_name(&adds, name);
         else if (position[at] >= 0)
             status = et_fail(error, ET_EDATA,
                              "%s:%lld: columns %d and %d are both called \"%.60s\": rename one",
@@ -164,19 +151,22 @@ static int find_positions(const et_same_header *self, int *position, const char 
             position[at] = i;
     }
     et_arena_release(&arena);
-    return status;
-}
-
-int et_same_header_find(const et_same_header *self, int *position, const char *path,
-                        const et_csv_row *header, et_error *error)
-{
-    names lacks = { ET_STRBUF_INIT, 0 }, adds = { ET_STRBUF_INIT, 0 };
-    int status = find_positions(self, position, path, header, &adds, error);
     for (int i = 0; i < self->count && !status; i++)
         if (position[i] < 0)
             add_name(&lacks, self->name[i]);
-    if (!status && (lacks.count || adds.count))
-        status = fail_other(self, path, header->line, &lacks, &adds, error);
+    if (!status && (lacks.count || adds.count)) {
+        end_names(&lacks);
+        end_names(&adds);
+        if (lacks.text.failed || adds.text.failed)
+            status = et_alloc_failed(error, lacks.text.length + adds.text.length, "a header");
+        else
+            status = et_fail(error, ET_EDATA,
+                             "%s:%lld: the header differs from that of %s%s%s%s%s: give all files "
+                             "the same columns",
+                             path, (long long)header->line, self->path,
+                             lacks.count ? "; this file lacks " : "", et_strbuf_text(&lacks.text),
+                             adds.count ? "; this file also has " : "", et_strbuf_text(&adds.text));
+    }
     et_strbuf_release(&lacks.text);
     et_strbuf_release(&adds.text);
     return status;

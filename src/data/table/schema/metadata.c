@@ -402,14 +402,6 @@ static int read_counts(const reading *r, const et_value *dict, et_column_metadat
     return ET_OK;
 }
 
-static int read_order(const reading *r, const et_value *dict, et_date_order *order)
-{
-    const et_value *value = find_value(dict, "date_order");
-    if (!value || (value->kind == ET_VALUE_STRING && et_date_order_parse(order, value->string)))
-        return ET_OK;
-    return fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day", value);
-}
-
 static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)
 {
     if (dict->kind != ET_VALUE_DICT)
@@ -435,8 +427,13 @@ static int read_column(const reading *r, const et_value *dict, et_column_metadat
         status = read_count(r, dict, "words", &c->words);
     if (!status)
         status = read_count(r, dict, "most_words", &c->most_words);
-    if (!status)
-        status = read_order(r, dict, &c->order);
+    if (!status) {
+        const et_value *value = find_value(dict, "date_order");
+        if (value &&
+            !(value->kind == ET_VALUE_STRING && et_date_order_parse(&c->order, value->string)))
+            status = fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day",
+                               value);
+    }
     if (!status)
         status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
     if (!status)

@@ -86,27 +86,6 @@ static int check_name(const et_schema_field *field, origin_text where, et_error 
     return ET_OK;
 }
 
-static int check_notation(const et_schema_field *field, origin_text where, et_error *error)
-{
-    const size_t length = field->unit ? strlen(field->unit) : 0;
-    if ((unsigned)field->notation > ET_NOTATION_COMMA)
-        return et_fail(error, ET_ECONFIG, "%sthe notation of %s, %d, is not an et_notation",
-                       where.text, field->name, (int)field->notation);
-    if ((field->notation || field->unit) && !et_schema_numeric(field))
-        return et_fail(error, ET_ECONFIG,
-                       "%s%s of %s, which is discrete: only a real or integer field has numbers",
-                       where.text, field->notation ? "notation" : "unit", field->name);
-    if (field->unit && !field->notation)
-        return et_fail(error, ET_ECONFIG,
-                       "%sunit of %s without a notation: add notation: point or notation: comma",
-                       where.text, field->name);
-    if (field->unit && (!length || length > UNIT_MAX || !et_utf8_valid(field->unit, length, NULL)))
-        return et_fail(error, ET_ECONFIG,
-                       "%sthe unit of %s: give 1 to %d bytes of UTF-8, or leave it out", where.text,
-                       field->name, UNIT_MAX);
-    return ET_OK;
-}
-
 static int check_field(const et_schema_field *field, origin_text where, et_error *error)
 {
     double number;
@@ -124,8 +103,27 @@ static int check_field(const et_schema_field *field, origin_text where, et_error
         return et_fail(error, ET_ECONFIG,
                        "%sfractions of %s, which is %s: only an integer field can allow fractions",
                        where.text, field->name, type_names[field->type]);
-    if (!status)
-        status = check_notation(field, where, error);
+    if (!status) {
+        const size_t length = field->unit ? strlen(field->unit) : 0;
+        if ((unsigned)field->notation > ET_NOTATION_COMMA)
+            status = et_fail(error, ET_ECONFIG, "%sthe notation of %s, %d, is not an et_notation",
+                             where.text, field->name, (int)field->notation);
+        else if ((field->notation || field->unit) && !et_schema_numeric(field))
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "%s%s of %s, which is discrete: only a real or integer field has numbers",
+                        where.text, field->notation ? "notation" : "unit", field->name);
+        else if (field->unit && !field->notation)
+            status =
+                et_fail(error, ET_ECONFIG,
+                        "%sunit of %s without a notation: add notation: point or notation: comma",
+                        where.text, field->name);
+        else if (field->unit &&
+                 (!length || length > UNIT_MAX || !et_utf8_valid(field->unit, length, NULL)))
+            status = et_fail(error, ET_ECONFIG,
+                             "%sthe unit of %s: give 1 to %d bytes of UTF-8, or leave it out",
+                             where.text, field->name, UNIT_MAX);
+    }
     if (status)
         return status;
     if (field->missing && !et_utf8_valid(field->missing, strlen(field->missing), NULL))

@@ -101,26 +101,21 @@ static int make_table(et_subwords *self, const et_vocabulary *vocabulary, et_err
     return ET_OK;
 }
 
-static int check(const et_vocabulary *vocabulary, bool merges, double rate, et_error *error)
-{
-    const char *kind = et_vocabulary_kind(vocabulary);
-    if (!merges && strcmp(kind, "unigram") != 0)
-        return et_fail(
-            error, ET_ECONFIG,
-            "sub-words can only be sampled from a vocabulary of kind bpe or unigram, not %s", kind);
-    if (merges ? rate >= 0 && rate < 1 : rate > 0 && rate <= 1e6)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "sub-word sampling rate %g: %s", rate,
-                   merges ? "for BPE give at least 0 and less than 1"
-                          : "for unigram give more than 0");
-}
-
 int et_subwords_open(et_subwords **out, const et_vocabulary *vocabulary, double rate,
                      et_error *error)
 {
-    const bool merges = strcmp(et_vocabulary_kind(vocabulary), "bpe") == 0;
+    const char *kind = et_vocabulary_kind(vocabulary);
+    const bool merges = strcmp(kind, "bpe") == 0;
     *out = NULL;
-    int status = check(vocabulary, merges, rate, error);
+    int status = ET_OK;
+    if (!merges && strcmp(kind, "unigram") != 0)
+        status = et_fail(
+            error, ET_ECONFIG,
+            "sub-words can only be sampled from a vocabulary of kind bpe or unigram, not %s", kind);
+    else if (!(merges ? rate >= 0 && rate < 1 : rate > 0 && rate <= 1e6))
+        status = et_fail(error, ET_ECONFIG, "sub-word sampling rate %g: %s", rate,
+                         merges ? "for BPE give at least 0 and less than 1"
+                                : "for unigram give more than 0");
     et_subwords *self = status ? NULL : et_alloc_zero(1, sizeof *self);
     if (!self)
         return status ? status : et_alloc_failed(error, sizeof *self, "sub-words");

@@ -71,22 +71,6 @@ static int check(et_vocabulary *vocabulary, const void *bytes, size_t length, co
     return status;
 }
 
-/* Copies, since the second stage comes when the caller's bytes may be gone. */
-static int keep(et_vocabulary *vocabulary, const void *bytes, size_t length, const char *name,
-                et_error *error)
-{
-    vocabulary->bytes = et_alloc(length, 1);
-    vocabulary->name = et_strdup(name);
-    vocabulary->loaded = et_alloc_zero(1, sizeof *vocabulary->loaded);
-    if (vocabulary->loaded) /* a mutex of the default kind never fails */
-        pthread_mutex_init(&vocabulary->loaded->mutex, NULL);
-    if (!vocabulary->bytes || !vocabulary->name || !vocabulary->loaded)
-        return et_alloc_failed(error, length, "a vocabulary");
-    memcpy(vocabulary->bytes, bytes, length);
-    vocabulary->length = length;
-    return ET_OK;
-}
-
 /* If it fails, close frees what was allocated. */
 int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, const char *name,
                         et_error *error)
@@ -97,8 +81,20 @@ int et_vocabulary_parse(et_vocabulary **out, const void *bytes, size_t length, c
     if (!vocabulary)
         return et_alloc_failed(error, sizeof *vocabulary, "a vocabulary");
     int status = check(vocabulary, bytes, length, name, error);
-    if (!status)
-        status = keep(vocabulary, bytes, length, name, error);
+    if (!status) {
+        /* Copies, since the second stage comes when the caller's bytes may be gone. */
+        vocabulary->bytes = et_alloc(length, 1);
+        vocabulary->name = et_strdup(name);
+        vocabulary->loaded = et_alloc_zero(1, sizeof *vocabulary->loaded);
+        if (vocabulary->loaded) /* a mutex of the default kind never fails */
+            pthread_mutex_init(&vocabulary->loaded->mutex, NULL);
+        if (!vocabulary->bytes || !vocabulary->name || !vocabulary->loaded)
+            status = et_alloc_failed(error, length, "a vocabulary");
+        else {
+            memcpy(vocabulary->bytes, bytes, length);
+            vocabulary->length = length;
+        }
+    }
     if (status)
         et_vocabulary_close(vocabulary);
     else
@@ -273,23 +269,19 @@ uint64_t et_vocabulary_checksum(const et_vocabulary *vocabulary)
 
 /* No vocabulary is involved: lines in, a model's bytes out, which et_vocabulary_parse takes. */
 
-/* At least the three special symbols and a token; the largest is far above what any text gives. */
-static int check_options(const et_vocabulary_options *options, et_error *error)
-{
-    /* Checked here, so that the message is ours. */
-    if (options->size < 4 || options->size > ET_VOCABULARY_TOKENS_MAX)
-        return et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to %s",
-                       (long long)options->size, et_format_count(ET_VOCABULARY_TOKENS_MAX).text);
-    if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
-        return et_fail(error, ET_ECONFIG, "character_coverage is %g: give 0.98 to 1",
-                       options->character_coverage);
-    return ET_OK;
-}
-
 int et_vocabulary_train(char **bytes, size_t *length, const et_vocabulary_options *options,
                         et_vocabulary_lines_fn *lines, void *payload, et_error *error)
 {
-    int status = check_options(options, error);
+    /* Checked here, so that the message is ours: at least the three special symbols and a token;
+     * the largest is far above what any text gives. */
+    int status = ET_OK;
+    if (options->size < 4 || options->size > ET_VOCABULARY_TOKENS_MAX)
+        status = et_fail(error, ET_ECONFIG, "a vocabulary of %lld tokens: give 4 to %s",
+                         (long long)options->size, et_format_count(ET_VOCABULARY_TOKENS_MAX).text);
+    else if (!(options->character_coverage >= 0.98 && options->character_coverage <= 1))
+        status = et_fail(error, ET_ECONFIG, "character_coverage is %g: give 0.98 to 1",
+                         options->character_coverage);
+
     return status ? status : et_sentencepiece_train(bytes, length, options, lines, payload, error);
 }
 
