@@ -34,6 +34,7 @@ typedef struct listed {
     bool open;  /* it is being read: meeting it again is a cycle */
 } listed;
 
+/* The first failure ends reading. */
 typedef struct reading {
     const char *name; /* of the text */
     et_arena *arena;
@@ -41,21 +42,26 @@ typedef struct reading {
     int count, specs;
     int depth; /* of features in features */
     et_error *error;
+    int status;
 } reading;
 
-static int read_feature(reading *r, const et_value *value, et_feature_spec *spec);
+static void read_feature(reading *r, const et_value *value, et_feature_spec *spec);
 
 /* ---- scalars ---- */
 
-static int fail_line(const reading *r, const et_value *at, const char *what)
+static void fail_line(reading *r, const et_value *at, const char *what)
 {
-    return et_fail(r->error, ET_ECONFIG, "%s:%d: %s%s%s", r->name, at->line, at->key ? at->key : "",
-                   at->key ? ": " : "", what);
+    r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: %s%s%s", r->name, at->line,
+                        at->key ? at->key : "", at->key ? ": " : "", what);
 }
 
-static int no_memory(const reading *r)
+/* NULL: no memory, a failure. */
+static void *new_array(reading *r, size_t count, size_t size)
 {
-    return et_alloc_failed(r->error, r->arena->used, r->name);
+    void *array = et_arena_array(r->arena, count, size);
+    if (!array)
+        r->status = et_alloc_failed(r->error, r->arena->used, r->name);
+    return array;
 }
 
 static bool is_scalar(const et_value *value)
@@ -64,276 +70,261 @@ static bool is_scalar(const et_value *value)
 }
 
 /* Takes the text as it was written, so 007 and 2024 are names. */
-static int read_text(const reading *r, const et_value *value, const char **out)
+static const char *read_text(reading *r, const et_value *value)
 {
-    *out = "";
-    if (!is_scalar(value))
-        return fail_line(r, value, "expected a text");
-    *out = value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
-    return ET_OK;
+    if (is_scalar(value))
+        return value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
+    fail_line(r, value, "expected a text");
+    return "";
 }
 
-static int read_count(const reading *r, const et_value *value, int64_t *out)
+static double read_number(reading *r, const et_value *value, const char *text, const char *expected)
 {
-    *out = value->kind == ET_VALUE_INT ? value->integer : 0;
-    return *out > 0 ? ET_OK : fail_line(r, value, "expected a count of at least 1");
+    double number = 0;
+    if (!r->status && !et_number_is(et_number_parse(&number, text, strlen(text))))
+        fail_line(r, value, expected);
+    return number;
+}
+
+static int64_t read_count(reading *r, const et_value *value)
+{
+    if (value->kind == ET_VALUE_INT && value->integer > 0)
+        return value->integer;
+    fail_line(r, value, "expected a count of at least 1");
+    return 0;
 }
 
 /* A list, or one text with commas between the parts; blanks around a part are removed. */
-static int read_texts(const reading *r, const et_value *value, const char *const **out, int *count)
+static void read_texts(reading *r, const et_value *value, const char *const **out, int *count)
 {
-    const char *text = "";
+    const bool is_list = value->kind == ET_VALUE_LIST;
+    const char *text = is_list ? "" : read_text(r, value);
     size_t most = value->count;
-    int status = value->kind == ET_VALUE_LIST ? ET_OK : read_text(r, value, &text);
-    if (status)
-        return status;
     for (const char *c = text; *c; c++)
         most += *c == ',';
-    const char **items = et_arena_array(r->arena, most + 1, sizeof *items);
+    const char **items = r->status ? NULL : new_array(r, most + 1, sizeof *items);
     if (!items)
-        return no_memory(r);
+        return;
     *count = 0;
     *out = items;
-    if (value->kind == ET_VALUE_LIST) {
-        for (const et_value *item = value->first; !status && item; item = item->next)
-            status = read_text(r, item, &items[(*count)++]);
-        return status;
-    }
-    for (;; text++) {
+    for (const et_value *item = is_list ? value->first : NULL; item && !r->status;
+         item = item->next)
+        items[(*count)++] = read_text(r, item);
+    for (; !is_list; text++) {
         text += strspn(text, " \t");
         size_t length = strcspn(text, ","), kept = length;
         while (kept && strchr(" \t", text[kept - 1]))
             kept--;
         items[*count] = et_arena_printf(r->arena, "%.*s", (int)kept, text);
         if (!items[(*count)++])
-            return no_memory(r);
+            r->status = et_alloc_failed(r->error, r->arena->used, r->name);
         text += length;
-        if (!*text)
-            return ET_OK;
+        if (!*text || r->status)
+            return;
     }
 }
 
 /* ---- transform ---- */
 
-static int read_option(const reading *r, const et_value *value, et_feature_spec *spec)
+static void read_option(reading *r, const et_value *value, et_feature_spec *spec)
 {
     static const char *const options[] = { "min",   "max",     "boundaries",    "buckets", "parts",
                                            "order", "classes", "minimum_count", "words",   NULL };
     const char *key = value->key;
-    if (!strcmp(key, "min") || !strcmp(key, "max")) {
-        const char *text;
-        int status = read_text(r, value, &text);
-        if (status)
-            return status;
-        return et_number_is(
-                   et_number_parse(*key == 'm' && key[1] == 'i' ? &spec->minimum : &spec->maximum,
-                                   text, strlen(text)))
-                   ? ET_OK
-                   : fail_line(r, value, "expected a number");
-    }
-    if (!strcmp(key, "boundaries")) {
-        const char *const *texts;
-        int count = 0, status = read_texts(r, value, &texts, &count);
-        double *numbers = status ? NULL : et_arena_array(r->arena, (size_t)count, sizeof *numbers);
-        if (!status && !numbers)
-            status = no_memory(r);
-        for (int i = 0; !status && i < count; i++)
-            if (!et_number_is(et_number_parse(&numbers[i], texts[i], strlen(texts[i]))))
-                status = fail_line(r, value, "expected a list of numbers, such as 18, 25, 65");
+    if (!strcmp(key, "min"))
+        spec->minimum = read_number(r, value, read_text(r, value), "expected a number");
+    else if (!strcmp(key, "max"))
+        spec->maximum = read_number(r, value, read_text(r, value), "expected a number");
+    else if (!strcmp(key, "boundaries")) {
+        const char *const *texts = NULL;
+        int count = 0;
+        read_texts(r, value, &texts, &count);
+        double *numbers = r->status ? NULL : new_array(r, (size_t)count, sizeof *numbers);
+        for (int i = 0; numbers && i < count; i++)
+            numbers[i] =
+                read_number(r, value, texts[i], "expected a list of numbers, such as 18, 25, 65");
         spec->boundaries = numbers;
-        spec->boundary_count = status ? 0 : count;
-        return status;
-    }
-    if (!strcmp(key, "parts"))
-        return read_texts(r, value, &spec->parts, &spec->part_count);
-    if (!strcmp(key, "order"))
-        return value->kind == ET_VALUE_STRING && et_date_order_parse(&spec->order, value->string)
-                   ? ET_OK
-                   : fail_line(r, value, "expected month-first, day-first or time-of-day");
-    if (!strcmp(key, "buckets"))
-        return read_count(r, value, &spec->buckets);
-    if (!strcmp(key, "words"))
-        return read_count(r, value, &spec->words);
-    if (!strcmp(key, "minimum_count"))
-        return read_count(r, value, &spec->minimum_count);
-    if (!strcmp(key, "classes")) {
+        spec->boundary_count = r->status ? 0 : count;
+    } else if (!strcmp(key, "parts"))
+        read_texts(r, value, &spec->parts, &spec->part_count);
+    else if (!strcmp(key, "order")) {
+        if (value->kind != ET_VALUE_STRING || !et_date_order_parse(&spec->order, value->string))
+            fail_line(r, value, "expected month-first, day-first or time-of-day");
+    } else if (!strcmp(key, "buckets"))
+        spec->buckets = read_count(r, value);
+    else if (!strcmp(key, "words"))
+        spec->words = read_count(r, value);
+    else if (!strcmp(key, "minimum_count"))
+        spec->minimum_count = read_count(r, value);
+    else if (!strcmp(key, "classes")) {
         spec->classes = value->kind == ET_VALUE_BOOL && value->boolean;
-        return value->kind == ET_VALUE_BOOL ? ET_OK : fail_line(r, value, "expected true or false");
-    }
-    return et_fail(r->error, ET_ECONFIG, "%s:%d: a transform has no key \"%.60s\"%s", r->name,
-                   value->line, key, et_nearest_hint(key, options, "").text);
+        if (value->kind != ET_VALUE_BOOL)
+            fail_line(r, value, "expected true or false");
+    } else
+        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: a transform has no key \"%.60s\"%s",
+                            r->name, value->line, key, et_nearest_hint(key, options, "").text);
 }
 
 /* scale's usual max is 1, also if only min is given. */
-static int read_options(const reading *r, const et_value *value, et_feature_spec *spec)
+static void read_options(reading *r, const et_value *value, et_feature_spec *spec)
 {
-    int status = ET_OK;
     if (value->kind == ET_VALUE_NULL)
-        return ET_OK;
+        return;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value, "expected a group, such as {min: -1, max: 1}");
-    for (const et_value *option = value->first; !status && option; option = option->next)
-        status = read_option(r, option, spec);
+        fail_line(r, value, "expected a group, such as {min: -1, max: 1}");
+    for (const et_value *option = value->first; !r->status && option; option = option->next)
+        read_option(r, option, spec);
     if (et_value_get(value, "min") && !et_value_get(value, "max"))
         spec->maximum = 1;
-    return status;
 }
 
 /* ---- features in features ---- */
 
 /* A feature of the list, read in place of its name. */
-static int read_named(reading *r, const et_value *value, et_feature_spec *spec)
+static void read_named(reading *r, const et_value *value, et_feature_spec *spec)
 {
-    const char *name;
-    int status = read_text(r, value, &name);
-    for (int i = 0; !status && i < r->count; i++) {
-        listed *l = &r->list[i];
-        if (!l->name || strcmp(l->name, name))
-            continue;
-        if (l->open)
-            return et_fail(r->error, ET_ECONFIG,
-                           "%s:%d: feature %.60s contains itself: remove it from one of the lists "
-                           "of features that lead to this line",
-                           r->name, value->line, name);
-        l->open = l->named = true;
-        status = read_feature(r, l->value, spec);
-        l->open = false;
-        return status;
-    }
-    return status ? status
-                  : et_fail(r->error, ET_ECONFIG,
+    const char *name = read_text(r, value);
+    listed *l = r->list;
+    while (l < r->list + r->count && (!l->name || strcmp(l->name, name)))
+        l++;
+    if (r->status)
+        return;
+    if (l == r->list + r->count)
+        r->status = et_fail(r->error, ET_ECONFIG,
                             "%s:%d: the file has no feature %.60s: write it in full, such as "
                             "{name: %.60s, type: standardize}",
                             r->name, value->line, name, name);
+    else if (l->open)
+        r->status = et_fail(r->error, ET_ECONFIG,
+                            "%s:%d: feature %.60s contains itself: remove it from one of the lists "
+                            "of features that lead to this line",
+                            r->name, value->line, name);
+    else {
+        l->open = l->named = true;
+        read_feature(r, l->value, spec);
+        l->open = false;
+    }
 }
 
-static int read_inner(reading *r, const et_value *value, et_feature_spec *spec)
+static void read_inner(reading *r, const et_value *value, et_feature_spec *spec)
 {
-    if (value->kind != ET_VALUE_LIST)
-        return fail_line(r, value, "expected a list of features");
-    et_feature_spec *inner = et_arena_array(r->arena, value->count, sizeof *inner);
-    if (!inner && value->count)
-        return no_memory(r);
-    int status = ET_OK, count = 0;
-    for (const et_value *item = value->first; !status && item; item = item->next, count++)
-        status = item->kind == ET_VALUE_DICT ? read_feature(r, item, &inner[count])
-                                             : read_named(r, item, &inner[count]);
+    if (value->kind != ET_VALUE_LIST) {
+        fail_line(r, value, "expected a list of features");
+        return;
+    }
+    et_feature_spec *inner = value->count ? new_array(r, value->count, sizeof *inner) : NULL;
+    int count = 0;
+    for (const et_value *item = value->first; !r->status && item; item = item->next, count++)
+        if (item->kind == ET_VALUE_DICT)
+            read_feature(r, item, &inner[count]);
+        else
+            read_named(r, item, &inner[count]);
     spec->features = inner;
     spec->feature_count = count;
-    return status;
 }
 
-static int read_key(reading *r, const et_value *value, et_feature_spec *spec)
+static et_transform read_type(reading *r, const et_value *value)
+{
+    const char *word = read_text(r, value);
+    for (int i = 0; !r->status && i < ET_TRANSFORM_COUNT; i++)
+        if (!strcmp(word, et_transform_rows[i].name))
+            return (et_transform)i;
+    if (r->status)
+        return ET_TRANSFORM_IDENTITY;
+    et_strbuf words = ET_STRBUF_INIT;
+    for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
+        et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
+    r->status = et_fail(r->error, ET_ECONFIG,
+                        "%s:%d: unknown type \"%.60s\"%s. Types: %s (doc/features.md)", r->name,
+                        value->line, word, et_nearest_hint(word, et_transform_words, "").text,
+                        et_strbuf_text(&words));
+    et_strbuf_release(&words);
+    return ET_TRANSFORM_IDENTITY;
+}
+
+static void read_key(reading *r, const et_value *value, et_feature_spec *spec)
 {
     const char *key = value->key;
     if (!strcmp(key, "name"))
-        return read_text(r, value, &spec->name);
-    if (!strcmp(key, "type")) {
-        const char *word;
-        int status = read_text(r, value, &word);
-        if (status)
-            return status;
-        for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
-            if (!strcmp(word, et_transform_rows[i].name)) {
-                spec->type = (et_transform)i;
-                return ET_OK;
-            }
-        et_strbuf words = ET_STRBUF_INIT;
-        for (int i = 0; i < ET_TRANSFORM_COUNT; i++)
-            et_strbuf_printf(&words, "%s%s", i ? ", " : "", et_transform_rows[i].name);
-        status = et_fail(r->error, ET_ECONFIG,
-                         "%s:%d: unknown type \"%.60s\"%s. Types: %s (doc/features.md)", r->name,
-                         value->line, word, et_nearest_hint(word, et_transform_words, "").text,
-                         et_strbuf_text(&words));
-        et_strbuf_release(&words);
-        return status;
-    }
-    if (!strcmp(key, "fields"))
-        return read_texts(r, value, &spec->fields, &spec->field_count);
-    if (!strcmp(key, "transform"))
-        return read_options(r, value, spec);
-    if (!strcmp(key, "features"))
-        return read_inner(r, value, spec);
-    return et_fail(r->error, ET_ECONFIG, "%s:%d: a feature has no key \"%.60s\"%s", r->name,
-                   value->line, key, et_nearest_hint(key, feature_keys, "").text);
+        spec->name = read_text(r, value);
+    else if (!strcmp(key, "type"))
+        spec->type = read_type(r, value);
+    else if (!strcmp(key, "fields"))
+        read_texts(r, value, &spec->fields, &spec->field_count);
+    else if (!strcmp(key, "transform"))
+        read_options(r, value, spec);
+    else if (!strcmp(key, "features"))
+        read_inner(r, value, spec);
+    else
+        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: a feature has no key \"%.60s\"%s",
+                            r->name, value->line, key, et_nearest_hint(key, feature_keys, "").text);
 }
 
-/* Both 0 in a spec means that no range is given. */
-static int check_range(const reading *r, const et_value *value, const et_feature_spec *spec)
+static void read_feature(reading *r, const et_value *value, et_feature_spec *spec)
 {
-    const et_value *options = et_value_get(value, "transform");
-    bool said = options && (et_value_get(options, "min") || et_value_get(options, "max"));
-    return !said || spec->minimum != 0 || spec->maximum != 0
-               ? ET_OK
-               : et_fail(r->error, ET_ECONFIG,
-                         "%s:%d: feature %.60s: min and max are both 0; min must be less than max",
-                         r->name, value->line, spec->name ? spec->name : "without a name");
-}
-
-static int read_feature(reading *r, const et_value *value, et_feature_spec *spec)
-{
-    int status = ET_OK;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value,
-                         "a feature is a group of keys, such as {name: age, type: scale}");
-    if (++r->specs > SPECS_MAX)
-        return fail_line(r, value, "more than 100,000 features in total: use fewer");
-    if (r->depth > ET_FEATURE_DEPTH_MAX)
-        return et_fail(r->error, ET_ECONFIG, "%s:%d: features are nested more than %d deep",
-                       r->name, value->line, ET_FEATURE_DEPTH_MAX);
+        fail_line(r, value, "a feature is a group of keys, such as {name: age, type: scale}");
+    else if (++r->specs > SPECS_MAX)
+        fail_line(r, value, "more than 100,000 features in total: use fewer");
+    else if (r->depth > ET_FEATURE_DEPTH_MAX)
+        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: features are nested more than %d deep",
+                            r->name, value->line, ET_FEATURE_DEPTH_MAX);
+    if (r->status)
+        return;
     *spec = (et_feature_spec){ .line = value->line };
     r->depth++;
-    for (const et_value *key = value->first; !status && key; key = key->next)
-        status = read_key(r, key, spec);
+    for (const et_value *key = value->first; !r->status && key; key = key->next)
+        read_key(r, key, spec);
     r->depth--;
-    return status ? status : check_range(r, value, spec);
+    /* Both 0 in a spec means that no range is given. */
+    const et_value *options = et_value_get(value, "transform");
+    const bool given = options && (et_value_get(options, "min") || et_value_get(options, "max"));
+    if (!r->status && given && spec->minimum == 0 && spec->maximum == 0)
+        r->status =
+            et_fail(r->error, ET_ECONFIG,
+                    "%s:%d: feature %.60s: min and max are both 0; min must be less than max",
+                    r->name, value->line, spec->name ? spec->name : "without a name");
 }
 
 /* ---- the file ---- */
 
-static int find_list(reading *r, const et_value *root)
+static void find_list(reading *r, const et_value *root)
 {
     const et_value *features = et_value_get(root, "features");
     if (!features || features->kind != ET_VALUE_LIST || !features->count)
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s:%d: expected a list `features:` of at least one {name, type}", r->name,
-                       features && features->line ? features->line : 1);
-    for (const et_value *key = root->first; key; key = key->next)
+        r->status = et_fail(r->error, ET_ECONFIG,
+                            "%s:%d: expected a list `features:` of at least one {name, type}",
+                            r->name, features && features->line ? features->line : 1);
+    for (const et_value *key = root->first; !r->status && key; key = key->next)
         if (key != features)
-            return et_fail(r->error, ET_ECONFIG,
-                           "%s:%d: unknown key \"%.60s\"; the only key is features", r->name,
-                           key->line, key->key);
-    r->list = et_arena_array(r->arena, features->count, sizeof *r->list);
-    if (!r->list)
-        return no_memory(r);
-    for (const et_value *item = features->first; item; item = item->next) {
+            r->status = et_fail(r->error, ET_ECONFIG,
+                                "%s:%d: unknown key \"%.60s\"; the only key is features", r->name,
+                                key->line, key->key);
+    r->list = r->status ? NULL : new_array(r, features->count, sizeof *r->list);
+    for (const et_value *item = r->list ? features->first : NULL; item; item = item->next) {
         const et_value *name = et_value_get(item, "name");
         r->list[r->count++] =
             (listed){ .value = item,
                       .name = name && is_scalar(name) && name->text ? name->text : NULL };
     }
-    return ET_OK;
 }
 
 /* Reads all features; features that a concat names are left out of the set. */
 static int read_tree(et_feature_set **out, const et_value *root, reading *r)
 {
-    int status = find_list(r, root), count = 0;
-    if (status)
-        return status;
-    et_feature_spec *specs = et_arena_array(r->arena, (size_t)r->count, sizeof *specs);
-    if (!specs)
-        return no_memory(r);
-    for (int i = 0; !status && i < r->count; i++) {
+    int count = 0;
+    find_list(r, root);
+    et_feature_spec *specs = r->status ? NULL : new_array(r, (size_t)r->count, sizeof *specs);
+    for (int i = 0; !r->status && i < r->count; i++) {
         r->list[i].open = true;
-        status = read_feature(r, r->list[i].value, &specs[i]);
+        read_feature(r, r->list[i].value, &specs[i]);
         r->list[i].open = false;
     }
-    for (int i = 0; !status && i < r->count; i++)
+    for (int i = 0; !r->status && i < r->count; i++)
         if (!r->list[i].named)
             specs[count++] = specs[i];
-    et_assert(status || count > 0); /* without a cycle, some feature is named by no other */
-    return status ? status : et_feature_set_make(out, specs, count, r->name, r->error);
+    et_assert(r->status || count > 0); /* without a cycle, some feature is named by no other */
+    return r->status ? r->status : et_feature_set_make(out, specs, count, r->name, r->error);
 }
 
 int et_feature_set_parse(et_feature_set **out, const char *text, size_t length, const char *name,

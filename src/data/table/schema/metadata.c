@@ -224,17 +224,29 @@ void et_metadata_free(et_metadata *metadata)
 
 /* ---- JSON, read ---- */
 
+/* The first failure stays, and what fails after it is ignored: reading on does no harm. */
 typedef struct reading {
     const char *name; /* of the text */
     et_arena *arena;
     et_error *error;
+    int status;
 } reading;
 
-static int fail_kind(const reading *r, const char *column, const char *key, const char *needs,
-                     const et_value *value)
+static void fail_kind(reading *r, const char *column, const char *key, const char *needs,
+                      const et_value *value)
 {
-    return et_fail(r->error, ET_EFORMAT, "%s: column %.60s: %s needs %s, not %s", r->name, column,
-                   key, needs, et_value_kind_name(value->kind));
+    if (!r->status)
+        r->status = et_fail(r->error, ET_EFORMAT, "%s: column %.60s: %s needs %s, not %s", r->name,
+                            column, key, needs, et_value_kind_name(value->kind));
+}
+
+/* One item more than count, so that an array is never empty. NULL: no memory, a failure. */
+static void *new_array(reading *r, size_t count, size_t size)
+{
+    void *array = et_arena_array(r->arena, count + 1, size);
+    if (!array && !r->status)
+        r->status = et_alloc_failed(r->error, count * size, r->name);
+    return array;
 }
 
 static bool is_number(const et_value *value)
@@ -257,62 +269,44 @@ static const et_value *find_value(const et_value *dict, const char *key)
 /* *there: both numbers are in the file. One without the other counts as missing; a transform that
  * needs the pair reports it.
  */
-static int read_pair(const reading *r, const et_value *dict, const char *first, const char *second,
-                     double *a, double *b, bool *there)
+static void read_pair(reading *r, const et_value *dict, const char *first, const char *second,
+                      double *a, double *b, bool *there)
 {
     const et_value *values[2] = { find_value(dict, first), find_value(dict, second) };
     double *to[2] = { a, b };
     *there = values[0] && values[1];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         if (values[i] && !is_number(values[i]))
-            return fail_kind(r, dict->key, i ? second : first, "a number", values[i]);
-        if (*there)
+            fail_kind(r, dict->key, i ? second : first, "a number", values[i]);
+        else if (*there)
             *to[i] = number_of(values[i]);
+}
+
+/* The list named key; NULL: it is missing. */
+static const et_value *find_list(reading *r, const et_value *dict, const char *key)
+{
+    const et_value *list = find_value(dict, key);
+    if (list && list->kind != ET_VALUE_LIST) {
+        fail_kind(r, dict->key, key, "a list", list);
+        return NULL;
     }
-    return ET_OK;
+    et_assert(!list || list->count < INT_MAX);
+    return list;
 }
 
-static int read_count(const reading *r, const et_value *dict, const char *key, int64_t *out)
+static void read_quantiles(reading *r, const et_value *dict, et_column_metadata *column)
 {
-    const et_value *value = find_value(dict, key);
-    if (value && value->kind != ET_VALUE_INT)
-        return fail_kind(r, dict->key, key, "a count", value);
-    *out = value ? value->integer : 0;
-    return ET_OK;
-}
-
-/* The list named key, NULL if it is missing; *count its length. */
-static int find_list(const reading *r, const et_value *dict, const char *key, const et_value **out,
-                     int *count)
-{
-    *out = find_value(dict, key);
-    *count = 0;
-    if (!*out)
-        return ET_OK;
-    if ((*out)->kind != ET_VALUE_LIST)
-        return fail_kind(r, dict->key, key, "a list", *out);
-    et_assert((*out)->count < INT_MAX);
-    *count = (int)(*out)->count;
-    return ET_OK;
-}
-
-static int read_quantiles(const reading *r, const et_value *dict, et_column_metadata *column)
-{
-    const et_value *list;
-    int count, status = find_list(r, dict, "quantiles", &list, &count);
-    if (status || !count)
-        return status;
-    double *to = et_arena_array(r->arena, (size_t)count, sizeof *to);
+    const et_value *list = find_list(r, dict, "quantiles");
+    double *to = list && list->count ? new_array(r, list->count, sizeof *to) : NULL;
     if (!to)
-        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
+        return;
     column->quantiles = to;
-    column->quantile_count = count;
-    for (const et_value *item = list->first; item; item = item->next) {
-        if (!is_number(item))
-            return fail_kind(r, dict->key, "a quantile", "a number", item);
-        *to++ = number_of(item);
-    }
-    return ET_OK;
+    column->quantile_count = (int)list->count;
+    for (const et_value *item = list->first; item; item = item->next)
+        if (is_number(item))
+            *to++ = number_of(item);
+        else
+            fail_kind(r, dict->key, "a quantile", "a number", item);
 }
 
 /* Other programs write labels as they have them: 0 and "0" are the same class. */
@@ -334,131 +328,118 @@ static const char *entry_text(const reading *r, const et_value *item)
     return copy;
 }
 
-static int read_entry_list(const reading *r, const et_value *dict, const et_value *list, int count,
-                           const char *const **out)
+/* NULL: no list, or a failure. */
+static const char *const *read_entry_list(reading *r, const et_value *dict, const et_value *list)
 {
-    const char **to = et_arena_array(r->arena, (size_t)count + 1, sizeof *to);
-    if (!to)
-        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
-    *out = (const char *const *)to;
-    for (const et_value *item = list->first; item; item = item->next) {
+    const char **entries = list ? new_array(r, list->count, sizeof *entries) : NULL, **to = entries;
+    for (const et_value *item = entries ? list->first : NULL; item; item = item->next) {
         if (item->kind == ET_VALUE_LIST || item->kind == ET_VALUE_DICT ||
-            item->kind == ET_VALUE_NULL)
-            return fail_kind(r, dict->key, "an entry", "a text", item);
-        if (!(*to++ = entry_text(r, item)))
-            return et_alloc_failed(r->error, sizeof *to, r->name);
+            item->kind == ET_VALUE_NULL) {
+            fail_kind(r, dict->key, "an entry", "a text", item);
+            return NULL;
+        }
+        if (!(*to++ = entry_text(r, item))) {
+            r->status = et_alloc_failed(r->error, sizeof *to, r->name);
+            return NULL;
+        }
     }
-    return ET_OK;
+    return (const char *const *)entries;
 }
 
 /* "entries" and "vocab": {"entries"} mean the same and must be equal if the file has both. */
-static int read_entries(const reading *r, const et_value *dict, et_column_metadata *column)
+static void read_entries(reading *r, const et_value *dict, et_column_metadata *column)
 {
-    const et_value *list, *other = NULL, *vocabulary = find_value(dict, "vocab");
-    const char *const *entries = NULL;
-    int count, other_count = 0, status = find_list(r, dict, "entries", &list, &count);
-    if (!status && vocabulary && vocabulary->kind != ET_VALUE_DICT)
-        return fail_kind(r, dict->key, "vocab", "a group with entries", vocabulary);
-    if (!status && vocabulary)
-        status = find_list(r, vocabulary, "entries", &other, &other_count);
-    if (!status && list)
-        status = read_entry_list(r, dict, list, count, &column->entries);
-    if (!status && other)
-        status = read_entry_list(r, dict, other, other_count, &entries);
-    if (status)
-        return status;
-    bool same = !list || !other || count == other_count;
-    for (int i = 0; list && other && same && i < count; i++)
-        same = !strcmp(column->entries[i], entries[i]);
+    const et_value *list = find_list(r, dict, "entries"), *other = NULL;
+    const et_value *vocabulary = find_value(dict, "vocab");
+    if (vocabulary && vocabulary->kind != ET_VALUE_DICT)
+        fail_kind(r, dict->key, "vocab", "a group with entries", vocabulary);
+    else if (vocabulary)
+        other = find_list(r, vocabulary, "entries");
+    if (r->status)
+        return;
+    const char *const *entries = read_entry_list(r, dict, list);
+    const char *const *others = read_entry_list(r, dict, other);
+    if (r->status)
+        return;
+    bool same = !list || !other || list->count == other->count;
+    for (size_t i = 0; list && other && same && i < list->count; i++)
+        same = !strcmp(entries[i], others[i]);
     if (!same)
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s: column %.60s: entries and vocab.entries differ: remove one", r->name,
-                       dict->key);
+        r->status = et_fail(r->error, ET_ECONFIG,
+                            "%s: column %.60s: entries and vocab.entries differ: remove one",
+                            r->name, dict->key);
+    column->entries = list ? entries : others;
+    column->entry_count = list ? (int)list->count : other ? (int)other->count : 0;
+}
+
+static void read_counts(reading *r, const et_value *dict, et_column_metadata *column)
+{
+    const et_value *list = r->status ? NULL : find_list(r, dict, "counts");
     if (!list)
-        column->entries = entries;
-    column->entry_count = list ? count : other_count;
-    return ET_OK;
-}
-
-static int read_counts(const reading *r, const et_value *dict, et_column_metadata *column)
-{
-    const et_value *list;
-    int count, status = find_list(r, dict, "counts", &list, &count);
-    if (status || !list)
-        return status;
-    if (count != column->entry_count)
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s: column %.60s: %d counts for %d entries: give one count per entry",
-                       r->name, dict->key, count, column->entry_count);
-    int64_t *to = et_arena_array(r->arena, (size_t)count + 1, sizeof *to);
-    if (!to)
-        return et_alloc_failed(r->error, (size_t)count * sizeof *to, r->name);
+        return;
+    if ((int)list->count != column->entry_count) {
+        r->status = et_fail(r->error, ET_ECONFIG,
+                            "%s: column %.60s: %d counts for %d entries: give one count per entry",
+                            r->name, dict->key, (int)list->count, column->entry_count);
+        return;
+    }
+    int64_t *to = new_array(r, list->count, sizeof *to);
     column->counts = to;
-    for (const et_value *item = list->first; item; item = item->next) {
-        if (item->kind != ET_VALUE_INT)
-            return fail_kind(r, dict->key, "one of counts", "a count", item);
-        *to++ = item->integer;
-    }
-    return ET_OK;
+    for (const et_value *item = to ? list->first : NULL; item; item = item->next)
+        if (item->kind == ET_VALUE_INT)
+            *to++ = item->integer;
+        else
+            fail_kind(r, dict->key, "one of counts", "a count", item);
 }
 
-static int read_column(const reading *r, const et_value *dict, et_column_metadata *c)
+static void read_column(reading *r, const et_value *dict, et_column_metadata *c)
 {
-    if (dict->kind != ET_VALUE_DICT)
-        return et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of values",
-                       r->name, dict->key, et_value_kind_name(dict->kind));
-    const et_value *cut = find_value(dict, "cut");
-    if (cut && cut->kind != ET_VALUE_BOOL)
-        return fail_kind(r, dict->key, "cut", "a truth value", cut);
-    c->name = dict->key;
-    c->cut = cut && cut->boolean;
-    int status = read_count(r, dict, "count", &c->count);
-    if (!status)
-        status = read_count(r, dict, "missing", &c->missing);
-    if (!status)
-        status = read_count(r, dict, "distinct", &c->distinct);
-    if (!status)
-        status = read_count(r, dict, "dates", &c->dates);
-    if (!status)
-        status = read_count(r, dict, "first_year", &c->first_year);
-    if (!status)
-        status = read_count(r, dict, "last_year", &c->last_year);
-    if (!status)
-        status = read_count(r, dict, "words", &c->words);
-    if (!status)
-        status = read_count(r, dict, "most_words", &c->most_words);
-    if (!status) {
-        const et_value *value = find_value(dict, "date_order");
-        if (value &&
-            !(value->kind == ET_VALUE_STRING && et_date_order_parse(&c->order, value->string)))
-            status = fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day",
-                               value);
+    const struct {
+        const char *key;
+        int64_t *to;
+    } counts[] = {
+        { "count", &c->count }, { "missing", &c->missing },       { "distinct", &c->distinct },
+        { "dates", &c->dates }, { "first_year", &c->first_year }, { "last_year", &c->last_year },
+        { "words", &c->words }, { "most_words", &c->most_words },
+    };
+    if (dict->kind != ET_VALUE_DICT) {
+        r->status = et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of values",
+                            r->name, dict->key, et_value_kind_name(dict->kind));
+        return;
     }
-    if (!status)
-        status = read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
-    if (!status)
-        status = read_pair(r, dict, "mean", "std", &c->mean, &c->std, &c->has_moments);
-    if (!status)
-        status = read_quantiles(r, dict, c);
-    if (!status)
-        status = read_entries(r, dict, c);
-    return status ? status : read_counts(r, dict, c);
+    const et_value *cut = find_value(dict, "cut"), *order = find_value(dict, "date_order");
+    if (cut && cut->kind != ET_VALUE_BOOL)
+        fail_kind(r, dict->key, "cut", "a truth value", cut);
+    c->name = dict->key;
+    c->cut = cut && cut->kind == ET_VALUE_BOOL && cut->boolean;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const et_value *value = find_value(dict, counts[i].key);
+        if (value && value->kind != ET_VALUE_INT)
+            fail_kind(r, dict->key, counts[i].key, "a count", value);
+        else
+            *counts[i].to = value ? value->integer : 0;
+    }
+    if (order && !(order->kind == ET_VALUE_STRING && et_date_order_parse(&c->order, order->string)))
+        fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day", order);
+    read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
+    read_pair(r, dict, "mean", "std", &c->mean, &c->std, &c->has_moments);
+    read_quantiles(r, dict, c);
+    read_entries(r, dict, c);
+    read_counts(r, dict, c);
 }
 
-static int read_tree(et_metadata **out, const et_value *root, const reading *r)
+static int read_tree(et_metadata **out, const et_value *root, reading *r)
 {
     if (root->kind != ET_VALUE_DICT)
         return et_fail(r->error, ET_EFORMAT,
                        "%s holds %s: expected a group of columns, {\"age\": {...}, ...}", r->name,
                        et_value_kind_name(root->kind));
     et_assert(root->count < INT_MAX);
-    et_column_metadata *columns = et_arena_array(r->arena, root->count + 1, sizeof *columns);
-    int count = 0, status = ET_OK;
-    if (!columns)
-        return et_alloc_failed(r->error, root->count * sizeof *columns, r->name);
-    for (const et_value *dict = root->first; dict && !status; dict = dict->next)
-        status = read_column(r, dict, &columns[count++]);
-    return status ? status : make(out, columns, count, r->name, r->error);
+    et_column_metadata *columns = new_array(r, root->count, sizeof *columns);
+    int count = 0;
+    for (const et_value *dict = root->first; dict && !r->status; dict = dict->next)
+        read_column(r, dict, &columns[count++]);
+    return r->status ? r->status : make(out, columns, count, r->name, r->error);
 }
 
 int et_metadata_parse(et_metadata **out, const char *text, size_t length, const char *name,
@@ -468,7 +449,7 @@ int et_metadata_parse(et_metadata **out, const char *text, size_t length, const 
     et_value *root;
     int status = et_json_parse(&root, &arena, text, length, name, error);
     if (!status)
-        status = read_tree(out, root, &(reading){ name, &arena, error });
+        status = read_tree(out, root, &(reading){ name, &arena, error, ET_OK });
     et_arena_release(&arena);
     return status;
 }

@@ -209,113 +209,96 @@ void et_schema_free(et_schema *schema)
 
 /* ---- YAML ---- */
 
-/* Reads field by field; an error has the line of its key. */
+/* Reads field by field; an error has the line of its key. The first failure ends reading. */
 typedef struct reading {
     const char *name; /* of the text */
     et_error *error;
+    int status;
 } reading;
 
-static int fail_line(const reading *r, const et_value *at, const char *what, const char *cure)
+static void fail_line(reading *r, const et_value *at, const char *what, const char *cure)
 {
-    return et_fail(r->error, ET_ECONFIG, "%s:%d: %s: %s", r->name, at->line, what, cure);
+    r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: %s: %s", r->name, at->line, what, cure);
 }
 
 /* Takes a scalar as it was written, so 007 and 2024 are names. */
-static int read_text(const reading *r, const et_value *value, const char **out)
+static const char *read_text(reading *r, const et_value *value)
 {
-    if (value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT)
-        return et_fail(r->error, ET_ECONFIG, "%s:%d: %s needs a text, not %s", r->name, value->line,
-                       value->key, et_value_kind_name(value->kind));
-    *out = value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
-    return ET_OK;
+    if (value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT) {
+        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: %s needs a text, not %s", r->name,
+                            value->line, value->key, et_value_kind_name(value->kind));
+        return NULL;
+    }
+    return value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
 }
 
-static int read_truth(const reading *r, const et_value *value, bool *out)
+static bool read_truth(reading *r, const et_value *value)
 {
     char what[64];
     snprintf(what, sizeof what, "%s is not true or false", value->key);
-    if (value->kind != ET_VALUE_BOOL)
-        return fail_line(r, value, what, "write true or false");
-    *out = value->boolean;
-    return ET_OK;
+    if (value->kind == ET_VALUE_BOOL)
+        return value->boolean;
+    fail_line(r, value, what, "write true or false");
+    return false;
 }
 
-static int read_notation(const reading *r, const et_value *value, et_notation *out)
+/* The place of a value's text among words, ended by NULL; 0 on failure. */
+static int read_word(reading *r, const et_value *value, const char *const *words, const char *what,
+                     const char *all)
 {
-    static const char *const words[] = { "point", "comma", NULL };
-    const char *word = NULL;
-    int status = read_text(r, value, &word);
-    for (et_notation n = ET_NOTATION_POINT; !status && n <= ET_NOTATION_COMMA; n++)
-        if (!strcmp(word, et_notation_name(n))) {
-            *out = n;
-            return ET_OK;
-        }
-    return status ? status
-                  : et_fail(r->error, ET_ECONFIG,
-                            "%s:%d: unknown notation \"%.60s\"%s. Notations: point, comma", r->name,
-                            value->line, word, et_nearest_hint(word, words, "").text);
+    const char *word = read_text(r, value);
+    if (!word)
+        return 0;
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(word, words[i]))
+            return i;
+    r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: unknown %s \"%.60s\"%s. %s", r->name,
+                        value->line, what, word, et_nearest_hint(word, words, "").text, all);
+    return 0;
 }
 
-static int read_key(const reading *r, const et_value *value, et_schema_field *field)
+static void read_key(reading *r, const et_value *value, et_schema_field *field)
 {
-    bool truth = false;
-    int status;
-    if (!strcmp(value->key, "name"))
-        return read_text(r, value, &field->name);
-    if (!strcmp(value->key, "type")) {
-        const char *word = NULL;
-        status = read_text(r, value, &word);
-        if (status)
-            return status;
-        if (!strcmp(word, "numeric"))
-            word = "real";
-        for (int i = 0; type_names[i]; i++)
-            if (!strcmp(word, type_names[i])) {
-                field->type = (et_schema_type)i;
-                return ET_OK;
-            }
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s:%d: unknown type \"%.60s\"%s. Types: integer, real, discrete", r->name,
-                       value->line, word, et_nearest_hint(word, type_words, "").text);
-    }
-    if (!strcmp(value->key, "length")) {
+    static const char *const notations[] = { "point", "comma", NULL };
+    const char *key = value->key;
+    if (!strcmp(key, "name"))
+        field->name = read_text(r, value);
+    else if (!strcmp(key, "type")) {
+        const int type = read_word(r, value, type_words, "type", "Types: integer, real, discrete");
+        field->type = type > ET_SCHEMA_DISCRETE ? ET_SCHEMA_REAL : (et_schema_type)type;
+    } else if (!strcmp(key, "length")) {
         if (value->kind != ET_VALUE_INT || value->integer < 0)
-            return fail_line(r, value, "length is not a count",
-                             "give at least 1, or 0 for any number of values");
-        field->length = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
-        return ET_OK;
-    }
-    if (!strcmp(value->key, "default"))
-        return value->kind == ET_VALUE_NULL ? ET_OK : read_text(r, value, &field->missing);
-    if (!strcmp(value->key, "notation"))
-        return read_notation(r, value, &field->notation);
-    if (!strcmp(value->key, "unit"))
-        return read_text(r, value, &field->unit);
-    if (!strcmp(value->key, "nullable")) {
-        status = read_truth(r, value, &truth);
-        field->required = !truth;
-        return status;
-    }
-    if (!strcmp(value->key, "fractions")) {
-        status = read_truth(r, value, &truth);
-        field->fractions = truth;
-        return status;
-    }
-    return et_fail(r->error, ET_ECONFIG, "%s:%d: a field has no key \"%.60s\"%s", r->name,
-                   value->line, value->key, et_nearest_hint(value->key, keys, "").text);
+            fail_line(r, value, "length is not a count",
+                      "give at least 1, or 0 for any number of values");
+        else
+            field->length = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
+    } else if (!strcmp(key, "default")) {
+        if (value->kind != ET_VALUE_NULL)
+            field->missing = read_text(r, value);
+    } else if (!strcmp(key, "notation"))
+        field->notation =
+            (et_notation)(ET_NOTATION_POINT +
+                          read_word(r, value, notations, "notation", "Notations: point, comma"));
+    else if (!strcmp(key, "unit"))
+        field->unit = read_text(r, value);
+    else if (!strcmp(key, "nullable"))
+        field->required = !read_truth(r, value);
+    else if (!strcmp(key, "fractions"))
+        field->fractions = read_truth(r, value);
+    else
+        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: a field has no key \"%.60s\"%s", r->name,
+                            value->line, key, et_nearest_hint(key, keys, "").text);
 }
 
-static int read_field(const reading *r, const et_value *value, et_schema_field *field)
+static void read_field(reading *r, const et_value *value, et_schema_field *field)
 {
-    int status = ET_OK;
     if (value->kind != ET_VALUE_DICT)
-        return fail_line(r, value, "a field must be a group of keys",
-                         "write - {name: age, type: integer}");
-    for (const et_value *key = value->first; key && !status; key = key->next)
-        status = read_key(r, key, field);
-    if (!status && !et_value_get(value, "type"))
-        return fail_line(r, value, "a field has no type", "give it integer, real or discrete");
-    return status;
+        fail_line(r, value, "a field must be a group of keys",
+                  "write - {name: age, type: integer}");
+    for (const et_value *key = value->first; key && !r->status; key = key->next)
+        read_key(r, key, field);
+    if (!r->status && !et_value_get(value, "type"))
+        fail_line(r, value, "a field has no type", "give it integer, real or discrete");
 }
 
 /* Finds the list of fields; any other key is an error. */
@@ -335,7 +318,7 @@ static int find_fields(const et_value **out, const et_value *root, const reading
     return ET_OK;
 }
 
-static int read_tree(et_schema **out, const et_value *root, et_arena *arena, const reading *r)
+static int read_tree(et_schema **out, const et_value *root, et_arena *arena, reading *r)
 {
     const et_value *list = NULL;
     int status = find_fields(&list, root, r);
@@ -345,11 +328,11 @@ static int read_tree(et_schema **out, const et_value *root, et_arena *arena, con
     int *lines = et_arena_array(arena, list->count, sizeof *lines), count = 0;
     if (!fields || !lines)
         return et_alloc_failed(r->error, list->count * sizeof *fields, r->name);
-    for (const et_value *field = list->first; field && !status; field = field->next) {
+    for (const et_value *field = list->first; field && !r->status; field = field->next) {
         lines[count] = field->line;
-        status = read_field(r, field, &fields[count++]);
+        read_field(r, field, &fields[count++]);
     }
-    return status ? status : make(out, fields, count, &(origin){ r->name, lines }, r->error);
+    return r->status ? r->status : make(out, fields, count, &(origin){ r->name, lines }, r->error);
 }
 
 int et_schema_parse(et_schema **out, const char *text, size_t length, const char *name,
@@ -359,7 +342,7 @@ int et_schema_parse(et_schema **out, const char *text, size_t length, const char
     et_value *root;
     int status = et_yaml_parse(&root, &arena, text, length, name, error);
     if (!status)
-        status = read_tree(out, root, &arena, &(reading){ name, error });
+        status = read_tree(out, root, &arena, &(reading){ name, error, ET_OK });
     et_arena_release(&arena);
     return status;
 }
