@@ -113,15 +113,6 @@ static int put(sink *out, const void *bytes, size_t length, et_error *error)
     return out->memory->failed ? et_alloc_failed(error, length, "unpacked records") : ET_OK;
 }
 
-static int put_record(sink *out, const void *data, size_t length, et_error *error)
-{
-    const et_record_frame frame = et_record_frame_of(data, length);
-    int status = put(out, frame.head, ET_RECORD_HEAD, error);
-    if (!status && length)
-        status = put(out, data, length, error);
-    return status ? status : put(out, frame.tail, ET_RECORD_TAIL, error);
-}
-
 /* *wrong: it was the file that failed, not where its records went. */
 static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
 {
@@ -135,9 +126,15 @@ static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
     do {
         status = et_record_read(reader, &data, &length, error);
         *wrong = status != ET_OK;
-        if (!status && data)
-            status = put_record(out, data, length, error);
-    } while (!status && data);
+        if (status || !data)
+            break;
+        const et_record_frame frame = et_record_frame_of(data, length);
+        status = put(out, frame.head, ET_RECORD_HEAD, error);
+        if (!status && length)
+            status = put(out, data, length, error);
+        if (!status)
+            status = put(out, frame.tail, ET_RECORD_TAIL, error);
+    } while (!status);
     et_record_reader_close(reader);
     return status;
 }
@@ -510,19 +507,6 @@ static const et_samples_class records_class = {
 
 /* ---- declared fields ---- */
 
-static int add_offsets(records *self, column *c, et_error *error)
-{
-    et_layout *layout = &self->samples.layout;
-    const char *name = et_arena_printf(&self->arena, "%s_offsets", c->name);
-    if (!name)
-        return et_alloc_failed(error, strlen(c->name), "records");
-    c->offsets = layout->fields++;
-    self->fields[c->offsets] = (et_layout_field){
-        .name = name, .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = c->kind
-    };
-    return ET_OK;
-}
-
 static int add_field(records *self, const et_record_field *f, et_error *error)
 {
     et_layout *layout = &self->samples.layout;
@@ -539,7 +523,6 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
                        "field %s: a shape of %lld elements: give at least 1 element, in fewer than "
                        "%d dimensions",
                        f->name, (long long)et_shape_count(f->shape), ET_RANK_MAX);
-
     if (f->variable && layout->kinds == ET_LAYOUT_KINDS)
         return et_fail(error, ET_ECONFIG, "field %s: at most %d fields of variable length", f->name,
                        ET_LAYOUT_KINDS - 1);
@@ -565,17 +548,13 @@ static int add_field(records *self, const et_record_field *f, et_error *error)
     if (!f->variable)
         return ET_OK;
     layout->kind[layout->kinds++] = c->name;
-    return add_offsets(self, c, error);
-}
-
-/* Also finds a feature whose name is another feature's field of offsets. */
-static int check_names(const records *self, et_error *error)
-{
-    const et_layout *layout = &self->samples.layout;
-    for (int i = 0; i < layout->fields; i++)
-        if (et_layout_find(layout, self->fields[i].name) != i)
-            return et_fail(error, ET_ECONFIG, "field %s: two fields have this name",
-                           self->fields[i].name);
+    const char *offsets = et_arena_printf(&self->arena, "%s_offsets", c->name);
+    if (!offsets)
+        return et_alloc_failed(error, strlen(c->name), "records");
+    c->offsets = layout->fields++;
+    self->fields[c->offsets] = (et_layout_field){
+        .name = offsets, .dtype = ET_I32, .empty = ET_EMPTY_OFFSETS, .offsets_of = c->kind
+    };
     return ET_OK;
 }
 
@@ -596,7 +575,12 @@ static int add_fields(records *self, const et_record_field *fields, int count, e
     if (status)
         return status;
     self->fields[layout->fields++] = et_layout_mask;
-    return check_names(self, error);
+    /* Also finds a feature whose name is another feature's field of offsets. */
+    for (int i = 0; i < layout->fields; i++)
+        if (et_layout_find(layout, self->fields[i].name) != i)
+            return et_fail(error, ET_ECONFIG, "field %s: two fields have this name",
+                           self->fields[i].name);
+    return ET_OK;
 }
 
 /* ---- opening ---- */
@@ -662,19 +646,7 @@ static int look_at_all(records *self, et_error *error)
     return self->block ? ET_OK : et_alloc_failed(error, self->block_size, "a record");
 }
 
-/* Every shards-th file, if there are as many. *by_record: there are not. */
-static void choose_files(et_strings *files, const et_records_options *o, bool *by_record)
-{
-    const char **items = (const char **)(uintptr_t)files->items;
-    size_t count = 0;
-    *by_record = o->shards > 0 && files->count < (size_t)o->shards;
-    if (!o->shards || *by_record)
-        return;
-    for (size_t i = (size_t)o->shard; i < files->count; i += (size_t)o->shards)
-        items[count++] = items[i];
-    files->count = count;
-}
-
+/* *by_record: there are fewer files than shards. */
 static int open_files(records *self, const et_strings *given, const et_records_options *o,
                       bool *by_record, et_error *error)
 {
@@ -684,22 +656,20 @@ static int open_files(records *self, const et_strings *given, const et_records_o
         status = et_fail(error, ET_ECONFIG, "no record file is given: name at least one");
     if (status)
         return status;
-    choose_files(&files, o, by_record);
+    /* Every shards-th file, if there are as many. */
+    const char **items = (const char **)(uintptr_t)files.items;
+    *by_record = o->shards > 0 && files.count < (size_t)o->shards;
+    if (o->shards && !*by_record) {
+        size_t kept = 0;
+        for (size_t i = (size_t)o->shard; i < files.count; i += (size_t)o->shards)
+            items[kept++] = items[i];
+        files.count = kept;
+    }
     status = record_files_open(&self->files, &files, o->cache, error);
     if (status)
         return status;
     self->samples.count = self->samples.total[0] = (int64_t)self->files->record_count;
     self->samples.largest[0] = 1;
-    return ET_OK;
-}
-
-static int check_options(const et_records_options *o, et_error *error)
-{
-    if (!o || (!o->shards && !o->shard))
-        return ET_OK;
-    if (o->shards < 1 || o->shard < 0 || o->shard >= o->shards)
-        return et_fail(error, ET_ECONFIG, "shard %lld of %lld: shards are numbered from 0",
-                       (long long)o->shard, (long long)o->shards);
     return ET_OK;
 }
 
@@ -710,12 +680,14 @@ int et_records_open(et_samples **out, const char *const *paths, size_t count,
     static const et_records_options defaults = { 0 };
     const et_records_options *o = options ? options : &defaults;
     bool by_record = false;
-    int status = check_options(options, error);
-    records *self = status ? NULL : et_alloc_zero(1, sizeof *self);
+    if ((o->shards || o->shard) && (o->shards < 1 || o->shard < 0 || o->shard >= o->shards))
+        return et_fail(error, ET_ECONFIG, "shard %lld of %lld: shards are numbered from 0",
+                       (long long)o->shard, (long long)o->shards);
+    records *self = et_alloc_zero(1, sizeof *self);
     if (!self)
-        return status ? status : et_alloc_failed(error, sizeof *self, "records");
+        return et_alloc_failed(error, sizeof *self, "records");
     self->samples.class = &records_class;
-    status = add_fields(self, fields, field_count, error);
+    int status = add_fields(self, fields, field_count, error);
     if (!status)
         status = open_files(self, &(et_strings){ paths, count }, o, &by_record, error);
     if (!status)

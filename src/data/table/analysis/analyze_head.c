@@ -203,17 +203,6 @@ static bool looks_named(const et_schema *schema, const first_rows *first, et_are
     return cells && et_columns_look_named(schema, cells, first->count);
 }
 
-/* All that is missing is named at once. */
-static int fail_unnamed(const et_strbuf *missing, const char *path, const first_rows *first,
-                        et_error *error)
-{
-    return missing->failed
-               ? et_alloc_failed(error, missing->length, "a header")
-               : et_fail(error, ET_EDATA,
-                         "%s:%lld: the header does not match the schema: there is no column %s",
-                         path, (long long)first->line, et_strbuf_text(missing));
-}
-
 static int find_fields(et_table_head *head, const et_schema *schema, const first_rows *first,
                        const et_map *names, const char *path, et_arena *arena, et_error *error)
 {
@@ -237,8 +226,12 @@ static int find_fields(et_table_head *head, const et_schema *schema, const first
     int status = ET_OK;
     if (arena->failed)
         status = et_alloc_failed(error, sizeof(int), "a header");
-    else if (missing.length || missing.failed)
-        status = fail_unnamed(&missing, path, first, error);
+    else if (missing.failed)
+        status = et_alloc_failed(error, missing.length, "a header");
+    else if (missing.length) /* all that is missing is named at once */
+        status = et_fail(error, ET_EDATA,
+                         "%s:%lld: the header does not match the schema: there is no column %s",
+                         path, (long long)first->line, et_strbuf_text(&missing));
     et_strbuf_release(&missing);
     return status;
 }
@@ -378,15 +371,6 @@ static bool stands_above_numbers(const first_rows *first)
     return above;
 }
 
-static int fail_header(const et_strings *paths, const first_rows *first, const char *path,
-                       et_error *error)
-{
-    return et_fail(error, ET_EDATA,
-                   "%s:%lld: the first row looks like a header, but %s has no header: give all "
-                   "files a header or none, or use --header no",
-                   path, (long long)first->line, paths->items[0]);
-}
-
 /* Whether the first file has the schema's columns in the schema's order, or has other columns as
  * well. */
 static bool is_in_order(const et_table_head *head)
@@ -429,7 +413,10 @@ int et_table_head_match(const et_table_head *head, int *position, bool *header, 
         status = match_by_names(head, position, header, &first, path,
                                 options->header == ET_ANALYZE_HEADER_THERE, &arena, error);
     else if (looks && stands_above_numbers(&first))
-        status = fail_header(paths, &first, path, error);
+        status = et_fail(error, ET_EDATA,
+                         "%s:%lld: the first row looks like a header, but %s has no header: give "
+                         "all files a header or none, or use --header no",
+                         path, (long long)first.line, paths->items[0]);
     et_arena_release(&arena);
     return status;
 }

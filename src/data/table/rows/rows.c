@@ -520,13 +520,6 @@ static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
     return status;
 }
 
-static const et_cell *take_kept(csv_rows *self, const et_csv_row *row)
-{
-    for (size_t i = 0; i < self->options.keep.count; i++)
-        self->kept[i] = row->cell[self->keep[i]];
-    return self->kept;
-}
-
 /* ---- rows of CSV ---- */
 
 /* If the first row is bad, the file may not be CSV at all: the message then mentions JSON lines. */
@@ -585,14 +578,17 @@ static int csv_next(et_rows *rows, et_row *out, et_error *error)
         if (!status && !row.count)
             close_file(self);
     }
-    if (!status)
-        *out = (et_row){ .cells = et_columns_take(&self->columns, &row),
-                         .kept = take_kept(self, &row),
-                         .file = self->file,
-                         .number = row.line };
-    else if (self->columns.count)
-        out->number = row.line;
-    return status;
+    if (status) {
+        out->number = self->columns.count ? row.line : out->number;
+        return status;
+    }
+    for (size_t i = 0; i < self->options.keep.count; i++)
+        self->kept[i] = row.cell[self->keep[i]];
+    *out = (et_row){ .cells = et_columns_take(&self->columns, &row),
+                     .kept = self->kept,
+                     .file = self->file,
+                     .number = row.line };
+    return ET_OK;
 }
 
 static bool csv_waits(et_rows *rows)
