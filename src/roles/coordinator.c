@@ -28,16 +28,11 @@ static void tell(void *listener, const char *line)
     et_log(ET_LOG_INFO, "%s", line);
 }
 
-/* A fingerprint of all facts except shapes and names. */
-static uint64_t fingerprint_of(const et_task_trainer *t)
-{
-    const uint64_t facts[] = { t->options.seed, (uint64_t)t->options.batches, t->options.bfloat16 };
-    return et_checksum(facts, sizeof facts);
-}
-
 static et_cluster_options options_of(const et_task_trainer *t, const et_job_server *server,
                                      const et_async_options *o)
 {
+    /* All facts except shapes and names. */
+    const uint64_t facts[] = { t->options.seed, (uint64_t)t->options.batches, t->options.bfloat16 };
     return (et_cluster_options){ .config = server->config,
                                  .gradients = o->gradients_per_update,
                                  .predicts = !o->no_weight_prediction,
@@ -51,7 +46,7 @@ static et_cluster_options options_of(const et_task_trainer *t, const et_job_serv
                                                                          : -1,
                                  .synchronous = o->synchronous,
                                  .patience = o->peer_timeout > 0 ? o->peer_timeout : PATIENCE,
-                                 .fingerprint = fingerprint_of(t),
+                                 .fingerprint = et_checksum(facts, sizeof facts),
                                  .stop = t->options.stop,
                                  .tell = tell };
 }

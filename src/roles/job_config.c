@@ -188,18 +188,6 @@ static int read_task(et_job_config *config, const et_value *task, const char *na
 
 /* ---- showing ---- */
 
-static void describe_role(et_strbuf *out, const et_job_config *config, int role)
-{
-    const et_strings *addresses = &config->cluster.addresses[role];
-    if (!addresses->count)
-        return;
-    et_strbuf_printf(out, "\n%-7s", et_job_role_names[role]);
-    for (size_t i = 0; i < addresses->count && i < SHOWN_MAX; i++)
-        et_strbuf_printf(out, " %s", addresses->items[i]);
-    if (addresses->count > SHOWN_MAX)
-        et_strbuf_printf(out, " and %zu more", addresses->count - SHOWN_MAX);
-}
-
 static int describe(et_job_config *config, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -214,8 +202,16 @@ static int describe(et_job_config *config, et_error *error)
     else
         et_strbuf_printf(&text, "a cluster of %zu, of which this is %s %lld", tasks,
                          config->task.type, (long long)config->task.index);
-    for (int i = 0; i < ET_JOB_ROLES; i++)
-        describe_role(&text, config, i);
+    for (int i = 0; i < ET_JOB_ROLES; i++) {
+        const et_strings *addresses = &config->cluster.addresses[i];
+        if (!addresses->count)
+            continue;
+        et_strbuf_printf(&text, "\n%-7s", et_job_role_names[i]);
+        for (size_t k = 0; k < addresses->count && k < SHOWN_MAX; k++)
+            et_strbuf_printf(&text, " %s", addresses->items[k]);
+        if (addresses->count > SHOWN_MAX)
+            et_strbuf_printf(&text, " and %zu more", addresses->count - SHOWN_MAX);
+    }
     config->device = et_arena_printf(&config->arena, "/job:%s/task:%lld", config->task.type,
                                      (long long)config->task.index);
     config->description =

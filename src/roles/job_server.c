@@ -9,12 +9,6 @@
 
 #define BACKLOG 1024
 
-static const char *named_folder(const et_job_config *config)
-{
-    const et_value *keys = et_value_get(et_job_config_job(config), "keys");
-    return keys && keys->kind == ET_VALUE_STRING && *keys->string ? keys->string : NULL;
-}
-
 int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *folder,
                      const char *how, et_error *error)
 {
@@ -24,8 +18,9 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
                        "%s: the cluster has no addresses; list \"host:port\" of the master and of "
                        "the other tasks",
                        et_job_config_device(config));
-    if (!folder)
-        folder = named_folder(config);
+    const et_value *named = et_value_get(et_job_config_job(config), "keys");
+    if (!folder && named && named->kind == ET_VALUE_STRING && *named->string)
+        folder = named->string;
     if (folder)
         return et_keys_read(keys, folder, role, error);
     if (et_cluster_is_local(et_job_config_cluster(config)))
@@ -37,42 +32,23 @@ int et_job_keys_read(et_keys *keys, const et_job_config *config, const char *fol
 }
 
 /* A port that was closed a moment ago is free again; one with a listener is not. */
-static int listen_on(int *out, const struct addrinfo *at, const char *address, et_error *error)
+static int listen_at(int *out, const char *address, et_error *error)
 {
-    int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct addrinfo *at;
+    int on = 1, status = et_address_find(&at, address, error);
+    if (status)
+        return status;
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) &&
         !bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, BACKLOG)) {
         *out = fd;
-        return ET_OK;
+    } else {
+        status = et_fail_errno(error, "%s: this task's address in the cluster", address);
+        if (fd >= 0)
+            close(fd);
     }
-    const int status = et_fail_errno(error, "%s: this task's address in the cluster", address);
-    if (fd >= 0)
-        close(fd);
+    freeaddrinfo(at);
     return status;
-}
-
-static int listen_at(int *out, const char *address, et_error *error)
-{
-    struct addrinfo *found;
-    int status = et_address_find(&found, address, error);
-    if (status)
-        return status;
-    status = listen_on(out, found, address, error);
-    freeaddrinfo(found);
-    return status;
-}
-
-static int fill(et_job_server *server, et_error *error)
-{
-    const et_job_task *task = et_job_config_task(server->config);
-    int status = et_wire_check(error);
-    if (!status)
-        status = et_job_keys_read(&server->keys, server->config, NULL,
-                                  "\"job\": {\"keys\": \"DIR\"}", error);
-    const et_strings *addresses = &et_job_config_cluster(server->config)->addresses[task->role];
-    return status || task->role == ET_JOB_WORKER
-               ? status
-               : listen_at(&server->listen, addresses->items[task->index], error);
 }
 
 int et_job_config_create_server(et_job_server **out, const et_job_config *config, et_error *error)
@@ -84,7 +60,14 @@ int et_job_config_create_server(et_job_server **out, const et_job_config *config
     if (!server)
         return et_alloc_failed(error, sizeof *server, "a server");
     server->config = config;
-    int status = fill(server, error);
+    const et_job_task *task = et_job_config_task(config);
+    int status = et_wire_check(error);
+    if (!status)
+        status =
+            et_job_keys_read(&server->keys, config, NULL, "\"job\": {\"keys\": \"DIR\"}", error);
+    const et_strings *addresses = &et_job_config_cluster(config)->addresses[task->role];
+    if (!status && task->role != ET_JOB_WORKER)
+        status = listen_at(&server->listen, addresses->items[task->index], error);
     if (status)
         et_job_server_free(server);
     else

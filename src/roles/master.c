@@ -54,18 +54,6 @@ static void sane(const et_master *c)
         et_assert(c->adds.part[k] >= 0 && c->adds.part[k] < s->workers);
 }
 
-static int alloc_workers(et_master *c)
-{
-    const et_master_setup *s = &c->setup;
-    for (int i = 0; i < s->workers; i++) {
-        c->worker[i].report = et_alloc_zero(1, s->report_size);
-        c->worker[i].at = et_alloc_zero(1, s->position_size + 1);
-        if (!c->worker[i].report || !c->worker[i].at)
-            return ET_ENOMEM;
-    }
-    return ET_OK;
-}
-
 int et_master_open(et_master *master, const et_master_setup *setup, et_error *error)
 {
     size_t servers = (size_t)setup->servers, workers = (size_t)setup->workers;
@@ -88,8 +76,12 @@ int et_master_open(et_master *master, const et_master_setup *setup, et_error *er
     master->worker = et_alloc_zero(workers, sizeof *master->worker);
     master->greeting = et_alloc_zero(1, setup->position_size + setup->greeting_size + 1);
     bool ok = master->greeting && state && master->server && master->adds.push &&
-              master->adds.part && master->update.reports && master->update.kept &&
-              master->worker && !alloc_workers(master);
+              master->adds.part && master->update.reports && master->update.kept && master->worker;
+    for (int i = 0; ok && i < setup->workers; i++) {
+        master->worker[i].report = et_alloc_zero(1, setup->report_size);
+        master->worker[i].at = et_alloc_zero(1, setup->position_size + 1);
+        ok = master->worker[i].report && master->worker[i].at;
+    }
     if (!ok)
         return et_alloc_failed(error, (workers + (size_t)master->update.most) * setup->report_size,
                                "a master");
@@ -186,22 +178,6 @@ static bool is_whole(const et_master *c, int64_t gradients)
     return c->setup.synchronous || gradients == c->setup.gradients;
 }
 
-static void added(et_master *c, double now)
-{
-    take_parts(c);
-    if (is_whole(c, c->update.added))
-        begin_apply(c, now);
-}
-
-static void applied(et_master *c)
-{
-    take_parts(c);
-    c->version++;
-    c->setup.updated(c->setup.self, c->update.reports, (int)c->update.added, c->update.norm);
-    c->update.added = 0;
-    c->update.divisor = 0;
-}
-
 /* All servers have finished the request. */
 static void all_done(et_master *c, double now)
 {
@@ -219,10 +195,16 @@ static void all_done(et_master *c, double now)
         c->wants_state = false;
         break;
     case ET_MESSAGE_ADD:
-        added(c, now);
+        take_parts(c);
+        if (is_whole(c, c->update.added))
+            begin_apply(c, now);
         break;
     case ET_MESSAGE_APPLY:
-        applied(c);
+        take_parts(c);
+        c->version++;
+        c->setup.updated(c->setup.self, c->update.reports, (int)c->update.added, c->update.norm);
+        c->update.added = 0;
+        c->update.divisor = 0;
         break;
     case ET_MESSAGE_END:
         c->phase = ET_MASTER_ENDED;
@@ -230,15 +212,6 @@ static void all_done(et_master *c, double now)
     default:
         break;
     }
-}
-
-static void refused(et_master *c, const et_message *message)
-{
-    char why[ET_MESSAGE_TEXT + 1] = "";
-    if (message->size > ET_MESSAGE_TEXT)
-        return;
-    memcpy(why, message->bytes, message->size);
-    fail(c, et_refusal_status(message), "server %d: %s", message->from - 1, why);
 }
 
 static void receive_server(et_master *c, double now, const et_message *message)
@@ -250,8 +223,11 @@ static void receive_server(et_master *c, double now, const et_message *message)
     if (message->run != c->setup.run)
         return;
     if (message->kind == ET_MESSAGE_REFUSED) {
-        if (et_asking_takes(asking, message))
-            refused(c, message);
+        char why[ET_MESSAGE_TEXT + 1] = "";
+        if (!et_asking_takes(asking, message) || message->size > ET_MESSAGE_TEXT)
+            return;
+        memcpy(why, message->bytes, message->size);
+        fail(c, et_refusal_status(message), "server %d: %s", server, why);
         return;
     }
     if ((!state && message->kind != ET_MESSAGE_DONE) || message->size != size ||
@@ -562,13 +538,6 @@ double et_master_usual(const et_master *master)
     return fmax(master->setup.patience, SLOWER * master->slowest);
 }
 
-/* The setting `lease`, or the usual time if that is shorter and known. */
-static double lease_of(const et_master *c)
-{
-    double enough = et_master_usual(c);
-    return c->slowest > 0 && enough < c->setup.lease ? enough : c->setup.lease;
-}
-
 void et_master_start(et_master *master, double now)
 {
     sane(master);
@@ -580,22 +549,16 @@ void et_master_start(et_master *master, double now)
                           .value = { (double)master->setup.slots_from } });
 }
 
-/* Workers that wait for a server get only this message. */
-static void tell_ended(et_master *c, double now)
-{
-    if (now < c->reported + ET_ASKING_PAUSE)
-        return;
-    c->reported = now;
-    for (int i = 0; i < c->setup.workers; i++)
-        if (c->worker[i].session)
-            stop_worker(c, &c->worker[i].question, c->worker[i].nonce);
-}
-
 void et_master_tick(et_master *master, double now)
 {
     sane(master);
-    if (master->phase == ET_MASTER_ENDED)
-        tell_ended(master, now);
+    /* Workers that wait for a server get only this message. */
+    if (master->phase == ET_MASTER_ENDED && now >= master->reported + ET_ASKING_PAUSE) {
+        master->reported = now;
+        for (int i = 0; i < master->setup.workers; i++)
+            if (master->worker[i].session)
+                stop_worker(master, &master->worker[i].question, master->worker[i].nonce);
+    }
     if (master->phase == ET_MASTER_FAILED || master->phase == ET_MASTER_ENDED)
         return;
     for (int i = 0; i < master->setup.servers; i++) {
@@ -607,9 +570,12 @@ void et_master_tick(et_master *master, double now)
     }
     if (master->phase != ET_MASTER_WORKS)
         return;
+    /* The setting `lease`, or the usual time if that is shorter and known. */
+    const double usual = et_master_usual(master), most = master->setup.lease;
+    const double lease = master->slowest > 0 && usual < most ? usual : most;
     for (int i = 0; i < master->setup.workers; i++)
         if (master->worker[i].standing == ET_STANDING_WORKS &&
-            now > master->worker[i].given + lease_of(master))
+            now > master->worker[i].given + lease)
             master->worker[i].standing = ET_STANDING_AWAY;
     if (!master->left)
         ask_next(master, now);

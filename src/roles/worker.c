@@ -175,18 +175,13 @@ static void receive_master(et_worker *w, double now, const et_message *message)
     }
 }
 
-/* Of another run or session: it was meant for another process. */
-static bool is_ours(const et_worker *w, const et_message *message)
-{
-    bool before = message->kind == ET_MESSAGE_WELCOME || message->kind == ET_MESSAGE_STOP ||
-                  message->kind == ET_MESSAGE_REFUSED;
-    return before || (message->run == w->run && message->session == w->session);
-}
-
 void et_worker_receive(et_worker *w, double now, const et_message *message)
 {
     sane(w);
-    if (w->phase == ET_WORKER_ENDED || !is_ours(w, message))
+    const bool before = message->kind == ET_MESSAGE_WELCOME || message->kind == ET_MESSAGE_STOP ||
+                        message->kind == ET_MESSAGE_REFUSED;
+    const bool ours = message->run == w->run && message->session == w->session;
+    if (w->phase == ET_WORKER_ENDED || !(before || ours))
         return;
     if (message->from == ET_TASK_MASTER)
         receive_master(w, now, message);

@@ -63,15 +63,6 @@ void et_assembly_release(et_assembly *assembly)
     *assembly = (et_assembly){ 0 };
 }
 
-/* The buffer of a connection; NULL: it has none. */
-static et_assembly_buffer *buffer_of(const et_assembly *assembly, uint64_t connection)
-{
-    for (int i = 0; i < assembly->buffers; i++)
-        if (assembly->buffer[i].last && assembly->buffer[i].connection == connection)
-            return &assembly->buffer[i];
-    return NULL;
-}
-
 /* The place that may be reused: one without a message in progress, unused for the longest time; if
  * all are in progress, the one that has waited longest. */
 static et_assembly_buffer *least_needed(const et_assembly *assembly)
@@ -85,21 +76,14 @@ static et_assembly_buffer *least_needed(const et_assembly *assembly)
     return least;
 }
 
-static bool make_room(et_assembly_buffer *buffer, size_t whole)
-{
-    if (whole <= buffer->space)
-        return true;
-    et_free(buffer->bytes);
-    buffer->bytes = et_alloc(1, whole);
-    buffer->space = buffer->bytes ? whole : 0;
-    return buffer->bytes;
-}
-
 /* The place of a message's next chunk; NULL: none. */
 static et_assembly_buffer *find_buffer(et_assembly *assembly, uint64_t connection,
                                        const uint64_t *head)
 {
-    et_assembly_buffer *buffer = buffer_of(assembly, connection);
+    et_assembly_buffer *buffer = NULL;
+    for (int i = 0; !buffer && i < assembly->buffers; i++)
+        if (assembly->buffer[i].last && assembly->buffer[i].connection == connection)
+            buffer = &assembly->buffer[i];
     if (head[1])
         return buffer && buffer->whole == head[2] && buffer->number == head[0] &&
                        buffer->at == head[1]
@@ -107,8 +91,13 @@ static et_assembly_buffer *find_buffer(et_assembly *assembly, uint64_t connectio
                    : NULL;
     buffer = buffer ? buffer : least_needed(assembly);
     buffer->whole = 0;
-    if (!make_room(buffer, (size_t)head[2]))
-        return NULL;
+    if (head[2] > buffer->space) {
+        et_free(buffer->bytes);
+        buffer->bytes = et_alloc(1, (size_t)head[2]);
+        buffer->space = buffer->bytes ? (size_t)head[2] : 0;
+        if (!buffer->bytes)
+            return NULL;
+    }
     buffer->connection = connection;
     buffer->number = head[0];
     buffer->at = 0;

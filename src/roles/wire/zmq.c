@@ -203,15 +203,6 @@ static void send_on(et_link *self, int to, const et_message *message);
 
 static const et_link_class wire_class = { "ZeroMQ", send_on, doubt };
 
-static int open_sockets(et_wire *wire, const et_wire_setup *setup, et_error *error)
-{
-    int status = setup->bind ? et_wire_listen(wire, setup, error) : ET_OK;
-    for (int i = 0; !status && setup->connect && i <= setup->servers; i++)
-        if (setup->connect[i])
-            status = connect_to(wire, setup, i, error);
-    return status;
-}
-
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
 {
     *out = NULL;
@@ -234,7 +225,11 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
     status = wire->peer && wire->via && wire->items && wire->context
                  ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
                  : et_alloc_failed(error, sizeof *wire, "a connection");
-    status = status ? status : open_sockets(wire, setup, error);
+    if (!status && setup->bind)
+        status = et_wire_listen(wire, setup, error);
+    for (int i = 0; !status && setup->connect && i <= setup->servers; i++)
+        if (setup->connect[i])
+            status = connect_to(wire, setup, i, error);
     if (status)
         et_wire_close(wire);
     else
@@ -296,15 +291,6 @@ et_link *et_wire_link(et_wire *wire)
 }
 
 /* ---- messages ---- */
-
-/* A connection's number in a router, and how long it is. */
-static uint64_t via_of(const unsigned char *id, int length)
-{
-    uint64_t via = 0;
-    for (int i = 0; i < length; i++)
-        via = via << 8 | id[i];
-    return via | (uint64_t)length << 8 * ID_MAX;
-}
 
 static bool send_id(void *socket, uint64_t via)
 {
@@ -415,7 +401,11 @@ static taken take_routed(et_wire *wire, et_message *out)
     if (length < 1 || length > ID_MAX || role == ET_JOB_ROLES)
         return CHUNK;
     et_sessions_took(wire->sessions, descriptor, role, bytes);
-    uint64_t via = via_of(id, length);
+    /* A connection's number in the router, and how long it is. */
+    uint64_t via = 0;
+    for (int i = 0; i < length; i++)
+        via = via << 8 | id[i];
+    via |= (uint64_t)length << 8 * ID_MAX;
     et_chunk_state what = alone ? completes(wire, &wire->questions, via, out) : ET_CHUNK_WRONG;
     /* A message from the master needs the master's key, and so on. */
     if (what == ET_CHUNK_LAST && !((out->from == ET_TASK_MASTER && role == ET_JOB_MASTER) ||
