@@ -29,7 +29,7 @@
 #include "formats/events/progress.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
-#include "train/run/run_messages.h"
+#include "train/run/run.h"
 
 #define INFO_MAX  ((size_t)8 << 20)
 #define LOCKS_MAX ((size_t)64 << 20)

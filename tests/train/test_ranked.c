@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "engine/comm/ranks.h"
 #include "engine/tensor/params.h"
+#include "train/ranks/eval_shard.h"
 #include "train/ranks/exchange.h"
 #include "train/small_pass.h"
 #include "train/step/step.h"

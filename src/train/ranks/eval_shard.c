@@ -16,10 +16,10 @@
 #include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/comm/collected.h"
+#include "engine/comm/together.h"
 #include "metric/metric.h"
 #include "train/checkpoint/value_bytes.h"
 #include "train/ranks/broadcast.h"
-#include "train/ranks/ranked.h"
 
 int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options, et_error *error)
 {
@@ -167,6 +167,40 @@ int et_eval_shard_keep_row(et_eval_shard *shard, const void *row, size_t size, e
     return end_row(shard, at, error);
 }
 
+/* ---- metrics ---- */
+
+/* Whatever the order: merging is exact. */
+static void merge_others(et_metrics *metrics, const et_comm *comm, const void *all, size_t size)
+{
+    for (int r = 0; size && r < et_comm_size(comm); r++)
+        if (r != et_comm_rank(comm))
+            et_metrics_merge_bytes(metrics, (const unsigned char *)all + (size_t)r * size);
+}
+
+/* The same in room for all ranks' et_metrics_bytes, once all have agreed. */
+static int join_metrics(et_metrics *metrics, et_comm *comm, void *room, et_error *error)
+{
+    void *bytes;
+    const size_t size = et_metrics_bytes(metrics, &bytes);
+    int status = size ? et_comm_gather(comm, bytes, size, room, error) : ET_OK;
+    if (!status)
+        merge_others(metrics, comm, room, size);
+    return status;
+}
+
+int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)
+{
+    void *bytes, *all;
+    if (et_comm_size(comm) == 1)
+        return ET_OK;
+    const size_t size = et_metrics_bytes(metrics, &bytes);
+    int status = et_together_table(comm, ET_OK, bytes, size, &all, error);
+    if (!status)
+        merge_others(metrics, comm, all, size);
+    et_free(all);
+    return status;
+}
+
 /* ---- joining ---- */
 
 /* All ranks go the same way; what may fail on one alone comes before an agreement. */
@@ -263,7 +297,7 @@ static int join(et_eval_shard *shard, int status, given *g, et_error *error)
     }
     status = et_comm_agree(o->comm, status, &shard->flags, error);
     for (int i = 0; !status && i < o->sets; i++)
-        status = et_metrics_join_ranks(o->metrics[i], o->comm, g->states, error);
+        status = join_metrics(o->metrics[i], o->comm, g->states, error);
     et_kept_rows rows;
     for (int i = 0; !status && kept_rows(shard, i, &rows); i++)
         status = join_array(shard, rows, g, error);

@@ -52,4 +52,7 @@ int et_evaluate_on_ranks(et_evaluator *evaluator, et_comm *comm, int64_t step, i
                          bool (*stops)(void *payload), void *payload, et_value *logs,
                          et_error *error);
 
+/* A set of metrics, of the same definitions everywhere, becomes the sum over all ranks. */
+int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error);
+
 #endif

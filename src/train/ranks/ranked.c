@@ -16,9 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "engine/comm/together.h"
 #include "engine/exec/device.h"
-#include "metric/metric.h"
 #include "train/ranks/bucket_sum.h"
 #include "train/ranks/exchange.h"
 
@@ -392,37 +390,4 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
     self->reducer.bytes = self->tree->reducer.bytes;
     *out = &self->reducer;
     return ET_OK;
-}
-
-/* ---- metrics ---- */
-
-/* Whatever the order: merging is exact. */
-static void merge_others(et_metrics *metrics, const et_comm *comm, const void *all, size_t size)
-{
-    for (int r = 0; size && r < et_comm_size(comm); r++)
-        if (r != et_comm_rank(comm))
-            et_metrics_merge_bytes(metrics, (const unsigned char *)all + (size_t)r * size);
-}
-
-int et_metrics_join_ranks(et_metrics *metrics, et_comm *comm, void *room, et_error *error)
-{
-    void *bytes;
-    const size_t size = et_metrics_bytes(metrics, &bytes);
-    int status = size ? et_comm_gather(comm, bytes, size, room, error) : ET_OK;
-    if (!status)
-        merge_others(metrics, comm, room, size);
-    return status;
-}
-
-int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)
-{
-    void *bytes, *all;
-    if (et_comm_size(comm) == 1)
-        return ET_OK;
-    const size_t size = et_metrics_bytes(metrics, &bytes);
-    int status = et_together_table(comm, ET_OK, bytes, size, &all, error);
-    if (!status)
-        merge_others(metrics, comm, all, size);
-    et_free(all);
-    return status;
 }

@@ -22,10 +22,4 @@
  * or only one shard. */
 int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, et_error *error);
 
-/* A set of metrics, of the same definitions everywhere, becomes the sum over all ranks. */
-int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error);
-
-/* The same in room for all ranks' et_metrics_bytes, which the caller has, once all have agreed. */
-int et_metrics_join_ranks(et_metrics *metrics, et_comm *comm, void *room, et_error *error);
-
 #endif

@@ -15,6 +15,7 @@
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "formats/events/sink.h"
+#include "train/run/run_private.h"
 #include "train/step/trainer.h"
 
 /* ---- making ---- */
@@ -66,7 +67,7 @@ void et_inner_loop_sane(const et_inner_loop *loop)
 static int check_step(const et_inner_loop *loop, et_error *error)
 {
     const et_trainer *trainer = loop->trainer;
-    et_comm *comm = et_run_comm(loop->run);
+    et_comm *comm = loop->run->options.comm;
     const int ranks = et_comm_size(comm);
     void *all = NULL;
     int status = trainer->step >= 0
@@ -326,7 +327,7 @@ static int act_one(et_inner_loop *loop, const et_listed_action *listed, bool *st
                             .end = has_ended(loop) || is_stopped(loop),
                             .logs = listed->sees->values,
                             .stop = stops,
-                            .rank = et_comm_rank(et_run_comm(loop->run)) };
+                            .rank = et_comm_rank(loop->run->options.comm) };
     et_run_touch(loop->run);
     et_assert(loop->position.at_boundary && !loop->miscounted.status);
     et_track_begin(loop->track, listed->activity, step);
@@ -373,14 +374,14 @@ static int act(et_inner_loop *loop, et_error *error)
 static int save_and_stop(et_inner_loop *loop, et_error *error)
 {
     int64_t step = loop->trainer->step;
-    et_comm_resume(et_run_comm(loop->run));
+    et_comm_resume(loop->run->options.comm);
     int status = et_run_save_unsaved(loop->run, step, true, error);
     if (!status)
         status = et_run_await_saves(loop->run, step, error);
     status = et_run_agree(loop->run, status, error);
     if (status)
         return status;
-    if (!et_run_directory(loop->run))
+    if (!loop->run->options.model_dir)
         return et_fail(error, ET_EINTERRUPTED,
                        "interrupted after step %s; not saved, because there is no model_dir",
                        et_format_count(step).text);

@@ -9,10 +9,14 @@
  * the state that resumes contains no rate and no date. */
 #include "train/run/run.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -36,6 +40,92 @@
 #include "train/checkpoint/run_names.h"
 #include "train/ranks/broadcast.h"
 #include "train/run/run_private.h"
+
+/* Bytes of warnings that wait for the next step. */
+#define KEPT_MAX ((size_t)64 << 10)
+
+/* ---- train.log ---- */
+
+/* Local time, since people look for when they were away. */
+void et_run_messages_print(et_strbuf *out, const char *text, time_t when)
+{
+    char day[32];
+    struct tm now;
+    localtime_r(&when, &now);
+    strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &now);
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchrnul(text, '\n');
+        et_strbuf_printf(out, "%s  %.*s\n", day, (int)(end - text), text);
+    }
+}
+
+/* Not blocking, lest a pipe of that name hold us up. */
+int et_run_messages_write(const char *path, const et_strbuf *lines, bool first)
+{
+    struct stat info;
+    char last = '\n';
+    errno = 0;
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    bool fine = fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && !lines->failed;
+    if (fine && first && info.st_size > 0)
+        fine = pread(fd, &last, 1, info.st_size - 1) == 1;
+    if (fine && last != '\n')
+        fine = !et_fd_write(fd, "\n", 1, path, NULL);
+    if (fine)
+        fine = !et_fd_write(fd, lines->data, lines->length, path, NULL);
+    int failed = fine ? 0 : errno ? errno : EIO;
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+/* ---- warnings ---- */
+
+static bool has_warnings(const et_run_warnings *warnings)
+{
+    return __atomic_load_n(&warnings->waiting, __ATOMIC_RELAXED);
+}
+
+/* By any thread. */
+static void take(void *payload, et_log_level level, const char *text)
+{
+    et_run_warnings *w = payload;
+    if (level < ET_LOG_WARNING)
+        return;
+    pthread_mutex_lock(&w->mutex);
+    if (w->texts.length + strlen(text) < KEPT_MAX)
+        et_strbuf_append_bytes(&w->texts, text, strlen(text) + 1);
+    else
+        w->dropped++;
+    __atomic_store_n(&w->waiting, true, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static void open_warnings(et_run_warnings *warnings)
+{
+    *warnings =
+        (et_run_warnings){ .tap = { .take = take, .payload = warnings }, .texts = ET_STRBUF_INIT };
+    pthread_mutex_init(&warnings->mutex, NULL);
+    et_log_tap_add(&warnings->tap);
+}
+
+static void close_warnings(et_run_warnings *warnings)
+{
+    et_log_tap_remove(&warnings->tap);
+    pthread_mutex_destroy(&warnings->mutex);
+    et_strbuf_release(&warnings->texts);
+}
+
+static void take_warnings(et_run_warnings *warnings, et_strbuf *texts, size_t *dropped)
+{
+    pthread_mutex_lock(&warnings->mutex);
+    *texts = warnings->texts;
+    *dropped = warnings->dropped;
+    warnings->texts = (et_strbuf)ET_STRBUF_INIT;
+    warnings->dropped = 0;
+    __atomic_store_n(&warnings->waiting, false, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&warnings->mutex);
+}
 
 /* ---- the run's parts of the state ---- */
 
@@ -195,7 +285,7 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .partial = options->partial,
                                           .inside = &inside,
                                           .keep_every_n_hours = options->keep_every_n_hours };
-    et_run_warnings_open(&run->warnings);
+    open_warnings(&run->warnings);
     status = copy_options(run, options, error);
     run->best = no_best(run);
     run->saves.best_saved = -1;
@@ -235,7 +325,7 @@ int et_run_close(et_run *run, et_error *error)
     closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
     et_run_tell_warnings(run);
-    et_run_warnings_close(&run->warnings);
+    close_warnings(&run->warnings);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
     et_free((char *)run->options.summary_dir);
@@ -386,16 +476,6 @@ int et_run_rewind(et_run *run, int64_t *step, et_error *error)
 
 /* ---- requests ---- */
 
-et_comm *et_run_comm(const et_run *run)
-{
-    return run->options.comm;
-}
-
-const char *et_run_directory(const et_run *run)
-{
-    return run->options.model_dir;
-}
-
 int et_run_check(et_run *run, et_error *error)
 {
     return run->checkpoints ? et_checkpoints_check_lock(run->checkpoints, error) : ET_OK;
@@ -469,7 +549,7 @@ int et_run_between_steps(et_run *run, int64_t step, et_error *error)
     bool again = run->saves.again || run->saves_again;
     bool due = run->saves.held && et_run_is_held_due(run);
     bool undisturbed = run->alone && !saving && !again && !due && !et_run_signalled(run) &&
-                       !is_asked_to_save(run) && !et_run_warnings_wait(&run->warnings);
+                       !is_asked_to_save(run) && !has_warnings(&run->warnings);
     return undisturbed ? ET_OK : serve(run, step, error);
 }
 
@@ -679,9 +759,9 @@ void et_run_tell_warnings(et_run *run)
 {
     et_strbuf texts, lines = ET_STRBUF_INIT;
     size_t dropped;
-    if (!et_run_warnings_wait(&run->warnings))
+    if (!has_warnings(&run->warnings))
         return;
-    et_run_warnings_take(&run->warnings, &texts, &dropped);
+    take_warnings(&run->warnings, &texts, &dropped);
     for (size_t at = 0; !texts.failed && at < texts.length; at += strlen(texts.data + at) + 1)
         tell_warning(run, texts.data + at, &lines);
     if (dropped || texts.failed)

@@ -23,8 +23,11 @@
 #ifndef ETUDE_TRAIN_RUN_RUN_H
 #define ETUDE_TRAIN_RUN_RUN_H
 
+#include <time.h>
+
 #include <etude/run.h>
 
+#include "base/text/strbuf.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/recent.h"
 
@@ -70,9 +73,6 @@ int et_run_look_after_saves(et_run *run, int64_t step, et_error *error);
 /* Waits for the last save, and tries again once if it failed. It is also an error if the best step
  * could not be saved and no later step is as good. */
 int et_run_finish_saves(et_run *run, int64_t step, et_error *error);
-
-et_comm *et_run_comm(const et_run *run);
-const char *et_run_directory(const et_run *run); /* NULL: nothing is saved */
 
 /* Tells people a line. */
 void et_run_tell(const et_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -120,5 +120,17 @@ int64_t et_run_best_step(const et_run *run, double *value);
 int64_t et_run_since_best(const et_run *run);
 /* The value of best_tie at the best step; NaN: there is no value. */
 double et_run_best_tie(const et_run *run);
+
+/* ---- train.log ---- */
+
+/* All lines for people, with the time of day. If the program has no log function, also the
+ * library's warnings while a run is open: they are kept until the run's own thread prints them. */
+
+/* Appends the lines of text as the file has them. */
+void et_run_messages_print(et_strbuf *out, const char *text, time_t when);
+
+/* Appends printed lines to the file at path. first: ends a line that a crash has cut short. Returns
+ * an errno on failure, else 0. */
+int et_run_messages_write(const char *path, const et_strbuf *lines, bool first);
 
 #endif

@@ -3,12 +3,15 @@
 #ifndef ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 #define ETUDE_TRAIN_RUN_RUN_PRIVATE_H
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
+#include "base/log_tap.h"
+#include "base/text/strbuf.h"
 #include "train/checkpoint/tensor_shards.h"
 #include "train/run/run.h"
-#include "train/run/run_messages.h"
 
 /* The best validation so far, and its metric. Part of the state, so a resumed run knows what to
  * beat. If options name another metric, the run has no best, but keeps this one in its state until
@@ -42,6 +45,15 @@ typedef struct et_run_saves {
     int64_t due;             /* the last step that was saved not only as a transient checkpoint */
     et_error failure;        /* of the last that failed */
 } et_run_saves;
+
+/* The library's warnings that the run has not shown. */
+typedef struct et_run_warnings {
+    et_log_tap tap;
+    pthread_mutex_t mutex;
+    et_strbuf texts; /* each with its end, 0 */
+    size_t dropped;  /* more than the kept ones, or without memory for them */
+    bool waiting;    /* there are some; read without the mutex */
+} et_run_warnings;
 
 struct et_run {
     et_run_options options;      /* a copy; model_dir owned */
@@ -87,8 +99,19 @@ static inline bool et_run_has_own_best(const et_run *run)
     return et_run_has_own_criterion(run) && (!own || !data || own == data);
 }
 
-/* saving.c: whether the held best must be written now. */
-bool et_run_is_held_due(const et_run *run);
+/* The best in memory, only without ranks. A small state may have a new best many times per second,
+ * and the disk takes as long for a small file as for a large one. So the best is copied, and
+ * written after ET_RUN_HELD_SECONDS, before the next checkpoint (whose state names the best), or at
+ * the end of the run. If the run is killed earlier, it has an older best and an older checkpoint,
+ * and finds the same best again. */
+#define ET_RUN_HELD_SECONDS 1
+
+/* Whether the held best must be written now. */
+static inline bool et_run_is_held_due(const et_run *run)
+{
+    return run->saves.held && et_clock_monotonic() >= run->saves.held_since + ET_RUN_HELD_SECONDS;
+}
+
 /* saving.c: for the close of the run: writes the held best and waits for all saves, without
  * retries. */
 int et_run_end_saves(et_run *run, et_error *error);

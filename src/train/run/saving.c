@@ -120,18 +120,6 @@ static int settle_last(et_run *run, et_error *error)
 
 /* ---- a best in memory ---- */
 
-/* Only without ranks. A small state may have a new best many times per second, and the disk takes
- * as long for a small file as for a large one. So the best is copied, and written after
- * HELD_SECONDS, before the next checkpoint (whose state names the best), or at the end of the run.
- * If the run is killed earlier, it has an older best and an older checkpoint, and finds the same
- * best again. */
-#define HELD_SECONDS 1
-
-bool et_run_is_held_due(const et_run *run)
-{
-    return run->saves.held && et_clock_monotonic() >= run->saves.held_since + HELD_SECONDS;
-}
-
 static int start_held(et_run *run, et_error *error)
 {
     et_error failure = ET_ERROR_INIT;
