@@ -18,8 +18,8 @@
 #include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/state.h"
-#include "train/checkpoint/stored_weight.h"
 
 /* ---- blocks ---- */
 

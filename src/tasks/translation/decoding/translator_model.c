@@ -13,7 +13,7 @@
 #include "tasks/translation/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/artifact/artifact.h"
-#include "train/checkpoint/stored_weight.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /* ---- weights ---- */
 

@@ -22,7 +22,6 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
-#include "train/checkpoint/stored_weight.h"
 
 #define FILE_MAX     ((size_t)1 << 16) /* bytes of member.yaml */
 #define SETTINGS_MAX ((size_t)1 << 20)

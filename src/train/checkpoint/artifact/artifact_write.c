@@ -14,7 +14,6 @@
 #include "formats/safetensors/safetensors.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/identity.h"
-#include "train/checkpoint/stored_weight.h"
 
 static const char *const precisions[] = { "float32", "bfloat16", "int8" };
 enum { FLOAT32, BFLOAT16, INT8, PRECISIONS };
