@@ -1,5 +1,4 @@
 /* A parameter server: a store of the pieces of this server, with the task's optimizer. */
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"

@@ -1,6 +1,5 @@
 #include "roles/worker.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

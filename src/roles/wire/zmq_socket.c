@@ -1,5 +1,4 @@
 /* Calls of ZeroMQ, and options of every socket. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>

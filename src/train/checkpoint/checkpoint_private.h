@@ -1,6 +1,5 @@
 /* The manager of a run's checkpoints, for its two files: checkpoint.c, called by its caller, and
- * checkpoint_write.c, run by its thread. checkpoint.c says which thread may use which member, and
- * when. */
+ * checkpoint_save.c, which says which thread may use which member, and when. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 #define ETUDE_TRAIN_CHECKPOINT_CHECKPOINT_PRIVATE_H
 
@@ -96,28 +95,8 @@ static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
     return checkpoints->inside.clock ? checkpoints->inside.clock() : et_clock_wall();
 }
 
-/* ---- checkpoint_write.c ---- */
-
 /* Removes transient and old checkpoints from the manifest; the newest always stays. Files are
  * deleted elsewhere. */
 int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error);
-
-/* Moves aside the checkpoints after step `line` (-1: all), except those that this process has
- * written (base/files/aside.h). Checkpoints up to `line` are the run's. The manifest's next commit
- * drops the names of the others. */
-int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
-                             et_error *error);
-
-/* Writes the job's file until arrays may change again; the file has no name yet. */
-int et_checkpoints_draft(et_checkpoints *self, et_error *error);
-
-/* The thread: does all of the job and sets its status. payload: the checkpoints. */
-void *et_checkpoints_run_job(void *payload);
-
-/* The step in info.json; -1: none, or it cannot be read. */
-int64_t et_checkpoints_best_step(const et_checkpoints *self);
-
-/* Whether a failed save of the best is tried once more; then logs it. */
-bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason);
 
 #endif

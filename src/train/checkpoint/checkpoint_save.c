@@ -1,6 +1,32 @@
-/* The lock of a run's checkpoints, the checkpoints that are kept or moved aside, and the work of a
- * save in the writing thread. checkpoint.c has the order and says which thread may use which
- * member. */
+/* Saves of a run's checkpoints: the lock, the checkpoints that are kept or moved aside, and a save
+ * in its two threads.
+ *
+ * There are two threads: the caller's and, during a save, one that writes. The job passes from one
+ * to the other:
+ *
+ *   caller: print_state -> start ------ trains on ------ wait_read --- update --- ... wait (joins)
+ *   thread:                  \-- arrays to the draft -- stop_reading -- fsync, commit, delete --/
+ *
+ * Invariants:
+ *
+ *   (1) at most one save is in progress: each save first waits for the previous one;
+ *   (2) between start and join only the thread uses job, manifest and taken_up. The caller reads
+ *       only kind and step of them, which the thread does not change. Both use the lock under
+ *       the mutex;
+ *   (3) `reading` is true from start until the thread has read the arrays, and the thread sets
+ *       it to false on every path, so no caller waits forever;
+ *   (4) the manifest (or info.json) names a file only when the file is complete and durable, and
+ *       a file is deleted only when no durable manifest (or info.json) names it.
+ *
+ * The arrays of the best step stay unchanged until its checkpoint is durable. If that save fails,
+ * it is tried once more while the arrays are still those of the best step.
+ *
+ * The state is not copied, because a copy needs three to four times the memory of the weights, and
+ * a step only reads the state until its update. Exceptions: arrays of the program, and the best of
+ * a small state while it is held in memory.
+ *
+ * If each rank has a part of the state, the caller writes the draft itself with the parts that the
+ * other ranks send, and the thread does the rest. */
 #include "train/checkpoint/checkpoint_private.h"
 
 #include <dirent.h>
@@ -9,7 +35,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <etude/log.h>
@@ -17,8 +42,12 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
+#include "base/threads/thread.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "engine/comm/comm.h"
 #include "formats/safetensors/safetensors.h"
@@ -161,8 +190,10 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || step < 0 || strcmp(name, same) != 0 ? -1 : step;
 }
 
-int et_checkpoints_set_aside(et_manifest *manifest, const char *directory, int64_t line,
-                             et_error *error)
+/* Moves aside the checkpoints after step `line` (-1: all), except those that this process has
+ * written (base/files/aside.h). Checkpoints up to `line` are the run's. The manifest's next commit
+ * drops the names of the others. */
+static int set_aside(et_manifest *manifest, const char *directory, int64_t line, et_error *error)
 {
     names n = { 0 };
     /* Entries after the line, for any names of files. */
@@ -214,6 +245,17 @@ static int set_best_aside(const char *best_directory, et_error *error)
 }
 
 /* ---- writing, in the thread ---- */
+
+/* What a save does, in order; a kill between any two leaves the directory usable:
+ *
+ *     caller  state to text                                (nothing on disk)
+ *     thread  ckpt-N.safetensors.tmp.PID                   (until here the arrays must not change)
+ *     thread  fsync, rename                                (complete, not yet named)
+ *     thread  checkpoint.json replaced                     (N exists; older ones leave)
+ *     thread  files that left are deleted
+ *
+ * A complete file that no manifest names is taken up at the next opening, so no finished work
+ * is lost and no orphan stays. The best one is kept the same way, with info.json as the name. */
 
 /* Everything here runs while training continues. It may read the arrays of self->items until
  * stop_reading. The only value that it writes and that the caller reads before the join is
@@ -288,7 +330,7 @@ static int read_parts(void *self, size_t item, et_safetensors_take_fn *take, voi
     return et_tensor_shards_read(((et_checkpoints *)self)->state, item, take, payload, error);
 }
 
-int et_checkpoints_draft(et_checkpoints *self, et_error *error)
+static int draft_job(et_checkpoints *self, et_error *error)
 {
     et_checkpoint_job *work = &self->job;
     bool best = work->kind == ET_SAVE_BEST;
@@ -315,7 +357,7 @@ int et_checkpoints_draft(et_checkpoints *self, et_error *error)
 static int write_file(et_checkpoints *self, et_error *error)
 {
     et_checkpoint_job *work = &self->job;
-    int status = work->drafted ? ET_OK : et_checkpoints_draft(self, error);
+    int status = work->drafted ? ET_OK : draft_job(self, error);
     if (work->kind != ET_SAVE_BEST)
         stop_reading(self);
     if (status)
@@ -342,7 +384,7 @@ static int write_newest(et_checkpoints *self, et_error *error)
     return status ? status : commit(self, self->job.path, &self->job.written, error);
 }
 
-int64_t et_checkpoints_best_step(const et_checkpoints *self)
+static int64_t best_step(const et_checkpoints *self)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
@@ -371,7 +413,7 @@ static void remove_best(const et_checkpoints *self, int64_t step)
 static int write_info(et_checkpoints *self, const char *weights, et_error *error)
 {
     const et_strbuf *info = &self->job.info;
-    const int64_t before = et_checkpoints_best_step(self);
+    const int64_t before = best_step(self);
     char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
     if (!path)
         return et_alloc_failed(error, strlen(self->best_directory), "a path");
@@ -381,7 +423,7 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
         remove_best(self, before);
         remove_best(self, self->best_before);
         self->best_before = self->job.step;
-    } else if (et_checkpoints_best_step(self) != self->job.step) {
+    } else if (best_step(self) != self->job.step) {
         unlink(weights);
     }
     self->best_own |= !status;
@@ -398,7 +440,7 @@ static bool is_best_earlier(const et_checkpoints *self)
 }
 
 /* Whether a failed best checkpoint is tried once more, with a message. */
-bool et_checkpoints_tries_again(int64_t step, int status, et_error *reason)
+static bool tries_again(int64_t step, int status, et_error *reason)
 {
     if (!status || status == ET_EBUSY)
         return false;
@@ -418,7 +460,7 @@ bool et_checkpoint_is_best_link(const char *path)
 static int write_best(et_checkpoints *self, et_error *error)
 {
     /* Whether best/ may be written over. */
-    const int64_t step = et_checkpoints_best_step(self);
+    const int64_t step = best_step(self);
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
     const bool own = self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
     int status = own ? ET_OK : set_best_aside(self->best_directory, error);
@@ -438,7 +480,7 @@ static const et_activity write_activity = { .name = "write checkpoint",
                                             .kind = "writing checkpoints" };
 
 /* The thread's main. Its error stays in the job until et_checkpoints_wait. */
-void *et_checkpoints_run_job(void *payload)
+static void *run_job(void *payload)
 {
     et_checkpoints *self = payload;
     et_checkpoint_job *work = &self->job;
@@ -447,7 +489,7 @@ void *et_checkpoints_run_job(void *payload)
                                               : write_newest(self, &work->error);
     /* With a state in parts, a second try is the caller's. */
     if (work->kind == ET_SAVE_BEST && !et_state_ranks(self->state) &&
-        et_checkpoints_tries_again(work->step, work->status, &work->error))
+        tries_again(work->step, work->status, &work->error))
         work->status = write_best(self, &work->error);
     stop_reading(self); /* of a best, or if it never came to the arrays */
     et_track_end(self->writer_track);
@@ -455,4 +497,401 @@ void *et_checkpoints_run_job(void *payload)
     self->ended = true;
     pthread_mutex_unlock(&self->mutex);
     return NULL;
+}
+
+/* ---- saving, in the caller ---- */
+
+/* Short: the state's text and a thread. What takes long is the thread's. */
+
+/* The tree as one line of JSON, into memory that is kept from save to save. It is printed by the
+ * caller, before the thread starts: the small values change with every step, and they are few. */
+static int print_state(et_checkpoints *self, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *tree;
+    int status = et_state_save(self->state, &tree, &arena, error);
+    et_strbuf_reset(&self->job.state);
+    if (!status && et_value_failed(tree))
+        status = et_alloc_failed(error, 0, "the state's text");
+    if (!status)
+        et_json_print(&self->job.state, tree, 0);
+    et_arena_release(&arena);
+    if (!status && self->job.state.failed)
+        status = et_alloc_failed(error, self->job.state.length, "the state's text");
+    return status;
+}
+
+/* Numbers and truth values, and null for a number that is not finite; no lists and texts. */
+static int copy_numbers(et_value *to, const et_value *from, et_error *error)
+{
+    int status = ET_OK;
+    for (const et_value *v = from->first; v && !status; v = v->next) {
+        if (v->kind == ET_VALUE_LIST || v->kind == ET_VALUE_STRING)
+            continue;
+        et_value *copy = v->kind == ET_VALUE_DICT ? et_value_set_dict(to, v->key)
+                                                  : et_value_set_copy(to, v->key, v);
+        status = !copy                      ? et_alloc_failed(error, 0, ET_CHECKPOINT_INFO)
+                 : v->kind == ET_VALUE_DICT ? copy_numbers(copy, v, error)
+                                            : ET_OK;
+    }
+    return status;
+}
+
+/* The metrics of validation with the step under ET_CHECKPOINT_STEP (added last, so that it wins
+ * over a metric of that name), indented for people to read. */
+static int print_info(et_checkpoints *self, int64_t step, const et_value *metrics, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info = et_value_dict(&arena);
+    int status =
+        info ? copy_numbers(info, metrics, error) : et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    if (!status && !et_value_set_int(info, ET_CHECKPOINT_STEP, step))
+        status = et_alloc_failed(error, 0, ET_CHECKPOINT_INFO);
+    et_strbuf_reset(&self->job.info);
+    if (!status) {
+        et_json_print(&self->job.info, info, 4);
+        et_strbuf_append_char(&self->job.info, '\n');
+    }
+    et_arena_release(&arena);
+    if (!status && self->job.info.failed)
+        status = et_alloc_failed(error, self->job.info.length, ET_CHECKPOINT_INFO);
+    return status;
+}
+
+/* Call before writing over files that are not this run's, or after a step to which the run has gone
+ * back. */
+static int claim(et_checkpoints *self, int64_t step, et_error *error)
+{
+    if (self->claimed && step >= self->line)
+        return ET_OK;
+    self->line = step < self->line ? step : self->line;
+    int status = set_aside(&self->manifest, self->directory, self->line, error);
+    self->claimed = !status;
+    return status;
+}
+
+/* reading: the thread reads the state's arrays. */
+static int launch(et_checkpoints *self, bool reading, et_error *error)
+{
+    self->reading = reading;
+    self->ended = false;
+    int status = et_thread_start(&self->thread, run_job, self, error);
+    if (status) {
+        self->reading = false;
+        if (self->job.drafted)
+            et_file_writer_abandon(&self->job.writer);
+        self->job.drafted = false;
+    }
+    self->running = !status;
+    if (!status && self->inside.waits) {
+        et_thread_join(self->thread);
+        self->joined = true;
+    }
+    return status;
+}
+
+/* Text of the small values first; the thread reads the arrays where they are. `reading` is set
+ * before the thread exists, so that a wait right after cannot miss it. */
+static int start(et_checkpoints *self, int64_t step, int kind, et_error *error)
+{
+    int status;
+    if ((status = et_checkpoints_check_lock(self, error)) ||
+        (kind != ET_SAVE_BEST && (status = claim(self, step, error))) ||
+        (status = print_state(self, error)))
+        return status;
+    et_assert(!self->running && !self->reading);
+    self->job.kind = kind;
+    self->job.step = step;
+    self->job.status = ET_OK;
+    self->job.error = (et_error)ET_ERROR_INIT;
+    /* Copies data outside stores, which may change without a wait. */
+    float *to = self->copies;
+    for (size_t i = 0; i < self->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(self->state, i);
+        if (!from->foreign)
+            continue;
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        self->items[i].tensor.data = to;
+        to += count;
+    }
+    self->job.items = self->items;
+    status = et_state_ranks(self->state) ? draft_job(self, error) : ET_OK;
+    return status ? status : launch(self, !self->job.drafted, error);
+}
+
+static const et_activity read_activity = { .name = "save has read", .kind = "waiting for a save" };
+
+/* A wait that ends at once costs a lock; only a real one is a span in the trace. */
+void et_checkpoints_wait_read(et_checkpoints *checkpoints)
+{
+    if (!checkpoints || !checkpoints->running)
+        return;
+    pthread_mutex_lock(&checkpoints->mutex);
+    if (checkpoints->reading) {
+        et_track_begin(checkpoints->inside.track, &read_activity, checkpoints->job.step);
+        while (checkpoints->reading)
+            pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
+        et_track_end(checkpoints->inside.track);
+    }
+    pthread_mutex_unlock(&checkpoints->mutex);
+}
+
+/* The caller's part: while a thread runs, job, manifest and best_before belong to the thread. */
+static void sane(const et_checkpoints *self)
+{
+    et_assert(self->state && self->directory && self->best_directory);
+    et_assert(self->running || !self->joined);
+    et_assert(self->newest_step >= -1 && self->line >= -1);
+    et_assert(self->running || self->best_before >= -1);
+    et_assert(self->running || self->taken_up <= self->manifest.count);
+    et_assert(self->running || !self->reading);
+    et_assert(self->begun >= 0);
+    et_assert_equal(self->item_count, et_state_tensor_count(self->state));
+}
+
+bool et_checkpoints_saving(const et_checkpoints *checkpoints)
+{
+    return checkpoints->running;
+}
+
+/* Cheap, for it is asked between any two steps. */
+bool et_checkpoints_ended(et_checkpoints *checkpoints)
+{
+    if (!checkpoints->running)
+        return false;
+    pthread_mutex_lock(&checkpoints->mutex);
+    bool ended = checkpoints->ended;
+    pthread_mutex_unlock(&checkpoints->mutex);
+    return ended;
+}
+
+/* The error is returned once: the job is no longer running, so the next call has nothing to say.
+ * newest_step moves only when its checkpoint is durable. */
+int et_checkpoints_wait(et_checkpoints *checkpoints, et_error *error)
+{
+    if (!checkpoints->running)
+        return ET_OK;
+    if (!checkpoints->joined)
+        et_thread_join(checkpoints->thread);
+    checkpoints->running = checkpoints->joined = false;
+    if (checkpoints->job.status)
+        return et_fail(error, checkpoints->job.status,
+                       checkpoints->job.kind == ET_SAVE_BEST ? ET_SAVING_BEST ": %s"
+                                                             : "saving step %" PRId64 ": %s",
+                       checkpoints->job.step, checkpoints->job.error.text);
+    if (checkpoints->job.kind != ET_SAVE_BEST)
+        checkpoints->newest_step = checkpoints->job.step;
+    return ET_OK;
+}
+
+static int check_step(int64_t step, et_error *error)
+{
+    return step >= 0
+               ? ET_OK
+               : et_fail(error, ET_ECONFIG, "step %lld: steps are counted from 0", (long long)step);
+}
+
+/* A failed save before this one is reported in its place and this one is not begun. */
+static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
+{
+    sane(checkpoints);
+    int status = check_step(step, error);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
+    return status ? status : start(checkpoints, step, kind, error);
+}
+
+int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, ET_SAVE_NEWEST, error);
+}
+
+int et_checkpoints_save_transient(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    return save(checkpoints, step, ET_SAVE_TRANSIENT, error);
+}
+
+int et_checkpoints_save_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error)
+{
+    sane(checkpoints);
+    int status = check_step(step, error);
+    if (status)
+        return status;
+    if (!metrics || metrics->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EUSAGE,
+                       "the best checkpoint of step %lld: its metrics are not a dict",
+                       (long long)step);
+    if ((status = et_checkpoints_wait(checkpoints, error)) ||
+        (status = print_info(checkpoints, step, metrics, error)))
+        return status;
+    et_error reason = ET_ERROR_INIT;
+    status = start(checkpoints, step, ET_SAVE_BEST, &reason);
+    /* If the state is in parts, wait for the end: after a failure, the other ranks send their parts
+     * once more. */
+    if (!status && et_state_ranks(checkpoints->state)) {
+        status = et_checkpoints_wait(checkpoints, NULL);
+        reason = checkpoints->job.error;
+    }
+    if (tries_again(step, status, &reason))
+        status = start(checkpoints, step, ET_SAVE_BEST, &reason);
+    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
+}
+
+/* ---- a best in memory ---- */
+
+static size_t elements(const et_checkpoints *self)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < self->item_count; i++)
+        count += (size_t)et_shape_count(self->items[i].tensor.shape);
+    return count;
+}
+
+static void swap_texts(et_checkpoints *self)
+{
+    const et_strbuf state = self->job.state, info = self->job.info;
+    self->job.state = self->held.state;
+    self->job.info = self->held.info;
+    self->held.state = state;
+    self->held.info = info;
+}
+
+bool et_checkpoints_may_hold(const et_checkpoints *checkpoints)
+{
+    return !et_state_ranks(checkpoints->state) && !checkpoints->inside.waits &&
+           elements(checkpoints) <= ET_CHECKPOINT_HELD_MAX;
+}
+
+int et_checkpoints_hold_best(et_checkpoints *checkpoints, int64_t step, const et_value *metrics,
+                             et_error *error)
+{
+    sane(checkpoints);
+    et_assert(et_checkpoints_may_hold(checkpoints));
+    int status = check_step(step, error);
+    if (!status)
+        status = et_checkpoints_wait(checkpoints, error);
+    if (!status) {
+        et_checkpoint_held *held = &checkpoints->held;
+        const size_t count = elements(checkpoints);
+        if (!held->arrays)
+            held->arrays = et_alloc(count, sizeof *held->arrays);
+        if (!held->items)
+            held->items = et_alloc(checkpoints->item_count, sizeof *held->items);
+        status = held->arrays && held->items
+                     ? ET_OK
+                     : et_alloc_failed(error, count * sizeof *held->arrays, "the best checkpoint");
+    }
+    if (!status)
+        status = print_info(checkpoints, step, metrics, error);
+    if (!status)
+        status = print_state(checkpoints, error);
+    if (status)
+        return status;
+    float *to = checkpoints->held.arrays;
+    for (size_t i = 0; i < checkpoints->item_count; i++) {
+        const et_state_tensor *from = et_state_tensor_at(checkpoints->state, i);
+        const size_t count = (size_t)et_shape_count(from->shape);
+        memcpy(to, from->data, count * sizeof *to);
+        checkpoints->held.items[i] = checkpoints->items[i];
+        checkpoints->held.items[i].tensor.data = to;
+        to += count;
+    }
+    swap_texts(checkpoints);
+    checkpoints->held.step = step;
+    checkpoints->held.full = true;
+    return ET_OK;
+}
+
+static int start_held(et_checkpoints *self, et_error *error)
+{
+    int status = et_checkpoints_check_lock(self, error);
+    if (status)
+        return status;
+    self->job.kind = ET_SAVE_BEST;
+    self->job.step = self->held.step;
+    self->job.status = ET_OK;
+    self->job.error = (et_error)ET_ERROR_INIT;
+    self->job.items = self->held.items;
+    return launch(self, false, error);
+}
+
+int et_checkpoints_save_held(et_checkpoints *checkpoints, et_error *error)
+{
+    const int64_t step = checkpoints->held.step;
+    et_error reason = ET_ERROR_INIT;
+    sane(checkpoints);
+    et_assert(checkpoints->held.full);
+    int status = et_checkpoints_wait(checkpoints, error);
+    if (status)
+        return status;
+    checkpoints->held.full = false;
+    swap_texts(checkpoints);
+    status = start_held(checkpoints, &reason);
+    if (tries_again(step, status, &reason))
+        status = start_held(checkpoints, &reason);
+    return status ? et_fail(error, status, ET_SAVING_BEST ": %s", step, reason.text) : ET_OK;
+}
+
+bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
+{
+    char *path =
+        et_checkpoint_file_path(checkpoints->best_directory, ET_CHECKPOINT_BEST_PREFIX, step);
+    const bool has = !path || (best_step(checkpoints) == step && et_file_exists(path));
+    et_free(path);
+    return has;
+}
+
+void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
+{
+    et_assert(!checkpoints->running);
+    checkpoints->best_before = step;
+}
+
+/* The arrays alone: head and state tree are small in comparison. */
+int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *error)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < checkpoints->item_count; i++)
+        bytes += et_tensor_bytes(checkpoints->items[i].tensor);
+    int status = et_disk_check(checkpoints->directory, bytes, error);
+    if (!status)
+        status = et_file_limit_check(checkpoints->directory, bytes, error);
+    return status ? et_fail_while(error, status, "space for a checkpoint") : ET_OK;
+}
+
+/* A save in progress counts already: callers ask whether to save this step again. */
+int64_t et_checkpoints_newest_step(const et_checkpoints *checkpoints)
+{
+    bool saving = checkpoints->running && checkpoints->job.kind != ET_SAVE_BEST;
+    return saving ? checkpoints->job.step : checkpoints->newest_step;
+}
+
+/* Whether a run at a step does not go back to it. */
+static bool is_passed_over(const et_manifest_entry *entry, int64_t step)
+{
+    return entry->transient || entry->step > step;
+}
+
+int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_error *error)
+{
+    et_manifest *manifest = &checkpoints->manifest;
+    int status = et_checkpoints_wait(checkpoints, error);
+    size_t before = manifest->count;
+    if (!status)
+        status = claim(checkpoints, step, error);
+    while (!status && manifest->count > 1 &&
+           is_passed_over(&manifest->entries[manifest->count - 1], step))
+        status = et_manifest_remove(manifest, manifest->count - 1, error);
+    int64_t newest = manifest->count ? manifest->entries[manifest->count - 1].step : step;
+    if (!status && newest > step)
+        return et_fail(error, ET_EDIVERGED,
+                       "%s: the only checkpoint is of step %lld, later than step %lld: there is no "
+                       "checkpoint to go back to",
+                       checkpoints->directory, (long long)newest, (long long)step);
+    if (status || manifest->count == before)
+        return status;
+    checkpoints->newest_step = newest;
+    return et_manifest_commit(manifest, checkpoints->directory, error);
 }

@@ -14,7 +14,6 @@
 #define ETUDE_TRAIN_RANKS_RANKED_H
 
 #include <etude/comm.h>
-#include <etude/metrics.h>
 
 #include "train/step/reducer.h"
 

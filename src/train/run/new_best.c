@@ -1,7 +1,6 @@
 #include <etude/ready_actions.h>
 
 #include <float.h>
-#include <math.h>
 
 #include <etude/state.h>
 

@@ -109,24 +109,6 @@ static void open_warnings(et_run_warnings *warnings)
     et_log_tap_add(&warnings->tap);
 }
 
-static void close_warnings(et_run_warnings *warnings)
-{
-    et_log_tap_remove(&warnings->tap);
-    pthread_mutex_destroy(&warnings->mutex);
-    et_strbuf_release(&warnings->texts);
-}
-
-static void take_warnings(et_run_warnings *warnings, et_strbuf *texts, size_t *dropped)
-{
-    pthread_mutex_lock(&warnings->mutex);
-    *texts = warnings->texts;
-    *dropped = warnings->dropped;
-    warnings->texts = (et_strbuf)ET_STRBUF_INIT;
-    warnings->dropped = 0;
-    __atomic_store_n(&warnings->waiting, false, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&warnings->mutex);
-}
-
 /* ---- the run's parts of the state ---- */
 
 static et_run_best no_best(const et_run *run)
@@ -325,7 +307,9 @@ int et_run_close(et_run *run, et_error *error)
     closed = et_sink_close(run->sink, status ? NULL : error);
     et_sink_close(run->options.console, NULL);
     et_run_tell_warnings(run);
-    close_warnings(&run->warnings);
+    et_log_tap_remove(&run->warnings.tap);
+    pthread_mutex_destroy(&run->warnings.mutex);
+    et_strbuf_release(&run->warnings.texts);
     et_arena_release(&run->arena);
     et_free((char *)run->options.model_dir);
     et_free((char *)run->options.summary_dir);
@@ -761,7 +745,14 @@ void et_run_tell_warnings(et_run *run)
     size_t dropped;
     if (!has_warnings(&run->warnings))
         return;
-    take_warnings(&run->warnings, &texts, &dropped);
+    et_run_warnings *warnings = &run->warnings;
+    pthread_mutex_lock(&warnings->mutex);
+    texts = warnings->texts;
+    dropped = warnings->dropped;
+    warnings->texts = (et_strbuf)ET_STRBUF_INIT;
+    warnings->dropped = 0;
+    __atomic_store_n(&warnings->waiting, false, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&warnings->mutex);
     for (size_t at = 0; !texts.failed && at < texts.length; at += strlen(texts.data + at) + 1)
         tell_warning(run, texts.data + at, &lines);
     if (dropped || texts.failed)

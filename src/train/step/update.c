@@ -1,7 +1,6 @@
 #include "train/step/update.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "engine/comm/together.h"

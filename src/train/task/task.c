@@ -15,7 +15,6 @@
 #include "engine/exec/device.h"
 #include "engine/exec/pass.h"
 #include "engine/graph/graph.h"
-#include "engine/graph/node.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/tensor.h"
 #include "formats/events/log_names.h"
