@@ -1,8 +1,8 @@
 /* Invariants:
- *   (1) between boundaries nothing but steps happens;
- *   (2) place.next is the first action of this step that has not acted. The state has it by name,
- *       like place.stopper, the action that ended the run: what it ended is finished for good;
- *   (3) a run that was interrupted computes, logs and keeps the same as one that was not. */
+ *   (1) only steps happen between boundaries;
+ *   (2) position.next is the first action of this step that has not acted. The state has its name,
+ *       and the name of position.stopper, the action that ended the run for good;
+ *   (3) an interrupted run computes, logs and keeps the same as an uninterrupted one. */
 #include "train/run/inner_loop.h"
 
 #include <math.h>
@@ -370,7 +370,7 @@ static int act(et_inner_loop *loop, et_error *error)
 /* ---- the loop ---- */
 
 /* Waits for the save, because the process ends after this call. Before the first step there is
- * nothing to save, and the message tells that. */
+ * nothing to save, and the message is another one. */
 static int save_and_stop(et_inner_loop *loop, et_error *error)
 {
     int64_t step = loop->trainer->step;

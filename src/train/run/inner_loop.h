@@ -5,9 +5,10 @@
  *     counted and shown. A trainer with its own inner loop makes all steps at once
  *   - actions: those of the list, in order. A row of the list says when its action acts
  *
- * A loop of steps ends at the target, after a number of steps (et_loop_length), and where a row
- * with ends_loop is due. A driver makes list, length and goal. The controller makes two kinds: for
- * training up to train_steps (<etude/controller.h>), and for calls (<etude/outer_loop.h>).
+ * A loop of steps ends at the target, after a number of steps (et_loop_length), and at a step for
+ * which a row with ends_loop is due. A driver makes list, length and goal. The controller makes two
+ * kinds: for training up to train_steps (<etude/controller.h>), and for calls
+ * (<etude/outer_loop.h>).
  *
  * The part "progress" of the state has the name of the next action, so a run that was interrupted
  * between or within actions resumes with the right one. The driver opens and restores the run, and

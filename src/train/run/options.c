@@ -44,7 +44,7 @@ static const char *const recomputed[] = { "none", "cheap", "feed_forward", "laye
 #define NO_GPU     "Etude trains on the CPU, not on a GPU"
 #define ONE_WORKER "start ranks with etude launch, mpirun or srun (doc/reference/scale.md)"
 
-/* Model Garden's defaults, with which nothing is clipped and no noise added. */
+/* Model Garden's defaults: nothing is clipped, and no noise is added. */
 static const et_field privacy_fields[] = {
     ET_FIELD_FLOAT(et_privacy_options, clipping_norm, ET_CLIPPING_NORM, 1e-30, 1e30,
                    "maximal norm of a gradient"),
@@ -250,7 +250,7 @@ int et_trainer_target(const et_trainer_options *options, double *target, bool *g
                    text);
 }
 
-/* As it is for a run of this length. */
+/* Checks the optimizer's settings for a run of this length. */
 static int check_optimization(const et_trainer_options *options, et_error *error)
 {
     et_optimization_options o = options->optimizer_config;
@@ -262,7 +262,7 @@ static int check_optimization(const et_trainer_options *options, et_error *error
     return status;
 }
 
-/* train_steps has no default that would make sense, and 0 would end at once without a word. */
+/* train_steps has no sensible default, and a run of 0 steps would end at once without a message. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
     if (options->train_steps == 0)
@@ -344,7 +344,7 @@ bool et_trainer_counts_epochs(const et_trainer_options *o)
            o->validation_interval < 0;
 }
 
-/* An update takes gradient_accumulation batches, or so many times as many where they are cut. */
+/* An update takes gradient_accumulation batches, times the number of shards. */
 int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
                                et_error *error)
 {

@@ -13,52 +13,53 @@
 #include "train/checkpoint/run_names.h"
 #include "train/run/run.h"
 
-/* Of the roles of a cluster. */
-#define ET_CLUSTER_WAITS         1.0   /* times its last batch that a worker waits, by default */
-#define ET_CLUSTER_GRADIENTS_MAX 65536 /* gradients of an update, most */
+/* Roles of a cluster. */
+#define ET_CLUSTER_WAITS         1.0   /* default of staleness_wait */
+#define ET_CLUSTER_GRADIENTS_MAX 65536 /* most gradients per update */
 
 /* trainer.early_stopping */
 typedef struct et_early_stopping {
-    int64_t patience; /* validations in a row without a new best after which a run ends; 0: none */
-    const char *target; /* the best value with which it ends as well; NULL: none */
+    int64_t patience;   /* validations in a row without a new best that end a run; 0: none */
+    const char *target; /* a best value that also ends a run; NULL: none */
 } et_early_stopping;
 
 /* trainer */
 typedef struct et_trainer_options {
     et_optimization_options optimizer_config;
-    int64_t train_steps;            /* updates in all, an absolute target. This and intervals may be
-                                       in epochs: et_trainer_options_resolve */
-    int64_t steps_per_loop;         /* updates between looks at hooks */
+    int64_t train_steps;            /* the last update. This and the intervals may be in epochs:
+                                       et_trainer_options_resolve */
+    int64_t steps_per_loop;         /* most updates of a loop between actions */
     int64_t summary_interval;       /* updates between logs; 0: none */
     int64_t checkpoint_interval;    /* updates between saves; 0: at the end only */
     int64_t validation_interval;    /* updates between validations; 0: none */
     int64_t validation_steps;       /* batches of one validation; -1: all */
     double continuous_eval_timeout; /* seconds without a new checkpoint; continuous_eval ends */
-    int64_t max_to_keep; /* checkpoints kept, the newest; 0: all. The best one is beside them */
-    double keep_checkpoint_every_n_hours; /* one more each so many hours; 0: none */
-    int on_failed_save;            /* ET_FAILED_SAVE_*: what a second failure in a row does */
-    int64_t gradient_accumulation; /* batches of one update */
+    int64_t max_to_keep;            /* newest checkpoints to keep, besides the best one; 0: all */
+    double keep_checkpoint_every_n_hours; /* also keep one per so many hours; 0: none */
+    int on_failed_save;                   /* ET_FAILED_SAVE_*: after a second failure in a row */
+    int64_t gradient_accumulation;        /* batches per update */
     const char
         *best_checkpoint_eval_metric; /* see et_trainer_best_metric; ET_BEST_AUTO: the task's */
-    int best_checkpoint_metric_comp;  /* ET_COMPARE_*, auto too: which values are better */
+    int best_checkpoint_metric_comp; /* ET_COMPARE_*, or ET_COMPARE_AUTO: which values are better */
     const char *best_checkpoint_export_subdir; /* "best", or a link to it; none: no best is kept */
     et_early_stopping early_stopping;
-    double loss_upper_bound;      /* a step with a larger loss has diverged; from the step */
-    int64_t recovery_begin_steps; /* this on */
-    int64_t recovery_max_trials; /* in a row; 0: the run ends; -1: also, and no loss is too large */
+    double loss_upper_bound;      /* a larger loss counts as diverged */
+    int64_t recovery_begin_steps; /* first step for which loss_upper_bound counts */
+    int64_t
+        recovery_max_trials; /* in a row; 0: the run ends; -1: it ends, with no bound of the loss */
 } et_trainer_options;
 
 #define ET_BEST_AUTO "auto"
 
-/* Beside ET_COMPARE_HIGHER and LOWER: by the metric's name. */
+/* In addition to ET_COMPARE_HIGHER and LOWER: judged by the metric's name. */
 enum { ET_COMPARE_AUTO = 2 };
 
 /* ET_COMPARE_HIGHER or LOWER. metric: the one that chooses the best checkpoint, not `auto`; NULL:
  * there is none. */
 int et_trainer_best_comparison(const et_trainer_options *options, const char *metric);
 
-/* The value that decides which checkpoint is best; NULL: none is kept, as where the folder that it
- * goes to has no name. */
+/* The value that decides which checkpoint is best; NULL: no best is kept. The folder of the best
+ * may have no name: then none is kept either. */
 static inline const char *et_trainer_best_metric(const et_trainer_options *options)
 {
     const char *name = options->best_checkpoint_eval_metric;
@@ -82,23 +83,23 @@ static inline const char *et_trainer_own_metric(const et_trainer_options *option
 
 /* runtime */
 typedef struct et_runtime_options {
-    int distribution_strategy;    /* ET_STRATEGY_*; those that are let through mean the same */
+    int distribution_strategy;    /* ET_STRATEGY_*; all accepted ones mean the same */
     int64_t seed;                 /* of initial values, order of data and dropout */
     int mixed_precision_dtype;    /* ET_PRECISION_*: of activations; weights are float32 */
-    int recompute;                /* an et_recompute, feed_forward being ET_RECOMPUTE_MARKED, or
+    int recompute;                /* an et_recompute (feed_forward: ET_RECOMPUTE_MARKED), or
                                      ET_RECOMPUTE_AUTO */
     int64_t prefetch;             /* batches read ahead; 0: none */
     const char *loss_scale;       /* "dynamic", or a number; NULL: none */
-    int64_t data_shards;          /* parts of a global batch, each a batch of its own: a run's bits
-                                     depend on them, not on the ranks that compute them */
+    int64_t data_shards;          /* equal parts of a global batch: a run's bits depend on their
+                                     number, not on the number of ranks */
     double peer_timeout;          /* seconds of silence after which a rank is lost */
     bool bfloat16_gradients;      /* between ranks */
     bool sharded_optimizer;       /* each rank keeps a part of the slots */
-    int64_t gradients_per_update; /* by the roles of a cluster; 0: as many as workers */
-    int64_t max_staleness;        /* of gradients, in updates; -1: two gradients of each worker */
-    bool synchronous;             /* an update is of all workers' gradients */
-    double staleness_wait;        /* for fresh weights, at most, in batches of the worker's own */
-    bool weight_prediction;       /* their gradients are of weights as they will be */
+    int64_t gradients_per_update; /* with roles of a cluster; 0: the number of workers */
+    int64_t max_staleness;        /* of a gradient, in updates; -1: two gradients of each worker */
+    bool synchronous;             /* an update has one gradient of each worker */
+    double staleness_wait;        /* most that a worker waits for weights, times its last batch */
+    bool weight_prediction;       /* gradients use the weights predicted for their update */
 } et_runtime_options;
 
 enum {
@@ -119,7 +120,7 @@ extern const et_fields et_runtime_fields;
 int et_trainer_register(const et_fields **table, et_trainer_options *options,
                         const et_optimizer_rule *const *own, et_arena *arena, et_error *error);
 
-/* What the tables cannot check. */
+/* Checks what the tables cannot check. */
 int et_trainer_check(const et_trainer_options *options, et_error *error);
 /* trainer.early_stopping.target as a number; *given: there is one. */
 int et_trainer_target(const et_trainer_options *options, double *target, bool *given,
@@ -129,12 +130,12 @@ int et_trainer_target(const et_trainer_options *options, double *target, bool *g
 /* Differential privacy in a kind's settings, by its row with et_privacy_fields; NULL: none. */
 const et_privacy_options *et_privacy_in(const et_fields *fields, const void *options);
 
-/* What the settings alone say; 0: it is known only with the data, or a run may end before. */
+/* The last step by the settings alone; 0: it depends on the data, or a run may end earlier. */
 int64_t et_trainer_last_step(const et_trainer_options *options);
 /* Whether a number of steps is given in epochs. */
 bool et_trainer_counts_epochs(const et_trainer_options *options);
-/* Numbers of steps in place of those in epochs: batches is what a pass over the data has, 0 where
- * that is not known (ET_ECONFIG, if it is needed); shards: those that make a global batch. */
+/* Replaces numbers of epochs by numbers of steps. batches: of a pass over the data, 0 if unknown
+ * (ET_ECONFIG if it is needed); shards: of a global batch. */
 int et_trainer_options_resolve(et_trainer_options *options, int64_t batches, int64_t shards,
                                et_error *error);
 

@@ -46,7 +46,7 @@
 
 /* ---- train.log ---- */
 
-/* Local time, since people look for when they were away. */
+/* Local time, because people look for what happened while they were away. */
 void et_run_messages_print(et_strbuf *out, const char *text, time_t when)
 {
     char day[32];
@@ -59,7 +59,7 @@ void et_run_messages_print(et_strbuf *out, const char *text, time_t when)
     }
 }
 
-/* Not blocking, lest a pipe of that name hold us up. */
+/* Not blocking, because a pipe of that name would stop the run. */
 int et_run_messages_write(const char *path, const et_strbuf *lines, bool first)
 {
     struct stat info;
@@ -86,7 +86,7 @@ static bool has_warnings(const et_run_warnings *warnings)
     return __atomic_load_n(&warnings->waiting, __ATOMIC_RELAXED);
 }
 
-/* By any thread. */
+/* Any thread may log a warning. */
 static void take(void *payload, et_log_level level, const char *text)
 {
     et_run_warnings *w = payload;

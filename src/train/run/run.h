@@ -91,9 +91,9 @@ int et_run_between_steps(et_run *run, int64_t step, et_error *error);
 int et_run_agree(et_run *run, int status, et_error *error);
 /* Saves if there is anything unsaved; all ranks call it, as et_run_save. */
 int et_run_save_unsaved(et_run *run, int64_t step, bool transient, et_error *error);
-/* et_run_finish_saves in the middle of a run: the best is none of its business. */
+/* et_run_finish_saves in the middle of a run, without the check of the best. */
 int et_run_await_saves(et_run *run, int64_t step, et_error *error);
-/* Whether this process was asked to stop, whatever the other ranks were asked. */
+/* Whether this process was asked to stop; et_run_asked_to_stop is about all ranks. */
 bool et_run_signalled(const et_run *run);
 
 /* Goes back to the newest checkpoint, with logs. ET_ENOTFOUND: no checkpoint. */

@@ -102,7 +102,7 @@ int64_t et_run_files_count_params(const et_params *params, bool trained_only)
     return count;
 }
 
-/* variables NULL: those of params, by index. */
+/* variables NULL: all of params, by index. */
 static int write_list(const char *path, const et_params *params,
                       const et_module_variable *variables, size_t count, et_error *error)
 {

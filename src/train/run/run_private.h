@@ -17,15 +17,15 @@
  * beat. If options name another metric, the run has no best, but keeps this one in its state until
  * the first validation. */
 typedef struct et_run_best {
-    const char *metric; /* of options, or in the run's arena; NULL: none was kept */
-    bool lower;         /* the lower the better */
-    bool known;         /* a validation gave a value; false: the rest means nothing */
-    double value;       /* of metric; may be NaN if no other came yet */
-    int64_t step;       /* that was validated */
-    int64_t since;      /* validations since one was better than all before it; NaN is none */
+    const char *metric; /* of options, or in the run's arena; NULL: no best */
+    bool lower;         /* lower values are better */
+    bool known;         /* a validation gave a value; false: the rest is undefined */
+    double value;       /* of metric; NaN if all values so far were NaN */
+    int64_t step;       /* of the validation */
+    int64_t since;      /* validations since the last better one; NaN does not count */
     uint64_t data;      /* fingerprint of the validation data; 0: unknown */
     double tie;         /* of options.best_tie; NaN: not known */
-    /* A better one could not be saved, so this one is not the run's best. */
+    /* A better best could not be saved; its values. */
     bool lost;
     double lost_value, lost_tie;
     int64_t lost_step;
@@ -33,26 +33,26 @@ typedef struct et_run_best {
 
 /* Saves of the run so far. */
 typedef struct et_run_saves {
-    int failed;              /* in a row, the last one among them */
-    bool again;              /* the first of them is to be tried again at the next step boundary */
-    bool is_best;            /* the one in progress is the best one's */
+    int failed;              /* failed saves in a row, up to the last save */
+    bool again;              /* try the failed save again at the next step boundary */
+    bool is_best;            /* the save in progress is that of the best */
     bool ends;               /* the run is being closed: any failure is an error */
-    bool held;               /* the best is in memory alone */
-    double held_since;       /* monotonic time of the first of them */
+    bool held;               /* the best is only in memory */
+    double held_since;       /* monotonic time since the best is only in memory */
     et_run_best best_before; /* the best to restore if the save, also of a held best, fails */
-    int64_t best_saved;      /* the step of the last that was saved; -1: none by this process */
-    et_error best_failure;   /* of the last that was not */
-    int64_t due;             /* the last step that was saved not only as a transient checkpoint */
-    et_error failure;        /* of the last that failed */
+    int64_t best_saved;      /* step of the last saved best; -1: none by this process */
+    et_error best_failure;   /* of the last best that was not saved */
+    int64_t due;             /* last step whose save was not transient */
+    et_error failure;        /* of the last failed save */
 } et_run_saves;
 
 /* The library's warnings that the run has not shown. */
 typedef struct et_run_warnings {
     et_log_tap tap;
     pthread_mutex_t mutex;
-    et_strbuf texts; /* each with its end, 0 */
-    size_t dropped;  /* more than the kept ones, or without memory for them */
-    bool waiting;    /* there are some; read without the mutex */
+    et_strbuf texts; /* each ends with 0 */
+    size_t dropped;  /* warnings that were not kept */
+    bool waiting;    /* texts or dropped changed; read without the mutex */
 } et_run_warnings;
 
 struct et_run {
@@ -63,7 +63,7 @@ struct et_run {
     et_run_best best;
     et_run_saves saves;
     bool alone; /* there are no other ranks */
-    /* What ranks have agreed on. */
+    /* Agreed by all ranks. */
     bool stops;
     bool asked_to_save;
     bool saves_again;           /* rank 0 tries a save again while the state is in parts */
@@ -75,12 +75,12 @@ struct et_run {
     et_value *positions; /* of the sinks, as restored; NULL: a new run */
 };
 
-/* saving.c: notes the best validation and saves its step as the best one; if that fails, the one
- * noted before is the best again. */
+/* saving.c: notes the best validation and saves its step as the best one; after a failure, the
+ * previous best counts again. */
 int et_run_save_best(et_run *run, const et_run_best *best, const et_value *logs, et_error *error);
 
-/* Rank 0's work, called on all ranks: if the state is in parts, the others send theirs meanwhile;
- * otherwise they do nothing. */
+/* Rank 0's work, called on all ranks. If the state is in parts, the other ranks send theirs
+ * meanwhile; otherwise they do nothing. */
 typedef int et_run_saving_fn(void *self, et_error *error);
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error);
 

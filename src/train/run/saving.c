@@ -80,7 +80,7 @@ static int settle(et_run *run, const et_error *failure, et_error *error)
         best->lost_value = failed.lost ? failed.lost_value : failed.value;
         best->lost_tie = failed.lost ? failed.lost_tie : failed.tie;
         best->lost_step = failed.lost ? failed.lost_step : failed.step;
-        best->since = failed.since; /* it was an improvement all the same */
+        best->since = failed.since; /* the failed one was an improvement, too */
         saves->is_best = false;
         saves->best_failure = *failure;
         run->unsaved = true;
@@ -200,7 +200,7 @@ static int try_again(et_run *run, int64_t step, et_error *error)
     return begin(run, step, run->saves.due != step, error);
 }
 
-/* ---- with the parts of others ---- */
+/* ---- with the parts of other ranks ---- */
 
 int et_run_with_parts(et_run *run, et_run_saving_fn *save, void *self, et_error *error)
 {
