@@ -111,25 +111,6 @@ static bool keep_for_good(et_manifest *manifest, et_manifest_entry *entry,
     return true;
 }
 
-static int remove_beyond(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error)
-{
-    int status = ET_OK;
-    /* How many of the newest N are too many. */
-    int64_t beyond = -keep->newest;
-    for (size_t i = 0; i < manifest->count; i++)
-        beyond += !manifest->entries[i].transient && !manifest->entries[i].kept;
-    for (size_t i = 0; !status && beyond > 0;) {
-        et_manifest_entry *entry = &manifest->entries[i];
-        bool counts = !entry->kept;
-        beyond -= counts;
-        if (!counts || keep_for_good(manifest, entry, keep))
-            i++;
-        else
-            status = et_manifest_remove(manifest, i, error);
-    }
-    return status;
-}
-
 int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep, et_error *error)
 {
     et_assert(manifest->count > 0 && keep->newest >= 1);
@@ -145,7 +126,19 @@ int et_checkpoint_thin_out(et_manifest *manifest, const et_checkpoint_keep *keep
             status = et_manifest_remove(manifest, i, error);
         else
             i++;
-    return status ? status : remove_beyond(manifest, keep, error);
+    int64_t beyond = -keep->newest; /* how many of the newest N are too many */
+    for (size_t i = 0; i < manifest->count; i++)
+        beyond += !manifest->entries[i].transient && !manifest->entries[i].kept;
+    for (size_t i = 0; !status && beyond > 0;) {
+        et_manifest_entry *entry = &manifest->entries[i];
+        bool counts = !entry->kept;
+        beyond -= counts;
+        if (!counts || keep_for_good(manifest, entry, keep))
+            i++;
+        else
+            status = et_manifest_remove(manifest, i, error);
+    }
+    return status;
 }
 
 /* ---- moving aside ---- */
@@ -190,37 +183,40 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || step < 0 || strcmp(name, same) != 0 ? -1 : step;
 }
 
-/* Moves aside the checkpoints after step `line` (-1: all), except those that this process has
- * written (base/files/aside.h). Checkpoints up to `line` are the run's. The manifest's next commit
- * drops the names of the others. */
-static int set_aside(et_manifest *manifest, const char *directory, int64_t line, et_error *error)
+/* Call before writing over files that are not this run's, or after a step to which the run has gone
+ * back. Moves aside the checkpoints after self->line (-1: all), except those that this process has
+ * written (base/files/aside.h). The manifest's next commit drops their names. */
+static int claim(et_checkpoints *self, int64_t step, et_error *error)
 {
+    if (self->claimed && step >= self->line)
+        return ET_OK;
+    self->line = step < self->line ? step : self->line;
+    et_manifest *manifest = &self->manifest;
     names n = { 0 };
-    /* Entries after the line, for any names of files. */
     int status = ET_OK;
     for (size_t i = 0; i < manifest->count && !status; i++) {
         const et_manifest_entry *entry = &manifest->entries[i];
-        if (entry->step > line && !entry->own)
+        if (entry->step > self->line && !entry->own)
             status = add_name(&n, entry->file, error);
     }
-    /* Files without an entry, such as copies by a person: a save of their step would replace them.
-     */
-    DIR *stream = status ? NULL : opendir(directory);
+    /* And files without an entry, such as copies: a save of their step would replace them. */
+    DIR *stream = status ? NULL : opendir(self->directory);
     if (!status && !stream)
-        status = et_fail_errno(error, "cannot read the directory %s", directory);
+        status = et_fail_errno(error, "cannot read the directory %s", self->directory);
     for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
         const char *name = item->d_name;
-        if (step_of(name, ET_CHECKPOINT_PREFIX) > line && !et_manifest_lists(manifest, name) &&
-            !et_manifest_leaves(manifest, name))
+        if (step_of(name, ET_CHECKPOINT_PREFIX) > self->line &&
+            !et_manifest_lists(manifest, name) && !et_manifest_leaves(manifest, name))
             status = add_name(&n, name, error);
     }
     if (stream)
         closedir(stream);
     if (!status && n.count)
-        status = et_aside_link(directory, (const char *const *)n.items, n.count, error);
+        status = et_aside_link(self->directory, (const char *const *)n.items, n.count, error);
     for (size_t i = 0; i < n.count && !status; i++)
         status = et_manifest_leave(manifest, n.items[i], error);
     release_names(&n);
+    self->claimed = !status;
     return status;
 }
 
@@ -555,18 +551,6 @@ static int print_info(et_checkpoints *self, int64_t step, const et_value *metric
     et_arena_release(&arena);
     if (!status && self->job.info.failed)
         status = et_alloc_failed(error, self->job.info.length, ET_CHECKPOINT_INFO);
-    return status;
-}
-
-/* Call before writing over files that are not this run's, or after a step to which the run has gone
- * back. */
-static int claim(et_checkpoints *self, int64_t step, et_error *error)
-{
-    if (self->claimed && step >= self->line)
-        return ET_OK;
-    self->line = step < self->line ? step : self->line;
-    int status = set_aside(&self->manifest, self->directory, self->line, error);
-    self->claimed = !status;
     return status;
 }
 

@@ -357,34 +357,32 @@ static bool lacks(const et_state *state, const char *name, const char *slot)
     return false;
 }
 
-static void start_slots(const et_state *state, const char *name, et_optimizer *optimizer,
-                        bool tells)
-{
-    const et_slot *slots;
-    int count = et_optimizer_slots(optimizer, &slots);
-    bool restart = false;
-    for (int i = 0; i < count; i++) {
-        if (!lacks(state, name, slots[i].name))
-            continue;
-        bool average = slots[i].data == et_optimizer_average(optimizer);
-        if (average) {
-            et_optimizer_start(optimizer);
-            if (tells)
-                et_log(ET_LOG_WARNING, "the moving average starts again from the weights");
-        }
-        restart |= !average;
-    }
-    if (restart)
-        et_optimizer_restart(optimizer);
-    if (restart && tells)
-        et_log(ET_LOG_WARNING, "the optimizer's moments start again from zero");
-}
-
 void et_state_start_slots(const et_state *state, bool tells)
 {
-    for (size_t i = 0; i < state->part_count; i++)
-        if (state->parts[i].class == &optimizer_class)
-            start_slots(state, state->parts[i].name, state->parts[i].self, tells);
+    for (size_t i = 0; i < state->part_count; i++) {
+        const part *one = &state->parts[i];
+        if (one->class != &optimizer_class)
+            continue;
+        et_optimizer *optimizer = one->self;
+        const et_slot *slots;
+        const int count = et_optimizer_slots(optimizer, &slots);
+        bool restart = false;
+        for (int k = 0; k < count; k++) {
+            if (!lacks(state, one->name, slots[k].name))
+                continue;
+            bool average = slots[k].data == et_optimizer_average(optimizer);
+            if (average) {
+                et_optimizer_start(optimizer);
+                if (tells)
+                    et_log(ET_LOG_WARNING, "the moving average starts again from the weights");
+            }
+            restart |= !average;
+        }
+        if (restart)
+            et_optimizer_restart(optimizer);
+        if (restart && tells)
+            et_log(ET_LOG_WARNING, "the optimizer's moments start again from zero");
+    }
 }
 
 /* ---- plain values ---- */

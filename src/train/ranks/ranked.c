@@ -346,14 +346,6 @@ static int open_exchange(ranked *self, et_error *error)
     return status;
 }
 
-static int make_rows(ranked *self, et_error *error)
-{
-    self->row = (size_t)self->most * scalars(self);
-    size_t count = ((size_t)self->ranks + 1) * self->row;
-    self->rows = et_alloc_zero(count, sizeof *self->rows);
-    return self->rows ? ET_OK : et_alloc_failed(error, count * sizeof *self->rows, "ranks");
-}
-
 int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, et_error *error)
 {
     int rank = et_comm_rank(comm), ranks = et_comm_size(comm);
@@ -379,8 +371,12 @@ int et_ranked_open(et_reducer **out, et_pass *pass, int shards, et_comm *comm, e
         et_tree_open_part(&self->tree, pass, shards, self->reducer.first, self->reducer.end, error);
     if (!status)
         status = list_nodes(self, shards, error);
-    if (!status)
-        status = make_rows(self, error);
+    if (!status) {
+        self->row = (size_t)self->most * scalars(self);
+        size_t count = ((size_t)self->ranks + 1) * self->row;
+        self->rows = et_alloc_zero(count, sizeof *self->rows);
+        status = self->rows ? ET_OK : et_alloc_failed(error, count * sizeof *self->rows, "ranks");
+    }
     if (!status && ranks > 1)
         status = open_exchange(self, error);
     if (status) {

@@ -321,9 +321,12 @@ int et_run_await_saves(et_run *run, int64_t step, et_error *error)
     return et_run_with_parts(run, await_saves, &r, error);
 }
 
-/* At the end of a run: whether its best was saved, and is still there. */
-static int check_best(const et_run *run, et_error *error)
+int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
 {
+    int status = et_run_await_saves(run, step, error);
+    if (status)
+        return status;
+    /* The best of the run was saved, and is still there. */
     const et_run_best *best = &run->best;
     const et_error *failure = &run->saves.best_failure;
     if (!run->checkpoints || run->options.best_unsaved || !et_run_has_own_best(run))
@@ -341,10 +344,4 @@ static int check_best(const et_run *run, et_error *error)
     return et_fail(error, ET_ENOTFOUND,
                    "%s/%s: the best checkpoint, step %s, was saved here, but is missing",
                    run->options.model_dir, ET_CHECKPOINT_BEST, et_format_count(best->step).text);
-}
-
-int et_run_finish_saves(et_run *run, int64_t step, et_error *error)
-{
-    int status = et_run_await_saves(run, step, error);
-    return status ? status : check_best(run, error);
 }

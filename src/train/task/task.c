@@ -202,14 +202,21 @@ static int find_compared(const et_task *self, const et_task_step *now, compared 
                    et_task_name(self));
 }
 
-static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
+static int compare(const et_task *self, const et_task_step *now, et_metrics *metrics,
+                   et_error *error)
 {
-    const et_tensor outputs = c->outputs;
-    for (int64_t i = 0; i < c->rows; i++) {
+    compared c;
+    if (!metrics || !et_metrics_count(metrics))
+        return ET_OK;
+    int status = find_compared(self, now, &c, error);
+    if (status)
+        return status;
+    const et_tensor outputs = c.outputs;
+    for (int64_t i = 0; i < c.rows; i++) {
         const int64_t columns = et_shape_count(outputs.shape) / outputs.shape.size[0];
-        const et_sample sample = { predicted(outputs, i, columns), et_tensor_number(c->labels, i),
+        const et_sample sample = { predicted(outputs, i, columns), et_tensor_number(c.labels, i),
                                    1 };
-        if (c->labels.dtype == ET_I32 && sample.target < 0)
+        if (c.labels.dtype == ET_I32 && sample.target < 0)
             continue;
         const char *refusing = et_metrics_refusing(metrics, &sample);
         if (refusing)
@@ -221,16 +228,6 @@ static int add_rows(et_metrics *metrics, const compared *c, et_error *error)
             et_metrics_add_sample_at(metrics, (int)m, &sample);
     }
     return ET_OK;
-}
-
-static int compare(const et_task *self, const et_task_step *now, et_metrics *metrics,
-                   et_error *error)
-{
-    compared c;
-    if (!metrics || !et_metrics_count(metrics))
-        return ET_OK;
-    int status = find_compared(self, now, &c, error);
-    return status ? status : add_rows(metrics, &c, error);
 }
 
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)

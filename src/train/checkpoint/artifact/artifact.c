@@ -536,32 +536,25 @@ int et_artifact_unpack(const et_artifact *artifact, const char *directory, et_er
     return status;
 }
 
-/* The first run by name directly in a directory, "runs/a". False: none, or no room. */
-static bool find_below(const char *directory, char *run, size_t size)
+int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
 {
-    char path[PATH_MAX];
+    char below[600], path[PATH_MAX]; /* below: the first run by name, "runs/a" */
     bool found = false;
-    DIR *stream = opendir(directory);
+    DIR *stream = opendir(artifact->name);
     for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
         const int length =
-            snprintf(path, sizeof path, "%s/%s/" ET_RUN_SETTINGS, directory, item->d_name);
+            snprintf(path, sizeof path, "%s/%s/" ET_RUN_SETTINGS, artifact->name, item->d_name);
         if (*item->d_name == '.' || length >= (int)sizeof path || !et_file_exists(path))
             continue;
         const size_t bytes = (size_t)length - sizeof ET_RUN_SETTINGS;
         path[bytes] = 0;
-        if (bytes < size && (!found || strcmp(path, run) < 0))
-            memcpy(run, path, bytes + 1);
-        found |= bytes < size;
+        if (bytes < sizeof below && (!found || strcmp(path, below) < 0))
+            memcpy(below, path, bytes + 1);
+        found |= bytes < sizeof below;
     }
     if (stream)
         closedir(stream);
-    return found;
-}
-
-int et_artifact_check_folder(const et_artifact *artifact, et_error *error)
-{
-    char below[600];
-    return find_below(artifact->name, below, sizeof below)
+    return found
                ? et_fail(error, ET_ENOTFOUND, "%s: a folder of runs; name one of them, such as %s",
                          artifact->name, below)
                : ET_OK;
