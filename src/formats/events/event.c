@@ -37,15 +37,6 @@ struct et_events {
     size_t packed_capacity;
 };
 
-static int reserve(et_events *events, size_t size, et_error *error)
-{
-    unsigned char *grown = et_vector_grow(events->packed, &events->packed_capacity, size, 1, 256);
-    if (grown == NULL)
-        return et_alloc_failed(error, size, "an event");
-    events->packed = grown;
-    return ET_OK;
-}
-
 /* The packed message has exactly the size that the library computed; otherwise its generated code
  * and header differ. */
 static int write_message(et_events *events, event_message *event, et_error *error)
@@ -53,9 +44,10 @@ static int write_message(et_events *events, event_message *event, et_error *erro
     event->has_wall_time = true;
     event->wall_time = et_clock_wall();
     const size_t size = etude__event__event__get_packed_size(event);
-    const int status = reserve(events, size, error);
-    if (status)
-        return status;
+    unsigned char *grown = et_vector_grow(events->packed, &events->packed_capacity, size, 1, 256);
+    if (grown == NULL)
+        return et_alloc_failed(error, size, "an event");
+    events->packed = grown;
     const size_t packed = etude__event__event__pack(event, events->packed);
     et_assert_equal(packed, size);
     return et_record_log_write(&events->writer, events->packed, packed, error);
@@ -152,21 +144,6 @@ static bool set_text(value_message *value, const char *text, et_arena *arena)
     return true;
 }
 
-/* Scalars are float32 in the file, as TensorBoard's readers have them. */
-static bool set_value(value_message *message, const et_events_value *value, et_arena *arena)
-{
-    et_assert(value->tag);
-    *message = (value_message)ETUDE__EVENT__VALUE__INIT;
-    message->tag = et_arena_strdup(arena, value->tag);
-    if (message->tag == NULL)
-        return false;
-    if (value->text != NULL)
-        return set_text(message, value->text, arena);
-    message->has_simple_value = true;
-    message->simple_value = (float)value->scalar;
-    return true;
-}
-
 /* A summary of count values in arena; NULL if none left. Pointers and messages are two arrays
  * because protobuf-c's repeated fields are arrays of pointers. */
 static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value *values,
@@ -182,9 +159,15 @@ static Etude__Event__Summary *new_summary(et_arena *arena, const et_events_value
     summary->n_value = count;
     summary->value = pointers;
     for (size_t i = 0; i < count; i++) {
-        pointers[i] = &messages[i];
-        if (!set_value(pointers[i], &values[i], arena))
+        value_message *message = pointers[i] = &messages[i];
+        et_assert(values[i].tag);
+        *message = (value_message)ETUDE__EVENT__VALUE__INIT;
+        message->tag = et_arena_strdup(arena, values[i].tag);
+        if (message->tag == NULL || (values[i].text && !set_text(message, values[i].text, arena)))
             return NULL;
+        /* Scalars are float32 in the file, as TensorBoard's readers have them. */
+        message->has_simple_value = values[i].text == NULL;
+        message->simple_value = (float)values[i].scalar;
     }
     return summary;
 }
@@ -303,19 +286,6 @@ static bool set_shape(node_message *message, const et_events_node *node, et_aren
     return parts->entry.key != NULL;
 }
 
-static bool set_node(node_message *message, const et_events_node *node, et_arena *arena)
-{
-    *message = (node_message)ETUDE__EVENT__NODE__INIT;
-    message->name = et_arena_strdup(arena, node->name);
-    message->op = et_arena_strdup(arena, node->op);
-    message->input = et_arena_array(arena, (size_t)node->input_count + 1, sizeof(char *));
-    for (int i = 0; message->input && i < node->input_count; i++) {
-        message->input[i] = et_arena_strdup(arena, node->inputs[i]);
-        message->n_input++;
-    }
-    return set_shape(message, node, arena) && !arena->failed;
-}
-
 static bool pack_graph(ProtobufCBinaryData *out, const et_events_node *nodes, size_t count,
                        et_arena *arena)
 {
@@ -325,9 +295,19 @@ static bool pack_graph(ProtobufCBinaryData *out, const et_events_node *nodes, si
     if (!messages || !graph.node)
         return false;
     for (size_t i = 0; i < count; i++) {
-        if (!set_node(&messages[i], &nodes[i], arena))
+        node_message *message = &messages[i];
+        const et_events_node *node = &nodes[i];
+        *message = (node_message)ETUDE__EVENT__NODE__INIT;
+        message->name = et_arena_strdup(arena, node->name);
+        message->op = et_arena_strdup(arena, node->op);
+        message->input = et_arena_array(arena, (size_t)node->input_count + 1, sizeof(char *));
+        for (int k = 0; message->input && k < node->input_count; k++) {
+            message->input[k] = et_arena_strdup(arena, node->inputs[k]);
+            message->n_input++;
+        }
+        if (!set_shape(message, node, arena) || arena->failed)
             return false;
-        graph.node[graph.n_node++] = &messages[i];
+        graph.node[graph.n_node++] = message;
     }
     out->data = et_arena_alloc(arena, etude__event__graph__get_packed_size(&graph) + 1);
     out->len = out->data ? etude__event__graph__pack(&graph, out->data) : 0;

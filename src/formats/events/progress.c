@@ -90,18 +90,6 @@ static void append_bar(et_strbuf *out, double fraction, int width, et_progress_s
     et_strbuf_append(out, style.color ? "\033[0m" : "");
 }
 
-/* "step  1,840/6,000", the step as wide as steps. */
-static void append_steps(et_strbuf *out, const et_progress_state *state)
-{
-    const et_format total = et_format_count(state->steps);
-    const char *what = state->what ? state->what : "step";
-    if (state->steps > 0)
-        et_strbuf_printf(out, "%s  %*s/%s", what, (int)strlen(total.text),
-                         et_format_count(state->step).text, total.text);
-    else
-        et_strbuf_printf(out, "%s  %s", what, et_format_count(state->step).text);
-}
-
 /* Fields, rate, epoch, time left. */
 enum { PARTS_MAX = ET_PROGRESS_FIELDS_MAX + 3 };
 
@@ -168,7 +156,14 @@ void et_progress_line(et_strbuf *out, const et_progress_state *state, et_progres
     part parts[PARTS_MAX];
     int count = make_parts(parts, state);
     const size_t start = out->length;
-    append_steps(out, state);
+    /* "step  1,840/6,000", the step as wide as steps. */
+    const et_format total = et_format_count(state->steps);
+    et_strbuf_printf(out, "%s  ", state->what ? state->what : "step");
+    if (state->steps > 0)
+        et_strbuf_printf(out, "%*s/%s", (int)strlen(total.text), et_format_count(state->step).text,
+                         total.text);
+    else
+        et_strbuf_append(out, et_format_count(state->step).text);
     /* " 31%" and a space before it, and one before the bar. */
     const int percent = state->steps > 0 ? 5 : 0, least = percent ? BAR_WIDTH_MIN + 1 : 0;
     const int room = style.width - percent - (int)(out->length - start);
@@ -197,13 +192,6 @@ static bool has_value(const char *variable)
 {
     const char *value = getenv(variable);
     return value != NULL && *value != '\0';
-}
-
-/* Terminals that do not know "\r" and ERASE_REST, such as editors' shells, say so. */
-static bool is_dumb(void)
-{
-    const char *terminal = getenv("TERM");
-    return terminal == NULL || *terminal == '\0' || strcmp(terminal, "dumb") == 0;
 }
 
 /* POSIX: the first of these that is set decides about characters. */
@@ -238,22 +226,15 @@ static void put(et_progress *progress)
     et_strbuf_reset(&progress->line);
 }
 
-/* Steps since the first update at their mean speed. The mean since the first update, and not the
- * last seconds' speed: it moves less, and validations that come again and again are in it. */
-static double estimate_left(const et_progress *progress)
-{
-    const et_progress_state *state = &progress->state;
-    const double done = (double)(state->step - progress->first_step);
-    if (state->steps == 0 || done <= 0)
-        return NAN;
-    return (state->time - progress->first_time) / done * (double)(state->steps - state->step);
-}
-
+/* The time left is that of the steps since the first update at their mean speed. That moves less
+ * than the last seconds' speed, and validations that come again and again are in it. */
 static et_progress_state shown(const et_progress *progress)
 {
     et_progress_state state = progress->state;
-    if (isnan(state.seconds_left))
-        state.seconds_left = estimate_left(progress);
+    const double done = (double)(state.step - progress->first_step);
+    if (isnan(state.seconds_left) && state.steps != 0 && done > 0)
+        state.seconds_left =
+            (state.time - progress->first_time) / done * (double)(state.steps - state.step);
     return state;
 }
 
@@ -304,8 +285,11 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     /* The mode is decided here, because the type of the descriptor does not change later. */
     progress->mode = options->mode;
     progress->terminal = options->fd >= 0 && isatty(options->fd);
+    /* Terminals that do not know "\r" and ERASE_REST, such as editors' shells, say so. */
+    const char *terminal = getenv("TERM");
+    const bool dumb = terminal == NULL || *terminal == '\0' || strcmp(terminal, "dumb") == 0;
     if (progress->mode == ET_PROGRESS_AUTO)
-        progress->mode = progress->terminal && !is_dumb() ? ET_PROGRESS_BAR : ET_PROGRESS_PLAIN;
+        progress->mode = progress->terminal && !dumb ? ET_PROGRESS_BAR : ET_PROGRESS_PLAIN;
     progress->rows = options->rows;
     progress->color = !has_value("NO_COLOR");
     progress->ascii = !et_locale_is_utf8();
@@ -319,23 +303,6 @@ int et_progress_open(et_progress **out, const et_progress_options *options, et_e
     et_strbuf_reset(&progress->line);
     *out = progress;
     return ET_OK;
-}
-
-/* The caller's fields live only as long as the call, so they are copied. */
-static void keep_state(et_progress *progress, const et_progress_state *state)
-{
-    et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
-    progress->state = *state;
-    if (state->time == 0)
-        progress->state.time = et_clock_monotonic();
-    if (!progress->started) {
-        progress->started = true;
-        progress->first_step = state->step;
-        progress->first_time = progress->state.time;
-    }
-    if (state->field_count > 0)
-        memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
-    progress->state.fields = progress->fields;
 }
 
 static bool is_due(const et_progress *progress, double time, double interval)
@@ -357,7 +324,19 @@ ET_NOINLINE static void take_state(et_progress *progress, const et_progress_stat
 {
     pthread_mutex_lock(&progress->lock);
     const bool first = !progress->started;
-    keep_state(progress, state);
+    et_assert(state->field_count <= ET_PROGRESS_FIELDS_MAX);
+    progress->state = *state;
+    if (state->time == 0)
+        progress->state.time = et_clock_monotonic();
+    if (first) {
+        progress->started = true;
+        progress->first_step = state->step;
+        progress->first_time = progress->state.time;
+    }
+    /* The caller's fields live only as long as the call. */
+    if (state->field_count > 0)
+        memcpy(progress->fields, state->fields, state->field_count * sizeof *state->fields);
+    progress->state.fields = progress->fields;
     /* What is short, as one of several trainings may be, has no plain line. */
     if (first && progress->mute && progress->mode == ET_PROGRESS_PLAIN)
         progress->drawn_time = progress->state.time;
@@ -388,17 +367,6 @@ static void make_plain(et_progress *progress, const char *text)
     et_plain_append_lines(&progress->plain, text, strlen(text));
 }
 
-/* Appends the plain text; on a terminal, lines wrap between words. */
-static void append_message(et_progress *progress)
-{
-    const char *text = et_strbuf_text(&progress->plain);
-    if (progress->terminal)
-        et_terminal_fold(&progress->line, text, line_width(progress->fd));
-    else
-        et_strbuf_append(&progress->line, text);
-    progress->line.failed |= progress->plain.failed;
-}
-
 static void copy(et_progress *progress)
 {
     if (progress->copy && !progress->plain.failed)
@@ -412,7 +380,13 @@ void et_progress_alert(et_progress *progress, const char *text)
     make_plain(progress, text);
     const bool bar = progress->drawn;
     et_strbuf_append(&progress->line, bar ? "\r" ERASE_REST : "");
-    append_message(progress);
+    /* On a terminal, lines wrap between words. */
+    const char *plain = et_strbuf_text(&progress->plain);
+    if (progress->terminal)
+        et_terminal_fold(&progress->line, plain, line_width(progress->fd));
+    else
+        et_strbuf_append(&progress->line, plain);
+    progress->line.failed |= progress->plain.failed;
     et_strbuf_append_char(&progress->line, '\n');
     if (bar)
         append_bar_line(progress);

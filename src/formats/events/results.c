@@ -53,12 +53,6 @@ static int read_values(et_results *results, et_error *error)
     return status || results->values ? status : et_alloc_failed(error, 0, "results");
 }
 
-static bool is_given_a_path(void)
-{
-    const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID");
-    return experiment && *experiment;
-}
-
 int et_results_open(et_results **out, const char *directory, const char *name, et_error *error)
 {
     *out = NULL;
@@ -67,9 +61,10 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
     et_results *results = et_alloc_zero(1, sizeof *results);
     if (!results)
         return et_alloc_failed(error, sizeof *results, "results");
-    results->directory = directory           ? et_strdup(directory)
-                         : is_given_a_path() ? et_strdup(".")
-                                             : et_path_join("results", name);
+    const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID"); /* it has set the directory */
+    results->directory = directory                   ? et_strdup(directory)
+                         : experiment && *experiment ? et_strdup(".")
+                                                     : et_path_join("results", name);
     results->arena = et_arena_new();
     int status =
         results->directory && results->arena ? ET_OK : et_alloc_failed(error, 0, "results");
@@ -224,20 +219,6 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const et_value *const *)a)->key, (*(const et_value *const *)b)->key);
 }
 
-static void add_row(et_grid *grid, const et_value *value)
-{
-    et_grid_add(grid, value->key);
-    if (value->kind == ET_VALUE_FLOAT) {
-        et_grid_addf(grid, "%.6g", value->real);
-        return;
-    }
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, value, 0);
-    grid->failed |= text.failed;
-    et_grid_add(grid, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-}
-
 const char *et_results_format(const et_results *results, et_arena *arena)
 {
     const size_t count = results->values->count;
@@ -250,8 +231,18 @@ const char *et_results_format(const et_results *results, et_arena *arena)
     for (const et_value *v = results->values->first; v; v = v->next)
         all[at++] = v;
     qsort(all, count, sizeof *all, compare_names);
-    for (size_t i = 0; i < count; i++)
-        add_row(&grid, all[i]);
+    for (size_t i = 0; i < count; i++) {
+        et_grid_add(&grid, all[i]->key);
+        if (all[i]->kind == ET_VALUE_FLOAT) {
+            et_grid_addf(&grid, "%.6g", all[i]->real);
+            continue;
+        }
+        et_strbuf cell = ET_STRBUF_INIT;
+        et_json_print(&cell, all[i], 0);
+        grid.failed |= cell.failed;
+        et_grid_add(&grid, et_strbuf_text(&cell));
+        et_strbuf_release(&cell);
+    }
     et_grid_append(&grid, ET_GRID_TEXT, &text);
     const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
     et_strbuf_release(&text);

@@ -52,17 +52,6 @@ static const et_sink_class events_class;
 
 /* ---- branches ---- */
 
-/* Room for one more. */
-static int reserve_branch(events_sink *sink, et_error *error)
-{
-    branch *grown =
-        et_vector_grow(sink->branches, &sink->capacity, sink->count + 1, sizeof *grown, 4);
-    if (grown == NULL)
-        return et_alloc_failed(error, (sink->count + 1) * sizeof *grown, "a list of event files");
-    sink->branches = grown;
-    return ET_OK;
-}
-
 static int set_aside(const events_sink *sink, const char *directory, int64_t offset,
                      et_error *error)
 {
@@ -77,17 +66,19 @@ static int set_aside(const events_sink *sink, const char *directory, int64_t off
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
     et_assert(name && offset >= 0 && !et_path_leads_out(name));
-    int status = reserve_branch(sink, error);
-    if (status)
-        return status;
+    branch *grown =
+        et_vector_grow(sink->branches, &sink->capacity, sink->count + 1, sizeof *grown, 4);
+    if (grown == NULL)
+        return et_alloc_failed(error, (sink->count + 1) * sizeof *grown, "a list of event files");
+    sink->branches = grown;
     /* The entry after the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
     char *directory =
         *name == '\0' ? et_strdup(sink->directory) : et_path_join(sink->directory, name);
     next->name = et_strdup(name);
-    status = directory == NULL || next->name == NULL
-                 ? et_alloc_failed(error, strlen(name), "a path")
-                 : set_aside(sink, directory, offset, error);
+    int status = directory == NULL || next->name == NULL
+                     ? et_alloc_failed(error, strlen(name), "a path")
+                     : set_aside(sink, directory, offset, error);
     if (!status)
         status = et_events_open(&next->events, directory, sink->file, offset, error);
     et_free(directory);
@@ -138,16 +129,6 @@ static bool is_time(const et_value *value)
     return value->kind == ET_VALUE_DICT && strcmp(value->key, ET_SINK_TIME) == 0;
 }
 
-/* TensorBoard has no form for lists, so they are shown as JSON. NULL: out of memory. */
-static const char *as_text(et_arena *arena, const et_value *value)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_json_print(&text, value, 0);
-    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    return copy;
-}
-
 static const char *leaf_of(const char *key)
 {
     const char *slash = strrchr(key, '/');
@@ -196,9 +177,13 @@ static bool convert(et_events_value *out, et_arena *arena, const char *prefix, c
     case ET_VALUE_STRING:
         out->text = value->string;
         break;
-    default:
-        out->text = as_text(arena, value);
+    default: { /* TensorBoard has no form for lists, so they are shown as JSON */
+        et_strbuf text = ET_STRBUF_INIT;
+        et_json_print(&text, value, 0);
+        out->text = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
+        et_strbuf_release(&text);
         return out->tag != NULL && out->text != NULL;
+    }
     }
     return out->tag != NULL;
 }
@@ -270,8 +255,6 @@ int et_sink_events_write_message(et_sink *sink, const et_sink_message *message, 
 
 /* ---- the class ---- */
 
-/* positions and reopen_branches are inverse. */
-
 static int events_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     struct log log = { (events_sink *)self, step, ET_ARENA_INIT };
@@ -289,7 +272,8 @@ static int events_flush(et_sink *self, et_error *error)
     return status;
 }
 
-/* Lengths do not depend on the clock (event.c), so a checkpoint may contain them. */
+/* The inverse of open_sink. Lengths do not depend on the clock (event.c), so a checkpoint may
+ * contain them. */
 static void events_positions(const et_sink *self, et_value *out)
 {
     const events_sink *sink = (const events_sink *)self;
@@ -327,21 +311,6 @@ bool et_sink_is_events(const et_sink *sink)
     return sink->class == &events_class;
 }
 
-/* Continues every directory that had an event file. */
-static int reopen_branches(events_sink *sink, const et_value *dict, et_error *error)
-{
-    for (const et_value *v = dict ? dict->first : NULL; v != NULL; v = v->next) {
-        if (v->kind != ET_VALUE_INT || v->integer < 0 || et_path_leads_out(v->key))
-            return et_fail(error, ET_EFORMAT,
-                           "%s: the saved position of \"%s\" is invalid; the checkpoint is damaged",
-                           sink->directory, v->key);
-        const int status = open_branch(sink, v->key, v->integer, error);
-        if (status)
-            return status;
-    }
-    return ET_OK;
-}
-
 static int open_sink(et_sink **out, const char *directory, const char *name,
                      const et_value *positions, et_error *error)
 {
@@ -355,7 +324,15 @@ static int open_sink(et_sink **out, const char *directory, const char *name,
     sink->file = name;
     const et_value *offsets = et_value_get(positions, events_class.name);
     sink->policy = et_sink_resume_policy_of(positions, events_class.name);
-    const int status = reopen_branches(sink, offsets, error);
+    int status = ET_OK;
+    /* Continues every directory that had an event file. */
+    for (const et_value *v = offsets ? offsets->first : NULL; v != NULL && !status; v = v->next)
+        status =
+            v->kind != ET_VALUE_INT || v->integer < 0 || et_path_leads_out(v->key)
+                ? et_fail(error, ET_EFORMAT,
+                          "%s: the saved position of \"%s\" is invalid; the checkpoint is damaged",
+                          sink->directory, v->key)
+                : open_branch(sink, v->key, v->integer, error);
     if (status)
         events_close(&sink->sink, NULL);
     else

@@ -185,19 +185,6 @@ static int whole_lines(uint64_t *out, const char *path, et_error *error)
     return measure_lines(out, &lines, path, error);
 }
 
-/* Finds the offset after some lines of the file. If the file has fewer lines than the checkpoint
- * says, a warning reports the loss, but the run continues. */
-static int find_position(uint64_t *offset, int64_t *lines, const char *path, et_error *error)
-{
-    const int64_t before = *lines;
-    const int status = measure_lines(offset, lines, path, error);
-    if (!status && *lines < before)
-        et_log(ET_LOG_WARNING,
-               "%s: %s lines were written before, but now the file has only %s: the rest is lost",
-               path, et_format_count(before).text, et_format_count(*lines).text);
-    return status;
-}
-
 /* Without a position, or with 0, the file begins anew. Without a position, existing contents are
  * set aside; so are lines that are not the run's own (sink.h). */
 int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *positions, et_error *error)
@@ -210,8 +197,13 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
         status = et_value_read_int(positions, jsonl_class.name, &lines, error);
     if (status || lines < 0)
         return status ? status : et_fail(error, ET_EFORMAT, "%s: a negative position", path);
+    const int64_t before = lines;
     if (lines > 0)
-        status = find_position(&offset, &lines, path, error);
+        status = measure_lines(&offset, &lines, path, error);
+    if (!status && lines < before) /* reported, but the run continues */
+        et_log(ET_LOG_WARNING,
+               "%s: %s lines were written before, but now the file has only %s: the rest is lost",
+               path, et_format_count(before).text, et_format_count(lines).text);
     if (!status)
         status = et_sink_set_aside(et_sink_resume_policy_of(positions, jsonl_class.name), path,
                                    offset, error);

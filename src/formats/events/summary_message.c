@@ -103,19 +103,6 @@ static int bucket_of(const double *limits, int count, double value)
     return low;
 }
 
-/* A run of empty buckets is one. In place; how many stay. */
-static int merge_empty(double *limits, double *buckets, int count)
-{
-    int kept = 0;
-    for (int i = 0; i < count; i++) {
-        bool joins = kept && buckets[kept - 1] <= 0 && buckets[i] <= 0;
-        kept += !joins;
-        limits[kept - 1] = limits[i];
-        buckets[kept - 1] = buckets[i];
-    }
-    return kept;
-}
-
 int et_summary_add_histogram(et_summary *summary, const char *tag, const double *values,
                              int64_t count, et_error *error)
 {
@@ -141,7 +128,14 @@ int et_summary_add_histogram(et_summary *summary, const char *tag, const double 
     histogram.num = (double)count;
     histogram.has_min = histogram.has_max = histogram.has_num = true;
     histogram.has_sum = histogram.has_sum_squares = true;
-    histogram.n_bucket = histogram.n_bucket_limit = (size_t)merge_empty(limits, buckets, all);
+    /* A run of empty buckets is one. */
+    int kept = 0;
+    for (int i = 0; i < all; i++) {
+        kept += !(kept && buckets[kept - 1] <= 0 && buckets[i] <= 0);
+        limits[kept - 1] = limits[i];
+        buckets[kept - 1] = buckets[i];
+    }
+    histogram.n_bucket = histogram.n_bucket_limit = (size_t)kept;
     histogram.bucket = buckets;
     histogram.bucket_limit = limits;
     message.histo = &histogram;

@@ -214,18 +214,6 @@ static int add_array(et_npz *npz, int64_t file, et_error *error)
     return read_header(npz, array, error);
 }
 
-static int read_all(et_npz *npz, et_error *error)
-{
-    const int64_t files = et_zip_count(npz->zip);
-    int status = ET_OK;
-    npz->arrays = et_arena_array(&npz->arena, (size_t)files + 1, sizeof *npz->arrays);
-    if (!npz->arrays)
-        return et_alloc_failed(error, (size_t)files * sizeof *npz->arrays, "a list of arrays");
-    for (int64_t i = 0; i < files && !status; i++)
-        status = add_array(npz, i, error);
-    return status;
-}
-
 /* bytes NULL: a file. */
 static int open_any(et_npz **out, const char *path, char *bytes, size_t length, et_error *error)
 {
@@ -240,8 +228,12 @@ static int open_any(et_npz **out, const char *path, char *bytes, size_t length, 
     int status = !npz->path ? et_alloc_failed(error, strlen(path), "a path")
                  : bytes    ? et_zip_open_memory(&npz->zip, bytes, length, path, error)
                             : et_zip_open(&npz->zip, path, error);
-    if (!status)
-        status = read_all(npz, error);
+    const int64_t files = status ? 0 : et_zip_count(npz->zip);
+    npz->arrays = et_arena_array(&npz->arena, (size_t)files + 1, sizeof *npz->arrays);
+    if (!status && !npz->arrays)
+        status = et_alloc_failed(error, (size_t)files * sizeof *npz->arrays, "a list of arrays");
+    for (int64_t i = 0; i < files && !status; i++)
+        status = add_array(npz, i, error);
     if (status)
         et_npz_close(npz);
     else

@@ -277,26 +277,18 @@ int et_record_reader_open(et_record_reader **out, const char *path, et_error *er
     return ET_OK;
 }
 
-/* Room for one byte more, towards want: doubling, since a damaged file may want anything. */
-static int make_room(et_record_reader *reader, size_t have, size_t want, et_error *error)
-{
-    unsigned char *buffer =
-        et_vector_grow(reader->buffer, &reader->capacity, have + 1, 1, BUFFER_FIRST);
-    if (!buffer)
-        return et_alloc_failed(error, want, "a record");
-    reader->buffer = buffer;
-    return ET_OK;
-}
-
 /* Reads until the buffer has `want` bytes, *have so far; fewer at the end of the file. */
 static int read_up_to(et_record_reader *reader, size_t want, size_t *have, et_error *error)
 {
     int status = ET_OK;
     size_t got = 1;
     while (!status && *have < want && got) {
-        status = make_room(reader, *have, want, error);
-        if (status)
-            break;
+        /* Room for one byte more: doubling, since a damaged file may want anything. */
+        unsigned char *buffer =
+            et_vector_grow(reader->buffer, &reader->capacity, *have + 1, 1, BUFFER_FIRST);
+        if (!buffer)
+            return et_alloc_failed(error, want, "a record");
+        reader->buffer = buffer;
         size_t room = reader->capacity < want ? reader->capacity : want;
         status = et_packed_read(reader->file, reader->buffer + *have, room - *have, &got, error);
         *have += got;

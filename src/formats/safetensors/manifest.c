@@ -257,7 +257,7 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
 {
     et_value *root = et_value_dict(arena);
     et_value_set_string(root, "format", FORMAT);
-    /* Before any other checksum: print_sealed looks for the first zeros. */
+    /* Before any other checksum: save looks for the first zeros. */
     et_value_set_string(root, "checksum", et_checksum_print(0).digits);
     if (manifest->begun > 0)
         et_value_set_float(root, "begun", manifest->begun);
@@ -287,21 +287,6 @@ static et_value *to_values(const et_manifest *manifest, et_arena *arena)
     return root;
 }
 
-/* The checksum is over the text with zeros for its own digits; they come before any other
- * checksum, so their first place in the text is theirs. */
-static int print_sealed(et_strbuf *out, const et_value *root, et_error *error)
-{
-    et_json_print(out, root, 2);
-    et_strbuf_append_char(out, '\n');
-    if (out->failed)
-        return et_alloc_failed(error, out->length, ET_MANIFEST_NAME);
-    char *digits = strstr(out->data, et_checksum_print(0).digits);
-    et_assert(digits);
-    const et_checksum_text text = et_checksum_print(et_checksum(out->data, out->length));
-    memcpy(digits, text.digits, ET_CHECKSUM_DIGITS);
-    return ET_OK;
-}
-
 /* Replaced as a whole: et_file_write uses a temporary name and rename. */
 static int save(const et_manifest *manifest, const char *directory, et_error *error)
 {
@@ -309,8 +294,22 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
     et_strbuf text = ET_STRBUF_INIT;
     char *path = et_path_join(directory, ET_MANIFEST_NAME);
     const et_value *root = to_values(manifest, &arena);
-    int status = !path || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME)
-                                                : print_sealed(&text, root, error);
+    int status =
+        !path || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME) : ET_OK;
+    if (!status) {
+        et_json_print(&text, root, 2);
+        et_strbuf_append_char(&text, '\n');
+        if (text.failed)
+            status = et_alloc_failed(error, text.length, ET_MANIFEST_NAME);
+    }
+    if (!status) {
+        /* The checksum is over the text with zeros for its own digits; they come before any other
+         * checksum, so their first place in the text is theirs. */
+        char *digits = strstr(text.data, et_checksum_print(0).digits);
+        et_assert(digits);
+        const et_checksum_text sum = et_checksum_print(et_checksum(text.data, text.length));
+        memcpy(digits, sum.digits, ET_CHECKSUM_DIGITS);
+    }
     if (!status && text.length > TEXT_MAX)
         status = et_fail(error, ET_EDATA,
                          "%s: %zu checkpoints are too many for the list of checkpoints; keep fewer "
