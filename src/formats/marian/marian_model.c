@@ -46,23 +46,30 @@ static const struct {
     { 0x408, "float64", ET_MARIAN_TYPE_OTHER, 8, 0 },
 };
 
+/* Readers are false after a failure; then status says why. */
 typedef struct cursor {
-    const et_marian_model *model;
+    et_marian_model *model;
     size_t at;
+    int status;
+    et_error *error;
 } cursor;
 
-static int damaged(const cursor *c, et_error *error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int damaged(const cursor *c, et_error *error, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool damaged(cursor *c, const char *format, ...)
 {
     char what[256];
     va_list list;
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
-    return et_fail(error, ET_EFORMAT, "%s: byte %zu: %s; download the file again", c->model->path,
-                   c->at, what);
+    c->status = et_fail(c->error, ET_EFORMAT, "%s: byte %zu: %s; download the file again",
+                        c->model->path, c->at, what);
+    return false;
+}
+
+static bool no_memory(cursor *c, size_t bytes)
+{
+    c->status = et_alloc_failed(c->error, bytes, "a model");
+    return false;
 }
 
 /* The next `count` bytes; NULL: there are fewer. */
@@ -99,42 +106,41 @@ static bool is_name(const char *name, uint64_t length)
     return length > 1 && !name[length - 1];
 }
 
-static int read_names(et_marian_model *model, cursor *c, et_error *error)
+static bool read_names(et_marian_model *model, cursor *c)
 {
     int64_t other;
     for (size_t i = 0; i < model->count; i++) {
         const uint64_t length = header_of(model, i).name;
         const char *name = take(c, length);
         if (!name)
-            return damaged(c, error, "the name of item %zu has %llu bytes, more than the file has",
-                           i, (unsigned long long)length);
+            return damaged(c, "the name of item %zu has %llu bytes, more than the file has", i,
+                           (unsigned long long)length);
         if (!is_name(name, length))
-            return damaged(c, error, "item %zu has no name", i);
+            return damaged(c, "item %zu has no name", i);
         if (et_map_get(&model->by_name, name, &other))
-            return damaged(c, error, "two items have the name %.80s", name);
+            return damaged(c, "two items have the name %.80s", name);
         model->items[i].name = name;
         if (!et_map_put(&model->by_name, name, (int64_t)i))
-            return et_alloc_failed(error, (size_t)length, "a model");
+            return no_memory(c, (size_t)length);
     }
-    return ET_OK;
+    return true;
 }
 
-static int read_shape(cursor *c, et_marian_item *item, uint64_t dimensions, et_error *error)
+static bool read_shape(cursor *c, et_marian_item *item, uint64_t dimensions)
 {
     int32_t size;
     if (dimensions > ET_RANK_MAX)
-        return damaged(c, error, "%.80s has %llu dimensions", item->name,
-                       (unsigned long long)dimensions);
+        return damaged(c, "%.80s has %llu dimensions", item->name, (unsigned long long)dimensions);
     for (uint64_t k = 0; k < dimensions; k++) {
         const char *bytes = take(c, sizeof size);
         if (!bytes)
-            return damaged(c, error, "the file ends in the shape of %.80s", item->name);
+            return damaged(c, "the file ends in the shape of %.80s", item->name);
         memcpy(&size, bytes, sizeof size);
         if (size < 1)
-            return damaged(c, error, "%.80s has a size of %d", item->name, (int)size);
+            return damaged(c, "%.80s has a size of %d", item->name, (int)size);
         item->shape.size[item->shape.rank++] = size;
     }
-    return ET_OK;
+    return true;
 }
 
 /* Bytes that the elements need; UINT64_MAX: more than any file has. */
@@ -149,69 +155,62 @@ static uint64_t bytes_of(et_shape shape, uint64_t width, uint64_t after)
     return count * width + after;
 }
 
-static int read_data(et_marian_model *model, cursor *c, et_marian_item *item, const header *h,
-                     et_error *error)
+static bool read_data(cursor *c, et_marian_item *item, header h)
 {
     uint64_t need = 0;
-    item->type_name = et_arena_printf(&model->arena, "0x%llx", (unsigned long long)h->type);
+    item->type_name = et_arena_printf(&c->model->arena, "0x%llx", (unsigned long long)h.type);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].number == h->type) {
+        if (types[i].number == h.type) {
             item->type = types[i].type;
             item->type_name = types[i].name;
             need = bytes_of(item->shape, types[i].width, types[i].after);
         }
     if (!item->type_name)
-        return et_alloc_failed(error, 0, "a model");
-    if (need > h->bytes)
-        return damaged(c, error, "%.80s has %llu bytes, too few for its shape", item->name,
-                       (unsigned long long)h->bytes);
-    item->bytes = h->bytes;
-    item->data = take(c, h->bytes);
-    return item->data ? ET_OK
-                      : damaged(c, error, "%.80s has %llu bytes, more than the file has",
-                                item->name, (unsigned long long)h->bytes);
+        return no_memory(c, 0);
+    if (need > h.bytes)
+        return damaged(c, "%.80s has %llu bytes, too few for its shape", item->name,
+                       (unsigned long long)h.bytes);
+    item->bytes = h.bytes;
+    item->data = take(c, h.bytes);
+    return item->data || damaged(c, "%.80s has %llu bytes, more than the file has", item->name,
+                                 (unsigned long long)h.bytes);
 }
 
-static int read_head(et_marian_model *model, cursor *c, et_error *error)
+static bool read_head(et_marian_model *model, cursor *c)
 {
     uint64_t version, count;
     if (!take_number(c, &version) || !take_number(c, &count))
-        return damaged(c, error, "the file ends here");
+        return damaged(c, "the file ends here");
     if (version != VERSION)
-        return damaged(c, error,
+        return damaged(c,
                        "the version is %llu, but only version 1 of Marian's binary "
                        "format is supported",
                        (unsigned long long)version);
     if (count > (model->length - c->at) / HEADER)
-        return damaged(c, error, "%llu items are more than the file has",
-                       (unsigned long long)count);
+        return damaged(c, "%llu items are more than the file has", (unsigned long long)count);
     take(c, count * HEADER);
     model->count = (size_t)count;
     model->items = et_arena_array(&model->arena, model->count + 1, sizeof *model->items);
     if (!model->items)
-        return et_alloc_failed(error, model->count * sizeof *model->items, "a model");
+        return no_memory(c, model->count * sizeof *model->items);
     memset(model->items, 0, model->count * sizeof *model->items);
-    return ET_OK;
+    return true;
 }
 
 static int read_file(et_marian_model *model, et_error *error)
 {
-    cursor c = { model, 0 };
-    uint64_t padding = 0;
-    int status = read_head(model, &c, error);
-    if (!status)
-        status = read_names(model, &c, error);
-    for (size_t i = 0; i < model->count && !status; i++)
-        status = read_shape(&c, &model->items[i], header_of(model, i).dimensions, error);
-    if (!status && (!take_number(&c, &padding) || !take(&c, padding)))
-        status = damaged(&c, error, "the file ends before the data");
-    for (size_t i = 0; i < model->count && !status; i++) {
-        const header h = header_of(model, i);
-        status = read_data(model, &c, &model->items[i], &h, error);
-    }
-    if (!status && c.at != model->length)
-        status = damaged(&c, error, "%zu bytes follow the last item", model->length - c.at);
-    return status;
+    cursor c = { .model = model, .error = error };
+    uint64_t padding;
+    bool sound = read_head(model, &c) && read_names(model, &c);
+    for (size_t i = 0; i < model->count && sound; i++)
+        sound = read_shape(&c, &model->items[i], header_of(model, i).dimensions);
+    if (sound && (!take_number(&c, &padding) || !take(&c, padding)))
+        sound = damaged(&c, "the file ends before the data");
+    for (size_t i = 0; i < model->count && sound; i++)
+        sound = read_data(&c, &model->items[i], header_of(model, i));
+    if (sound && c.at != model->length)
+        damaged(&c, "%zu bytes follow the last item", model->length - c.at);
+    return c.status;
 }
 
 int et_marian_model_open(et_marian_model **out, char *bytes, size_t length, const char *name,
