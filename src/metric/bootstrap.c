@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "metric/resample.h"
 
 /* The scores of all resamples, [outputs, samples], and the lines of one, [lines]. */
@@ -40,11 +41,7 @@ static void draw(resamples *r, uint64_t seed)
     }
 }
 
-static int by_value(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
+ET_SORT_NUMBERS(by_value, double)
 
 static double mean_of(const double *values, size_t count)
 {

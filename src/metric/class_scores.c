@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/options.h"
+#include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "metric/class_report.h"
 #include "metric/class_scores.h"
@@ -198,13 +199,7 @@ typedef struct ranked {
 } ranked;
 
 /* Equal scores in order of rows, so that sums of weights have the same bits with any qsort. */
-static int by_score(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->score < b->score || a->score > b->score)
-        return a->score < b->score ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+ET_SORT_BY(by_score, ranked, ET_UP(score), ET_UP(row))
 
 /* NaN if all rows are in the class, or none are. */
 static double auc_of(const rows *r, int64_t class, ranked *order)

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/map.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/text/terminal.h"
 #include "base/values/value.h"
@@ -82,11 +83,7 @@ static bool is_counter(const char *name)
            !strcmp(leaf, ET_LOGGED_LEARNING_RATE);
 }
 
-static int compare_reals(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
+ET_SORT_NUMBERS(compare_reals, double)
 
 /* The median of the values that are not NaN. NaN: there are none, or no memory. */
 static double median(const et_history_series *s)

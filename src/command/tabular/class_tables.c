@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
@@ -121,13 +122,7 @@ typedef struct mistake {
     int64_t cell;
 } mistake;
 
-static int by_weight(const void *left, const void *right)
-{
-    const mistake *a = left, *b = right;
-    if (a->weight < b->weight || a->weight > b->weight)
-        return a->weight > b->weight ? -1 : 1;
-    return (a->cell > b->cell) - (a->cell < b->cell);
-}
+ET_SORT_BY(by_weight, mistake, ET_DOWN(weight), ET_UP(cell))
 
 static size_t find_mistakes(const et_class_tables *t, mistake *mistakes)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sort.h"
 #include "data/table/schema/schema.h"
 
 static void summarize(et_importance *one, int repeats)
@@ -18,13 +19,7 @@ static void summarize(et_importance *one, int repeats)
     one->deviation = sqrt(squares / repeats);
 }
 
-static int by_mean(const void *left, const void *right)
-{
-    const et_importance *a = left, *b = right;
-    if (a->mean < b->mean || a->mean > b->mean)
-        return a->mean > b->mean ? -1 : 1;
-    return strcmp(a->column, b->column);
-}
+ET_SORT_BY(by_mean, et_importance, ET_DOWN(mean), strcmp(a->column, b->column))
 
 int et_importances_measure(et_importances *out, et_explain *explain, int repeats, size_t most,
                            et_error *error)

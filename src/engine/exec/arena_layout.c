@@ -37,6 +37,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "base/vector.h"
 
 /* In each level of the tree, a time has at most two parts inside, one at either end, and two
@@ -216,13 +217,7 @@ int et_arena_layout_reserve(et_arena_layout *layout, size_t offset, size_t bytes
 }
 
 /* Equal sizes by their first call; neighbours in time then tend to be neighbours in memory. */
-static int larger_first(const void *left, const void *right)
-{
-    const et_tenant *a = left, *b = right;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
-    return a->from < b->from ? -1 : a->from > b->from;
-}
+ET_SORT_BY(larger_first, et_tenant, ET_DOWN(bytes), ET_UP(from))
 
 /* Without reuse all are there all the time. */
 int et_arena_layout_assign(et_arena_layout *layout, et_tenant *tenants, int count, bool reuse,

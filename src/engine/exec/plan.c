@@ -27,6 +27,7 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/inline.h"
+#include "base/sort.h"
 #include "base/stages.h"
 #include "base/threads/team.h"
 #include "engine/exec/plan_private.h"
@@ -188,12 +189,7 @@ static void note(const et_plan *plan, const et_plan_listener *listener, int para
             plan->news[i].call = call;
 }
 
-static int compare(const void *left, const void *right)
-{
-    const struct et_plan_news *a = left, *b = right;
-    return a->call != b->call ? (a->call > b->call) - (a->call < b->call)
-                              : (a->range > b->range) - (a->range < b->range);
-}
+ET_SORT_BY(compare, struct et_plan_news, ET_UP(call), ET_UP(range))
 
 int et_plan_listen(et_plan *plan, const et_plan_listener *listener, et_error *error)
 {

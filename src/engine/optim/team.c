@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/sort.h"
 #include "base/threads/team.h"
 #include "engine/optim/optimizer_private.h"
 
@@ -13,13 +14,7 @@
 #define OWN_MOST ((size_t)1 << 20)
 
 /* Descending. */
-static int by_count(const void *left, const void *right)
-{
-    const et_optim_section *a = left, *b = right;
-    if (a->count != b->count)
-        return a->count < b->count ? 1 : -1;
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
+ET_SORT_BY(by_count, et_optim_section, ET_DOWN(count), ET_UP(begin))
 
 /* Appends either the chunks that all threads do together, or the others. Returns the largest
  * scratch that one needs, in whole cache lines. */

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 
@@ -153,12 +154,7 @@ typedef struct ordered {
 } ordered;
 
 /* Equal keys in the order of the message. */
-static int by_key(const void *left, const void *right)
-{
-    const ordered *a = left, *b = right;
-    int order = strcmp(a->feature.key, b->feature.key);
-    return order ? order : (a->at > b->at) - (a->at < b->at);
-}
+ET_SORT_BY(by_key, ordered, strcmp(a->feature.key, b->feature.key), ET_UP(at))
 
 /* Of equal keys the last stays. */
 static int sort_features(et_example *example, et_error *error)

@@ -43,6 +43,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -532,11 +533,7 @@ static int entry_of(et_manifest_entry *out, const char *directory, const char *n
 }
 
 /* For qsort; equal steps are found after it. */
-static int by_step(const void *left, const void *right)
-{
-    const et_manifest_entry *a = left, *b = right;
-    return a->step < b->step ? -1 : a->step > b->step;
-}
+ET_SORT_BY(by_step, et_manifest_entry, ET_UP(step), 0)
 
 /* Files are not opened: a restore finds out which are intact. */
 int et_manifest_rebuild(et_manifest *out, const char *directory, const char *prefix,

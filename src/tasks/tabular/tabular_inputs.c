@@ -30,6 +30,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
@@ -416,11 +417,7 @@ int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
 
 /* ---- bins ---- */
 
-static int by_value(const void *left, const void *right)
-{
-    float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
-}
+ET_SORT_NUMBERS(by_value, float)
 
 /* Quantiles of sorted values: at most bins + 1 different ones, ascending. A frequent value counts
  * at most as many times as a bin has rows. Otherwise a value of nearly all rows would leave no bins

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/vector.h"
 
@@ -73,11 +74,7 @@ static void compare_sides(overlap *o, const et_corpus_pair *pair)
                 !memcmp(pair->source, pair->target, pair->source_length);
 }
 
-static int by_hash(const void *left, const void *right)
-{
-    const known *a = left, *b = right;
-    return (a->hash > b->hash) - (a->hash < b->hash);
-}
+ET_SORT_BY(by_hash, known, ET_UP(hash), 0)
 
 static void mark_seen(known *of, int64_t count, uint64_t hash)
 {

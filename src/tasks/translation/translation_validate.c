@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/translation_task_private.h"
@@ -66,13 +67,7 @@ typedef struct all_translated {
     int64_t count;
 } all_translated;
 
-static int by_number(const void *left, const void *right)
-{
-    const translated *l = left, *r = right;
-    if (l->number != r->number)
-        return l->number < r->number ? -1 : 1;
-    return l->at < r->at ? -1 : l->at > r->at;
-}
+ET_SORT_BY(by_number, translated, ET_UP(number), ET_UP(at))
 
 static const et_value *list_of(const et_value *state, const char *name, const et_value *ids)
 {

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
@@ -116,11 +117,7 @@ static int64_t nearest(const grouping *g, int field, int64_t row)
 
 /* ---- candidates ---- */
 
-static int by_value(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
+ET_SORT_NUMBERS(by_value, uint64_t)
 
 typedef struct sizes {
     double groups, shared;  /* groups; fraction of rows that are not alone in theirs */

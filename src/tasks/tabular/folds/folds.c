@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/philox.h"
+#include "base/sort.h"
 #include "tasks/tabular/samples.h"
 
 /* ---- by number ---- */
@@ -42,13 +43,7 @@ typedef struct timed {
     int64_t row;
 } timed;
 
-static int by_time(const void *left, const void *right)
-{
-    const timed *a = left, *b = right;
-    if (a->time < b->time || a->time > b->time)
-        return a->time < b->time ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+ET_SORT_BY(by_time, timed, ET_UP(time), ET_UP(row))
 
 /* Finds the first row of each block but block 0: the first row with a new time at or after
  * target[i]. If later blocks would have no new time left, an earlier row. Rows of one time are in
@@ -129,28 +124,12 @@ typedef struct groups {
     int classes;
 } groups;
 
-static int by_group(const void *left, const void *right)
-{
-    const grouped *a = left, *b = right;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+ET_SORT_BY(by_group, grouped, ET_UP(group), ET_UP(row))
 
 /* Sorts groups by number: a random number without folds, otherwise the largest group first. */
-static int by_number(const void *left, const void *right)
-{
-    const group *a = left, *b = right;
-    if (a->number < b->number || a->number > b->number)
-        return a->number < b->number ? -1 : 1;
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
+ET_SORT_BY(by_number, group, ET_UP(number), ET_UP(begin))
 
-static int by_size(const void *left, const void *right)
-{
-    const group *a = left, *b = right;
-    return a->size != b->size ? (a->size < b->size ? 1 : -1) : by_number(left, right);
-}
+ET_SORT_BY(by_size, group, ET_DOWN(size), by_number(left, right))
 
 /* Rows without a label are class 0 here. */
 static int class_of(const groups *g, int64_t at)

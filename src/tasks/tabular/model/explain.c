@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/numbers/philox.h"
+#include "base/sort.h"
 #include "base/text/strbuf.h"
 #include "base/threads/thread.h"
 #include "base/values/value.h"
@@ -620,21 +621,9 @@ static int compare_texts(const et_cell *a, const et_cell *b)
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-static int by_value(const void *left, const void *right)
-{
-    const level *a = left, *b = right;
-    if (a->number < b->number || a->number > b->number)
-        return a->number < b->number ? -1 : 1;
-    return compare_texts(a->cell, b->cell);
-}
+ET_SORT_BY(by_value, level, ET_UP(number), compare_texts(a->cell, b->cell))
 
-static int by_rows(const void *left, const void *right)
-{
-    const level *a = left, *b = right;
-    if (a->rows != b->rows)
-        return a->rows > b->rows ? -1 : 1;
-    return compare_texts(a->cell, b->cell);
-}
+ET_SORT_BY(by_rows, level, ET_DOWN(rows), compare_texts(a->cell, b->cell))
 
 static int64_t take_levels(const et_explain *e, int field, bool numbers, level *levels)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sort.h"
 #include "base/values/value.h"
 #include "data/table/features/transforms.h"
 #include "formats/events/log_names.h"
@@ -316,11 +317,7 @@ static int score_levels(const et_scored_targets *of, const et_tabular_seen *s, e
     return status;
 }
 
-static int by_target(const void *left, const void *right)
-{
-    const ranked *l = left, *r = right;
-    return l->target < r->target ? -1 : l->target > r->target;
-}
+ET_SORT_BY(by_target, ranked, ET_UP(target), 0)
 
 /* The pinball loss of one number for all rows, the best of a level; sorted [rows]. */
 static double loss_of_constant(const ranked *sorted, int64_t rows, double all, double level)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sort.h"
 
 /* Bytes of the longest inline markup. */
 #define MARKUP_MAX 2048
@@ -479,11 +480,7 @@ static bool has_lines(const et_md_mask *m, size_t from, size_t to)
 }
 
 /* Spans by position: those of blocks are there already. */
-static int compare(const void *a, const void *b)
-{
-    const et_span *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
+ET_SORT_BY(compare, et_span, ET_UP(start), 0)
 
 bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
 {

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/files/library.h"
+#include "base/sort.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/attributes.h"
 #include "tasks/translation/documents/document_private.h"
@@ -522,12 +523,7 @@ static void add_kept(reader *r, const piece *p, size_t from)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    const piece *x = a, *y = b;
-    return x->start != y->start ? (x->start > y->start) - (x->start < y->start)
-                                : (x->end > y->end) - (x->end < y->end);
-}
+ET_SORT_BY(compare, piece, ET_UP(start), ET_UP(end))
 
 static void add_pieces(reader *r)
 {

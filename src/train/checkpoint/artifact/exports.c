@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/files/aside.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "base/vector.h"
@@ -61,11 +62,7 @@ static int64_t id_of(const et_exports *self, const char *file)
     return errno ? -1 : id;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
+ET_SORT_NUMBERS(compare_ids, int64_t)
 
 static int note_id(id_list *all, int64_t id, et_error *error)
 {
