@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/sort.h"
 #include "data/table/features/encoder.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/schema.h"
@@ -22,11 +23,7 @@
 
 /* ---- numbers ---- */
 
-static int by_number(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
+ET_SORT_NUMBERS(by_number, double)
 
 /* Interpolates linearly between the two neighbouring values, as numpy does. */
 static double quantile(const double *sorted, int64_t count, int i)

@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/sort.h"
 #include "base/vector.h"
 
 /* Up to this many values, all are taken. */
@@ -555,11 +556,7 @@ static bool grow_slots(et_entries *entries)
 
 /* ---- room ---- */
 
-static int compare_counts(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
+ET_SORT_NUMBERS(compare_counts, int64_t)
 
 /* Small ones are counted; only where half of them are large all are sorted. */
 static bool median_count(const et_entries *entries, int64_t *median)
