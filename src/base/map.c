@@ -23,19 +23,15 @@
 #define FNV_PRIME      1099511628211u
 #define CAPACITY_FIRST ((size_t)16)
 
-static uint64_t hash_of(const char *key)
-{
-    uint64_t hash = FNV_BASIS;
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * FNV_PRIME;
-    return hash ^ hash >> 32; /* the low bits choose the place: let the high ones count too */
-}
-
 /* The entry of key, or the free one for it. At least one entry is empty, so the search ends. */
 static et_map_entry *find(et_map_entry *entries, size_t capacity, const char *key)
 {
     et_assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
-    size_t i = hash_of(key) & (capacity - 1);
+    uint64_t hash = FNV_BASIS;
+    for (const char *c = key; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * FNV_PRIME;
+    /* The low bits choose the place: let the high ones count too. */
+    size_t i = (size_t)(hash ^ hash >> 32) & (capacity - 1);
     while (entries[i].key && strcmp(entries[i].key, key) != 0)
         i = (i + 1) & (capacity - 1);
     return &entries[i];

@@ -72,29 +72,24 @@ static size_t width_of(const et_grid *grid, const char *cell, size_t c)
     return c && grid->most && width > grid->most ? grid->most : width;
 }
 
-static column measure_column(const et_grid *grid, size_t c)
-{
-    const bool left = c < grid->left || (grid->last_left && c + 1 == grid->columns);
-    column result = { c ? 0 : grid->least, !left };
-    for (size_t i = c; i < grid->count; i += grid->columns) {
-        const char *cell = grid->cells[i];
-        const size_t width = width_of(grid, cell, c);
-        const bool head = i < grid->columns && !grid->headless;
-        result.width = width > result.width ? width : result.width;
-        if (!head && *cell && strcmp(cell, "-") != 0 && !is_number(cell))
-            result.numbers = false;
-    }
-    return result;
-}
-
 /* Owned; NULL: no memory, also for the cells. *width: of a line. */
 static column *measure(const et_grid *grid, size_t *width)
 {
     column *columns = grid->failed ? NULL : et_alloc(grid->columns, sizeof *columns);
     *width = 0;
     for (size_t c = 0; columns && c < grid->columns; c++) {
-        columns[c] = measure_column(grid, c);
-        *width += columns[c].width + (c ? GAP : 0);
+        const bool left = c < grid->left || (grid->last_left && c + 1 == grid->columns);
+        column found = { c ? 0 : grid->least, !left };
+        for (size_t i = c; i < grid->count; i += grid->columns) {
+            const char *cell = grid->cells[i];
+            const size_t columns_of = width_of(grid, cell, c);
+            const bool head = i < grid->columns && !grid->headless;
+            found.width = columns_of > found.width ? columns_of : found.width;
+            if (!head && *cell && strcmp(cell, "-") != 0 && !is_number(cell))
+                found.numbers = false;
+        }
+        columns[c] = found;
+        *width += found.width + (c ? GAP : 0);
     }
     return columns;
 }

@@ -77,26 +77,19 @@ static bool is_constant(const char *text)
            !strcmp(text, "true") || !strcmp(text, "false");
 }
 
-static int read_constant(et_value *value, const char *text, const restriction *r, et_error *error)
-{
-    value->text = value->string = text;
-    if (!strcmp(text, "None"))
-        value->kind = ET_VALUE_NULL;
-    else if (!et_yaml_resolve(value, text) || value->kind == ET_VALUE_STRING)
-        return et_fail(error, ET_EUSAGE, "the restriction \"%s\": %s is not a number", r->text,
-                       text);
-    return ET_OK;
-}
-
 static int resolve(restriction *r, const et_value *tree, et_error *error)
 {
     for (int i = 0; i < 2; i++) {
         if (is_constant(r->name[i])) {
             et_value *value = et_value_new(tree->arena, ET_VALUE_STRING);
-            int status = value ? read_constant(value, r->name[i], r, error)
-                               : et_alloc_failed(error, sizeof *value, "a restriction");
-            if (status)
-                return status;
+            if (!value)
+                return et_alloc_failed(error, sizeof *value, "a restriction");
+            value->text = value->string = r->name[i];
+            if (!strcmp(r->name[i], "None"))
+                value->kind = ET_VALUE_NULL;
+            else if (!et_yaml_resolve(value, r->name[i]) || value->kind == ET_VALUE_STRING)
+                return et_fail(error, ET_EUSAGE, "the restriction \"%s\": %s is not a number",
+                               r->text, r->name[i]);
             r->value[i] = value;
             continue;
         }

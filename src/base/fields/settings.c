@@ -202,20 +202,6 @@ static bool was_seen(const et_settings *settings, const char *text, const assign
     return false;
 }
 
-static int parse_item(et_value *list, const assignment *a, const char *path, et_error *error)
-{
-    et_value *item;
-    et_arena *arena = list->arena;
-    const char *where = et_arena_printf(arena, "%s[%ld]", path, a->index);
-    const char *text = et_arena_printf(arena, "%.*s", (int)(a->end - a->text), a->text);
-    if (!where || !text)
-        return et_alloc_failed(error, a->length, "a setting");
-    int status = et_yaml_parse_value(&item, arena, text, where, error);
-    if (!status)
-        et_value_append(list, NULL, item);
-    return status;
-}
-
 /* Searches the whole text for each item, because items may be in any order. path: where the list
  * is, for messages. */
 static int make_list(et_value *list, const et_settings *settings, const char *text,
@@ -224,10 +210,16 @@ static int make_list(et_value *list, const et_settings *settings, const char *te
     long items = 1;
     int status = ET_OK;
     for (long i = 0; i < items && !status; i++) {
-        assignment item;
-        if (find_item(&item, settings, text, first, i, &items))
-            status = parse_item(list, &item, path, error);
-        else if (items > ITEMS_MAX)
+        assignment a;
+        et_value *item;
+        if (find_item(&a, settings, text, first, i, &items)) {
+            const char *where = et_arena_printf(list->arena, "%s[%ld]", path, a.index);
+            const char *value = et_arena_printf(list->arena, "%.*s", (int)(a.end - a.text), a.text);
+            status = where && value ? et_yaml_parse_value(&item, list->arena, value, where, error)
+                                    : et_alloc_failed(error, a.length, "a setting");
+            if (!status)
+                et_value_append(list, NULL, item);
+        } else if (items > ITEMS_MAX)
             status = et_fail(error, ET_ECONFIG, "%s: at most %d items", path, ITEMS_MAX);
         else
             status = et_fail(error, ET_ECONFIG,

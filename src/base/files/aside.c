@@ -74,29 +74,19 @@ static int look_at(struct stat *info, const char *directory, const char *name)
     return failed;
 }
 
-enum { ABSENT, SAME, OTHER };
-
-/* Compares directory/name with the file of that name in the folder. */
-static int compare(const aside *a, const char *name)
-{
-    struct stat here = { 0 }, there = { 0 };
-    int failed = look_at(&there, a->folder, name);
-    if (failed)
-        return failed == ENOENT ? ABSENT : OTHER;
-    return !look_at(&here, a->directory, name) && here.st_ino == there.st_ino &&
-                   here.st_dev == there.st_dev
-               ? SAME
-               : OTHER;
-}
-
+/* Whether the files can join those in the folder: none has the name of another file there. */
 static bool has_room(const aside *a)
 {
     bool begun = !a->alone;
     for (size_t i = 0; i < a->count; i++) {
-        int found = compare(a, a->names[i]);
-        if (found == OTHER)
+        struct stat here, there;
+        const int failed = look_at(&there, a->folder, a->names[i]);
+        if (failed == ENOENT)
+            continue;
+        if (failed || look_at(&here, a->directory, a->names[i]) || here.st_ino != there.st_ino ||
+            here.st_dev != there.st_dev)
             return false;
-        begun |= found == SAME;
+        begun = true;
     }
     return begun;
 }

@@ -81,31 +81,24 @@ static bool is_printable(uint32_t code)
            (code > 0x2029 && code < 0xfeff) || (code > 0xfeff && code < 0xfffe) || code >= 0x10000;
 }
 
-/* Escapes of YAML 1.2.2, section 5.7: \" \\ \n \t, \xNN below 0x100, \uNNNN above. No code
- * above 0xffff comes here unprintable, so \U is not needed. */
-static void print_code(et_strbuf *out, const char *bytes, size_t size, uint32_t code)
-{
-    if (code == '"' || code == '\\')
-        et_strbuf_printf(out, "\\%c", (char)code);
-    else if (is_printable(code))
-        et_strbuf_append_bytes(out, bytes, size);
-    else if (code == '\n')
-        et_strbuf_append(out, "\\n");
-    else if (code == '\t')
-        et_strbuf_append(out, "\\t");
-    else if (code < 0x100)
-        et_strbuf_printf(out, "\\x%02" PRIx32, code);
-    else
-        et_strbuf_printf(out, "\\u%04" PRIx32, code);
-}
-
-/* length bytes of valid UTF-8, between the quotes. */
+/* length bytes of valid UTF-8, between the quotes. Escapes of YAML 1.2.2, section 5.7: \" \\ \n \t,
+ * \xNN below 0x100, \uNNNN above. No code above 0xffff is unprintable, so \U is not needed. */
 static void print_valid(et_strbuf *out, const char *text, size_t length)
 {
-    size_t size;
-    for (size_t i = 0; i < length; i += size) {
-        uint32_t code = decode((const unsigned char *)text + i, &size);
-        print_code(out, text + i, size, code);
+    for (size_t i = 0, size; i < length; i += size) {
+        const uint32_t code = decode((const unsigned char *)text + i, &size);
+        if (code == '"' || code == '\\')
+            et_strbuf_printf(out, "\\%c", (char)code);
+        else if (is_printable(code))
+            et_strbuf_append_bytes(out, text + i, size);
+        else if (code == '\n')
+            et_strbuf_append(out, "\\n");
+        else if (code == '\t')
+            et_strbuf_append(out, "\\t");
+        else if (code < 0x100)
+            et_strbuf_printf(out, "\\x%02" PRIx32, code);
+        else
+            et_strbuf_printf(out, "\\u%04" PRIx32, code);
     }
 }
 

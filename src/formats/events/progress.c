@@ -310,15 +310,6 @@ static bool is_due(const et_progress *progress, double time, double interval)
     return time - atomic_load_explicit(&progress->drawn_time, memory_order_relaxed) >= interval;
 }
 
-/* Asked without the lock, at every step: whether there is nothing to draw, now or ever. */
-static bool is_passed_over(const et_progress *progress, const et_progress_state *state)
-{
-    if (progress->mode == ET_PROGRESS_PLAIN)
-        return state->step != state->steps && state->time != 0 &&
-               !is_due(progress, state->time, progress->plain_interval);
-    return progress->mode == ET_PROGRESS_QUIET;
-}
-
 /* The last step is shown whenever it comes, once. */
 ET_NOINLINE static void take_state(et_progress *progress, const et_progress_state *state)
 {
@@ -351,10 +342,15 @@ ET_NOINLINE static void take_state(et_progress *progress, const et_progress_stat
     pthread_mutex_unlock(&progress->lock);
 }
 
+/* Asks without the lock, at every step, whether there is something to draw. */
 void et_progress_update(et_progress *progress, const et_progress_state *state)
 {
     et_assert(state->step >= 0);
-    if (!is_passed_over(progress, state))
+    const bool passed_over = progress->mode == ET_PROGRESS_PLAIN
+                                 ? state->step != state->steps && state->time != 0 &&
+                                       !is_due(progress, state->time, progress->plain_interval)
+                                 : progress->mode == ET_PROGRESS_QUIET;
+    if (!passed_over)
         take_state(progress, state);
 }
 

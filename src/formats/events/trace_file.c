@@ -143,23 +143,6 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
     return status;
 }
 
-/* The process is named once, on its first track. */
-static int print_all(printer *p, const et_trace *trace, const char *process, et_error *error)
-{
-    /* The trace is over, so nothing is recorded while it is written. */
-    et_trace_facts facts = et_trace_facts_of(trace);
-    int status = ET_OK;
-    /* The object form of the format, which has room for a word on the whole ("otherData"). */
-    et_strbuf_append(&p->text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-    print_name(p, "process_name", 1, process);
-    for (int i = 0; i < facts.tracks && !status; i++)
-        status = print_track(p, trace, i, error);
-    et_strbuf_printf(&p->text,
-                     "\n],\"otherData\":{\"units\":%" PRId64 ",\"dropped\":%" PRId64 "}}\n",
-                     facts.units, facts.dropped);
-    return status ? status : flush(p, 0, error);
-}
-
 /* A failure leaves no file and does not touch an old one. */
 int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
                         et_error *error)
@@ -168,7 +151,19 @@ int et_trace_file_write(const et_trace *trace, const char *process, const char *
     int status = et_file_writer_open(&p.writer, path, error);
     if (status)
         return status;
-    status = print_all(&p, trace, process, error);
+    /* The trace is over, so nothing is recorded while it is written. */
+    et_trace_facts facts = et_trace_facts_of(trace);
+    /* The object form of the format, which has room for a word on the whole ("otherData"). The
+     * process is named once, on its first track. */
+    et_strbuf_append(&p.text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    print_name(&p, "process_name", 1, process);
+    for (int i = 0; i < facts.tracks && !status; i++)
+        status = print_track(&p, trace, i, error);
+    et_strbuf_printf(&p.text,
+                     "\n],\"otherData\":{\"units\":%" PRId64 ",\"dropped\":%" PRId64 "}}\n",
+                     facts.units, facts.dropped);
+    if (!status)
+        status = flush(&p, 0, error);
     et_strbuf_release(&p.text);
     if (!status)
         return et_file_writer_commit(&p.writer, error);

@@ -254,18 +254,6 @@ static void *copy_array(et_arena *arena, const void *values, size_t count, size_
     return memory;
 }
 
-static bool copy_strings(et_arena *arena, et_feature *to, const et_feature *from)
-{
-    et_bytes *bytes = copy_array(arena, from->bytes, from->count, sizeof *bytes);
-    bool whole = bytes;
-    for (size_t i = 0; whole && i < from->count; i++) {
-        bytes[i].data = copy_array(arena, from->bytes[i].data, from->bytes[i].length, 1);
-        whole = bytes[i].data;
-    }
-    to->bytes = bytes;
-    return whole;
-}
-
 /* The key is set already. false: no memory. */
 static bool copy_values(et_arena *arena, et_feature *to, const et_feature *from)
 {
@@ -274,8 +262,16 @@ static bool copy_values(et_arena *arena, et_feature *to, const et_feature *from)
     switch (from->kind) {
     case ET_FEATURE_NONE:
         return true;
-    case ET_FEATURE_BYTES:
-        return copy_strings(arena, to, from);
+    case ET_FEATURE_BYTES: {
+        et_bytes *bytes = copy_array(arena, from->bytes, from->count, sizeof *bytes);
+        bool whole = bytes;
+        for (size_t i = 0; whole && i < from->count; i++) {
+            bytes[i].data = copy_array(arena, from->bytes[i].data, from->bytes[i].length, 1);
+            whole = bytes[i].data;
+        }
+        to->bytes = bytes;
+        return whole;
+    }
     case ET_FEATURE_FLOATS:
         to->floats = copy_array(arena, from->floats, from->count, sizeof *from->floats);
         return to->floats;
@@ -303,18 +299,6 @@ static size_t position_of(const et_example_builder *builder, const char *key, bo
     return *there ? high : low;
 }
 
-static bool make_room(et_example_builder *builder, size_t at)
-{
-    et_feature *features = et_vector_grow(builder->features, &builder->capacity,
-                                          builder->shown.count + 1, sizeof *features, 8);
-    if (!features)
-        return false;
-    memmove(features + at + 1, features + at, (builder->shown.count - at) * sizeof *features);
-    builder->shown.features = builder->features = features;
-    builder->shown.count++;
-    return true;
-}
-
 static bool put(et_example_builder *builder, const char *key, const et_feature *feature)
 {
     bool there;
@@ -322,8 +306,15 @@ static bool put(et_example_builder *builder, const char *key, const et_feature *
     if (!made.key || !copy_values(&builder->arena, &made, feature))
         return false;
     size_t at = position_of(builder, key, &there);
-    if (!there && !make_room(builder, at))
-        return false;
+    if (!there) {
+        et_feature *features = et_vector_grow(builder->features, &builder->capacity,
+                                              builder->shown.count + 1, sizeof *features, 8);
+        if (!features)
+            return false;
+        memmove(features + at + 1, features + at, (builder->shown.count - at) * sizeof *features);
+        builder->shown.features = builder->features = features;
+        builder->shown.count++;
+    }
     builder->features[at] = made;
     return true;
 }
@@ -492,20 +483,6 @@ static bool make_message(Etude__Example__Features *out, const et_example *exampl
     return whole;
 }
 
-static bool pack(et_example_builder *builder, const Etude__Example__Example *message,
-                 size_t *length)
-{
-    *length = etude__example__example__get_packed_size(message);
-    unsigned char *packed =
-        et_vector_grow(builder->packed, &builder->packed_capacity, *length + 1, 1, 256);
-    if (!packed)
-        return false;
-    builder->packed = packed;
-    const size_t written = etude__example__example__pack(message, packed);
-    et_assert_equal(written, *length);
-    return true;
-}
-
 int et_example_serialized(et_example_builder *builder, const void **bytes, size_t *length,
                           et_error *error)
 {
@@ -515,11 +492,16 @@ int et_example_serialized(et_example_builder *builder, const void **bytes, size_
     if (builder->failure.status)
         return et_fail(error, builder->failure.status, "%s", builder->failure.text);
     message.features = builder->shown.count ? &features : NULL;
-    bool whole =
-        make_message(&features, &builder->shown, &arena) && pack(builder, &message, length);
+    unsigned char *packed = NULL;
+    if (make_message(&features, &builder->shown, &arena)) {
+        *length = etude__example__example__get_packed_size(&message);
+        packed = et_vector_grow(builder->packed, &builder->packed_capacity, *length + 1, 1, 256);
+    }
+    if (packed) {
+        const size_t written = etude__example__example__pack(&message, packed);
+        et_assert_equal(written, *length);
+        *bytes = builder->packed = packed;
+    }
     et_arena_release(&arena);
-    if (!whole)
-        return et_alloc_failed(error, builder->arena.used, "a tf.Example");
-    *bytes = builder->packed;
-    return ET_OK;
+    return packed ? ET_OK : et_alloc_failed(error, builder->arena.used, "a tf.Example");
 }

@@ -177,24 +177,19 @@ static int append_seal(struct draft *draft, const et_value *metadata, et_error *
     return status;
 }
 
-static int check_sizes(const struct draft *draft, et_error *error)
-{
-    uint64_t bytes;
-    for (size_t i = 0; i < draft->count; i++) {
-        const et_safetensors_item *item = draft->items[i];
-        if (!et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
-            return et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
-    }
-    return ET_OK;
-}
-
 /* Header without its length and seal; data becomes the number of bytes after it. */
 static int append_header(struct draft *draft, const et_value *metadata, et_error *error)
 {
     et_strbuf *head = &draft->head;
     /* Room for the length, which is known when the header is. */
     et_strbuf_append_bytes(head, "\0\0\0\0\0\0\0\0", ET_SAFETENSORS_PREFIX);
-    int status = check_sizes(draft, error);
+    int status = ET_OK;
+    for (size_t i = 0; i < draft->count && !status; i++) {
+        const et_safetensors_item *item = draft->items[i];
+        uint64_t bytes;
+        if (!et_safetensors_bytes(&bytes, item->tensor.dtype, item->tensor.shape))
+            status = et_fail(error, ET_EFAIL, "%s: %s is too large", draft->path, item->name);
+    }
     if (!status && draft->format) {
         et_strbuf_append(head, "{\"" ET_TENSOR_METADATA "\":{\"" ET_SAFETENSORS_KEY_FORMAT "\":");
         append_string(head, draft->format);

@@ -640,18 +640,6 @@ static int expect(const et_pickle *pickle, const value *v, enum kind kind, const
                                      kind_names[v->kind], kind_names[kind]);
 }
 
-static int read_tensor(const et_pickle *pickle, et_pickle_tensor *tensor, const value *key,
-                       et_error *error)
-{
-    int status = expect(pickle, key, KIND_TEXT, "a name in its dict", error);
-    if (!status)
-        status = expect(pickle, key->next, KIND_TENSOR, key->is.text, error);
-    if (!status)
-        *tensor = (et_pickle_tensor){ key->is.text, key->next->is.tensor->storage,
-                                      key->next->is.tensor->offset, key->next->is.tensor->shape };
-    return status;
-}
-
 int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t *count,
                            et_arena *arena, et_error *error)
 {
@@ -666,8 +654,15 @@ int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t
     if (!*tensors)
         return et_alloc_failed(error, 0, "a pickle");
     const value *key = dict->is.items.first;
-    for (size_t i = 0; i < *count && !status; i++, key = key->next->next)
-        status = read_tensor(pickle, &(*tensors)[i], key, error);
+    for (size_t i = 0; i < *count && !status; i++, key = key->next->next) {
+        status = expect(pickle, key, KIND_TEXT, "a name in its dict", error);
+        if (!status)
+            status = expect(pickle, key->next, KIND_TENSOR, key->is.text, error);
+        if (!status)
+            (*tensors)[i] =
+                (et_pickle_tensor){ key->is.text, key->next->is.tensor->storage,
+                                    key->next->is.tensor->offset, key->next->is.tensor->shape };
+    }
     return status;
 }
 

@@ -199,18 +199,6 @@ static int read_on(const et_zip *zip, zip_file_t *file, char *bytes, uint64_t le
     return ET_OK;
 }
 
-static int skip(const et_zip *zip, zip_file_t *file, uint64_t length, et_error *error)
-{
-    char bytes[4096];
-    int status = ET_OK;
-    while (length && !status) {
-        const uint64_t some = length < sizeof bytes ? length : sizeof bytes;
-        status = read_on(zip, file, bytes, some, error);
-        length -= some;
-    }
-    return status;
-}
-
 int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, uint64_t length,
                 et_error *error)
 {
@@ -219,7 +207,13 @@ int et_zip_read(const et_zip *zip, int64_t index, uint64_t from, void *bytes, ui
     if (!file)
         return failed(zip, libzip.get_error(zip->archive), "a file of the archive cannot be read",
                       error);
-    int status = skip(zip, file, from, error);
+    char skipped[4096];
+    int status = ET_OK;
+    while (from && !status) {
+        const uint64_t some = from < sizeof skipped ? from : sizeof skipped;
+        status = read_on(zip, file, skipped, some, error);
+        from -= some;
+    }
     if (!status)
         status = read_on(zip, file, bytes, length, error);
     /* libzip compares the checksum when a read finds the end of the file. */
