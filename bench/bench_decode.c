@@ -21,8 +21,8 @@
 #include "engine/graph/graph.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/decoder.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 
 #define VOCABULARY    10000
 #define SOURCE        14

@@ -21,8 +21,8 @@
 #include "engine/graph/build.h"
 #include "engine/nn/transformer.h"
 #include "model.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 
 #define RUNS  7
 #define ROWS  4096 /* of the loss */

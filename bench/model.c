@@ -9,8 +9,8 @@
 #include "engine/graph/graph.h"
 #include "engine/tensor/params.h"
 #include "pairs.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "train/ranks/ranked.h"
 #include "train/run/run.h"
 

@@ -14,7 +14,7 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 
 enum { LINES_MAX = 200 };
 

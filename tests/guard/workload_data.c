@@ -13,7 +13,7 @@
 #include "data/text/pairs.h"
 #include "guard/guard.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* ---- a corpus ---- */

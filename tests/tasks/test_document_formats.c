@@ -14,7 +14,7 @@
 #include "skip.h"
 #include "tasks/documents.h"
 #include "tasks/translation/documents/endings.h"
-#include "tasks/translation/documents/po/plural_forms.h"
+#include "tasks/translation/documents/plural_forms.h"
 
 /* Skips a case of a format that this build does not read. */
 #define NEEDS(format)                                                                              \

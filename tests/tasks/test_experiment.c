@@ -13,8 +13,8 @@
 #include "command/training/train_args.h"
 #include "engine/optim/schedule.h"
 #include "formats/files.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "train/checkpoint/run_names.h"
 
 static et_arena arena;

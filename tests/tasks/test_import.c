@@ -20,7 +20,7 @@
 #include "base/values/value.h"
 #include "formats/safetensors/safetensors.h"
 #include "tasks/import_samples.h"
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/vocabularies.h"
 
 #define GOLDEN ET_TEST_SOURCE "/tests/tasks/golden/marian.txt"
 /* ---- beside transformers ---- */

@@ -23,7 +23,7 @@
 #include "command/bad_case.h"
 #include "data/text/pairs.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 #include "train/task/task_private.h"
 
 enum { PAIRS = 60 };

@@ -1,7 +1,7 @@
 /* The settings that translation/auto chooses by the number of pairs and steps; and that it keeps
  * given settings.
  */
-#include "tasks/translation/recipe.h"
+#include "tasks/translation/settings/recipe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +13,8 @@
 
 #include "base/arena.h"
 #include "formats/files.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 
 static et_arena arena;
 

@@ -20,7 +20,7 @@
 #include "engine/graph/build.h"
 #include "engine/nn/transformer.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 #include "tasks/translation/translation_task.h"
 #include "train/task/task_private.h"
 

@@ -25,8 +25,8 @@
 #include "skip.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/task_trainer.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "tasks/translation/translation_task.h"
 #include "train/task/task_private.h"
 

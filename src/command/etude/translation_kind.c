@@ -1,5 +1,5 @@
 /* The kind of task for translation: its row. */
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 
 #include "command/translation/translation_commands.h"
 
@@ -14,7 +14,7 @@
 #include "command/translation/translation_service.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "tasks/translation/recipe.h"
+#include "tasks/translation/settings/recipe.h"
 #include "tasks/translation/translation_task_private.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,

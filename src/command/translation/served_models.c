@@ -13,7 +13,7 @@
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
-#include "tasks/translation/translation_kind.h"
+#include "tasks/translation/settings/translation_kind.h"
 
 /* Decoders of a model in addition to the usual one. */
 #define OTHERS_MAX 3

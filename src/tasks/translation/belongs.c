@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/files/checksum.h"
-#include "tasks/translation/input.h"
+#include "tasks/translation/settings/input.h"
 #include "tasks/translation/translation_task.h"
 #include "train/checkpoint/identity.h"
 

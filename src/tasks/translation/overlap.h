@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "tasks/translation/input.h"
+#include "tasks/translation/settings/input.h"
 
 typedef struct et_overlap_texts {
     const et_translation_data *train_data;

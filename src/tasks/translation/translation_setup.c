@@ -15,7 +15,7 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "data/batches/source.h"
-#include "tasks/translation/batching.h"
+#include "tasks/translation/settings/batching.h"
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/identity.h"
 

@@ -10,7 +10,7 @@
 #include <etude/experiment.h>
 
 #include "data/text/encoded.h"
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/vocabularies.h"
 
 /* Folders of a run that this task keeps, in addition to its vocabularies' files. */
 #define ET_TRANSLATION_CACHE  "cache"

@@ -1,5 +1,5 @@
 /* The translation task, for its own files: translation_task.c (the class), model.c,
- * translation_setup.c (data), setup_vocabulary.c, translation_inputs.c, decoding/outputs.c,
+ * translation_setup.c (data), setup_vocabulary.c, translation_inputs.c, outputs.c,
  * translation_validate.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
@@ -8,7 +8,7 @@
 #include "engine/exec/device.h"
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/import/import.h"
-#include "tasks/translation/input.h"
+#include "tasks/translation/settings/input.h"
 #include "tasks/translation/translation_task.h"
 
 /* A text that is scored. Pair i is number first + i in batches and logs. */

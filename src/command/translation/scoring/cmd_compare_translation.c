@@ -34,7 +34,7 @@
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
 #include "metric/score.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 enum { SIDES = 2, LINES = 10, LABEL = 11 };
 

@@ -21,7 +21,7 @@
 #include "formats/grid.h"
 #include "metric/bootstrap.h"
 #include "metric/score.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 /* ORDER et_bleu_tokens. */
 const char *const et_score_tokens[] = { "13a", "none", "char", NULL };

@@ -16,7 +16,7 @@
 #include "tasks/translation/decoding/align_share.h"
 #include "tasks/translation/decoding/decode_share.h"
 #include "tasks/translation/decoding/translator_private.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 /* Results of line i are items[begin[i]] to items[begin[i + 1]]. */
 struct et_hypotheses {

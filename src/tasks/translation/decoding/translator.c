@@ -35,12 +35,11 @@
 #include "engine/tensor/params.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/decode_share.h"
+#include "tasks/translation/decoding/long_lines.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/import/import.h"
-#include "tasks/translation/long_lines.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_task.h"
+#include "tasks/translation/settings/translation_kind.h"
 #include "train/checkpoint/checkpoint.h"
 
 static const et_translation_options *settings_of(const et_translator *t)

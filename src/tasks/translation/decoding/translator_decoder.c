@@ -2,8 +2,7 @@
 #include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/interchange/marian_files.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_task.h"
+#include "tasks/translation/settings/translation_kind.h"
 
 static const et_translation_model *model_of(const et_translator *t)
 {

@@ -10,8 +10,7 @@
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_task.h"
+#include "tasks/translation/settings/translation_kind.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint_file.h"
 

@@ -12,7 +12,7 @@
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/alignment.h"
 #include "tasks/translation/decoding/decoder.h"
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/vocabularies.h"
 
 struct et_translator {
     et_arena arena;                /* of the settings */

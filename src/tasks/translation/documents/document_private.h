@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
+#include "tasks/translation/documents/accelerators.h"
 #include "tasks/translation/documents/document.h"
-#include "tasks/translation/documents/po/accelerators.h"
 #include "tasks/translation/documents/spans.h"
 
 /* How the text of a segment is written into its document. */

@@ -9,7 +9,6 @@
 #include "tasks/translation/export/export_formats.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
-#include "tasks/translation/translation_task.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 

@@ -25,7 +25,7 @@
 #include <etude/value.h>
 
 #include "base/arena.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 typedef struct et_import et_import;

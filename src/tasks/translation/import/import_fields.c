@@ -6,7 +6,7 @@
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 int et_import_refuse(const et_import_config *c, const et_value *value, const char *why,
                      et_error *error)

@@ -10,7 +10,7 @@
 #include "tasks/translation/import/import_fields.h"
 #include "tasks/translation/import/weights_file.h"
 #include "tasks/translation/interchange/tensor_map.h"
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/vocabularies.h"
 
 /* What config.json says beside the settings. */
 typedef struct et_import_facts {

@@ -1,6 +1,6 @@
 /* Texts are named in three forms: line by line, in two columns, in records. The texts of train_data
  * and those of each part of its mix are handled in the same way. */
-#include "tasks/translation/input.h"
+#include "tasks/translation/settings/input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "data/text/pairs.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
-#include "tasks/translation/batching.h"
+#include "tasks/translation/settings/batching.h"
 
 #define SETTING_MAX  48 /* "train_data.mix[7]" */
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

@@ -1,4 +1,4 @@
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/vocabularies.h"
 
 #include <string.h>
 

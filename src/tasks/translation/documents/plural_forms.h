@@ -1,7 +1,7 @@
 /* The Plural-Forms of a message catalogue: which form of a message a number has, as an expression
  * of C in n: "nplurals=2; plural=(n != 1);". */
-#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_PO_PLURAL_FORMS_H
-#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_PO_PLURAL_FORMS_H
+#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_PLURAL_FORMS_H
+#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_PLURAL_FORMS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* The parts of the row of translation, et_translation_kind (<etude/translator.h>). */
-#ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
-#define ETUDE_TASKS_TRANSLATION_TRANSLATION_KIND_H
+#ifndef ETUDE_TASKS_TRANSLATION_SETTINGS_TRANSLATION_KIND_H
+#define ETUDE_TASKS_TRANSLATION_SETTINGS_TRANSLATION_KIND_H
 
 #include <etude/translator.h>
 

@@ -1,4 +1,4 @@
-#include "tasks/translation/batching.h"
+#include "tasks/translation/settings/batching.h"
 
 #include "base/assert.h"
 #include "data/batches/bucketed.h"

@@ -9,13 +9,13 @@
  *     et_vocabularies_close(&v);
  *
  * Each vocabulary of a run is trained or given once, at its start (setup_vocabulary.c). */
-#ifndef ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
-#define ETUDE_TASKS_TRANSLATION_VOCABULARIES_H
+#ifndef ETUDE_TASKS_TRANSLATION_SETTINGS_VOCABULARIES_H
+#define ETUDE_TASKS_TRANSLATION_SETTINGS_VOCABULARIES_H
 
 #include <etude/experiment.h>
 
 #include "base/arena.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 /* Files of a run: of one for both sides, or of one each. */

@@ -2,8 +2,8 @@
  * pairs of lines, and the learning rate for a number of updates. Its rates are those of
  * configs/multi30k-fast.yaml. bench/recipe compares it with similar settings, and
  * bench/results/recipe.jsonl has the measurements. */
-#ifndef ETUDE_TASKS_TRANSLATION_RECIPE_H
-#define ETUDE_TASKS_TRANSLATION_RECIPE_H
+#ifndef ETUDE_TASKS_TRANSLATION_SETTINGS_RECIPE_H
+#define ETUDE_TASKS_TRANSLATION_SETTINGS_RECIPE_H
 
 #include "systems/modelgarden/recipe.h"
 

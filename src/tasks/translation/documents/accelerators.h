@@ -1,7 +1,7 @@
 /* Marks of keys in texts of menus and buttons: &File of Qt and Windows, _File of GTK. The key of a
  * translation is the same letter if the translation has it. */
-#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_PO_ACCELERATORS_H
-#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_PO_ACCELERATORS_H
+#ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_ACCELERATORS_H
+#define ETUDE_TASKS_TRANSLATION_DOCUMENTS_ACCELERATORS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Lines with more tokens than a model reads: they are cut at ends of sentences, else at blanks, and
  * their translations are joined again. */
-#ifndef ETUDE_TASKS_TRANSLATION_LONG_LINES_H
-#define ETUDE_TASKS_TRANSLATION_LONG_LINES_H
+#ifndef ETUDE_TASKS_TRANSLATION_DECODING_LONG_LINES_H
+#define ETUDE_TASKS_TRANSLATION_DECODING_LONG_LINES_H
 
 #include "tasks/translation/decoding/translator_private.h"
 

@@ -1,8 +1,8 @@
 /* The experiments of translation. To add one: a row with the settings that differ from the defaults
  * of translation_options.c and train/run/options.c. */
-#include "tasks/translation/recipe.h"
-#include "tasks/translation/translation_kind.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/recipe.h"
+#include "tasks/translation/settings/translation_kind.h"
+#include "tasks/translation/settings/translation_options.h"
 
 /* fairseq's transformer: post-norm, biases everywhere, dropout only between sub-layers. */
 #define FAIRSEQ_STACK                                                                              \

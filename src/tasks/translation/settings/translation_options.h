@@ -1,7 +1,7 @@
 /* Settings of the translation task: Model Garden's names and defaults if it has them, and Etude's
  * own. */
-#ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_OPTIONS_H
-#define ETUDE_TASKS_TRANSLATION_TRANSLATION_OPTIONS_H
+#ifndef ETUDE_TASKS_TRANSLATION_SETTINGS_TRANSLATION_OPTIONS_H
+#define ETUDE_TASKS_TRANSLATION_SETTINGS_TRANSLATION_OPTIONS_H
 
 #include <etude/privacy.h>
 

@@ -8,12 +8,12 @@
  *   cycle_length, block_length, deterministic    pairs are numbered as files come, then shuffled
  *   sharding             either: ranks read all data and divide batches
  *   drop_remainder       either: no pair is left out (Model Garden repeats before it batches) */
-#ifndef ETUDE_TASKS_TRANSLATION_INPUT_H
-#define ETUDE_TASKS_TRANSLATION_INPUT_H
+#ifndef ETUDE_TASKS_TRANSLATION_SETTINGS_INPUT_H
+#define ETUDE_TASKS_TRANSLATION_SETTINGS_INPUT_H
 
 #include "base/arena.h"
 #include "data/text/encoded.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 /* Texts of a mix: each has its own cache, which the kind's list of files names. */
 #define ET_TRANSLATION_MIX_MAX 8

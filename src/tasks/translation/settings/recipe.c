@@ -1,10 +1,10 @@
-#include "tasks/translation/recipe.h"
+#include "tasks/translation/settings/recipe.h"
 
 #include <math.h>
 
 #include "data/text/corpus.h"
-#include "tasks/translation/input.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/input.h"
+#include "tasks/translation/settings/translation_options.h"
 
 static const char *const vocabularies[] = { "task.vocabulary.size", "task.sentencepiece_model_path",
                                             NULL };

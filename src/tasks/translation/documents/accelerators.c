@@ -1,4 +1,4 @@
-#include "tasks/translation/documents/po/accelerators.h"
+#include "tasks/translation/documents/accelerators.h"
 
 #include <ctype.h>
 #include <stdint.h>

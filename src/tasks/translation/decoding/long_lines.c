@@ -1,4 +1,4 @@
-#include "tasks/translation/long_lines.h"
+#include "tasks/translation/decoding/long_lines.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "base/vector.h"
 #include "data/text/punctuation.h"
 #include "data/text/vocabulary/vocabulary.h"
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 /* Tokens of a source without its end. */
 #define TOKENS_MAX ((size_t)ET_TRANSLATION_SOURCE_MAX - 1)

@@ -5,7 +5,7 @@
  *
  * To add a setting: a member in translation_options.h and a row here, then its use. If another
  * value makes another model, put .change = ET_CHANGE_MODEL after its help. */
-#include "tasks/translation/translation_options.h"
+#include "tasks/translation/settings/translation_options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "base/text/strbuf.h"
 #include "data/text/sentences.h"
 #include "formats/events/log_names.h"
-#include "tasks/translation/input.h"
-#include "tasks/translation/vocabularies.h"
+#include "tasks/translation/settings/input.h"
+#include "tasks/translation/settings/vocabularies.h"
 #include "train/run/options.h"
 
 /* Rows of encoder and decoder. Defaults are those of the base model of Vaswani et al. 2017, as in
