@@ -13,8 +13,8 @@
 
 #include "skip.h"
 #include "tasks/documents.h"
-#include "tasks/translation/documents/endings.h"
-#include "tasks/translation/documents/plural_forms.h"
+#include "tasks/translation/documents/document.h"
+#include "tasks/translation/documents/document_private.h"
 
 /* Skips a case of a format that this build does not read. */
 #define NEEDS(format)                                                                              \

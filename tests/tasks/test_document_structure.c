@@ -17,8 +17,7 @@
 #include "base/text/strbuf.h"
 #include "skip.h"
 #include "tasks/translation/documents/document.h"
-#include "tasks/translation/documents/read_html.h"
-#include "tasks/translation/documents/read_md.h"
+#include "tasks/translation/documents/document_private.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

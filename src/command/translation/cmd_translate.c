@@ -42,7 +42,7 @@
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
-#include "tasks/translation/documents/endings.h"
+#include "tasks/translation/documents/document.h"
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048

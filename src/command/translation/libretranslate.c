@@ -9,7 +9,6 @@
 #include "base/values/json.h"
 #include "tasks/translation/decoding/beam.h"
 #include "tasks/translation/documents/document.h"
-#include "tasks/translation/documents/endings.h"
 
 /* A text of a request, and its printed alternatives to the document's translation. */
 typedef struct text {

@@ -1,10 +1,9 @@
-#include "tasks/translation/documents/accelerators.h"
 
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "tasks/translation/documents/entities.h"
+#include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/spans.h"
 
 static bool is_word(char c)

@@ -97,4 +97,9 @@ void et_document_print(const et_document *document, struct et_strbuf *out);
 
 et_document_counts et_document_count(const et_document *document);
 
+/* The format by the ending of a file's name: page.html is HTML. Sets *format, an
+ * et_document_format: ET_DOCUMENT_LINES for any other ending. .gz at the end is
+ * ignored. ET_EUSAGE: a format that Etude does not read; the message names the cure. */
+int et_document_format_of(const char *path, int *format, et_error *error);
+
 #endif

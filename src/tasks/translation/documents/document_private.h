@@ -2,11 +2,12 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DOCUMENTS_DOCUMENT_PRIVATE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
-#include "tasks/translation/documents/accelerators.h"
 #include "tasks/translation/documents/document.h"
 #include "tasks/translation/documents/spans.h"
 
@@ -24,6 +25,13 @@ typedef enum et_escape {
     ET_ESCAPE_MD_CELL,  /* the same in a cell of a table */
     ET_ESCAPE_MD_MARKS, /* what may be markup with a backslash */
 } et_escape;
+
+/* Marks of keys in texts of menus and buttons: &File of Qt and Windows, _File of GTK. The key of a
+ * translation is the same letter if the translation has it. */
+typedef struct et_accelerator {
+    char mark; /* & or _; 0: none */
+    char key;  /* the letter or digit after it */
+} et_accelerator;
 
 /* The text between two spans of a segment, translated alone. */
 typedef struct et_part {
@@ -143,7 +151,7 @@ bool et_document_has_words(et_document *d, const char *text, size_t length);
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line);
 /* Ends the segment. White space and markup at its ends stay. The syntax of ICU messages
- * (messages.h) stays, and the texts of their branches are segments. */
+ * stays, and the texts of their branches are segments. */
 void et_document_end(et_document *d);
 
 /* ---- encode.c ---- */
@@ -173,7 +181,6 @@ void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out
 
 /* ---- formats: each walks over the whole text ---- */
 
-int et_document_read_lines(et_document *d, et_error *error);
 int et_document_read_html(et_document *d, et_error *error);
 /* The same of [from, to) of the document. */
 int et_document_read_page(et_document *d, size_t from, size_t to, et_error *error);
@@ -183,5 +190,62 @@ int et_document_read_po(et_document *d, et_error *error);
 int et_document_check_po(et_document *d, const et_strbuf *text, et_error *error);
 int et_document_read_srt(et_document *d, et_error *error);
 int et_document_read_md(et_document *d, et_error *error);
+
+/* ---- entities.c: of HTML and XML ---- */
+
+/* Bytes of the entity that text, [length], begins with: "&nbsp;", "&#160;", "&#xA0;"; 0: it is
+ * none. *code: its character; 0: a name that is not known here. */
+size_t et_entity_read(const char *text, size_t length, uint32_t *code);
+
+/* ---- accelerators.c ---- */
+
+/* Whether text, a line, has a mark of a key, at [*at]. & of "R&D" and _ of names are none. */
+bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at);
+
+/* Adds the mark to text, which is encoded for a message catalogue: before the key, else before the
+ * first letter or digit of a word, else at the end, as for Japanese: (&F). */
+void et_accelerator_insert(et_strbuf *text, et_accelerator accelerator);
+
+/* ---- marked.c ---- */
+
+/* Text of a format that may quote markup: tags, comments and references of HTML in a message of
+ * gettext, in a section of XML or, written as references (&lt;b>), in XML's text. Quoted markup
+ * stays. Elements of a page's blocks, such as p and br, end a segment; all others belong to it.
+ * The content of code, script and the like stays, too. */
+typedef struct et_marking {
+    size_t line;      /* of the document, where the text begins */
+    bool references;  /* the text has XML's references */
+    bool spaces;      /* white space other than one space ends a segment and stays */
+    bool backslashes; /* escapes of Android's resources: \' \n \u00A9; a quote stays */
+} et_marking;
+
+/* Adds text to the segment, as et_document_add. Markup of a PO document is encoded. */
+void et_document_add_marked(et_document *d, const char *text, size_t length,
+                            const et_marking *marking);
+
+/* ---- structures, for checks of translations ---- */
+
+/* read_md.c: appends the blocks, spans, addresses, code and inline HTML of a text, without its
+ * words: two texts with the same structure have the same bytes. false: no memory, or no library. */
+bool et_md_structure(const char *text, size_t length, et_strbuf *out);
+
+/* read_html.c: appends the elements of a page and their attributes, without words: texts, and
+ * values that people read. Two pages with the same structure have the same bytes. false: no memory,
+ * or no library. */
+bool et_html_structure(const char *text, size_t length, et_strbuf *out);
+
+/* ---- plural_forms.c ---- */
+
+/* The Plural-Forms of a message catalogue: which form of a message a number has, as an expression
+ * of C in n: "nplurals=2; plural=(n != 1);". */
+typedef struct et_plural_forms {
+    int count; /* of forms */
+    int one;   /* the form of the number 1 */
+    bool many; /* other numbers than 0 and 1 have that form, too */
+} et_plural_forms;
+
+/* false: text has no such expression; the forms are those of English: 2, and the first is that of
+ * 1 alone. */
+bool et_plural_forms_read(const char *text, et_plural_forms *forms);
 
 #endif

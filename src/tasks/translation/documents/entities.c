@@ -1,4 +1,4 @@
-#include "tasks/translation/documents/entities.h"
+#include "tasks/translation/documents/document_private.h"
 
 #include <string.h>
 

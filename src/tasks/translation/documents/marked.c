@@ -1,13 +1,11 @@
 /* One pass: what is special at a position is handled there, and the text between two such positions
  * is added. A tag has a largest length, and after the first element or comment without an end the
  * ends of others are not looked for, so the time is linear. */
-#include "tasks/translation/documents/marked.h"
 
 #include <string.h>
 
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/entities.h"
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS  "0123456789"

@@ -1,6 +1,6 @@
 /* Precedence climbing over the operators that gettext allows. The expression is evaluated while it
  * is read, once for each number. */
-#include "tasks/translation/documents/plural_forms.h"
+#include "tasks/translation/documents/document_private.h"
 
 #include <stdlib.h>
 #include <string.h>

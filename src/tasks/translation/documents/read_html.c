@@ -6,19 +6,124 @@
  * script, pre, code and the like, and of translate="no", stay. Values of attributes that people
  * read, such as title, are segments of their own; all other attributes stay. */
 #include <setjmp.h>
+
+#include <gumbo.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include <gumbo.h>
 
 #include "base/alloc.h"
 #include "base/files/library.h"
 #include "base/sort.h"
 #include "base/vector.h"
-#include "tasks/translation/documents/attributes.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/read_html.h"
+
+/* Attributes of a tag of HTML: which have text for people. */
+
+typedef struct et_attribute {
+    const char *name; /* [name_length] */
+    size_t name_length;
+    const char *value; /* [length], without its quotes; NULL: none */
+    size_t length;
+    char quote; /* " or '; 0: none */
+} et_attribute;
+
+/* What the attributes of a tag say about its others. */
+typedef struct et_attributes {
+    bool kept;        /* translate="no" or class="notranslate" */
+    bool description; /* name="description" */
+    bool button;      /* type="submit", "button" or "reset" */
+} et_attributes;
+
+#define SPACE " \t\r\n\f"
+
+/* Bytes at `at` that are not among `ends`. */
+static const char *skip_until(const char *at, const char *end, const char *ends)
+{
+    while (at < end && (!*at || !strchr(ends, *at)))
+        at++;
+    return at;
+}
+
+static const char *skip(const char *at, const char *end, const char *among)
+{
+    while (at < end && *at && strchr(among, *at))
+        at++;
+    return at;
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+    return strlen(word) == length && !strncasecmp(text, word, length);
+}
+
+/* Whether a word of the list, which ends with NULL, is the text. */
+static bool is_among(const char *text, size_t length, const char *const *words)
+{
+    while (*words && !is_word(text, length, *words))
+        words++;
+    return *words;
+}
+
+static bool is_named(const et_attribute *a, const char *name)
+{
+    return is_word(a->name, a->name_length, name);
+}
+
+/* XML's name has a prefix: its:translate. */
+static bool is_translate(const et_attribute *a)
+{
+    const char *colon = memchr(a->name, ':', a->name_length);
+    const char *name = colon ? colon + 1 : a->name;
+    return is_word(name, a->name_length - (size_t)(name - a->name), "translate");
+}
+
+static bool has_word(const et_attribute *a, const char *word)
+{
+    const char *at = a->value, *end = at + a->length;
+    while (at < end) {
+        const char *from = skip(at, end, SPACE);
+        at = skip_until(from, end, SPACE);
+        if (is_word(from, (size_t)(at - from), word))
+            return true;
+    }
+    return false;
+}
+
+/* Adds what an attribute with a value says. */
+static void attributes_add(et_attributes *found, const et_attribute *a)
+{
+    static const char *const buttons[] = { "submit", "button", "reset", NULL };
+    found->kept |= is_translate(a) && is_word(a->value, a->length, "no");
+    found->kept |= is_named(a, "class") && has_word(a, "notranslate");
+    found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
+    found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
+}
+
+/* Whether people read the value in HTML. element: the tag's name, [element_length]. */
+static bool attribute_is_read(const et_attribute *a, const char *element, size_t element_length,
+                              const et_attributes *others)
+{
+    static const char *const anywhere[] = { "alt",
+                                            "placeholder",
+                                            "aria-label",
+                                            "aria-description",
+                                            "aria-placeholder",
+                                            "aria-roledescription",
+                                            "aria-valuetext",
+                                            NULL };
+    static const char *const labelled[] = { "option", "optgroup", "track", NULL };
+    static const char *const style_sets[] = { "link", "style", NULL }; /* titles are their names */
+    if (is_among(a->name, a->name_length, anywhere))
+        return true;
+    if (is_named(a, "title"))
+        return !is_among(element, element_length, style_sets);
+    if (is_named(a, "label"))
+        return is_among(element, element_length, labelled);
+    if (is_named(a, "content"))
+        return others->description && is_word(element, element_length, "meta");
+    return is_named(a, "value") && others->button && is_word(element, element_length, "input");
+}
 
 /* gumbo_parse_with_options is gumbo.parse_with_options. */
 #define CALLS(X) X(gumbo_, parse_with_options)
@@ -165,14 +270,6 @@ static const char *const opaque[] = { "code",     "iframe",    "kbd",      "math
 /* Of these, elements with text for people. */
 static const char *const unread[] = { "svg", "template", "textarea", "xmp", NULL };
 
-static bool is_among(const char *const *list, name n)
-{
-    for (; *list; list++)
-        if (strlen(*list) == n.length && !strncasecmp(*list, n.text, n.length))
-            return true;
-    return false;
-}
-
 /* The name in a start or end tag. */
 static name name_of(const char *tag, size_t length)
 {
@@ -228,7 +325,8 @@ static size_t close_element(name *open, size_t depth, name n)
 {
     static const char *const cells[] = { "td", "th", "tr", "table", NULL };
     size_t match = depth, kept;
-    while (is_among(cells, n) && depth && is_among(formatting, open[depth - 1]))
+    while (is_among(n.text, n.length, cells) && depth &&
+           is_among(open[depth - 1].text, open[depth - 1].length, formatting))
         match = --depth;
     while (match && !is_same_name(open[match - 1], n))
         match--;
@@ -236,7 +334,8 @@ static size_t close_element(name *open, size_t depth, name n)
         return depth;
     kept = match - 1;
     for (size_t i = match; i < depth; i++)
-        if (is_among(formatting, n) || is_among(formatting, open[i]))
+        if (is_among(n.text, n.length, formatting) ||
+            is_among(open[i].text, open[i].length, formatting))
             open[kept++] = open[i];
     return kept;
 }
@@ -257,7 +356,8 @@ static int check_depth(reader *r, et_error *error)
         const char kind = r->d->text[at + 1];
         if (kind == '/') {
             depth = close_element(open, depth, n);
-        } else if (!strchr("!?", kind) && !is_among(endless, n) && r->d->text[end - 2] != '/') {
+        } else if (!strchr("!?", kind) && !is_among(n.text, n.length, endless) &&
+                   r->d->text[end - 2] != '/') {
             if (depth == DEPTH_MAX)
                 return et_fail(error, ET_EDATA,
                                "%s:%zu: elements are nested more than %d deep; close them, or cut "
@@ -265,7 +365,7 @@ static int check_depth(reader *r, et_error *error)
                                r->d->name, et_document_line(r->d, at), DEPTH_MAX);
             open[depth++] = n;
         }
-        at = kind != '/' && is_among(raw, n) ? skip_raw(r, end, n) : end;
+        at = kind != '/' && is_among(n.text, n.length, raw) ? skip_raw(r, end, n) : end;
     }
     return ET_OK;
 }
@@ -353,7 +453,7 @@ static et_attributes scan(const GumboElement *e)
     for (unsigned i = 0; i < e->attributes.length; i++) {
         const et_attribute a = attribute_of(e->attributes.data[i]);
         if (a.value)
-            et_attributes_add(&all, &a);
+            attributes_add(&all, &a);
     }
     return all;
 }
@@ -372,7 +472,7 @@ static void collect(reader *r, const GumboNode *n, bool words)
     if (own.length && *e->original_tag.data == '<') {
         const bool kept = scan(e).kept;
         add_piece(r, e->original_tag, TAG, e);
-        if (kept || is_among(opaque, own)) {
+        if (kept || is_among(own.text, own.length, opaque)) {
             GumboStringPiece rest = { e->original_tag.data + e->original_tag.length, 0 };
             rest.length = end_of_element(r, n) - (size_t)(rest.data - r->d->text);
             add_piece(r, rest, KEPT, e);
@@ -411,7 +511,7 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
 
 static bool is_value(const reader *r, const et_attribute *a, name n, const et_attributes *all)
 {
-    return a->value && !all->kept && et_attribute_is_read(a, n.text, n.length, all) &&
+    return a->value && !all->kept && attribute_is_read(a, n.text, n.length, all) &&
            et_document_has_words(r->d, a->value, a->length);
 }
 
@@ -436,7 +536,7 @@ static void add_start(reader *r, const piece *p)
     const GumboElement *e = p->element;
     const name n = name_of_element(e);
     const et_attributes all = scan(e);
-    const bool inner = is_among(inside, n);
+    const bool inner = is_among(n.text, n.length, inside);
     bool values = false;
     size_t kept = p->start;
     for (unsigned i = 0; i < e->attributes.length; i++) {
@@ -485,7 +585,8 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
         if (is_markup(r, from)) {
             end = end_of_markup(r, from);
             end = end < to ? end : to;
-            add_markup(r, from, end, is_among(inside, name_of(d->text + from, end - from)));
+            const name n = name_of(d->text + from, end - from);
+            add_markup(r, from, end, is_among(n.text, n.length, inside));
         } else {
             while (end < to && !is_markup(r, end))
                 end++;
@@ -503,8 +604,8 @@ static void add_rest(reader *r, size_t from, size_t to, bool text)
 static void add_kept(reader *r, const piece *p, size_t from)
 {
     const name n = name_of_element(p->element);
-    add_markup(r, from, p->end, is_among(inside, n));
-    if (!scan(p->element).kept && is_among(unread, n)) {
+    add_markup(r, from, p->end, is_among(n.text, n.length, inside));
+    if (!scan(p->element).kept && is_among(n.text, n.length, unread)) {
         const char *text = r->d->text;
         for (size_t at = from; at < p->end;) {
             size_t end = at + 1;
@@ -639,7 +740,7 @@ static void append_node(const GumboNode *n, et_strbuf *out)
             const GumboAttribute *a = e->attributes.data[i];
             const et_attribute found = attribute_of(a);
             et_strbuf_printf(out, " %s", a->name);
-            if (!et_attribute_is_read(&found, own.text, own.length, &all))
+            if (!attribute_is_read(&found, own.text, own.length, &all))
                 et_strbuf_printf(out, "=%s", a->value);
         }
     }

@@ -19,7 +19,6 @@
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/md_mask.h"
-#include "tasks/translation/documents/read_md.h"
 
 /* md_parse is md4c.parse. */
 #define CALLS(X) X(md_, parse)

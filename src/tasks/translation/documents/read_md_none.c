@@ -1,6 +1,5 @@
 /* Replaces read_md.c in a build without MD4C: no Markdown can be read. */
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/read_md.h"
 
 int et_document_read_md(et_document *d, et_error *error)
 {

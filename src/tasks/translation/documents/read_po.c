@@ -28,8 +28,6 @@
 #include "base/text/unicode.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/marked.h"
-#include "tasks/translation/documents/plural_forms.h"
 
 /* Names that are macros, such as po_file_read, are replaced by their values. */
 #define CALLS(X)                                                                                   \

@@ -18,7 +18,6 @@
 #include "base/files/library.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/marked.h"
 
 /* XML_Parse is expat.Parse, and so on. */
 #define CALLS(X)                                                                                   \

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
-#include "tasks/translation/documents/read_md.h"
 
 /* A segment with more spans is translated in parts, which needs less time than a search for all. */
 #define SPANS_MAX 256
