@@ -19,7 +19,7 @@
 #include "engine/exec/plan.h"
 #include "engine/graph/build.h"
 #include "engine/tensor/params.h"
-#include "tasks/translation/decoding/align_share.h"
+#include "tasks/translation/decoding/alignment.h"
 
 enum { WIDTH = 64, HEADS = 2, COLUMNS = WIDTH / HEADS, TOKENS = 30, MOST = 24 };
 

@@ -3,18 +3,26 @@
  *   data     training: shuffled, in buckets, without end, read ahead; validation: one pass
  *   model    transformer over source and target: "decoded", and the "table" of tokens
  *   losses   vocabulary loss over the labels
- *   outputs  of a validation step: beam search (outputs.c); reduce: its scores
- *            (translation_validate.c) */
+ *   outputs  of a validation step: beam search; reduce: its scores (translation_validate.c) */
 #include "tasks/translation/translation_task.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "base/stages.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "engine/nn/pair_names.h"
+#include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "tasks/translation/overlap.h"
+#include "tasks/translation/settings/input.h"
 #include "tasks/translation/translation_task_private.h"
+#include "train/checkpoint/identity.h"
+#include "train/task/task_private.h"
 
 /* The et_task is the first member; only files that include translation_task_private.h see more. */
 static et_translation_task *downcast(et_task *self)
@@ -22,33 +30,147 @@ static et_translation_task *downcast(et_task *self)
     return (et_translation_task *)(void *)self;
 }
 
-static const et_translation_task *downcast_const(const et_task *self)
+/* The model of training and of validation, with its inputs.
+ *
+ *   loss = sum over labels of the label-smoothed cross-entropy of softmax(h table^T)
+ *
+ * with h [target tokens, width] the decoder's output and table [vocabulary, width], as usual, the
+ * embedding of the target: inputs and outputs share one table (Press and Wolf 2017, "Using the
+ * output embedding to improve language models").
+ *
+ * With r_drop, training computes h twice, with two samples of dropout, and the loss is
+ * et_r_drop_loss; with sampled_vocabulary it is et_sampled_loss; with output_bias, the bias is
+ * added to logits. */
+
+/* h for the graph's batches, by the scope's draw of dropout. */
+static et_node *decoded(et_scope *scope, const et_transformer *model)
 {
-    return (const et_translation_task *)(const void *)self;
+    const int64_t *capacity = et_scope_layout(scope)->capacity;
+    et_assert(capacity[ET_PAIR_SOURCE] > 0 && capacity[ET_PAIR_TARGET] > 0);
+    return et_transformer_train(scope, model, capacity[ET_PAIR_SOURCE], capacity[ET_PAIR_TARGET],
+                                capacity[ET_PAIR_SEGMENTS]);
 }
 
-/* Of all data that are open: a table of positions costs little. */
-static int64_t longest(const et_translation_task *task, bool training)
+/* The parameter with the target's embeddings, and the row of the token that begins a
+ * target. */
+static int start_row(const et_translation_task *task, const et_params *params, int64_t *row)
 {
-    const et_translation_options *o = &task->options;
-    int64_t most = training ? o->train_data.max_seq_length : o->validation_data.max_seq_length;
-    for (const et_other_inputs *other = task->others; other; other = other->next)
-        most = other->data.max_seq_length > most ? other->data.max_seq_length : most;
-    return most;
+    char name[80];
+    const et_transformer model =
+        et_translation_transformer(&task->options, et_vocabulary_size(task->sides.source),
+                                   et_vocabulary_size(task->sides.target), 2);
+    snprintf(name, sizeof name, "%s/table", model.target.scope);
+    *row = et_vocabulary_start(task->sides.target);
+    const int index = et_params_find(params, name);
+    et_assert(index >= 0);
+    return index;
 }
 
+/* Names what a program's metrics compare with labels: "outputs", the likeliest token after each
+ * token of the targets, and "decoded", h. Only for a task whose build_metrics defines some, because
+ * the product with the table is as large as that of the loss. */
+static void name_outputs(et_scope *scope, const et_nodes *outputs)
+{
+    et_node *h = et_nodes_get(outputs, "decoded"), *table = et_nodes_get(outputs, "table");
+    et_node *bias = et_nodes_get(outputs, "bias"), *token;
+    et_output(scope, "decoded", h);
+    if (bias) {
+        const et_matmul_options logits = { .transpose_b = true, .f32 = true };
+        token = et_matmul(h, table, bias, &logits);
+    } else
+        et_vocabulary_best(h, table, 1, &token);
+    et_output(scope, "outputs", token);
+}
+
+/* For training and validation: the same model, other shapes. The table of positions has rows for
+ * the longest sentence of all data that are open, because its rows cost little. */
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
                         et_nodes *aux_losses)
 {
     (void)aux_losses; /* there are none */
-    et_translation_build_model(downcast(self), scope, longest(downcast(self), training), outputs);
+    et_translation_task *task = downcast(self);
+    const et_translation_options *o = &task->options;
+    int64_t max_positions =
+        training ? o->train_data.max_seq_length : o->validation_data.max_seq_length;
+    for (const et_other_inputs *other = task->others; other; other = other->next)
+        if (other->data.max_seq_length > max_positions)
+            max_positions = other->data.max_seq_length;
+    et_transformer model =
+        et_translation_transformer(o, et_vocabulary_size(task->sides.source),
+                                   et_vocabulary_size(task->sides.target), max_positions);
+    model.embedded = et_layout_find(et_scope_layout(scope), ET_PAIR_NAME_SOURCE_EMBEDDED) >= 0;
+    et_nodes_put(outputs, "decoded", decoded(scope, &model));
+    if (et_scope_training(scope) && o->model.r_drop > 0)
+        et_nodes_put(outputs, "decoded_again", decoded(et_in_draw(scope, "second"), &model));
+    et_nodes_put(outputs, "table", et_transformer_table(scope, &model));
+    if (model.output_bias)
+        et_nodes_put(outputs, "bias", et_transformer_output_bias(scope, &model));
+    if (et_task_defines_metrics(&task->task, scope))
+        name_outputs(scope, outputs);
+    if (o->model.zero_start) {
+        int64_t row;
+        const int table = start_row(task, task->context.params, &row);
+        et_params_hold_zeros(task->context.params, table, row);
+    }
 }
 
-static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
+int64_t et_translation_sampled(const et_translation_task *task)
+{
+    const int64_t words = et_vocabulary_size(task->sides.target);
+    const int64_t sampled = task->options.model.sampled_vocabulary;
+    return sampled && sampled < words ? sampled : words;
+}
+
+/* The labels of a program's own model: those with that name, or the only ones. */
+static et_node *labels_of(et_scope *scope, const et_nodes *labels)
+{
+    const char *name = et_pair_fields[ET_PAIR_TARGET_LABELS].name;
+    if (!labels)
+        return et_batch_input(scope, name);
+    return labels->count == 1 ? labels->node[0] : et_nodes_need(scope, labels, name);
+}
+
+/* Labels of -1 (the rest of a batch) count in no sum. */
+static void build_losses(et_task *self, et_scope *scope, const et_nodes *own,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
     (void)aux_losses;
-    et_translation_build_losses(downcast(self), scope, labels, outputs);
+    const et_translation_task *task = downcast(self);
+    const et_translation_model *model = &task->options.model;
+    const float smoothing = (float)model->label_smoothing;
+    et_node *labels = labels_of(scope, own), *logits = et_nodes_get(outputs, "logits");
+    if (logits) {
+        et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
+        return;
+    }
+    et_node *h = et_nodes_need(scope, outputs, "decoded");
+    et_node *again = et_nodes_get(outputs, "decoded_again");
+    et_node *table = et_nodes_need(scope, outputs, "table");
+    et_node *bias = et_nodes_get(outputs, "bias"), *loss;
+    if (bias)
+        loss = et_vocabulary_loss_offset(h, table, bias, labels, smoothing);
+    else if (again)
+        loss = et_r_drop_loss(h, again, table, labels, smoothing, (float)model->r_drop);
+    else
+        loss = et_sampled_loss(scope, h, table, labels, smoothing, et_translation_sampled(task));
+    et_loss(scope, "loss", loss, 1);
+}
+
+/* A model of another program that the task's files come from: it is opened once for all of them. */
+int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
+                           et_error *error)
+{
+    *out = task->context.foreign;
+    if (*out && et_import_is_of(*out, folder))
+        return ET_OK;
+    *out = task->foreign;
+    if (*out && et_import_is_of(*out, folder))
+        return ET_OK;
+    et_import_close(task->foreign);
+    task->foreign = NULL;
+    int status = et_import_open(out, folder, error);
+    task->foreign = status ? NULL : *out;
+    return status;
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)
@@ -70,7 +192,7 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
                                      error);
 }
 
-/* Metrics of a program compare the labels of the batch with the likeliest tokens (model.c). */
+/* Metrics of a program compare the labels of the batch with the likeliest tokens (name_outputs). */
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
     const et_batch *batch = now->inputs;
@@ -96,7 +218,7 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 static void clear_start(const et_translation_task *task, et_params *params)
 {
     int64_t row;
-    const int table = et_translation_start_row(task, params, &row);
+    const int table = start_row(task, params, &row);
     const int64_t width = et_params_shape(params, table).size[1];
     et_params_begin_change(params);
     memset(et_params_values(params) + et_params_offset(params, table) + row * width, 0,
@@ -222,9 +344,29 @@ void et_translation_task_close(et_task *task)
     et_free(self);
 }
 
-et_translation_facts et_translation_task_facts(const et_task *task)
+/* The identity of a run's checkpoints, in addition to its settings: checksums of vocabularies and
+ * of the encoded text. */
+int et_translation_identify(const et_task *task, et_value *identity, et_error *error)
 {
-    const et_translation_task *self = downcast_const(task);
-    return (et_translation_facts){ &self->training, self->validation.scored[0].encoded,
-                                   &self->vocabularies };
+    const et_translation_task *self = (const et_translation_task *)(const void *)task;
+    et_vocabularies_identify(&self->vocabularies, identity);
+    return et_value_set_string(identity, ET_IDENTITY_DATA,
+                               et_checksum_print(et_translation_input_key(&self->training)).digits)
+               ? ET_OK
+               : et_alloc_failed(error, 0, "settings");
+}
+
+int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                           et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_vocabularies v;
+    et_artifact artifact;
+    et_vocabularies_init(&v, &((const et_translation_options *)options)->vocabulary);
+    int status = et_artifact_open(&artifact, model_dir, error);
+    if (!status)
+        status = et_vocabularies_check_files(&v, identity, &artifact, &arena, error);
+    et_artifact_close(&artifact);
+    et_arena_release(&arena);
+    return status;
 }

@@ -16,19 +16,10 @@
 #define ET_TRANSLATION_CACHE  "cache"
 #define ET_TRANSLATION_OUTPUT "translations"
 
-/* What opening found, for the lines before step 1. Borrowed from the task. */
-typedef struct et_translation_facts {
-    const struct et_translation_input *train;
-    const et_encoded *validation; /* NULL: none; of several the first */
-    const et_vocabularies *vocabularies;
-} et_translation_facts;
-
 /* Options and context are copied; everything they point to must outlive the task. */
 int et_translation_task_open(et_task **out, const et_translation_options *options,
                              const et_task_context *context, et_error *error);
 void et_translation_task_close(et_task *task); /* NULL allowed */
-
-et_translation_facts et_translation_task_facts(const et_task *task);
 
 /* Methods of the kind (translation_kind.h). */
 int et_translation_identify(const et_task *task, et_value *identity, et_error *error);

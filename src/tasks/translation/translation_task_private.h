@@ -1,6 +1,5 @@
-/* The translation task, for its own files: translation_task.c (the class), model.c,
- * translation_setup.c (data), setup_vocabulary.c, translation_inputs.c, outputs.c,
- * translation_validate.c. */
+/* The translation task, for its own files: translation_task.c (the class and its model),
+ * translation_setup.c (data), setup_vocabulary.c, translation_validate.c (searches, scores). */
 #ifndef ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_TRANSLATION_TASK_PRIVATE_H
 
@@ -58,12 +57,7 @@ typedef struct et_translation_task {
     char verdict[200];
 } et_translation_task;
 
-/* model.c: the parameter with the target's embeddings, and the row of the token that begins a
- * target. */
-int et_translation_start_row(const et_translation_task *task, const et_params *params,
-                             int64_t *row);
-
-/* translation_foreign.c: the model of another program in a folder: the context's, or it is opened.
+/* translation_task.c: the model of another program in a folder: the context's, or it is opened.
  * Borrowed until the next call. */
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
                            et_error *error);
@@ -85,21 +79,12 @@ int et_translation_look_for_tags(const et_translation_task *task, const et_encod
                                  const char *name, et_error *error);
 
 /* translation_setup.c: batches of the opened data. part NULL: all of them. */
-int et_translation_training(const et_translation_task *task, const et_translation_input *input,
-                            const et_translation_data *data, const et_input_context *part,
-                            et_source **out, et_error *error);
 int et_translation_validation(const et_translation_task *task, const et_scored *scored,
                               const et_translation_data *data, const et_input_context *part,
                               et_source **out, et_error *error);
-/* Options of encoding for training data, or for validation data. */
-et_encoded_options et_translation_filter(const et_translation_data *data, bool training);
-/* Numbers and references of a text that is scored; it has its encoded pairs. */
-int et_translation_open_scored(et_translation_task *task, et_scored *scored,
-                               const et_corpus_paths *paths, et_error *error);
 /* Each step of a search examines twice the beam's size in tokens. */
 int et_translation_check_beam(const et_translation_task *task, et_error *error);
 
-/* translation_inputs.c: method build_inputs. */
 int et_translation_build_inputs(et_task *self, const et_data_config *params,
                                 const et_input_context *part, et_source **out, et_error *error);
 void et_translation_close_inputs(et_translation_task *task);
@@ -112,40 +97,21 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
  * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
-/* model.c: for the graph's batches, "decoded" and "table", and, for a program's metrics, the
- * outputs "outputs" and "decoded"; the loss of these, or of "logits". own: labels; NULL: the
- * batch's. max_positions: the longest sentence. */
-void et_translation_build_model(et_translation_task *task, et_scope *scope, int64_t max_positions,
-                                et_nodes *outputs);
-void et_translation_build_losses(const et_translation_task *task, et_scope *scope,
-                                 const et_nodes *own, const et_nodes *outputs);
-/* Tokens in the softmax of an update: the target's vocabulary if none are drawn. */
+/* translation_task.c: tokens in the softmax of an update: the target's vocabulary if none are
+ * drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 
-/* Values in a step's logs and in the aggregated state, in addition to ET_LOGGED_IDS, integers:
- * lists of equal length. */
-#define ET_STEP_INPUTS  "inputs"  /* source tokens, lists of integers, the end last */
-#define ET_STEP_OUTPUTS "outputs" /* target tokens, without the end; null: not searched */
-#define ET_STEP_SCORES  "scores"  /* of the best hypothesis; of logs alone */
-
-/* outputs.c: methods, and a search for all sentences, by all ranks together if shared. */
+/* translation_validate.c: methods. */
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
                                   et_error *error);
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                                       et_error *error);
 int et_translation_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
                              et_error *error);
-int et_translation_search(et_translation_task *task, et_decoder_sentence *sentences, int64_t count,
-                          bool shared, et_arena *arena, et_error *error);
-/* The whole source of a pair, as a translator would cut it. In arena. */
-int et_translation_source(const et_encoded *encoded, int64_t pair, et_decoder_sentence *sentence,
-                          et_arena *arena, et_error *error);
-
-/* translation_validate.c: method reduce_aggregated_logs. */
 int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
                           et_value *results, et_error *error);
 void et_translation_close_validation(et_translation_task *task);
-/* The same: method verdict. A low BLEU after few steps is a run that had no time. */
+/* A low BLEU after few steps is a run that had no time. */
 const char *et_translation_verdict(et_task *self, bool best);
 
 #endif

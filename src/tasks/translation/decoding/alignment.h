@@ -19,6 +19,7 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_ALIGNMENT_H
 
+#include <etude/comm.h>
 #include <etude/hypotheses.h>
 
 #include "base/arena.h"
@@ -50,5 +51,18 @@ int et_aligner_run(et_aligner *aligner, const int32_t *source, int64_t length,
  * [length, 2 width], of which the first half of a row is the key; scratch: [length]. */
 void et_aligner_add_weights(const float *query, const float *keys, int64_t width, int heads,
                             int64_t length, double *weight, double *scratch);
+
+typedef struct et_align_pair {
+    const int32_t *source, *target; /* [length], [count], as et_aligner_run has them; borrowed */
+    int64_t length;
+    int count;
+    et_aligned found;
+} et_align_pair;
+
+/* et_aligner_run for each, by all ranks with the same pairs: each rank aligns some of them, by
+ * their positions in the list, and gets the results of the others, so all have the bits of one
+ * process. comm NULL: alone. */
+int et_aligner_run_on_ranks(et_aligner *aligner, et_comm *comm, et_align_pair *pairs, int64_t count,
+                            et_arena *arena, et_error *error);
 
 #endif

@@ -10,6 +10,8 @@
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_DECODER_H
 
+#include <etude/comm.h>
+
 #include <stdatomic.h>
 
 #include "base/arena.h"
@@ -114,5 +116,12 @@ void et_decoder_free(et_decoder *decoder);
 int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t count,
                    et_arena *arena, et_decoder_progress_fn *progress, void *payload,
                    et_error *error);
+
+/* As et_decoder_run, by all ranks with the same sentences: each rank decodes some of them, by their
+ * positions in the list, and gets the results of the others, so all have those of one process. comm
+ * NULL: alone. progress assumes that the other ranks are as far as this one. */
+int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,
+                            int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
+                            void *payload, et_error *error);
 
 #endif

@@ -13,8 +13,8 @@
 #include "base/threads/thread.h"
 #include "data/text/punctuation.h"
 #include "engine/tensor/params.h"
-#include "tasks/translation/decoding/align_share.h"
-#include "tasks/translation/decoding/decode_share.h"
+#include "tasks/translation/decoding/alignment.h"
+#include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/settings/translation_options.h"
 

@@ -1,6 +1,6 @@
-/* The translator, for its own files: translator_model.c (reading), translator.c (opening, best
- * results), decoding.c (checks of options), translator_others.c (several models), hypotheses.c
- * (several results, given targets, embedded sources), export.c. */
+/* The translator, for its own files: translator_model.c (reading, ensembles), translator.c
+ * (opening, best results), hypotheses.c (several results, given targets, embedded sources),
+ * export.c. */
 #ifndef ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_DECODING_TRANSLATOR_PRIVATE_H
 
@@ -79,10 +79,10 @@ et_transformer et_translator_transformer(const et_translator *t);
 /* ET_ECONFIG: translations are not by shortlists, and why. */
 int et_translator_check_shortlist(const et_translator *t, et_error *error);
 
-/* translator_others.c. Checks the options of an ensemble; opens it, for a translator whose model is
+/* Checks the options of an ensemble; opens it, for a translator whose model is
  * open, or for one that shares another's; adds tokens that others never generate to choice. */
-int et_translator_check_others(const et_translator_options *options, et_error *error);
-int et_translator_join_others(et_translator *t, et_error *error);
+int et_translator_check_members(const et_translator_options *options, et_error *error);
+int et_translator_join_members(et_translator *t, et_error *error);
 int et_translator_join_suppressed(et_translator *t, et_error *error);
 
 /* translator_terms.c. Opens the glossary, if there is one; closes it and its decoder. */
@@ -96,9 +96,6 @@ int et_translator_make_terms_decoder(et_translator *t, et_error *error);
 /* Warns of terms that translations do not have. */
 int et_translator_check_terms(const et_translator *t, const et_decoder_sentence *sentences,
                               size_t count, et_error *error);
-
-/* decoding.c: ET_ECONFIG for a value that is out of its range, or does not go with another. */
-int et_translator_check_decoding(const et_decoding_options *options, et_error *error);
 
 /* translator_decoder.c: options of the translator's own decoder, for other decoders like it. */
 et_decoder_options et_translator_decoder_options(const et_translator *t);
