@@ -164,9 +164,9 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
     return status || !t->int8 || rounded ? status : round_tables(t, error);
 }
 
-/* Members of an ensemble are translators. Each stays as it is and is only read: its weights, settings
- * and vocabularies. The translator that is opened with them has the decoder, which runs all models
- * (search.c) and averages their probabilities (choice.c). */
+/* Members of an ensemble are translators. Each stays as it is and is only read: its weights,
+ * settings and vocabularies. The translator that is opened with them has the decoder, which runs
+ * all models (search.c) and averages their probabilities (choice.c). */
 
 int et_translator_check_members(const et_translator_options *o, et_error *error)
 {

@@ -6,7 +6,7 @@
 
 #include "base/fields/fields.h"
 #include "tasks/translation/decoding/translator_private.h"
-#include "tasks/translation/export/export_formats.h"
+#include "tasks/translation/export/export_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"

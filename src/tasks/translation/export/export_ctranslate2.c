@@ -10,7 +10,7 @@
  * A dense layer is [inputs, units] here and [units, inputs] there; queries, keys and values are
  * side by side in both. A stack has a norm at its end if, and only if, it is pre-norm. */
 #include "formats/torch/transformers_files.h"
-#include "tasks/translation/export/export_formats.h"
+#include "tasks/translation/export/export_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The model as a folder that MarianMTModel and MarianTokenizer of transformers load: the files of
- * export_transformers.h and model.safetensors. Refuses settings that such a model cannot express;
+ * export_transformers.c and model.safetensors. Refuses settings that such a model cannot express;
  * the error names the setting.
  *
  * transformers computes the sinusoids of the paper. For other sinusoids, the export has their table
@@ -13,9 +13,7 @@
 #include "base/dtype.h"
 #include "engine/kernel/positions.h"
 #include "formats/safetensors/safetensors.h"
-#include "tasks/translation/export/export_formats.h"
-#include "tasks/translation/export/export_transformers.h"
-#include "tasks/translation/export/exported_tensors.h"
+#include "tasks/translation/export/export_private.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include <etude/log.h>

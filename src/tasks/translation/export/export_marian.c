@@ -12,8 +12,7 @@
 #include "base/values/json.h"
 #include "formats/numpy/npz.h"
 #include "formats/torch/transformers_files.h"
-#include "tasks/translation/export/export_formats.h"
-#include "tasks/translation/export/marian_export.h"
+#include "tasks/translation/export/export_private.h"
 #include "tasks/translation/interchange/marian_files.h"
 
 /* ---- weights ---- */

@@ -12,11 +12,11 @@
  *                         encoder_attention_mask, input_ids, and past_key_values.I.decoder.key ...
  *                         for present.I.decoder.key ... of the earlier run
  *                         -> logits of input_ids; present.I.decoder.key, .value of all positions
- *   config.json, ...      the other files of a MarianMT model (export_transformers.h), which
+ *   config.json, ...      the other files of a MarianMT model (export_transformers.c), which
  *                         generates the same way
  *
  * Padding follows the shorter sentences of a batch; the masks leave it out. */
-#include "tasks/translation/export/export_formats.h"
+#include "tasks/translation/export/export_private.h"
 
 #include <string.h>
 
@@ -26,7 +26,6 @@
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
 #include "engine/onnx/onnx_graph.h"
-#include "tasks/translation/export/export_transformers.h"
 
 enum { ENCODER, DECODER, DECODER_WITH_PAST, GRAPHS };
 

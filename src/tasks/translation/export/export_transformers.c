@@ -1,5 +1,5 @@
 /* Settings become JSON; every name of a field is transformers'. */
-#include "tasks/translation/export/export_transformers.h"
+#include "tasks/translation/export/export_private.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tasks/translation/export/exported_tensors.h"
+#include "tasks/translation/export/export_private.h"
 
 #include <stdio.h>
 

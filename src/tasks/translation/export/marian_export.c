@@ -1,4 +1,4 @@
-#include "tasks/translation/export/marian_export.h"
+#include "tasks/translation/export/export_private.h"
 
 #include <etude/log.h>
 #include <stdio.h>

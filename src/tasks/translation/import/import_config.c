@@ -2,7 +2,6 @@
  * becomes a setting; a fact about the files; a field that must have a certain value; a field that
  * changes neither the model nor its use, and is ignored. */
 #include "formats/torch/transformers_files.h"
-#include "tasks/translation/import/import_fields.h"
 #include "tasks/translation/import/import_private.h"
 
 #include <inttypes.h>

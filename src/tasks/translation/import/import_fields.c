@@ -1,4 +1,4 @@
-#include "tasks/translation/import/import_fields.h"
+#include "tasks/translation/import/import_private.h"
 
 #include <stdio.h>
 

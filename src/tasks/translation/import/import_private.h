@@ -1,18 +1,131 @@
-/* The folder, or archive, that is imported. Private to import*.c. */
+/* The folder, or archive, that is imported. Private to this room. */
 #ifndef ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
 #define ETUDE_TASKS_TRANSLATION_IMPORT_IMPORT_PRIVATE_H
+
+#include <etude/error.h>
+#include <etude/tensor.h>
+#include <etude/value.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 #include "engine/tensor/params.h"
 #include "formats/marian/lexicon.h"
+#include "formats/marian/marian_model.h"
+#include "formats/numpy/npz.h"
 #include "formats/torch/zip_archive.h"
 #include "tasks/translation/import/import.h"
-#include "tasks/translation/import/import_fields.h"
-#include "tasks/translation/import/weights_file.h"
 #include "tasks/translation/interchange/tensor_map.h"
 #include "tasks/translation/settings/vocabularies.h"
 
-/* What config.json says beside the settings. */
+/* ---- import_fields.c: fields of another program's settings ---- */
+
+/* A file of settings, a dict. */
+typedef struct et_import_config {
+    const char *name; /* in messages */
+    const et_value *values;
+} et_import_config;
+
+/* A field that may be in one of several files. */
+typedef struct et_import_field {
+    const et_import_config *of;
+    const et_value *value; /* NULL: not there */
+} et_import_field;
+
+/* A field that must have a value; a missing field has it. number: also of a truth value, 0 or 1. */
+typedef struct et_import_fixed {
+    const char *field;
+    double number;
+    const char *why; /* "but ...": what is missing here, or the cure */
+} et_import_fixed;
+
+/* ET_ECONFIG: "config.json: FIELD is VALUE, WHY" */
+int et_import_refuse(const et_import_config *c, const et_value *value, const char *why,
+                     et_error *error);
+int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows, size_t count,
+                          et_error *error);
+
+/* A number of 0 to INT32_MAX, which must be there. */
+int et_import_read_count(const et_import_config *c, const char *field, int64_t *out,
+                         et_error *error);
+/* The same, of 1 to most. */
+int et_import_read_size(const et_import_config *c, const char *field, int64_t most, int64_t *out,
+                        et_error *error);
+/* otherwise: what a missing field, or null, means. */
+int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,
+                        et_error *error);
+/* From 0 to 1. */
+int et_import_read_rate(const et_import_config *c, const char *field, double otherwise, double *out,
+                        et_error *error);
+
+/* The width of the model, and whether it can be split into heads. */
+int et_import_check_width(const et_import_config *c, const char *field, int64_t width,
+                          et_error *error);
+int et_import_check_heads(const et_import_config *c, const char *field, int64_t width,
+                          const char *why, et_error *error);
+
+/* The search, all optional. beams: 1 to 64; alpha: a power of lengths, 0 to 10. */
+int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
+                          et_value *model, et_error *error);
+
+/* ---- weights_file.c ---- */
+
+/* A file of weights of another program: safetensors, PyTorch's, numpy's, Marian's. Its tensors are
+ * read one by one, as float32. Remembers which were read, so that a tensor that belongs to nothing
+ * is noticed. One thread at a time. */
+typedef struct et_weights_file et_weights_file;
+
+/* A file whose name ends in ".safetensors", else one of PyTorch's. ET_EFORMAT: damaged, or another
+ * file. */
+int et_weights_file_open(et_weights_file **out, const char *path, et_error *error);
+
+/* The same of arrays of numpy, which become the file's, also after a failure. Arrays of bytes
+ * ("special:...") are no tensors. */
+int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error);
+
+/* The same of a binary model of Marian. Multipliers of rows (ET_MARIAN_MULTIPLIER) need not be
+ * read.
+ */
+int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
+                                et_error *error);
+void et_weights_file_close(et_weights_file *file); /* NULL allowed */
+
+/* Whether there is a tensor of the name, and its shape. Of two with one name the last counts. */
+bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape);
+
+/* The next tensor from number *i on whose name has an ending; NULL: there is none. *i: 0 at first.
+ */
+const char *et_weights_file_next(const et_weights_file *file, const char *ending, size_t *i);
+
+/* "float16" or "bfloat16" if all tensors except these [count] have this type; else NULL. */
+const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
+                                      size_t count);
+
+/* Tensors of more elements are refused by all reads: a file may claim any size. */
+void et_weights_file_limit(et_weights_file *file, size_t elements);
+
+/* The values of a tensor, which must be there; borrowed until the next read. ET_EFORMAT: no such
+ * tensor, or it is not of float32, float16 or bfloat16, has values that are not finite, or is too
+ * large. */
+int et_weights_file_read(et_weights_file *file, const char *name, const float **values,
+                         et_error *error);
+
+/* The same of a tensor that must have a shape, which the settings of the model give. */
+int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape,
+                         const float **values, et_error *error);
+
+/* ET_EFORMAT names a tensor that was never read. */
+int et_weights_file_check_seen(const et_weights_file *file, et_error *error);
+
+/* "PATH: NAME WHAT" */
+int et_weights_file_refuse(const et_weights_file *file, const char *name, const char *what,
+                           et_error *error);
+
+/* ---- the folder ---- */
+
+/* What config.json says in addition to the settings. */
 typedef struct et_import_facts {
     int64_t tokens[ET_SIDES];   /* rows of the two tables */
     int64_t eos, pad;           /* numbers of the symbols */
@@ -70,21 +183,8 @@ int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_er
 /* import_marian.c: facts, settings, tokens; opens the weights. */
 int et_import_read_marian(et_import *from, et_error *error);
 
-/* import_bergamot.c. The codes of the languages, where punctuation is not normalized by them. */
+/* The codes of the languages, where punctuation is not normalized by them. */
 void et_import_set_pair(et_value *settings, const char *source, const char *target);
-/* The codes of the two languages in the name of a model, "model.enpt.bin",
- * become settings; other names say nothing. */
-void et_import_read_pair(et_import *from, const char *model);
-/* The settings of a folder of Bergamot, of its config*.yml or made from the
- * names of its files; in from->arena. */
-int et_import_read_bergamot(et_import *from, et_import_config *c, et_error *error);
-/* IDs of tokens by text, of a SentencePiece model whose numbers are the tokens'. */
-int et_import_list_pieces(et_import *from, const char *name, et_value **tokens, et_error *error);
-/* Opens a binary model. settings: the text ET_MARIAN_SETTINGS, borrowed from it. */
-int et_import_open_binary(et_import *from, const char *name, et_marian_model **model,
-                          const char **settings, size_t *length, et_error *error);
-/* Reads and checks the shortlist, for vocabularies of the facts. */
-int et_import_read_lexicon(et_import *from, const char *name, et_error *error);
 
 /* Tensors on their way into the parameters; all borrowed. */
 typedef struct et_import_reading {
@@ -93,20 +193,6 @@ typedef struct et_import_reading {
     const et_import_facts *facts;
     const et_transformer *model;
 } et_import_reading;
-
-/* import_params.c. The values of the parameter scope/name, which is declared, and its shape. */
-float *et_import_param(const et_import_reading *r, const char *scope, const char *name,
-                       et_shape *shape);
-
-/* Reads one tensor into its parameter; for et_tensor_map_each, self: an et_import_reading. */
-int et_import_read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error);
-
-/* import_release.c: the punctuation that README.md says text was normalized for, if it says so. */
-int et_import_read_release(et_import *from, et_value *vocabulary, et_error *error);
-
-/* import_marian_tensors.c: as et_import_read_tensors. */
-int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
-                                  et_error *error);
 
 /* import_config.c: facts and settings. */
 int et_import_read_config(et_import *from, et_error *error);
@@ -121,9 +207,6 @@ int et_import_read_positions(et_import *from, et_error *error);
 /* Decides whether the tables of both sides are one. */
 int et_import_look_at_tables(et_import *from, et_error *error);
 
-/* import_unused.c. Whether there is a shared table although each side has its own table. */
-bool et_import_passes_shared(const et_import_facts *facts, const et_weights_file *file);
-
 /* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.
  * *bytes: free with et_free; NULL: all tensors are used. */
 int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error);
@@ -132,5 +215,8 @@ int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_erro
  * missing, is not known, or has another shape. */
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error);
+/* The same of a model of Marian. */
+int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
+                                  et_error *error);
 
 #endif

@@ -3,15 +3,288 @@
  * Every tensor of the file is used, or compared with one that is used (copies of a shared table,
  * the sinusoids), or refused. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
+#include "base/vector.h"
 #include "engine/kernel/positions.h"
+#include "formats/safetensors/safetensors.h"
 #include "tasks/translation/import/import_private.h"
-#include "tasks/translation/import/weights_file.h"
+#include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/interchange/unused_tensors.h"
 #include "train/checkpoint/artifact/artifact.h"
+
+/* Where tensors of another program go: the parameters of the model. */
+
+/* import_params.c. The values of the parameter scope/name, which is declared, and its shape. */
+static float *import_param(const et_import_reading *r, const char *scope, const char *name,
+                           et_shape *shape)
+{
+    char whole[ET_MAPPED_NAME_MAX];
+    snprintf(whole, sizeof whole, "%s/%s", scope, name);
+    const int i = et_params_find(r->params, whole);
+    et_assert(i >= 0);
+    *shape = et_params_shape(r->params, i);
+    return et_params_values(r->params) + et_params_offset(r->params, i);
+}
+
+/* Reads one tensor into its parameter; for et_tensor_map_each, self: an et_import_reading. */
+static int import_read_mapped(void *self, const et_mapped_tensor *mapped, et_error *error)
+{
+    const et_import_reading *r = self;
+    const float *values;
+    int status = et_weights_file_need(r->file, mapped->name, mapped->shape, &values, error);
+    if (!status)
+        et_mapped_tensor_put(mapped, r->params, values);
+    return status;
+}
+
+/* Keeps the tensors that an import does not use in a text of the export (unused_tensors.h). */
+
+typedef struct unused {
+    et_weights_file *file;
+    et_value *metadata;         /* NULL: none */
+    et_safetensors_item *items; /* [count] owned */
+    size_t count, capacity;
+    bool failed;
+} unused;
+
+static void add(unused *list, const char *name)
+{
+    et_shape shape;
+    if (!et_weights_file_find(list->file, name, &shape) || list->failed)
+        return;
+    et_safetensors_item *items =
+        et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *items, 8);
+    list->failed = !items;
+    if (!items)
+        return;
+    list->items = items;
+    items[list->count++] =
+        (et_safetensors_item){ .name = name, .tensor = { .dtype = ET_F32, .shape = shape } };
+}
+
+static int read_item(void *self, size_t item, et_safetensors_take_fn *take, void *payload,
+                     et_error *error)
+{
+    const unused *list = self;
+    const float *values;
+    const et_safetensors_item *of = &list->items[item];
+    int status = et_weights_file_read(list->file, of->name, &values, error);
+    return status ? status
+                  : take(payload, values, (size_t)et_shape_count(of->tensor.shape) * sizeof *values,
+                         error);
+}
+
+static int write_file(unused *list, const char *path, et_error *error)
+{
+    const et_safetensors_reader reader = { read_item, list };
+    et_safetensors_written written;
+    et_file_writer writer;
+    int status = et_safetensors_draft(&writer, &written, path, list->items, list->count, &reader,
+                                      list->metadata, error);
+    return status ? status : et_file_writer_commit(&writer, error);
+}
+
+static int make_file(unused *list, char **bytes, size_t *length, et_error *error)
+{
+    char *directory;
+    int status = et_scratch_open(&directory, "etude-import", error);
+    if (status)
+        return status;
+    char *path = et_path_join(directory, ET_UNUSED_TENSORS);
+    status = path ? write_file(list, path, error) : et_alloc_failed(error, 0, "a path");
+    if (!status)
+        status = et_file_read(bytes, length, path, ET_UNUSED_BYTES_MAX, error);
+    et_free(path);
+    et_scratch_close(directory);
+    return status;
+}
+
+/* text: copied; "" notes nothing. */
+static void note(et_import *from, unused *list, const char *key, const char *text)
+{
+    if (!*text)
+        return;
+    if (!list->metadata)
+        list->metadata = et_value_dict(&from->arena);
+    et_value_set_string(list->metadata, key, et_arena_strdup(&from->arena, text));
+}
+
+/* Records the other names of a table. */
+static int note_copies(et_import *from, unused *list, et_error *error)
+{
+    static const char *const names[ET_UNUSED_COPIES_MAX] = { ET_UNUSED_OF_OUTPUT,
+                                                             ET_UNUSED_OF_ENCODER,
+                                                             ET_UNUSED_OF_DECODER };
+    const int count = !from->facts.tied ? 0 : from->facts.shared ? ET_UNUSED_COPIES_MAX : 1;
+    et_strbuf copies = ET_STRBUF_INIT;
+    et_shape shape;
+    for (int i = 0; i < count; i++)
+        if (et_weights_file_find(from->weights, names[i], &shape))
+            et_strbuf_printf(&copies, "%s ", names[i]);
+    note(from, list, ET_UNUSED_COPIES, et_strbuf_text(&copies));
+    const bool failed = copies.failed;
+    et_strbuf_release(&copies);
+    return failed ? et_alloc_failed(error, 0, "names of tables") : ET_OK;
+}
+
+/* If there are tables of positions, their number of rows is the number of positions. */
+static int note_lengths(et_import *from, unused *list, et_error *error)
+{
+    et_shape shape;
+    const bool tables = et_weights_file_find(from->weights, ET_UNUSED_ENCODER_POSITIONS, &shape) ||
+                        et_weights_file_find(from->weights, ET_UNUSED_DECODER_POSITIONS, &shape);
+    const struct {
+        const char *key;
+        int64_t length;
+    } lengths[] = { { ET_UNUSED_POSITIONS, tables ? 0 : from->facts.positions },
+                    { ET_UNUSED_LONGEST, from->facts.longest } };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        char text[24] = "";
+        if (lengths[i].length)
+            snprintf(text, sizeof text, "%lld", (long long)lengths[i].length);
+        note(from, list, lengths[i].key, text);
+    }
+    return list->metadata && et_value_failed(list->metadata)
+               ? et_alloc_failed(error, 0, "a model's settings")
+               : ET_OK;
+}
+
+/* Tables of positions of half models may be in float32. */
+static void note_precision(et_import *from, unused *list)
+{
+    static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                          ET_UNUSED_DECODER_POSITIONS };
+    const char *precision = et_weights_file_precision(from->weights, tables, 2);
+    note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
+}
+
+/* import_unused.c. Whether there is a shared table although each side has its own table. */
+static bool import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
+{
+    et_shape shape;
+    return !facts->shared && et_weights_file_find(file, ET_UNUSED_TABLE, &shape) &&
+           et_weights_file_find(file, ET_UNUSED_OF_ENCODER, &shape);
+}
+
+static int find_unused(et_import *from, unused *list, et_error *error)
+{
+    if (import_passes_shared(&from->facts, from->weights))
+        add(list, ET_UNUSED_TABLE);
+    add(list, ET_UNUSED_ENCODER_POSITIONS);
+    add(list, ET_UNUSED_DECODER_POSITIONS);
+    note_precision(from, list);
+    int status = note_copies(from, list, error);
+    return status ? status : note_lengths(from, list, error);
+}
+
+int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error)
+{
+    unused list = { .file = from->weights };
+    const char *name;
+    size_t at = 0;
+    int status = ET_OK;
+    *bytes = NULL;
+    *length = 0;
+    /* Sizes were checked. Tables of positions may be larger than the model's parameters. */
+    et_weights_file_limit(from->weights, SIZE_MAX / sizeof(double));
+    if (!from->marian)
+        status = find_unused(from, &list, error);
+    else
+        while ((name = et_weights_file_next(from->weights, ET_MARIAN_MULTIPLIER, &at)))
+            add(&list, name);
+    if (!status && list.failed)
+        status = et_alloc_failed(error, list.count, "names of tensors");
+    if (!status && (list.count || list.metadata))
+        status = make_file(&list, bytes, length, error);
+    et_free(list.items);
+    return status;
+}
+
+/* Weights by Marian's names (interchange/tensor_map.h, marian_files.h). Tables there have no row of
+ * the token that begins a target: it is the last row here, and zeros. */
+
+static int read_marian_table(const et_import_reading *r, const char *name, const char *scope,
+                             et_error *error)
+{
+    et_shape shape;
+    const float *values;
+    float *table = import_param(r, scope, "table", &shape);
+    const int64_t rows = shape.size[0] - 1, width = shape.size[1];
+    int status = et_weights_file_need(r->file, name, et_shape_2(rows, width), &values, error);
+    if (status)
+        return status;
+    memcpy(table, values, (size_t)(rows * width) * sizeof *table);
+    memset(table + rows * width, 0, (size_t)width * sizeof *table);
+    return ET_OK;
+}
+
+/* Older files have it the other way round. */
+static int read_output(const et_import_reading *r, const char *scope, et_error *error)
+{
+    et_shape shape;
+    const float *values;
+    if (!et_weights_file_find(r->file, ET_MARIAN_OUTPUT_WIDE, &shape))
+        return read_marian_table(r, ET_MARIAN_OUTPUT, scope, error);
+    float *table = import_param(r, scope, "table", &shape);
+    const int64_t rows = shape.size[0] - 1, width = shape.size[1];
+    int status = et_weights_file_need(r->file, ET_MARIAN_OUTPUT_WIDE, et_shape_2(width, rows),
+                                      &values, error);
+    for (int64_t i = 0; i < rows && !status; i++)
+        for (int64_t k = 0; k < width; k++)
+            table[i * width + k] = values[k * rows + i];
+    memset(table + rows * width, 0, (size_t)width * sizeof *table);
+    return status;
+}
+
+static int read_marian_bias(const et_import_reading *r, const char *scope, et_error *error)
+{
+    et_shape shape;
+    const float *values;
+    float *bias = import_param(r, scope, "bias", &shape);
+    const int64_t count = shape.size[0] - 1;
+    int status =
+        et_weights_file_need(r->file, ET_MARIAN_BIAS, et_shape_2(1, count), &values, error);
+    if (!status)
+        memcpy(bias, values, (size_t)count * sizeof *bias);
+    bias[count] = 0;
+    return status;
+}
+
+static int read_marian_tables(const et_import_reading *r, const et_import_facts *facts,
+                              const et_transformer *model, et_error *error)
+{
+    int status;
+    if (facts->shared)
+        status = read_marian_table(r, ET_MARIAN_SHARED, model->target.scope, error);
+    else
+        status = read_marian_table(r, ET_MARIAN_OF_ENCODER, model->source.scope, error);
+    if (!status && !facts->shared)
+        status = read_marian_table(r, ET_MARIAN_OF_DECODER, model->target.scope, error);
+    if (!status && !facts->tied)
+        status = read_output(r, model->output.scope, error);
+    return status ? status : read_marian_bias(r, model->output.scope, error);
+}
+
+int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
+                                  et_error *error)
+{
+    et_import_reading r = { .file = from->weights, .params = params };
+    const et_tensor_map map = { model, params, ET_NAMES_MARIAN };
+    et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
+    et_params_begin_change(params);
+    int status = read_marian_tables(&r, &from->facts, model, error);
+    if (!status)
+        status = et_tensor_map_each(&map, import_read_mapped, &r, error);
+    et_params_changed(params, true);
+    return status ? status : et_weights_file_check_seen(from->weights, error);
+}
 
 int et_import_open_weights(et_import *from, et_error *error)
 {
@@ -49,7 +322,7 @@ static int read_table(et_import_reading *r, const table *of, et_error *error)
     et_shape shape, there;
     bool done = false;
     int status = ET_OK;
-    float *rows = et_import_param(r, of->scope, "table", &shape);
+    float *rows = import_param(r, of->scope, "table", &shape);
     const size_t bytes = (size_t)et_shape_count(shape) * sizeof *rows;
     for (int i = 0; i < TABLE_NAMES && of->names[i] && !status; i++) {
         const float *values;
@@ -113,14 +386,14 @@ static int pass_shared(et_import_reading *r, et_error *error)
 {
     et_shape shape;
     const float *values;
-    et_import_param(r, r->model->source.scope, "table", &shape);
+    import_param(r, r->model->source.scope, "table", &shape);
     return et_weights_file_need(r->file, SHARED, shape, &values, error);
 }
 
 static int read_tables(et_import_reading *r, et_error *error)
 {
     const et_import_facts *facts = r->facts;
-    const bool passes = et_import_passes_shared(facts, r->file);
+    const bool passes = import_passes_shared(facts, r->file);
     const char *output = facts->tied ? OF_OUTPUT : NULL;
     const table all[] = {
         { r->model->target.scope, { SHARED, OF_ENCODER, OF_DECODER, output } },
@@ -141,7 +414,7 @@ static int read_bias(et_import_reading *r, et_error *error)
 {
     et_shape shape;
     const float *values;
-    float *bias = et_import_param(r, r->model->output.scope, "bias", &shape);
+    float *bias = import_param(r, r->model->output.scope, "bias", &shape);
     int status = et_weights_file_need(r->file, "final_logits_bias", et_shape_2(1, shape.size[0]),
                                       &values, error);
     if (!status)
@@ -226,7 +499,7 @@ int et_import_read_tensors(et_import *from, et_params *params, const et_transfor
     if (!status)
         status = read_bias(&r, error);
     if (!status)
-        status = et_tensor_map_each(&map, et_import_read_mapped, &r, error);
+        status = et_tensor_map_each(&map, import_read_mapped, &r, error);
     et_params_changed(params, true);
     return status ? status : et_weights_file_check_seen(from->weights, error);
 }

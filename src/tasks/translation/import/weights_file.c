@@ -1,4 +1,4 @@
-#include "tasks/translation/import/weights_file.h"
+#include "tasks/translation/import/import_private.h"
 
 #include <math.h>
 #include <string.h>

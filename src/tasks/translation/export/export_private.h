@@ -1,0 +1,109 @@
+/* Translators in the formats of other programs, as a directory. options were checked: export.c.
+ * ET_ECONFIG: one of the files exists, or the format cannot express the model. */
+#ifndef ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_PRIVATE_H
+#define ETUDE_TASKS_TRANSLATION_EXPORT_EXPORT_PRIVATE_H
+
+#include <etude/model_export.h>
+
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "tasks/translation/decoding/translator_private.h"
+#include "tasks/translation/interchange/tensor_map.h"
+
+int et_translator_export_onnx(const et_translator *t, const char *directory,
+                              const et_export_options *options, et_error *error);
+int et_translator_export_ctranslate2(const et_translator *t, const char *directory,
+                                     const et_export_options *options, et_error *error);
+int et_translator_export_huggingface(const et_translator *t, const char *directory,
+                                     const et_export_options *options, et_error *error);
+
+int et_translator_export_marian(const et_translator *t, const char *directory,
+                                const et_export_options *options, et_error *error);
+int et_translator_export_bergamot(const et_translator *t, const char *directory,
+                                  const et_export_options *options, et_error *error);
+
+/* A folder of a MarianMT model of transformers: what its model and its tokenizer read, and files of
+ * weights, which the caller writes.
+ *
+ *   config.json, generation_config.json      sizes and symbols, and how it is searched
+ *   source.spm, target.spm                   the vocabularies, which split text
+ *   vocab.json                               numbers of tokens; if the sides have a table each,
+ *                                            the source's, and target_vocab.json
+ *   tokenizer_config.json                    names of the special symbols */
+
+/* Rows of the table of positions: the longest source, and target, that such a model takes. */
+#define ET_TRANSFORMERS_POSITIONS ET_TRANSLATION_SOURCE_MAX
+
+/* All borrowed. */
+typedef struct et_transformers_folder {
+    const et_translator *translator;
+    const char *precision;    /* of the weights; NULL: "float32" */
+    const char *const *names; /* [count] files of weights, which are written last */
+    int count;
+    et_directory_write_fn *write; /* which: from 0 */
+    void *self;
+    int64_t vocab_size; /* what config.json says: tokens of the source, or of the
+                           target, where a search goes by it */
+    bool shares;        /* the folder that was imported had a table that no side uses, which
+                           transformers reads only if config.json says that tables are shared */
+    int64_t positions;  /* rows of the table of positions; 0: ET_TRANSFORMERS_POSITIONS */
+    int64_t longest;    /* longest target of a search; 0: as positions */
+} et_transformers_folder;
+
+/* Warns where the search of transformers is another than the model's. ET_ECONFIG: the sides have
+ * other symbols. */
+int et_transformers_write(const et_transformers_folder *folder, const char *directory,
+                          et_error *error);
+
+/* Whether both sides' tokens have rows of one table. */
+bool et_transformers_shares_table(const et_transformer *model);
+
+/* transformers' word for an activation; NULL: it has none. */
+const char *et_transformers_activation(et_activation activation);
+
+/* The tensors of an export: those of the layers by their names there, and what a format adds. */
+typedef struct et_exported_tensors {
+    et_params *params;         /* borrowed */
+    et_mapped_tensor *tensors; /* [count] owned */
+    size_t count, capacity;
+    int64_t most; /* elements of the largest */
+} et_exported_tensors;
+
+void et_exported_tensors_release(et_exported_tensors *list);
+
+int et_exported_tensors_add(et_exported_tensors *list, const et_mapped_tensor *mapped,
+                            et_error *error);
+int et_exported_tensors_add_layers(et_exported_tensors *list, const et_transformer *model,
+                                   et_tensor_names names, et_error *error);
+
+/* The first rows of the table of a scope. */
+int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, const char *scope,
+                                  int64_t rows, et_error *error);
+
+/* The first values of the bias of a scope, [1, count]; zeros if the model has none. */
+int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,
+                                 int64_t count, et_error *error);
+
+/* What exports to Marian share: a release in its npz (export_marian.c) and a model of Bergamot
+ * (export_bergamot.c). A model that Marian cannot be is refused by the setting. */
+typedef struct et_marian_export {
+    const et_translator *t;
+    et_transformer model;
+    et_exported_tensors list;
+    int64_t tokens[ET_SIDES]; /* of the files: all, or all but the last, which begins a target */
+} et_marian_export;
+
+/* Marian begins a target with zeros, so the embedding of the token that begins it here must be
+ * zeros. If it is the last one, the files do not have it; a release must leave it out. ET_ECONFIG:
+ * a setting or a vocabulary does not fit. Close it in any case. */
+int et_marian_export_open(et_marian_export *m, const et_translator *t, bool release,
+                          et_error *error);
+void et_marian_export_close(et_marian_export *m);
+
+bool et_marian_export_shares_table(const et_marian_export *m);
+/* special:model.yml. */
+int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, et_error *error);
+/* What differs there. */
+void et_marian_export_warn(const et_marian_export *m);
+
+#endif
