@@ -11,7 +11,7 @@
  * batches changes the speed and no word. The same holds for ranks, which divide the lines of a
  * batch: rank 0 reads for all, and only rank 0 writes.
  *
- * --split and --format translate pieces of the input (texts.h) and put them together again; a
+ * --split and --format translate pieces of the input and put them together again; a
  * format needs the whole input.
  *
  * Plain translations are printed alone, other results as in result_lines.h. */
@@ -20,29 +20,208 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <etude/comm.h>
 #include <etude/hypotheses.h>
 #include <etude/log.h>
+#include <etude/translator.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/files/file.h"
 #include "base/flag.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "command/command.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
+#include "command/print.h"
 #include "command/ranks.h"
 #include "command/translation/attention.h"
-#include "command/translation/line_output.h"
 #include "command/translation/lines.h"
 #include "command/translation/result_lines.h"
-#include "command/translation/texts.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
+#include "data/text/sentences.h"
 #include "engine/comm/together.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/documents/document.h"
+
+/* Texts that are more than lines (documents/document.h), for --split and --format. */
+typedef struct documents {
+    int format;                     /* an et_document_format */
+    struct et_sentences *sentences; /* owned; NULL: segments are not cut into sentences */
+    const char *name;               /* of the input, for messages */
+    size_t translated;              /* lines that the translator got so far: numbers of samples */
+    size_t lines;                   /* of the input so far */
+    et_document_counts counts;
+} documents;
+
+/* Standard output, flushed after each write, or a file that becomes visible when it is complete;
+ * after a failure there is no file. With several ranks only rank 0 writes. */
+typedef struct line_output {
+    bool file, open;
+    bool silent; /* another rank's */
+    et_file_writer writer;
+} line_output;
+
+/* path NULL: standard output; comm NULL: this process alone. */
+static int line_output_open(line_output *output, const char *path, const et_comm *comm,
+                            et_error *error)
+{
+    const bool silent = et_comm_rank(comm) != 0;
+    *output = (line_output){ .file = path && !silent, .silent = silent };
+    int status = output->file ? et_file_writer_open(&output->writer, path, error) : ET_OK;
+    output->open = !status;
+    return status;
+}
+
+/* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
+static int line_output_write(line_output *output, et_strbuf *text, et_error *error)
+{
+    int status = text->failed ? et_alloc_failed(error, text->length, "translations") : ET_OK;
+    if (!status && output->file) {
+        status = et_file_writer_write(&output->writer, et_strbuf_text(text), text->length, error);
+    } else if (!status && !output->silent) {
+        et_print_results(stdout, et_strbuf_text(text), text->length);
+        if (fflush(stdout))
+            status = et_fail_errno(error, "standard output");
+    }
+    et_strbuf_reset(text);
+    return status;
+}
+
+/* status: of the work; returns the first failure. A closed output (zeros) is allowed. */
+static int line_output_close(line_output *output, int status, et_error *error)
+{
+    const bool file = output->open && output->file;
+    output->open = false;
+    if (file && !status)
+        return et_file_writer_commit(&output->writer, error);
+    if (file)
+        et_file_writer_abandon(&output->writer);
+    return status;
+}
+
+/* split: cut into sentences, by the rules of language (NULL: of all). ET_ECONFIG, ET_ENOTFOUND: no
+ * ICU. */
+static int documents_open(documents *texts, int format, bool split, const char *language,
+                          et_error *error)
+{
+    *texts = (documents){ .format = format };
+    return split ? et_sentences_open(&texts->sentences, language, error) : ET_OK;
+}
+
+static void documents_close(documents *texts)
+{
+    et_sentences_close(texts->sentences);
+    texts->sentences = NULL;
+}
+
+static void count(et_document_counts *all, const et_document_counts *some)
+{
+    size_t known = 0;
+    if (!all->repaired)
+        all->line = some->line;
+    all->segments += some->segments;
+    all->repaired += some->repaired;
+    all->kept += some->kept;
+    if (!all->refused)
+        all->refused_line = some->refused_line;
+    all->refused += some->refused;
+    while (known < ET_DOCUMENT_KEPT_LINES && all->kept_lines[known])
+        known++;
+    for (size_t i = 0; known < ET_DOCUMENT_KEPT_LINES && i < ET_DOCUMENT_KEPT_LINES; i++)
+        all->kept_lines[known++] = some->kept_lines[i];
+}
+
+static int translate_round(documents *texts, et_translator *translator, et_document *document,
+                           const char *const *lines, size_t lines_count, et_error *error)
+{
+    char **results = et_alloc_zero(lines_count, sizeof *results);
+    if (!results)
+        return et_alloc_failed(error, lines_count * sizeof *results, "translations");
+    et_translator_set_first_line(translator, texts->translated + 1);
+    et_translator_set_line_numbers(translator, et_document_line_numbers(document));
+    int status = et_translator_translate(translator, lines, lines_count, results, error);
+    et_translator_set_line_numbers(translator, NULL);
+    if (!status) {
+        texts->translated += lines_count;
+        status = et_document_take(document, results, error);
+        et_translator_free_results(results, lines_count);
+    }
+    et_free(results);
+    return status;
+}
+
+static int translate_document(documents *texts, et_translator *translator, const et_strbuf *text,
+                              et_strbuf *out, et_error *error)
+{
+    const et_document_options options = { .format = texts->format,
+                                          .sentences = texts->sentences,
+                                          .tags = &translator->language_tags,
+                                          .name = texts->name,
+                                          .first_line = texts->lines + 1 };
+    et_document *document;
+    const char *const *lines;
+    size_t lines_count;
+    int status = et_document_open(&document, et_strbuf_text(text), text->length, &options, error);
+    while (!status && (lines = et_document_lines(document, &lines_count)) != NULL)
+        status = translate_round(texts, translator, document, lines, lines_count, error);
+    if (!status) {
+        const et_document_counts counts = et_document_count(document);
+        count(&texts->counts, &counts);
+        et_document_print(document, out);
+    }
+    et_document_close(document);
+    return status;
+}
+
+/* Appends the translation of lines to out. Format LINES: they have no ends and get LF; any number
+ * at a time. Others: they have their ends, and are the whole text. */
+static int documents_translate(documents *texts, et_translator *translator, const et_lines *lines,
+                               et_strbuf *out, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    for (size_t i = 0; i < lines->count; i++) {
+        et_strbuf_append(&text, lines->items[i]);
+        if (texts->format == ET_DOCUMENT_LINES)
+            et_strbuf_append_char(&text, '\n');
+    }
+    int status = text.failed ? et_alloc_failed(error, text.length, texts->name)
+                             : translate_document(texts, translator, &text, out, error);
+    texts->lines += lines->count;
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* Prints to standard error what was translated in parts, and where texts were not translated. */
+static void documents_tell(const documents *texts)
+{
+    const et_document_counts *c = &texts->counts;
+    if (c->refused)
+        fprintf(stderr,
+                "left empty   %s: msgfmt -c would refuse the translations; the first is %s:%zu\n",
+                et_format_many((int64_t)c->refused, "message").text, texts->name, c->refused_line);
+    if (c->repaired)
+        fprintf(stderr,
+                "in parts     %s of %s segments: the model changed their markup, placeholders, "
+                "addresses or numbers, so the text between these was translated alone; the first "
+                "is %s:%zu\n",
+                et_format_count((int64_t)c->repaired).text,
+                et_format_count((int64_t)c->segments).text, texts->name, c->line);
+    if (!c->kept)
+        return;
+    fprintf(stderr,
+            "as it was    %s not translated:", et_format_many((int64_t)c->kept, "text").text);
+    for (size_t i = 0; i < ET_DOCUMENT_KEPT_LINES && c->kept_lines[i]; i++)
+        fprintf(stderr, "%s %s:%zu", i ? "," : "", texts->name, c->kept_lines[i]);
+    fprintf(stderr, "%s\n",
+            c->kept > ET_DOCUMENT_KEPT_LINES && c->kept_lines[ET_DOCUMENT_KEPT_LINES - 1] ? ", ..."
+                                                                                          : "");
+}
 
 /* Most lines read at a time: enough to sort by length, few enough to answer soon. */
 #define BATCH 2048
@@ -62,7 +241,7 @@ typedef struct translate_options {
     int chosen;                /* --format; 0: by the input's ending */
     bool split;                /* cut lines into sentences */
     const char *language;      /* of the sentences; NULL: all */
-    et_texts *texts;           /* NULL: neither format nor split */
+    documents *texts;          /* NULL: neither format nor split */
 } translate_options;
 
 static const char *const invalid[] = { "stop", "replace", NULL };
@@ -295,7 +474,7 @@ static int draw(const translate_options *args, const et_lines *lines, size_t bef
 /* Results are written and flushed before the next lines are read, so a reader of the pipe is never
  * a batch late. The bar may be on the same terminal. */
 static int translate_batch(const translate_options *args, const et_lines *lines, size_t before,
-                           et_line_output *output, et_error *error)
+                           line_output *output, et_error *error)
 {
     et_translator *translator = args->work.translator;
     et_progress *progress = args->work.progress;
@@ -307,7 +486,7 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
                                   .alignments = args->alignments,
                                   .several = args->results > 1 };
     if (args->texts) {
-        status = et_texts_translate(args->texts, translator, lines, &text, error);
+        status = documents_translate(args->texts, translator, lines, &text, error);
         if (!status)
             et_progress_finish(progress, false);
     } else if (!how.json && !how.scores && !how.alignments && !how.several && !args->attention) {
@@ -323,7 +502,7 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
         et_hypotheses_free(found);
     }
     if (!status)
-        status = et_line_output_write(output, &text, error);
+        status = line_output_write(output, &text, error);
     et_strbuf_release(&text);
     return status;
 }
@@ -331,7 +510,7 @@ static int translate_batch(const translate_options *args, const et_lines *lines,
 static const et_activity read_activity = { .name = "read lines", .kind = "reading" };
 
 static int translate_lines(const translate_options *args, et_line_reader *input, size_t most,
-                           et_line_output *output, et_error *error)
+                           line_output *output, et_error *error)
 {
     et_translator *translator = args->work.translator;
     et_track *track = et_device_track(et_translator_device(translator));
@@ -376,7 +555,7 @@ static int open_input(const translate_options *args, et_line_reader *input, et_e
 
 /* Ends at the end of input, or at the first line that is no text. Earlier translations are written
  * by then, unless they go to a file. */
-static int translate_input(const translate_options *args, et_line_output *output, et_error *error)
+static int translate_input(const translate_options *args, line_output *output, et_error *error)
 {
     et_line_reader input;
     /* If the input is a terminal, a person types; the hint goes to the terminal. */
@@ -394,7 +573,7 @@ static int translate_input(const translate_options *args, et_line_output *output
                                               : BATCH,
                                  output, error);
     if (!status && args->texts && !args->work.quiet)
-        et_texts_tell(args->texts);
+        documents_tell(args->texts);
     if (!status && input.replaced)
         et_log(ET_LOG_WARNING, "%s: bytes that are not UTF-8 were replaced in %s", input.name,
                et_format_many((int64_t)input.replaced, "line").text);
@@ -404,7 +583,7 @@ static int translate_input(const translate_options *args, et_line_output *output
 
 typedef struct translation {
     translate_options *args;
-    et_line_output output;
+    line_output output;
 } translation;
 
 /* The bar is only for people who translate a file: not if input is typed, and not if standard error
@@ -418,7 +597,7 @@ static int translate_all(void *self, et_error *error)
     bool shown =
         !args->work.quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
     int status = args->texts
-                     ? et_texts_open(args->texts, args->format, args->split, args->language, error)
+                     ? documents_open(args->texts, args->format, args->split, args->language, error)
                      : ET_OK;
     if (!status)
         status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
@@ -429,7 +608,7 @@ static int translate_all(void *self, et_error *error)
     if (!status && args->work.output)
         et_signals_catch_with_input();
     if (!status)
-        status = et_line_output_open(&t->output, args->work.output, comm, error);
+        status = line_output_open(&t->output, args->work.output, comm, error);
     return status ? status : translate_input(args, &t->output, error);
 }
 
@@ -437,12 +616,12 @@ static int translate_all(void *self, et_error *error)
 static int translate(translate_options *args, et_error *error)
 {
     translation t = { .args = args };
-    et_texts texts = { .format = args->format };
+    documents texts = { .format = args->format };
     args->texts = args->split || args->format ? &texts : NULL;
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
-    status = et_line_output_close(&t.output, status, error);
+    status = line_output_close(&t.output, status, error);
     et_lines_release(&args->targets);
-    et_texts_close(&texts);
+    documents_close(&texts);
     args->texts = NULL;
     return et_translating_close(&args->work, status, error);
 }

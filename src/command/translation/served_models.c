@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "base/values/value.h"
-#include "command/translation/ensemble_models.h"
+#include "command/translation/translating.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/translation/decoding/glossary.h"
 #include "tasks/translation/decoding/translator_device.h"

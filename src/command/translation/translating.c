@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
@@ -210,4 +211,33 @@ int et_translating_close(et_translating *work, int status, et_error *error)
     et_ensemble_words_release(&work->ensemble);
     et_profiling_release(&work->profiling);
     return status ? status : profiled;
+}
+
+int et_ensemble_models_open(et_ensemble_models *models, const char *const *runs, int count,
+                            et_translator_options *options, et_error *error)
+{
+    const et_translator_options like = { .checkpoint = options->checkpoint,
+                                         .precision = options->precision,
+                                         .live_weights = options->live_weights };
+    int status = ET_OK;
+    *models = (et_ensemble_models){ .count = 0 };
+    if (!count)
+        return ET_OK;
+    models->items = et_alloc_zero((size_t)count, sizeof(et_translator *));
+    if (!models->items)
+        return et_alloc_failed(error, (size_t)count * sizeof(et_translator *), "an ensemble");
+    for (models->count = 0; models->count < count && !status; models->count++)
+        status =
+            et_translator_open(&models->items[models->count], runs[models->count], &like, error);
+    options->others = (const et_translator *const *)models->items;
+    options->other_count = count;
+    return status;
+}
+
+void et_ensemble_models_close(et_ensemble_models *models)
+{
+    for (int i = 0; i < models->count; i++)
+        et_translator_close(models->items[i]);
+    et_free(models->items);
+    *models = (et_ensemble_models){ .count = 0 };
 }

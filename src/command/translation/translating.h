@@ -15,11 +15,23 @@
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 
 #include <etude/hypotheses.h>
+#include <etude/translator.h>
 
 #include "command/options/ensemble_words.h"
 #include "command/training/profile.h"
-#include "command/translation/ensemble_models.h"
 #include "formats/events/progress.h"
+
+/* The other models of an ensemble, opened for a translator: for `translate` and `serve`. */
+typedef struct et_ensemble_models {
+    et_translator **items; /* [count] owned, as each of them */
+    int count;
+} et_ensemble_models;
+
+/* Opens a translator for each run with the checkpoint, precision and live_weights of options, and
+ * makes them the others of options. Close them after the translator that is opened with options. */
+int et_ensemble_models_open(et_ensemble_models *models, const char *const *runs, int count,
+                            et_translator_options *options, et_error *error);
+void et_ensemble_models_close(et_ensemble_models *models); /* one of zeros, too */
 
 typedef struct et_translating {
     const char *model_dir;         /* NULL: not given */
