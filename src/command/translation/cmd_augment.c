@@ -137,21 +137,6 @@ static const char *ending_of_data(const et_strings *data, size_t *length)
     return ending;
 }
 
-/* "out/synthetic.en.gz" and "mono.de" -> "out/synthetic.de.gz", in arena. */
-static int name_kept(augmentation *a, et_arena *arena, et_error *error)
-{
-    size_t length, of_data;
-    const char *ending = ending_of(a->synthetic, &length);
-    const char *language = ending_of_data(&a->args->data, &of_data);
-    if (!length || !of_data || is_same_ending(ending, length, language, of_data))
-        return et_fail(error, ET_EUSAGE,
-                       "--output %s: give a second file, for the lines of %s that are kept",
-                       a->synthetic, a->name);
-    a->kept = et_arena_printf(arena, "%.*s%.*s%s", (int)(ending - a->synthetic), a->synthetic,
-                              (int)of_data, language, ending + length);
-    return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
-}
-
 static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
 {
     const et_option_words *output = &a->args->output;
@@ -165,7 +150,19 @@ static int name_outputs(augmentation *a, et_arena *arena, et_error *error)
                                                  data->items[0], data->items[data->count - 1]);
     if (!a->name)
         return et_alloc_failed(error, 0, "a name");
-    return a->kept ? ET_OK : name_kept(a, arena, error);
+    if (a->kept)
+        return ET_OK;
+    /* "out/synthetic.en.gz" and "mono.de" -> "out/synthetic.de.gz", in arena. */
+    size_t length, of_data;
+    const char *ending = ending_of(a->synthetic, &length);
+    const char *language = ending_of_data(&a->args->data, &of_data);
+    if (!length || !of_data || is_same_ending(ending, length, language, of_data))
+        return et_fail(error, ET_EUSAGE,
+                       "--output %s: give a second file, for the lines of %s that are kept",
+                       a->synthetic, a->name);
+    a->kept = et_arena_printf(arena, "%.*s%.*s%s", (int)(ending - a->synthetic), a->synthetic,
+                              (int)of_data, language, ending + length);
+    return a->kept ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 
 static int check_outputs(augmentation *a, const et_call *call, et_error *error)
@@ -334,21 +331,6 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
     return status;
 }
 
-/* Up to the first line that the journal lacks. */
-static int skip(et_line_reader *input, et_lines *lines, int64_t count, et_error *error)
-{
-    int status = ET_OK;
-    for (int64_t left = count; left && !status;) {
-        et_lines_clear(lines);
-        status =
-            et_line_reader_read(input, lines, left < BATCH_MAX ? (size_t)left : BATCH_MAX, error);
-        if (!status && !lines->count)
-            status = et_fail(error, ET_EDATA, "%s changed while it was read", input->name);
-        left -= (int64_t)lines->count;
-    }
-    return status;
-}
-
 static size_t next_size(size_t size, double seconds)
 {
     if (seconds > LONG)
@@ -360,7 +342,16 @@ static int translate_rest(augmentation *a, et_line_reader *input, et_error *erro
 {
     et_lines lines = ET_LINES_INIT;
     size_t size = BATCH_MIN;
-    int status = skip(input, &lines, a->journal.lines, error);
+    /* Up to the first line that the journal lacks. */
+    int status = ET_OK;
+    for (int64_t left = a->journal.lines; left && !status;) {
+        et_lines_clear(&lines);
+        status =
+            et_line_reader_read(input, &lines, left < BATCH_MAX ? (size_t)left : BATCH_MAX, error);
+        if (!status && !lines.count)
+            status = et_fail(error, ET_EDATA, "%s changed while it was read", input->name);
+        left -= (int64_t)lines.count;
+    }
     while (!status && a->journal.lines < a->lines) {
         const double start = et_clock_monotonic();
         et_lines_clear(&lines);

@@ -114,12 +114,6 @@ static int documents_open(documents *texts, int format, bool split, const char *
     return split ? et_sentences_open(&texts->sentences, language, error) : ET_OK;
 }
 
-static void documents_close(documents *texts)
-{
-    et_sentences_close(texts->sentences);
-    texts->sentences = NULL;
-}
-
 static void count(et_document_counts *all, const et_document_counts *some)
 {
     size_t known = 0;
@@ -307,17 +301,6 @@ const et_usage et_usage_translate = {
     "folder of a published model (see import).",
     "runs/a < test.en > test.hyp"
 };
-
-/* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
-static void take_options(translate_options *args)
-{
-    et_decoding_options *decoding = &args->work.decoding;
-    et_translating_take_options(&args->work);
-    et_translating_take_decoding(&args->work);
-    decoding->results = (int)args->results;
-    if (args->alignments || args->attention)
-        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
-}
 
 /* The format that was given, or that the ending of the input's name says. */
 static int choose_format(translate_options *args, et_error *error)
@@ -539,30 +522,23 @@ static int translate_lines(const translate_options *args, et_line_reader *input,
     return status;
 }
 
-static int open_input(const translate_options *args, et_line_reader *input, et_error *error)
-{
-    int status = ET_OK;
-    *input = (et_line_reader){ .name = args->input, .number = 1 };
-    if (!args->work.helps && args->input)
-        status = et_line_reader_open_file(input, args->input, args->replace, error);
-    else if (!args->work.helps)
-        status = et_line_reader_open(input, STDIN_FILENO, "standard input", error);
-    if (!args->input)
-        input->replace = args->replace;
-    input->comm = args->work.options.comm;
-    return status;
-}
-
 /* Ends at the end of input, or at the first line that is no text. Earlier translations are written
  * by then, unless they go to a file. */
 static int translate_input(const translate_options *args, line_output *output, et_error *error)
 {
-    et_line_reader input;
     /* If the input is a terminal, a person types; the hint goes to the terminal. */
     bool person = !args->input && isatty(STDIN_FILENO);
     if (person && isatty(STDERR_FILENO) && !args->work.quiet)
         fputs("Type a line to translate; Ctrl-D ends.\n", stderr);
-    int status = open_input(args, &input, error);
+    int status = ET_OK;
+    et_line_reader input = { .name = args->input, .number = 1 };
+    if (!args->work.helps && args->input)
+        status = et_line_reader_open_file(&input, args->input, args->replace, error);
+    else if (!args->work.helps)
+        status = et_line_reader_open(&input, STDIN_FILENO, "standard input", error);
+    if (!args->input)
+        input.replace = args->replace;
+    input.comm = args->work.options.comm;
     input.keeps_ends = args->format != ET_DOCUMENT_LINES;
     if (args->texts)
         args->texts->name = args->input ? args->input : "standard input";
@@ -621,7 +597,8 @@ static int translate(translate_options *args, et_error *error)
     int status = et_together_run(args->work.options.comm, translate_all, &t, error);
     status = line_output_close(&t.output, status, error);
     et_lines_release(&args->targets);
-    documents_close(&texts);
+    et_sentences_close(texts.sentences);
+    texts.sentences = NULL;
     args->texts = NULL;
     return et_translating_close(&args->work, status, error);
 }
@@ -639,7 +616,13 @@ static int translate_together(translate_options *args, const et_call *call, et_e
 int et_cmd_translate(const et_call *call, et_error *error)
 {
     translate_options *args = call->options;
-    take_options(args);
+    /* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
+    et_decoding_options *decoding = &args->work.decoding;
+    et_translating_take_options(&args->work);
+    et_translating_take_decoding(&args->work);
+    decoding->results = (int)args->results;
+    if (args->alignments || args->attention)
+        decoding->alignments = args->alignment_layer > 0 ? (int)args->alignment_layer : -1;
     const char **const files[] = { &args->input };
     int status = et_ensemble_words_take(&args->work.ensemble, &args->ensemble, files, 1,
                                         args->work.options.checkpoint, args->work.task.name, error);

@@ -228,24 +228,20 @@ static void fill(et_line_reader *reader)
     }
 }
 
-static int read_compressed(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
-{
-    et_text_line line;
-    int status = ET_OK;
-    for (size_t count = 0; !status && (!most || count < most); count++) {
-        status = et_text_next(reader->text, &line, error);
-        if (status || !line.text)
-            return status;
-        reader->number++;
-        status = add(lines, line.text, line.length, error);
-    }
-    return status;
-}
-
 static int read_here(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
 {
-    if (reader->text)
-        return read_compressed(reader, lines, most, error);
+    if (reader->text) {
+        et_text_line line;
+        int status = ET_OK;
+        for (size_t count = 0; !status && (!most || count < most); count++) {
+            status = et_text_next(reader->text, &line, error);
+            if (status || !line.text)
+                return status;
+            reader->number++;
+            status = add(lines, line.text, line.length, error);
+        }
+        return status;
+    }
     size_t before = lines->count;
     double first = 0;
     while (!reader->error.status && (!most || lines->count - before < most)) {
@@ -265,13 +261,6 @@ static int read_here(et_line_reader *reader, et_lines *lines, size_t most, et_er
 }
 
 /* ---- ranks ---- */
-
-/* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
-static void write_lines(et_strbuf *to, const et_lines *lines, size_t before)
-{
-    for (size_t i = before; i < lines->count; i++)
-        et_strbuf_append_bytes(to, lines->items[i], strlen(lines->items[i]) + 1);
-}
 
 static int take_lines(et_lines *lines, const char *text, size_t size, et_error *error)
 {
@@ -294,8 +283,11 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
     et_strbuf mine = ET_STRBUF_INIT;
     if (et_comm_size(comm) == 1)
         return status;
-    if (first)
-        write_lines(&mine, lines, before);
+    if (first) {
+        /* Lines from `before` on, each with its end: no line has a byte 0 (check, add_replaced). */
+        for (size_t i = before; i < lines->count; i++)
+            et_strbuf_append_bytes(&mine, lines->items[i], strlen(lines->items[i]) + 1);
+    }
     if (!status && mine.failed)
         status = et_alloc_failed(error, mine.length, "lines");
     void *text = mine.data;

@@ -4,22 +4,6 @@
 
 #include "base/values/json.h"
 
-static void print_alignment(et_strbuf *out, const et_hypothesis *h)
-{
-    et_strbuf_append(out, " |||");
-    for (int i = 0; i < h->alignment_count; i++)
-        et_strbuf_printf(out, " %d-%d", h->alignment[i].source, h->alignment[i].target);
-}
-
-static void print_pairs(et_strbuf *out, const et_hypothesis *h)
-{
-    et_strbuf_append(out, ", \"alignment\": [");
-    for (int i = 0; i < h->alignment_count; i++)
-        et_strbuf_printf(out, "%s[%d, %d]", i ? ", " : "", h->alignment[i].source,
-                         h->alignment[i].target);
-    et_strbuf_append_char(out, ']');
-}
-
 /* JSON has no infinity, which a target that is impossible has as its log-probability. */
 static void print_number(et_strbuf *out, double number)
 {
@@ -41,8 +25,13 @@ void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size
         print_number(out, h->score);
         et_strbuf_append(out, ", \"log_probability\": ");
         print_number(out, h->log_probability);
-        if (alignments)
-            print_pairs(out, h);
+        if (alignments) {
+            et_strbuf_append(out, ", \"alignment\": [");
+            for (int i = 0; i < h->alignment_count; i++)
+                et_strbuf_printf(out, "%s[%d, %d]", i ? ", " : "", h->alignment[i].source,
+                                 h->alignment[i].target);
+            et_strbuf_append_char(out, ']');
+        }
         et_strbuf_append_char(out, '}');
     }
     et_strbuf_append_char(out, ']');
@@ -57,8 +46,11 @@ static void print_text(et_strbuf *out, const et_hypothesis *h, size_t number,
     et_strbuf_append(out, h->text);
     if (how->scores)
         et_strbuf_printf(out, " ||| logp=%.4f score=%.4f", h->log_probability, h->score);
-    if (how->alignments)
-        print_alignment(out, h);
+    if (how->alignments) {
+        et_strbuf_append(out, " |||");
+        for (int i = 0; i < h->alignment_count; i++)
+            et_strbuf_printf(out, " %d-%d", h->alignment[i].source, h->alignment[i].target);
+    }
     et_strbuf_append_char(out, '\n');
 }
 

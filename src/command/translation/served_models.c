@@ -269,24 +269,6 @@ void et_served_models_describe(const et_served_models *models, et_value *facts)
         describe_model(&models->items[i], &models->languages.items[i], et_value_add_dict(list));
 }
 
-/* Replaces the variant that was used longest ago. */
-static int open_variant(const et_served_model *m, const char *tag, variant *v, int beam,
-                        int results, et_error *error)
-{
-    et_translator_close(v->translator);
-    const et_glossary *glossary = m->usual->glossary;
-    *v = (variant){ .beam = beam,
-                    .results = results,
-                    .decoding = { .results = results,
-                                  .terms = glossary ? et_glossary_path(glossary) : NULL } };
-    const et_translator_options options = { .tag = tag,
-                                            .beam_size = beam,
-                                            .precision = m->usual->options.precision,
-                                            .shares = m->usual,
-                                            .decoding = &v->decoding };
-    return et_translator_open_beside(&v->translator, &options, error);
-}
-
 int et_served_model_find(et_served_models *models, size_t model, int beam, int results,
                          et_translator **out, et_error *error)
 {
@@ -306,7 +288,19 @@ int et_served_model_find(et_served_models *models, size_t model, int beam, int r
         if (v->used < oldest->used)
             oldest = v;
     }
-    int status = open_variant(m, models->languages.items[model].tag, oldest, beam, results, error);
+    /* Replaces the variant that was used longest ago. */
+    et_translator_close(oldest->translator);
+    const et_glossary *glossary = m->usual->glossary;
+    *oldest = (variant){ .beam = beam,
+                         .results = results,
+                         .decoding = { .results = results,
+                                       .terms = glossary ? et_glossary_path(glossary) : NULL } };
+    const et_translator_options options = { .tag = models->languages.items[model].tag,
+                                            .beam_size = beam,
+                                            .precision = m->usual->options.precision,
+                                            .shares = m->usual,
+                                            .decoding = &oldest->decoding };
+    int status = et_translator_open_beside(&oldest->translator, &options, error);
     oldest->used = status ? 0 : m->calls;
     *out = oldest->translator;
     return status;

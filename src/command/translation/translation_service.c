@@ -275,25 +275,6 @@ static void release_round(batch *b)
     b->found = NULL;
 }
 
-static void release_batch(batch *b)
-{
-    release_round(b);
-    et_free(b->firsts);
-    et_free(b->counts);
-    et_free(b->ended);
-}
-
-static int init_batch(batch *b, et_service_request *const *requests, size_t count, et_error *error)
-{
-    *b = (batch){ .requests = requests, .count = count, .what = requests[0]->payload };
-    b->ended = et_alloc_zero(count, sizeof *b->ended);
-    b->firsts = et_alloc_zero(count, sizeof *b->firsts);
-    b->counts = et_alloc_zero(count, sizeof *b->counts);
-    return b->ended && b->firsts && b->counts
-               ? ET_OK
-               : et_alloc_failed(error, count * sizeof *b->firsts, "a batch");
-}
-
 static asked *asked_of(const batch *b, size_t request)
 {
     return b->requests[request]->payload;
@@ -420,14 +401,6 @@ static void print_own(batch *b, size_t i)
     et_strbuf_release(&out);
 }
 
-/* Requests of ours; documents may need one more round. */
-static void print_lines(batch *b)
-{
-    for (size_t i = 0; i < b->count; i++)
-        if (!asked_of(b, i)->libre && !b->ended[i] && !b->requests[i]->status)
-            print_own(b, i);
-}
-
 /* The next model of the route, or the answer. */
 static void finish_texts(batch *b, bool last)
 {
@@ -456,8 +429,12 @@ static int translate_leg(translations *all, batch *b, int leg, et_error *error)
     if (status)
         return status;
     const size_t left = take_round(b, last);
-    if (last)
-        print_lines(b);
+    if (last) {
+        /* Requests of ours; documents may need one more round. */
+        for (size_t i = 0; i < b->count; i++)
+            if (!asked_of(b, i)->libre && !b->ended[i] && !b->requests[i]->status)
+                print_own(b, i);
+    }
     if (left)
         status = begin_round(b, true, error);
     if (!status && left && b->total) {
@@ -474,13 +451,21 @@ static void answer(et_service *self, et_service_request *const *requests, size_t
 {
     translations *all = (translations *)(void *)self;
     et_error error = ET_ERROR_INIT;
-    batch b;
-    int status = init_batch(&b, requests, count, &error);
+    batch b = { .requests = requests, .count = count, .what = requests[0]->payload };
+    b.ended = et_alloc_zero(count, sizeof *b.ended);
+    b.firsts = et_alloc_zero(count, sizeof *b.firsts);
+    b.counts = et_alloc_zero(count, sizeof *b.counts);
+    int status = b.ended && b.firsts && b.counts
+                     ? ET_OK
+                     : et_alloc_failed(&error, count * sizeof *b.firsts, "a batch");
     for (int leg = 0; !status && leg < b.what->route.count; leg++)
         status = translate_leg(all, &b, leg, &error);
     for (size_t i = 0; i < count && status; i++)
         fail_request(requests[i], status, &error);
-    release_batch(&b);
+    release_round(&b);
+    et_free(b.firsts);
+    et_free(b.counts);
+    et_free(b.ended);
 }
 
 static const char *const types[] = { ET_SERVICE_FORM, ET_SERVICE_PARTS, NULL };

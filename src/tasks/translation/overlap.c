@@ -76,16 +76,6 @@ static void compare_sides(overlap *o, const et_corpus_pair *pair)
 
 ET_SORT_BY(by_hash, known, ET_UP(hash), 0)
 
-static void mark_seen(known *of, int64_t count, uint64_t hash)
-{
-    const known key = { .hash = hash };
-    known *at = count ? bsearch(&key, of, (size_t)count, sizeof *of, by_hash) : NULL;
-    while (at && at > of && at[-1].hash == hash)
-        at--;
-    for (; at && at < of + count && at->hash == hash; at++)
-        at->seen = true;
-}
-
 /* ---- languages ---- */
 
 static unsigned gram_at(const char *text)
@@ -100,17 +90,6 @@ static void add_profile(profile *p, int side, const char *text, size_t length)
     for (size_t i = 0; i + GRAM <= length; i++) {
         p->count[side][gram_at(text + i)]++;
         p->all[side]++;
-    }
-}
-
-static void rate(overlap *o, int side, const char *text, size_t length)
-{
-    const profile *p = o->of;
-    for (size_t i = 0; i + GRAM <= length; i++) {
-        const unsigned gram = gram_at(text + i);
-        o->rating[side] += log(((double)p->count[0][gram] + 0.5) / ((double)p->all[0] + 1)) -
-                           log(((double)p->count[1][gram] + 0.5) / ((double)p->all[1] + 1));
-        o->grams[side]++;
     }
 }
 
@@ -131,9 +110,15 @@ static bool see_tested(overlap *o, const et_corpus_pair *pair, int set)
         grown[o->pairs] = (known){ hash_of(pair, both), set, false };
     }
     o->pairs++;
-    for (int side = 0; side < 2 && o->of->all[0] && pair->index < PROFILED; side++)
-        rate(o, side, side ? pair->target : pair->source,
-             side ? pair->target_length : pair->source_length);
+    for (int side = 0; side < 2 && o->of->all[0] && pair->index < PROFILED; side++) {
+        const profile *p = o->of;
+        for (size_t i = 0; i + GRAM <= (side ? pair->target_length : pair->source_length); i++) {
+            const unsigned gram = gram_at((side ? pair->target : pair->source) + i);
+            o->rating[side] += log(((double)p->count[0][gram] + 0.5) / ((double)p->all[0] + 1)) -
+                               log(((double)p->count[1][gram] + 0.5) / ((double)p->all[1] + 1));
+            o->grams[side]++;
+        }
+    }
     return true;
 }
 
@@ -149,8 +134,15 @@ static bool see_training(overlap *o, const et_corpus_pair *pair, int set)
 {
     (void)set;
     compare_sides(o, pair);
-    for (int both = 0; both < 2 && o->pairs; both++)
-        mark_seen(o->known[both], o->pairs, hash_of(pair, both));
+    for (int both = 0; both < 2 && o->pairs; both++) {
+        known *of = o->known[both];
+        const known key = { .hash = hash_of(pair, both) };
+        known *at = bsearch(&key, of, (size_t)o->pairs, sizeof *of, by_hash);
+        while (at && at > of && at[-1].hash == key.hash)
+            at--;
+        for (; at && at < of + o->pairs && at->hash == key.hash; at++)
+            at->seen = true;
+    }
     return true;
 }
 
@@ -248,14 +240,6 @@ static bool is_tagged(const et_corpus_paths *paths)
     return paths->tag_column || (paths->tag && *paths->tag);
 }
 
-/* Several texts, and texts with tags, may have several directions. */
-static int read_profile(overlap *o, const et_translation_input *training, et_error *error)
-{
-    return training->count != 1 || is_tagged(&training->texts[0].paths)
-               ? ET_OK
-               : read_text(o, &training->texts[0].paths, see_profile, 0, PROFILED, error);
-}
-
 static int read_tested(overlap *o, et_error *error)
 {
     int status = ET_OK;
@@ -278,7 +262,10 @@ static int read_tested(overlap *o, et_error *error)
 static int compare(overlap *o, const et_translation_input *training, et_error *error)
 {
     const int64_t limit = o->texts->train_data->limit;
-    int status = read_profile(o, training, error);
+    /* Several texts, and texts with tags, may have several directions. */
+    int status = training->count != 1 || is_tagged(&training->texts[0].paths)
+                     ? ET_OK
+                     : read_text(o, &training->texts[0].paths, see_profile, 0, PROFILED, error);
     if (!status)
         status = read_tested(o, error);
     for (size_t i = 0; i < training->count && !status; i++) {

@@ -37,19 +37,6 @@ static et_vocabulary **model_of(const opening *o)
     return &o->task->vocabularies.models[o->number];
 }
 
-/* Reads the vocabulary's settings. */
-static void read_settings(opening *o)
-{
-    const et_translation_options *options = &o->task->options;
-    const et_translation_vocabulary *settings = &options->vocabulary;
-    const et_translation_side both = { settings->size, options->sentencepiece_model_path };
-    const et_translation_side *own = !o->role->of[ET_SIDE_TARGET]   ? &settings->source
-                                     : !o->role->of[ET_SIDE_SOURCE] ? &settings->target
-                                                                    : &both;
-    o->given = own->path && *own->path ? own->path : NULL;
-    o->size = own->size ? own->size : settings->size;
-}
-
 /* ---- trained ---- */
 
 /* The text that a vocabulary is trained on. */
@@ -200,15 +187,6 @@ static int read_given(const opening *o, et_vocabulary **out, char **bytes, size_
     return status ? status : et_vocabulary_parse(out, *bytes, *length, o->given, error);
 }
 
-/* Warns if the requested size differs from that of the named model. */
-static void say_other_size(const opening *o)
-{
-    const int32_t size = et_vocabulary_size(*model_of(o));
-    if (o->size && o->size != size)
-        et_log(ET_LOG_WARNING, "%s: %s is ignored: the %s of %s has %s tokens", o->role->size,
-               et_format_count(o->size).text, o->role->title, o->given, et_format_count(size).text);
-}
-
 /* Where a lexicon lies that belongs to a given vocabulary: the folder of another program, or the
  * run or export that the vocabulary is a part of. *out is owned; NULL: nowhere. */
 static int find_origin(char **out, const char *given, const char *file, et_error *error)
@@ -281,8 +259,14 @@ static int copy(const opening *o, et_error *error)
         status = copy_lexicon(o, error);
     if (!status)
         status = keep(o, bytes, length, o->given, error);
-    if (!status)
-        say_other_size(o);
+    if (!status) {
+        /* Warns if the requested size differs from that of the named model. */
+        const int32_t size = et_vocabulary_size(*model_of(o));
+        if (o->size && o->size != size)
+            et_log(ET_LOG_WARNING, "%s: %s is ignored: the %s of %s has %s tokens", o->role->size,
+                   et_format_count(o->size).text, o->role->title, o->given,
+                   et_format_count(size).text);
+    }
     et_free(bytes);
     return status;
 }
@@ -353,7 +337,13 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
     o.path = path;
     if (!path)
         return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
-    read_settings(&o);
+    const et_translation_vocabulary *settings = &task->options.vocabulary;
+    const et_translation_side both = { settings->size, task->options.sentencepiece_model_path };
+    const et_translation_side *own = !o.role->of[ET_SIDE_TARGET]   ? &settings->source
+                                     : !o.role->of[ET_SIDE_SOURCE] ? &settings->target
+                                                                   : &both;
+    o.given = own->path && *own->path ? own->path : NULL;
+    o.size = own->size ? own->size : settings->size;
     if (et_file_exists(path))
         return use_own(&o, error);
     /* A new run, or one that was stopped before it had this vocabulary. */
@@ -365,16 +355,6 @@ static int open_one(et_translation_task *task, int number, bool *checked, et_err
     if (status)
         return status;
     return o.given ? copy(&o, error) : train(&o, error);
-}
-
-static int find_suppressed(et_translation_task *task, et_error *error)
-{
-    const et_strings *tokens = &task->options.model.suppressed_tokens;
-    task->suppressed = et_alloc(tokens->count + 1, sizeof *task->suppressed);
-    return task->suppressed
-               ? et_vocabularies_find_suppressed(task->sides.target, tokens, task->suppressed,
-                                                 error)
-               : et_alloc_failed(error, tokens->count * sizeof *task->suppressed, "tokens");
 }
 
 int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
@@ -389,27 +369,19 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
         task->sides = et_vocabularies_sides(&task->vocabularies);
     if (!status)
         status = et_vocabularies_check_model(&task->vocabularies, &task->options.model, error);
-    return status ? status : find_suppressed(task, error);
+    if (status)
+        return status;
+    const et_strings *tokens = &task->options.model.suppressed_tokens;
+    task->suppressed = et_alloc(tokens->count + 1, sizeof *task->suppressed);
+    return task->suppressed
+               ? et_vocabularies_find_suppressed(task->sides.target, tokens, task->suppressed,
+                                                 error)
+               : et_alloc_failed(error, tokens->count * sizeof *task->suppressed, "tokens");
 }
 
 /* ---- of another text ---- */
 
 #define PAIRS_LOOKED 10000 /* enough to distinguish a third from nearly none */
-
-/* In the first pairs of an encoded text. ids: [longest of either side]. */
-static void count_unknowns(const et_encoded *encoded, int side, int32_t unk, int32_t *ids,
-                           int64_t *tokens, int64_t *unknown)
-{
-    const int64_t pairs = encoded->pairs < PAIRS_LOOKED ? encoded->pairs : PAIRS_LOOKED;
-    for (int64_t i = 0; i < pairs; i++) {
-        et_encoded_ids(encoded, i, side == ET_SIDE_TARGET, ids);
-        const int64_t length = side == ET_SIDE_TARGET ? et_encoded_target_length(encoded, i)
-                                                      : et_encoded_source_length(encoded, i);
-        *tokens += length - 1;
-        for (int64_t k = 0; k < length - 1; k++)
-            *unknown += ids[k] == unk;
-    }
-}
 
 /* A third: a word of other letters is a space, which is known, and an unknown. */
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
@@ -426,7 +398,15 @@ int et_translation_look_for_unknowns(const et_translation_task *task, const et_e
         const int number = (int)(et_vocabularies_role(v, side) - v->roles);
         const int32_t unk = et_vocabulary_unk(v->models[number]);
         int64_t tokens = 0, unknown = 0;
-        count_unknowns(encoded, side, unk, ids, &tokens, &unknown);
+        const int64_t pairs = encoded->pairs < PAIRS_LOOKED ? encoded->pairs : PAIRS_LOOKED;
+        for (int64_t i = 0; i < pairs; i++) {
+            et_encoded_ids(encoded, i, side == ET_SIDE_TARGET, ids);
+            const int64_t length = side == ET_SIDE_TARGET ? et_encoded_target_length(encoded, i)
+                                                          : et_encoded_source_length(encoded, i);
+            tokens += length - 1;
+            for (int64_t k = 0; k < length - 1; k++)
+                unknown += ids[k] == unk;
+        }
         if (tokens && 3 * unknown >= tokens)
             et_log(ET_LOG_WARNING,
                    "%s: %lld %% of the tokens of the %s are unknown; check whether this vocabulary "

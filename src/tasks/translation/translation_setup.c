@@ -23,17 +23,14 @@
 #include "tasks/translation/translation_task_private.h"
 #include "train/checkpoint/identity.h"
 
-/* An evaluation on validation data does not need the training data. */
-static bool is_trained(const et_translation_task *task)
-{
-    return !task->context.evaluates || !et_translation_has_data(&task->options.validation_data);
-}
-
 int et_translation_open_files(et_translation_task *task, et_error *error)
 {
-    int status = is_trained(task) ? et_translation_input_open(&task->training, "train_data",
-                                                              &task->options.train_data, error)
-                                  : ET_OK;
+    /* An evaluation on validation data does not need the training data. */
+    int status =
+        !task->context.evaluates || !et_translation_has_data(&task->options.validation_data)
+            ? et_translation_input_open(&task->training, "train_data", &task->options.train_data,
+                                        error)
+            : ET_OK;
     return status ? status
                   : et_translation_input_open(&task->validation.input, "validation_data",
                                               &task->options.validation_data, error);
@@ -477,13 +474,6 @@ void et_translation_close_inputs(et_translation_task *task)
     }
 }
 
-static void forget_texts(et_translation_data *data)
-{
-    const et_strings none = { NULL, 0 };
-    data->source_path = data->target_path = data->tsv_path = data->input_path = none;
-    data->mix = data->sets = (et_structs){ NULL, 0 };
-}
-
 /* Settings that name a text replace all of the task's. */
 static int read_settings(et_other_inputs *other, const et_translation_data *own, const char *text,
                          et_error *error)
@@ -492,7 +482,10 @@ static int read_settings(et_other_inputs *other, const et_translation_data *own,
                              .options = &other->data,
                              .arena = &other->arena };
     other->data = *own;
-    forget_texts(&other->data);
+    et_translation_data *data = &other->data;
+    const et_strings none = { NULL, 0 };
+    data->source_path = data->target_path = data->tsv_path = data->input_path = none;
+    data->mix = data->sets = (et_structs){ NULL, 0 };
     int status = et_settings_override(&settings, text, error);
     if (status || et_translation_has_data(&other->data))
         return status;
@@ -553,30 +546,27 @@ static int open_other(et_translation_task *task, const et_data_config *params,
     return ET_OK;
 }
 
-static int own_inputs(et_translation_task *task, bool training, const et_input_context *part,
-                      et_source **out, et_error *error)
-{
-    const et_translation_options *options = &task->options;
-    if (training && !task->training.count)
-        return et_fail(error, ET_EUSAGE,
-                       "the task was opened to evaluate and has no training data; name data in the "
-                       "settings of the inputs");
-    if (training)
-        return translation_training(task, &task->training, &options->train_data, part, out, error);
-    return task->validation.count
-               ? et_translation_validation(task, &task->validation.scored[0],
-                                           &options->validation_data, part, out, error)
-               : ET_OK;
-}
-
 int et_translation_build_inputs(et_task *self, const et_data_config *params,
                                 const et_input_context *part, et_source **out, et_error *error)
 {
     et_translation_task *task = (et_translation_task *)(void *)self;
     et_other_inputs *other = NULL;
     *out = NULL;
-    if (!params->settings)
-        return own_inputs(task, params->training, part, out, error);
+    if (!params->settings) {
+        const et_translation_options *options = &task->options;
+        if (params->training && !task->training.count)
+            return et_fail(
+                error, ET_EUSAGE,
+                "the task was opened to evaluate and has no training data; name data in the "
+                "settings of the inputs");
+        if (params->training)
+            return translation_training(task, &task->training, &options->train_data, part, out,
+                                        error);
+        return task->validation.count
+                   ? et_translation_validation(task, &task->validation.scored[0],
+                                               &options->validation_data, part, out, error)
+                   : ET_OK;
+    }
     int status = open_other(task, params, &other, error);
     if (status)
         return status;

@@ -215,17 +215,6 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
     return false;
 }
 
-static void clear_start(const et_translation_task *task, et_params *params)
-{
-    int64_t row;
-    const int table = start_row(task, params, &row);
-    const int64_t width = et_params_shape(params, table).size[1];
-    et_params_begin_change(params);
-    memset(et_params_values(params) + et_params_offset(params, table) + row * width, 0,
-           (size_t)width * sizeof(float));
-    et_params_changed(params, true);
-}
-
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     et_translation_task *task = downcast(self);
@@ -237,8 +226,15 @@ static int initialize(et_task *self, et_params *params, et_error *error)
         status = et_translation_foreign(task, self->init_checkpoint, &from, error);
     if (!status && from)
         status = et_import_initialize(from, params, self->init_pattern, error);
-    if (!status && task->options.model.zero_start)
-        clear_start(task, params);
+    if (!status && task->options.model.zero_start) {
+        int64_t row;
+        const int table = start_row(task, params, &row);
+        const int64_t width = et_params_shape(params, table).size[1];
+        et_params_begin_change(params);
+        memset(et_params_values(params) + et_params_offset(params, table) + row * width, 0,
+               (size_t)width * sizeof(float));
+        et_params_changed(params, true);
+    }
     return status;
 }
 

@@ -214,12 +214,6 @@ static int check_positions(const sources *s, et_error *error)
     return ET_OK;
 }
 
-static bool has_targets(const et_batch *batch)
-{
-    const int at = et_layout_find(batch->layout, et_pair_fields[ET_PAIR_TARGET_IDS].name);
-    return at >= 0 && batch->filled[batch->layout->field[at].kind] > 0;
-}
-
 /* ---- logs ---- */
 
 static void log_ids(et_value *list, const int32_t *ids, int64_t count)
@@ -250,7 +244,8 @@ int et_translation_inference_step(et_task *self, const et_task_step *now, et_val
 {
     et_arena arena = ET_ARENA_INIT;
     sources s;
-    if (has_targets(now->inputs))
+    const int at = et_layout_find(now->inputs->layout, et_pair_fields[ET_PAIR_TARGET_IDS].name);
+    if (at >= 0 && now->inputs->filled[now->inputs->layout->field[at].kind] > 0)
         return et_task_defaults.inference_step(self, now, outputs, error);
     if (!outputs)
         return et_fail(
@@ -292,13 +287,6 @@ static int whole_source(const et_translation_task *task, int64_t number,
     return status;
 }
 
-static void log_numbers(et_value *logs, const et_batch *batch)
-{
-    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
-    for (int64_t i = 0; i < batch->filled[0]; i++)
-        et_value_add_int(ids, batch->sample[i]);
-}
-
 static int log_search(et_translation_task *task, const et_batch *batch, et_value *logs,
                       et_arena *arena, et_error *error)
 {
@@ -328,7 +316,9 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
                                       et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    log_numbers(logs, now->inputs);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
+    for (int64_t i = 0; i < now->inputs->filled[0]; i++)
+        et_value_add_int(ids, now->inputs->sample[i]);
     if (now->inside && now->inside->reduces)
         return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
     int status = log_search(downcast(self), now->inputs, logs, &arena, error);
@@ -469,17 +459,6 @@ static int read_state(const et_value *state, all_translated *all, et_arena *aren
     return ET_OK;
 }
 
-/* Of a pair that the state has several times the last counts. */
-static void sort_pairs(all_translated *all)
-{
-    int64_t count = 0;
-    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
-    for (int64_t i = 0; i < all->count; i++)
-        if (i + 1 == all->count || all->pairs[i + 1].number != all->pairs[i].number)
-            all->pairs[count++] = all->pairs[i];
-    all->count = count;
-}
-
 /* Ids up to the first end, if they have one. */
 static int read_output(const et_translation_task *task, translated *one, et_arena *arena,
                        et_error *error)
@@ -574,7 +553,13 @@ static int translate(et_translation_task *task, const et_value *state, all_trans
     int status = read_state(state, all, arena, error);
     if (status)
         return status;
-    sort_pairs(all);
+    /* Of a pair that the state has several times the last counts. */
+    int64_t count = 0;
+    qsort(all->pairs, (size_t)all->count, sizeof *all->pairs, by_number);
+    for (int64_t i = 0; i < all->count; i++)
+        if (i + 1 == all->count || all->pairs[i + 1].number != all->pairs[i].number)
+            all->pairs[count++] = all->pairs[i];
+    all->count = count;
     status = find_pairs(task, all, arena, error);
     const et_scored *scored = status ? NULL : text_of(all);
     if (scored && all->count < scored->encoded->pairs)
@@ -606,13 +591,6 @@ static int open_scores(scores *s, const et_translation_options *options, et_erro
     return status;
 }
 
-static void close_scores(scores *s)
-{
-    et_score_free(s->bleu);
-    et_score_free(s->model_garden);
-    et_score_free(s->chrf);
-}
-
 /* Each score reads the pair separately, because their tokens differ. */
 static int add_pair(scores *s, const char *hypothesis, const char *reference, et_error *error)
 {
@@ -638,14 +616,6 @@ static int log_scores(const scores *s, et_value *logs, et_error *error)
     et_value_set_float(logs, ET_TRANSLATION_GARDEN_BLEU, garden.score);
     et_value_set_float(logs, ET_TRANSLATION_CHRF, chrf.score);
     return ET_OK;
-}
-
-/* Decodes the source as the model has seen it. */
-static int write_source(const et_translation_task *task, const et_decoder_sentence *sentence,
-                        et_strbuf *text, et_error *error)
-{
-    return et_vocabulary_decode(task->sides.source, sentence->source, (size_t)sentence->length,
-                                text, error);
 }
 
 /* A cell of a table in Markdown. */
@@ -681,7 +651,9 @@ static int show(const et_translation_task *task, int64_t shown, const translated
     et_strbuf text = ET_STRBUF_INIT, source = ET_STRBUF_INIT;
     const char *name = one->scored->name;
     const char *reference = one->scored->references[one->pair];
-    int status = write_source(task, &one->sentence, &source, error);
+    /* Decodes the source as the model has seen it. */
+    int status = et_vocabulary_decode(task->sides.source, one->sentence.source,
+                                      (size_t)one->sentence.length, &source, error);
     et_strbuf_printf(&text, "%s%s  Input      %s\n  Output     %s\n  Reference  %s",
                      name ? name : "", name ? "\n" : "", et_strbuf_text(&source), hypothesis,
                      reference);
@@ -740,13 +712,6 @@ static int keep_translations(const et_translation_task *task, const et_scored *s
     return status ? status : et_file_write(path, et_strbuf_text(text), text->length, error);
 }
 
-static void note_bleu(et_translation_task *task, int64_t step, const et_value *results)
-{
-    task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
-    task->best_bleu = fmax(task->best_bleu, task->bleu);
-    task->scored_step = step;
-}
-
 /* Updates that even a small model needs, and a BLEU that few texts remain below then. */
 #define STEPS_LEAST 1000
 #define BLEU_LEAST  10
@@ -783,13 +748,18 @@ int et_translation_reduce(et_task *self, const et_value *aggregated_logs, int64_
         status = score_all(task, &all, &s, &text, &table, error);
     if (!status)
         status = log_scores(&s, results, error);
-    if (!status)
-        note_bleu(task, step, results);
+    if (!status) {
+        task->bleu = et_value_get(results, ET_TRANSLATION_BLEU)->real;
+        task->best_bleu = fmax(task->best_bleu, task->bleu);
+        task->scored_step = step;
+    }
     if (!status && table.length)
         et_value_set_string(results, ET_TRANSLATION_OUTPUT, et_strbuf_text(&table));
     if (!status)
         status = keep_translations(task, text_of(&all), step, &text, &arena, error);
-    close_scores(&s);
+    et_score_free(s.bleu);
+    et_score_free(s.model_garden);
+    et_score_free(s.chrf);
     et_strbuf_release(&table);
     et_strbuf_release(&text);
     et_arena_release(&arena);

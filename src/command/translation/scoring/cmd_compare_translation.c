@@ -133,21 +133,6 @@ static int read_file(comparison *c, int side, et_error *error)
     return status;
 }
 
-/* Files first: a wrong path is known before minutes of decoding. */
-static int read_all(comparison *c, et_error *error)
-{
-    const et_parallel_args *text = &c->args->text;
-    int status = text->source ? et_parallel_read(text, &c->sources, &c->references, NULL, error)
-                              : et_lines_read_file(&c->references, text->reference, NULL, error);
-    for (int i = 0; i < SIDES && !status; i++)
-        if (!et_word_is_run(c->words[i]))
-            status = read_file(c, i, error);
-    for (int i = 0; i < SIDES && !status; i++)
-        if (et_word_is_run(c->words[i]))
-            status = translate(c, i, error);
-    return status;
-}
-
 /* ---- scores ---- */
 
 static int new_chrf(et_score **out, bool alone, et_error *error)
@@ -268,19 +253,6 @@ static void print_labelled(const char *label, const char *text, int width, et_st
     putchar('\n');
 }
 
-static void print_sentence(const comparison *c, const sentence *s, int width, et_strbuf *plain)
-{
-    printf("\nline %s   %s %s -> %s (%s%s)\n", et_format_count((int64_t)s->line + 1).text,
-           kinds[kind_of(c)].title, et_format_fixed(s->score[0], 1).text,
-           et_format_fixed(s->score[1], 1).text, difference(s) > 0 ? "+" : "",
-           et_format_fixed(difference(s), 1).text);
-    if (c->sources.count)
-        print_labelled("source", c->sources.items[s->line], width, plain);
-    print_labelled("reference", c->references.items[s->line], width, plain);
-    print_labelled("A", c->of[0][s->line], width, plain);
-    print_labelled("B", c->of[1][s->line], width, plain);
-}
-
 static int print_text(const comparison *c, et_error *error)
 {
     static const char *const labels[SIDES] = { "A", "B" };
@@ -293,8 +265,18 @@ static int print_text(const comparison *c, et_error *error)
                  et_format_many(i ? b : a, "sentence").text);
     printf("%-*s%s\n", LABEL, "equal",
            et_format_many((int64_t)c->references.count - a - b, "sentence").text);
-    for (size_t i = 0; i < shown(c); i++)
-        print_sentence(c, &c->sentences[i], width, &plain);
+    for (size_t i = 0; i < shown(c); i++) {
+        const sentence *s = &c->sentences[i];
+        printf("\nline %s   %s %s -> %s (%s%s)\n", et_format_count((int64_t)s->line + 1).text,
+               kinds[kind_of(c)].title, et_format_fixed(s->score[0], 1).text,
+               et_format_fixed(s->score[1], 1).text, difference(s) > 0 ? "+" : "",
+               et_format_fixed(difference(s), 1).text);
+        if (c->sources.count)
+            print_labelled("source", c->sources.items[s->line], width, &plain);
+        print_labelled("reference", c->references.items[s->line], width, &plain);
+        print_labelled("A", c->of[0][s->line], width, &plain);
+        print_labelled("B", c->of[1][s->line], width, &plain);
+    }
     int status = plain.failed ? et_alloc_failed(error, plain.length, "a sentence") : ET_OK;
     et_strbuf_release(&plain);
     return status;
@@ -341,29 +323,33 @@ static int print_json(const comparison *c, et_error *error)
 
 /* ---- the command ---- */
 
-static void release(comparison *c)
-{
-    for (int i = 0; i < SIDES; i++) {
-        et_translator_free_results(c->results[i], c->sources.count);
-        et_free(c->results[i]);
-        et_lines_release(&c->lines[i]);
-    }
-    et_lines_release(&c->sources);
-    et_lines_release(&c->references);
-    et_free(c->sentences);
-    et_arena_release(&c->arena);
-}
-
 static int compare(compare_options *args, et_error *error)
 {
     comparison c = { .args = args, .words = args->runs.words.items };
     et_translating_take_options(&args->work);
-    int status = read_all(&c, error);
+    /* Files first: a wrong path is known before minutes of decoding. */
+    const et_parallel_args *text = &c.args->text;
+    int status = text->source ? et_parallel_read(text, &c.sources, &c.references, NULL, error)
+                              : et_lines_read_file(&c.references, text->reference, NULL, error);
+    for (int i = 0; i < SIDES && !status; i++)
+        if (!et_word_is_run(c.words[i]))
+            status = read_file(&c, i, error);
+    for (int i = 0; i < SIDES && !status; i++)
+        if (et_word_is_run(c.words[i]))
+            status = translate(&c, i, error);
     if (!status)
         status = score_all(&c, error);
     if (!status)
         status = args->runs.json ? print_json(&c, error) : print_text(&c, error);
-    release(&c);
+    for (int i = 0; i < SIDES; i++) {
+        et_translator_free_results(c.results[i], c.sources.count);
+        et_free(c.results[i]);
+        et_lines_release(&c.lines[i]);
+    }
+    et_lines_release(&c.sources);
+    et_lines_release(&c.references);
+    et_free(c.sentences);
+    et_arena_release(&c.arena);
     return status;
 }
 

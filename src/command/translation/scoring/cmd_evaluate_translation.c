@@ -129,35 +129,27 @@ static int check(const evaluate_options *args, const et_program *program, et_err
     return et_scores_check(&args->score, error);
 }
 
-/* Names the checkpoints, above the scores that they got. */
-static void print_models(const et_translating *work)
-{
-    for (int i = -1; i < work->others.count; i++) {
-        const et_translator *translator = i < 0 ? work->translator : work->others.items[i];
-        et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
-                 (long long)et_translator_step(translator));
-    }
-}
-
-static void list_models(const et_translating *work, et_value *results)
-{
-    et_value_set_string(results, "checkpoint", et_translator_checkpoint(work->translator));
-    et_value_set_int(results, "step", et_translator_step(work->translator));
-    et_value *list = work->others.count ? et_value_set_list(results, "others") : NULL;
-    for (int i = 0; list && i < work->others.count; i++)
-        et_value_add_string(list, et_translator_checkpoint(work->others.items[i]));
-}
-
 static int translate(evaluate_options *args, const et_lines *sources, char **results,
                      et_error *error)
 {
     et_assert(sources->count > 0);
     et_translating *work = &args->work;
     int status = et_translating_lines(work, sources, results, error);
-    if (!status && args->results)
-        list_models(work, args->results);
-    else if (!status && !work->helps)
-        print_models(work);
+    if (!status && args->results) {
+        et_value_set_string(args->results, "checkpoint",
+                            et_translator_checkpoint(work->translator));
+        et_value_set_int(args->results, "step", et_translator_step(work->translator));
+        et_value *list = work->others.count ? et_value_set_list(args->results, "others") : NULL;
+        for (int i = 0; list && i < work->others.count; i++)
+            et_value_add_string(list, et_translator_checkpoint(work->others.items[i]));
+    } else if (!status && !work->helps) {
+        /* Names the checkpoints, above the scores that they got. */
+        for (int i = -1; i < work->others.count; i++) {
+            const et_translator *translator = i < 0 ? work->translator : work->others.items[i];
+            et_print(stdout, "checkpoint %s, step %lld\n", et_translator_checkpoint(translator),
+                     (long long)et_translator_step(translator));
+        }
+    }
     return et_translating_close(work, status, error);
 }
 

@@ -11,12 +11,6 @@ const et_option et_parallel_options[] = {
     ET_OPTION_END,
 };
 
-/* "PAIRS.tsv", "PAIRS.tsv.gz" */
-static bool is_of_pairs(const char *path)
-{
-    return path && (et_path_ends(path, ".tsv") || et_path_ends(path, ".tsv.gz"));
-}
-
 int et_parallel_take(et_parallel_args *args, const char *command, et_error *error)
 {
     const et_option_words *data = &args->data;
@@ -29,7 +23,9 @@ int et_parallel_take(et_parallel_args *args, const char *command, et_error *erro
         args->source = items[0];
         args->reference = data->given[last].count > 1 ? items[1] : NULL;
     }
-    args->pairs = !args->reference && is_of_pairs(args->source);
+    /* "PAIRS.tsv", "PAIRS.tsv.gz" */
+    args->pairs = !args->reference && args->source &&
+                  (et_path_ends(args->source, ".tsv") || et_path_ends(args->source, ".tsv.gz"));
     return ET_OK;
 }
 

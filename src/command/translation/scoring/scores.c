@@ -215,14 +215,6 @@ static int allocate(comparison *c, et_error *error)
               : et_alloc_failed(error, outputs * c->lines * sizeof **c->counts, "scores of lines");
 }
 
-static void release(comparison *c)
-{
-    for (int o = 0; c->counts && o < c->count; o++)
-        et_free(c->counts[o]);
-    et_free(c->counts);
-    et_free(c->results);
-}
-
 static int compute(comparison *c, const metric *m, et_bootstrap_result *results, et_error *error)
 {
     const et_bootstrap bootstrap = { c->options->samples, (uint64_t)c->options->seed };
@@ -356,6 +348,9 @@ int et_scores_compare(const et_scored_output *outputs, int output_count,
     else if (!status)
         status = print_all(&c, &all, error);
     close_metrics(&all);
-    release(&c);
+    for (int o = 0; c.counts && o < c.count; o++)
+        et_free(c.counts[o]);
+    et_free(c.counts);
+    et_free(c.results);
     return status;
 }

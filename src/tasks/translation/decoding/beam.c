@@ -311,18 +311,6 @@ void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token)
     beam->offer_count += forced || !ends || et_phrases_are_met(beam->phrases, offer->met);
 }
 
-/* A phrase that has begun counts by the tokens of the candidate, whose last one is written behind
- * its hypothesis for a moment. */
-static void count_banks(et_beam *beam)
-{
-    for (int c = 0; c < beam->offer_count; c++) {
-        et_beam_offer *offer = &beam->offers[c];
-        int32_t *ids = alive_ids(beam, beam->side, offer->candidate.parent);
-        ids[beam->length] = offer->candidate.token;
-        offer->bank = et_phrases_tokens(beam->phrases, offer->met, ids, beam->length + 1);
-    }
-}
-
 /* The highest bank first, in it the likeliest; ties by hypothesis, then by token. */
 static int by_bank(const void *left, const void *right)
 {
@@ -380,24 +368,26 @@ static int share_beam(et_beam *beam, int count, et_beam_offer *chosen)
     return taken;
 }
 
-/* The likeliest first, since the first hypothesis decides about the end of the search. If the
- * search ends here without results, those with most of the phrases. */
-static void sort_chosen(const et_beam *beam, et_beam_offer *chosen, int count)
-{
-    const bool unfinished = beam->length + 1 >= beam->max_length && !beam->finished_count;
-    for (int i = 0; i < count && !unfinished; i++)
-        chosen[i].bank = 0;
-    qsort(chosen, (size_t)count, sizeof *chosen, by_bank);
-}
-
 void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
 {
     et_beam_offer chosen[ET_BEAM_SIZE_MAX];
     et_assert(!beam->over);
-    count_banks(beam);
+    /* A phrase that has begun counts by the tokens of the candidate, whose last one is written
+     * behind its hypothesis for a moment. */
+    for (int c = 0; c < beam->offer_count; c++) {
+        et_beam_offer *offer = &beam->offers[c];
+        int32_t *ids = alive_ids(beam, beam->side, offer->candidate.parent);
+        ids[beam->length] = offer->candidate.token;
+        offer->bank = et_phrases_tokens(beam->phrases, offer->met, ids, beam->length + 1);
+    }
     qsort(beam->offers, (size_t)beam->offer_count, sizeof *beam->offers, by_bank);
     const int count = share_beam(beam, finish_offers(beam), chosen);
-    sort_chosen(beam, chosen, count);
+    /* The likeliest first, since the first hypothesis decides about the end of the search. If the
+     * search ends here without results, those with most of the phrases. */
+    const bool unfinished = beam->length + 1 >= beam->max_length && !beam->finished_count;
+    for (int i = 0; i < count && !unfinished; i++)
+        chosen[i].bank = 0;
+    qsort(chosen, (size_t)count, sizeof *chosen, by_bank);
     for (int i = 0; i < count; i++) {
         live_on(beam, &chosen[i].candidate, i);
         parent[i] = chosen[i].candidate.parent;

@@ -107,22 +107,6 @@ static double uniform(uint32_t word)
     return ((double)word + 0.5) * 0x1p-32;
 }
 
-/* Four tokens share a block of random words. */
-static void add_noise(et_choice *choice, et_choice_position which)
-{
-    et_random random = { choice->options.seed, which.sentence, et_random_site("decode/noise") };
-    et_philox_block block = { { 0 } };
-    int32_t made = -1;
-    for (int64_t i = 0; i < choice->count; i++) {
-        const int32_t token = token_of(choice, i);
-        if (token / 4 != made)
-            block = et_random_block(random, element_at(which, token) / 4);
-        made = token / 4;
-        double gumbel = -log(-log(uniform(block.word[token % 4])));
-        choice->log_p[i] += (float)(choice->options.noise * gumbel);
-    }
-}
-
 /* False: no result, since an x is not finite. */
 static bool log_softmax(float *x, int64_t count)
 {
@@ -220,8 +204,20 @@ bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_pos
         finite = read_models(choice, logits);
     else
         memcpy(choice->log_p, logits[0], (size_t)choice->count * sizeof **logits);
-    if (noisy)
-        add_noise(choice, which);
+    if (noisy) {
+        /* Four tokens share a block of random words. */
+        et_random random = { choice->options.seed, which.sentence, et_random_site("decode/noise") };
+        et_philox_block block = { { 0 } };
+        int32_t made = -1;
+        for (int64_t i = 0; i < choice->count; i++) {
+            const int32_t token = token_of(choice, i);
+            if (token / 4 != made)
+                block = et_random_block(random, element_at(which, token) / 4);
+            made = token / 4;
+            double gumbel = -log(-log(uniform(block.word[token % 4])));
+            choice->log_p[i] += (float)(choice->options.noise * gumbel);
+        }
+    }
     suppress(choice, choice->log_p);
     if (!several || noisy)
         finite = log_softmax(choice->log_p, choice->count) && finite;
@@ -281,15 +277,6 @@ static void sink(const float *log_p, int32_t *heap, int64_t count, int64_t at)
     heap[at] = token;
 }
 
-/* order becomes a heap; removed items are after it, the likeliest last. */
-static void make_heap(et_choice *choice)
-{
-    for (int64_t i = 0; i < choice->count; i++)
-        choice->order[i] = (int32_t)i;
-    for (int64_t at = choice->count / 2; at-- > 0;)
-        sink(choice->log_p, choice->order, choice->count, at);
-}
-
 static int32_t take_likeliest(et_choice *choice, int64_t left)
 {
     int32_t *order = choice->order, token = order[0];
@@ -342,7 +329,11 @@ static int64_t keep(et_choice *choice, float most)
     const et_choice_options *o = &choice->options;
     int64_t count = choice->count, kept = 0;
     int64_t top = o->top_k && o->top_k < count ? o->top_k : count;
-    make_heap(choice);
+    /* order becomes a heap; removed items are after it, the likeliest last. */
+    for (int64_t i = 0; i < choice->count; i++)
+        choice->order[i] = (int32_t)i;
+    for (int64_t at = choice->count / 2; at-- > 0;)
+        sink(choice->log_p, choice->order, choice->count, at);
     if (!(o->top_p > 0 && o->top_p < 1)) {
         for (; kept < top; kept++)
             take_likeliest(choice, count - kept);

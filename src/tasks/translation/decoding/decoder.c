@@ -88,17 +88,6 @@ static void keep_model(et_decoder *decoder, int i, const et_decoder_model *model
     decoder->models[i].transformer = &decoder->transformers[i];
 }
 
-static bool allocate(et_decoder *decoder, size_t threads, size_t models)
-{
-    decoder->models = et_alloc_zero(models, sizeof *decoder->models);
-    decoder->transformers = et_alloc_zero(models, sizeof *decoder->transformers);
-    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
-    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
-    decoder->over = et_alloc(threads * (size_t)decoder->options.sentences, sizeof *decoder->over);
-    return decoder->models && decoder->transformers && decoder->searches && decoder->alone &&
-           decoder->over;
-}
-
 /* No search is made here: how large they must be only the sentences say. */
 int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
                    const et_transformer *model, const et_decoder_options *options, et_error *error)
@@ -115,7 +104,14 @@ int et_decoder_new(et_decoder **out, et_params *params, et_device *device,
     decoder->device = device;
     decoder->options = *options;
     decoder->size.seats = options->sentences;
-    if (!allocate(decoder, (size_t)device->threads, 1 + (size_t)options->other_count)) {
+    const size_t threads = (size_t)device->threads, models = 1 + (size_t)options->other_count;
+    decoder->models = et_alloc_zero(models, sizeof *decoder->models);
+    decoder->transformers = et_alloc_zero(models, sizeof *decoder->transformers);
+    decoder->searches = et_alloc_zero(threads, sizeof *decoder->searches);
+    decoder->alone = et_alloc_zero(threads, sizeof *decoder->alone);
+    decoder->over = et_alloc(threads * (size_t)decoder->options.sentences, sizeof *decoder->over);
+    if (!decoder->models || !decoder->transformers || !decoder->searches || !decoder->alone ||
+        !decoder->over) {
         et_decoder_free(decoder);
         *out = NULL;
         return et_alloc_failed(error, 0, "a decoder");
@@ -231,24 +227,19 @@ static int prepare(et_decoder *decoder, int count, et_error *error)
 
 /* ---- running ---- */
 
-/* Call with the lock held. The remaining sentences keep their order. */
-static void pass_over_ended(queue *q)
-{
-    int64_t kept = q->next;
-    for (int64_t i = q->next; i < q->left; i++)
-        if (!et_search_is_ended(q->order[i]))
-            q->order[kept++] = q->order[i];
-    q->done += q->left - kept;
-    q->left = kept;
-}
-
 /* Takes sentences for free places; near the end, at most this search's share of the rest. Example:
  * 10 left and 4 searches: at most 3, so that no search continues for long after the others have
  * finished. The taken sentences are adjacent in the order. */
 static int take(queue *q, int room, et_decoder_sentence *const **sentences)
 {
     pthread_mutex_lock(&q->lock);
-    pass_over_ended(q);
+    /* Ended sentences are left out; the others keep their order. */
+    int64_t kept = q->next;
+    for (int64_t i = q->next; i < q->left; i++)
+        if (!et_search_is_ended(q->order[i]))
+            q->order[kept++] = q->order[i];
+    q->done += q->left - kept;
+    q->left = kept;
     int64_t left = q->status ? 0 : q->left - q->next;
     int64_t share = (left + q->searches - 1) / q->searches;
     int count = share < room ? (int)share : room;
@@ -287,25 +278,6 @@ static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const e
     sentence->count = count;
     sentence->results = results;
     return results != NULL;
-}
-
-/* The search's memory of results lasts only until others enter, so they are copied. After a
- * failure other results are still taken in, and the run ends when all threads have seen the
- * status. done counts only those whose results are there. */
-static void take_result(et_search *search, int seat, queue *q)
-{
-    const et_beam *beam;
-    et_decoder_sentence *sentence = et_search_leave(search, seat, &beam);
-    pthread_mutex_lock(&q->lock);
-    if (!et_beam_results(beam) && !q->status)
-        q->status = et_fail(q->error, ET_EDIVERGED,
-                            "decoding: the model's logits are not finite: the training diverged, "
-                            "or the weights are damaged");
-    else if (copy_results(q->arena, sentence, beam))
-        q->done++;
-    else if (!q->status)
-        q->status = et_alloc_failed(q->error, 0, "a translation");
-    pthread_mutex_unlock(&q->lock);
 }
 
 static void leave_ended(et_search *search, queue *q)
@@ -356,8 +328,24 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
         if (et_search_in_use(search) == 0)
             break;
         int count = et_search_step(search, over);
-        for (int i = 0; i < count; i++)
-            take_result(search, over[i], q);
+        for (int i = 0; i < count; i++) {
+            /* The search's memory of results lasts only until others enter, so they are copied.
+             * After a failure other results are still taken in, and the run ends when all threads
+             * have seen the status. done counts only those whose results are there. */
+            const et_beam *beam;
+            et_decoder_sentence *sentence = et_search_leave(search, over[i], &beam);
+            pthread_mutex_lock(&q->lock);
+            if (!et_beam_results(beam) && !q->status)
+                q->status =
+                    et_fail(q->error, ET_EDIVERGED,
+                            "decoding: the model's logits are not finite: the training diverged, "
+                            "or the weights are damaged");
+            else if (copy_results(q->arena, sentence, beam))
+                q->done++;
+            else if (!q->status)
+                q->status = et_alloc_failed(q->error, 0, "a translation");
+            pthread_mutex_unlock(&q->lock);
+        }
         if (tells)
             tell(q);
         else
@@ -377,27 +365,6 @@ static bool is_over(queue *q)
     return over;
 }
 
-static void wait_for_others(queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    if (q->running > 0)
-        pthread_cond_wait(&q->moved, &q->lock);
-    pthread_mutex_unlock(&q->lock);
-}
-
-/* The caller's thread has no sentence left: it continues to report at the others' steps, and once
- * more when all are done. The end is checked before the last report, because the others may finish
- * during a report. A signal that comes before the wait is followed by the next step's; the last
- * signal is given under the lock. */
-static void tell_of_others(queue *q)
-{
-    for (bool over = false; !over;) {
-        over = is_over(q);
-        tell(q);
-        wait_for_others(q);
-    }
-}
-
 /* Runs a thread for each search; their kernels start no further threads. omp_set_num_threads only
  * applies inside the region. If OpenMP gives fewer threads, a thread runs several searches one
  * after another. */
@@ -414,8 +381,20 @@ static void run_searches(et_decoder *decoder, queue *q)
         for (int i = thread; i < q->searches; i += team)
             run_search(decoder->searches[i], decoder->over + i * decoder->options.sentences, q,
                        thread == 0);
-        if (thread == 0 && q->progress)
-            tell_of_others(q);
+        if (thread == 0 && q->progress) {
+            /* The caller's thread has no sentence left: it continues to report at the others'
+             * steps, and once more when all are done. The end is checked before the last report,
+             * because the others may finish during a report. A signal that comes before the wait is
+             * followed by the next step's; the last signal is given under the lock. */
+            for (bool over = false; !over;) {
+                over = is_over(q);
+                tell(q);
+                pthread_mutex_lock(&q->lock);
+                if (q->running > 0)
+                    pthread_cond_wait(&q->moved, &q->lock);
+                pthread_mutex_unlock(&q->lock);
+            }
+        }
     }
 }
 

@@ -105,23 +105,6 @@ static size_t word_length(const char *text, size_t length)
     return at;
 }
 
-static int make_lower(cutting *c, const char *text, size_t length, const char **lower,
-                      et_error *error)
-{
-    int status = et_codes_decode(&c->codes, text, length, error);
-    if (!status)
-        status = et_codes_lower(&c->lower, &c->codes, error);
-    if (status)
-        return status;
-    char *bytes = et_arena_alloc(&c->arena, 4 * c->lower.count + 1), *end = bytes;
-    if (!bytes)
-        return et_alloc_failed(error, 4 * c->lower.count, "a word");
-    for (size_t i = 0; i < c->lower.count; i++)
-        end += et_utf8_encode(end, c->lower.items[i]);
-    *lower = bytes;
-    return ET_OK;
-}
-
 static int add_word(cutting *c, const char *text, size_t length, et_error *error)
 {
     word *words = et_vector_grow(c->words, &c->room, c->count + 1, sizeof *words, 64);
@@ -133,7 +116,18 @@ static int add_word(cutting *c, const char *text, size_t length, et_error *error
     if (!added->text)
         return et_alloc_failed(error, length, "a word");
     c->count++;
-    return make_lower(c, text, length, &added->lower, error);
+    int status = et_codes_decode(&c->codes, text, length, error);
+    if (!status)
+        status = et_codes_lower(&c->lower, &c->codes, error);
+    if (status)
+        return status;
+    char *bytes = et_arena_alloc(&c->arena, 4 * c->lower.count + 1), *end = bytes;
+    if (!bytes)
+        return et_alloc_failed(error, 4 * c->lower.count, "a word");
+    for (size_t i = 0; i < c->lower.count; i++)
+        end += et_utf8_encode(end, c->lower.items[i]);
+    added->lower = bytes;
+    return ET_OK;
 }
 
 /* Words of a text in addition to those that are there. */

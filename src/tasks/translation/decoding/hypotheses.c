@@ -40,17 +40,6 @@ static et_hypotheses *new_hypotheses(size_t lines, et_decoder_sentence **sentenc
     return NULL;
 }
 
-/* A line that was not decoded has one result, and it is empty. */
-static int make_items(et_hypotheses *h, const et_decoder_sentence *sentences, et_error *error)
-{
-    h->begin[0] = 0;
-    for (size_t i = 0; i < h->lines; i++)
-        h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
-    h->items = et_arena_array(&h->arena, h->begin[h->lines], sizeof *h->items);
-    return h->items ? ET_OK
-                    : et_alloc_failed(error, h->begin[h->lines] * sizeof *h->items, "results");
-}
-
 static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_result *result,
                      const et_vocabulary *vocabulary, et_strbuf *text, et_error *error)
 {
@@ -72,7 +61,13 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
 {
     static const et_decoder_result none = { 0 };
     et_strbuf text = ET_STRBUF_INIT;
-    int status = make_items(h, sentences, error);
+    /* A line that was not decoded has one result, and it is empty. */
+    h->begin[0] = 0;
+    for (size_t i = 0; i < h->lines; i++)
+        h->begin[i + 1] = h->begin[i] + (sentences[i].count ? (size_t)sentences[i].count : 1);
+    h->items = et_arena_array(&h->arena, h->begin[h->lines], sizeof *h->items);
+    int status =
+        h->items ? ET_OK : et_alloc_failed(error, h->begin[h->lines] * sizeof *h->items, "results");
     for (size_t i = 0; i < h->lines && !status; i++)
         for (size_t at = h->begin[i]; at < h->begin[i + 1] && !status; at++)
             status = fill_item(h, &h->items[at],

@@ -76,12 +76,6 @@ static int64_t rows_of(const et_search *search)
 
 /* ---- making ---- */
 
-static void release_seat(seat *at)
-{
-    et_beam_release(&at->beam);
-    et_free(at->words);
-}
-
 /* Also frees a search that was only made in part: missing members are NULL. */
 void et_search_free(et_search *search)
 {
@@ -89,8 +83,11 @@ void et_search_free(et_search *search)
         return;
     for (int i = 0; search->models && i < search->count; i++)
         et_search_model_release(&search->models[i]);
-    for (int i = 0; search->seats && i < search->size.seats; i++)
-        release_seat(&search->seats[i]);
+    for (int i = 0; search->seats && i < search->size.seats; i++) {
+        seat *at = &search->seats[i];
+        et_beam_release(&at->beam);
+        et_free(at->words);
+    }
     et_choice_release(&search->choice);
     et_free(search->listable);
     et_free(search->listed);
@@ -150,21 +147,6 @@ static int make_choice(et_search *search, et_error *error)
     return et_choice_init(&search->choice, &search->options.choice, vocabulary_of(search), error);
 }
 
-/* Rows of logits of the listed tokens, and a list for each place. */
-static int make_shortlists(et_search *search, et_error *error)
-{
-    const size_t vocabulary = (size_t)vocabulary_of(search);
-    const size_t size = (size_t)search->options.beam.size * vocabulary;
-    if (!search->options.lexicon)
-        return ET_OK;
-    search->listed = et_alloc(size, sizeof *search->listed);
-    search->listable = et_alloc((vocabulary + 63) / 64, sizeof *search->listable);
-    bool ok = search->listed && search->listable;
-    for (int i = 0; i < search->size.seats && ok; i++)
-        ok = (search->seats[i].words = et_alloc(vocabulary, sizeof(int32_t))) != NULL;
-    return ok ? ET_OK : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
-}
-
 static int make_models(et_search *search, const et_decoder_model *models, et_device *device,
                        const et_search *packed_by, et_error *error)
 {
@@ -179,7 +161,19 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
                                  &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
     if (!status && best <= 0)
         status = make_choice(search, error);
-    return status ? status : make_shortlists(search, error);
+    if (status)
+        return status;
+    /* Rows of logits of the listed tokens, and a list for each place. */
+    const size_t vocabulary = (size_t)vocabulary_of(search);
+    const size_t size = (size_t)search->options.beam.size * vocabulary;
+    if (!search->options.lexicon)
+        return ET_OK;
+    search->listed = et_alloc(size, sizeof *search->listed);
+    search->listable = et_alloc((vocabulary + 63) / 64, sizeof *search->listable);
+    bool ok = search->listed && search->listable;
+    for (int i = 0; i < search->size.seats && ok; i++)
+        ok = (search->seats[i].words = et_alloc(vocabulary, sizeof(int32_t))) != NULL;
+    return ok ? ET_OK : et_alloc_failed(error, size * sizeof *search->listed, "shortlists");
 }
 
 int et_search_new(et_search **out, const et_decoder_model *models, et_device *device,
@@ -355,25 +349,6 @@ static et_decoder_source source_of(const et_decoder_sentence *sentence, int i)
                                 sentence->positions };
 }
 
-static void pack_source(et_search *search, const et_decoder_sentence *sentence, int segment)
-{
-    for (int i = 0; i < search->count; i++) {
-        const et_decoder_source source = source_of(sentence, i);
-        et_search_model_pack(&search->models[i], &source, segment);
-    }
-}
-
-/* segment marks new places: it is -1 for places whose keys and values are stored. */
-static void keep_encoded(et_search *search)
-{
-    for (int p = 0; p < search->size.seats; p++) {
-        seat *at = &search->seats[p];
-        for (int i = 0; at->sentence && at->segment >= 0 && i < search->count; i++)
-            et_search_model_keep(&search->models[i], at->segment, at->begin);
-        at->segment = -1;
-    }
-}
-
 /* Takes free places in order. */
 void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, int count)
 {
@@ -385,12 +360,21 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
         if (at->sentence)
             continue;
         take_seat(search, at, sentences[entered], entered);
-        pack_source(search, sentences[entered], entered);
+        for (int i = 0; i < search->count; i++) {
+            const et_decoder_source source = source_of(sentences[entered], i);
+            et_search_model_pack(&search->models[i], &source, entered);
+        }
         entered++;
     }
     for (int i = 0; i < search->count; i++)
         et_search_model_encode(&search->models[i], count);
-    keep_encoded(search);
+    /* segment marks new places: it is -1 for places whose keys and values are stored. */
+    for (int p = 0; p < search->size.seats; p++) {
+        seat *at = &search->seats[p];
+        for (int i = 0; at->sentence && at->segment >= 0 && i < search->count; i++)
+            et_search_model_keep(&search->models[i], at->segment, at->begin);
+        at->segment = -1;
+    }
 }
 
 /* ---- a step ---- */
@@ -424,23 +408,6 @@ static void fill_row(et_search *search, const seat *at, int i, int row)
         search->models[m].cross_begin[row] = (int32_t)at->begin;
         search->models[m].cross_length[row] = (int32_t)source_of(at->sentence, m).length;
     }
-}
-
-/* Fills the rows of all used places, one after another; returns their number. A place's row only
- * changes when all its rows are filled, because they find their parents by it. */
-static int fill_rows(et_search *search)
-{
-    int row = 0;
-    for (int p = 0; p < search->size.seats; p++) {
-        seat *at = &search->seats[p];
-        if (!at->sentence)
-            continue;
-        for (int i = 0; i < at->rows; i++)
-            fill_row(search, at, i, row + i);
-        at->row = row;
-        row += at->rows;
-    }
-    return row;
 }
 
 /* The position of the token that follows hypothesis i. */
@@ -570,10 +537,29 @@ static void advance_seat(et_search *search, seat *at)
     at->rows = at->beam.living;
 }
 
-/* How many places are over when all have taken theirs. Places read their rows of the outputs in
- * the order in which fill_rows laid them. */
-static int advance(et_search *search, int *over)
+/* Swaps, fills, runs, chooses. The tables are swapped first, so that other_slot has the last step's
+ * slots. */
+int et_search_step(et_search *search, int *over)
 {
+    et_assert(search->in_use > 0);
+    int32_t *slot = search->slot;
+    search->slot = search->other_slot;
+    search->other_slot = slot;
+    /* The rows of all used places, one after another. A place's row only changes when all its rows
+     * are filled, because they find their parents by it. */
+    int rows = 0;
+    for (int p = 0; p < search->size.seats; p++) {
+        seat *at = &search->seats[p];
+        if (!at->sentence)
+            continue;
+        for (int i = 0; i < at->rows; i++)
+            fill_row(search, at, i, rows + i);
+        at->row = rows;
+        rows += at->rows;
+    }
+    et_assert(rows <= rows_of(search));
+    for (int i = 0; i < search->count; i++)
+        et_search_model_step(&search->models[i], search->slot, rows);
     int count = 0;
     for (int p = 0; p < search->size.seats; p++) {
         seat *at = &search->seats[p];
@@ -584,21 +570,6 @@ static int advance(et_search *search, int *over)
             over[count++] = p;
     }
     return count;
-}
-
-/* Swaps, fills, runs, chooses. The tables are swapped first, so that other_slot has the last step's
- * slots. */
-int et_search_step(et_search *search, int *over)
-{
-    et_assert(search->in_use > 0);
-    int32_t *slot = search->slot;
-    search->slot = search->other_slot;
-    search->other_slot = slot;
-    int rows = fill_rows(search);
-    et_assert(rows <= rows_of(search));
-    for (int i = 0; i < search->count; i++)
-        et_search_model_step(&search->models[i], search->slot, rows);
-    return advance(search, over);
 }
 
 /* The place keeps its part of the caches for the next sentence. */

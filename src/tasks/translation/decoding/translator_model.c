@@ -211,16 +211,6 @@ static bool reads_other_tokens(const et_sides *a, const et_sides *b)
            et_vocabulary_checksum(a->source) != et_vocabulary_checksum(b->source);
 }
 
-static void fill_weights(const et_translator *t, double *weights)
-{
-    const double *given = t->options.weights;
-    double sum = 0;
-    for (int i = 0; i <= t->other_count; i++)
-        sum += given ? given[i] : 1;
-    for (int i = 0; i <= t->other_count; i++)
-        weights[i] = (given ? given[i] : 1) / sum;
-}
-
 static void fill_models(et_translator *t, const et_translator **others, et_decoder_model *models,
                         et_transformer *transformers)
 {
@@ -257,7 +247,12 @@ int et_translator_join_members(et_translator *t, et_error *error)
     if (status)
         return status;
     fill_models(t, others, models, transformers);
-    fill_weights(t, weights);
+    const double *given = t->options.weights;
+    double sum = 0;
+    for (int i = 0; i <= t->other_count; i++)
+        sum += given ? given[i] : 1;
+    for (int i = 0; i <= t->other_count; i++)
+        weights[i] = (given ? given[i] : 1) / sum;
     t->others = others;
     t->models = models;
     t->weights = weights;

@@ -28,18 +28,6 @@ typedef struct line_terms {
 
 /* ---- opening ---- */
 
-static int find_continuing(et_translator *t, et_error *error)
-{
-    const size_t count = (size_t)et_vocabulary_size(t->sides.target);
-    bool *continues = et_arena_array(&t->arena, count, sizeof *continues);
-    if (!continues)
-        return et_alloc_failed(error, count, "tokens");
-    for (size_t i = 0; i < count; i++)
-        continues[i] = et_glossary_continues(et_vocabulary_token(t->sides.target, (int32_t)i));
-    t->continues = continues;
-    return ET_OK;
-}
-
 int et_translator_open_terms(et_translator *t, et_error *error)
 {
     const char *path = t->decoding.terms;
@@ -55,7 +43,16 @@ int et_translator_open_terms(et_translator *t, et_error *error)
         status = et_glossary_open(&t->glossary, path, error);
     if (!status)
         status = et_vocabulary_load(t->sides.target, error);
-    return status ? status : find_continuing(t, error);
+    if (status)
+        return status;
+    const size_t count = (size_t)et_vocabulary_size(t->sides.target);
+    bool *continues = et_arena_array(&t->arena, count, sizeof *continues);
+    if (!continues)
+        return et_alloc_failed(error, count, "tokens");
+    for (size_t i = 0; i < count; i++)
+        continues[i] = et_glossary_continues(et_vocabulary_token(t->sides.target, (int32_t)i));
+    t->continues = continues;
+    return ET_OK;
 }
 
 void et_translator_close_terms(et_translator *t)
@@ -163,19 +160,6 @@ int et_translator_make_terms_decoder(et_translator *t, et_error *error)
                             : et_translator_make_decoder(&t->terms_decoder, t, &options, error);
 }
 
-/* With the begin of the line, since a text is cut into sentences before they are counted. */
-static void warn(const et_translator *t, const et_decoder_sentence *sentence, const line_terms *own,
-                 const et_term *term)
-{
-    const size_t shown = et_utf8_fitting(own->line, 40);
-    et_log(ET_LOG_WARNING,
-           "line %llu, \"%.*s%s\": the translation does not have \"%s\" (%s:%lld): the vocabulary "
-           "cannot write it, or the translation would be too long",
-           (unsigned long long)sentence->number, (int)shown, own->line,
-           own->line[shown] ? "..." : "", term->target, et_glossary_path(t->glossary),
-           (long long)term->line);
-}
-
 static int check_line(const et_translator *t, const et_decoder_sentence *sentence, et_strbuf *text,
                       et_error *error)
 {
@@ -189,8 +173,18 @@ static int check_line(const et_translator *t, const et_decoder_sentence *sentenc
     for (int i = 0; i < own->count && !status; i++) {
         bool is;
         status = et_glossary_is_in(own->terms[i]->target, et_strbuf_text(text), &is, error);
-        if (!status && !is)
-            warn(t, sentence, own, own->terms[i]);
+        if (!status && !is) {
+            /* With the begin of the line, since a text is cut into sentences before they are
+             * counted. */
+            const et_term *term = own->terms[i];
+            const size_t shown = et_utf8_fitting(own->line, 40);
+            et_log(ET_LOG_WARNING,
+                   "line %llu, \"%.*s%s\": the translation does not have \"%s\" (%s:%lld): the "
+                   "vocabulary cannot write it, or the translation would be too long",
+                   (unsigned long long)sentence->number, (int)shown, own->line,
+                   own->line[shown] ? "..." : "", term->target, et_glossary_path(t->glossary),
+                   (long long)term->line);
+        }
     }
     return status;
 }

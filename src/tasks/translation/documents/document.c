@@ -299,27 +299,6 @@ static void take_segments(et_document *d, char *const *results, et_strbuf *encod
         d->failed = list_parts(d) != ET_OK;
 }
 
-static void take_parts(et_document *d, char *const *results)
-{
-    size_t s = 0, p = 0;
-    for (size_t i = 0; i < d->line_count && !d->failed; i++) {
-        et_part *part = next_part(d, &s, &p);
-        et_segment_take_part(d, &d->segments[s], part, results[i]);
-    }
-    d->line_count = 0;
-}
-
-static void join_parts(et_document *d, et_strbuf *encoded)
-{
-    for (size_t i = 0; i < d->count && !d->failed; i++) {
-        et_segment *s = &d->segments[i];
-        if (!s->parts)
-            continue;
-        et_segment_join(d, s, encoded);
-        set_result(d, s, encoded);
-    }
-}
-
 /* ---- output ---- */
 
 static void print_plain(const et_document *d, const et_item *item, et_strbuf *out)
@@ -454,12 +433,24 @@ int et_document_take(et_document *d, char *const *results, et_error *error)
     et_assert(d->line_count && d->round < 2);
     if (!d->round++)
         take_segments(d, results, &encoded);
-    else
-        take_parts(d, results);
+    else {
+        size_t s = 0, p = 0;
+        for (size_t i = 0; i < d->line_count && !d->failed; i++) {
+            et_part *part = next_part(d, &s, &p);
+            et_segment_take_part(d, &d->segments[s], part, results[i]);
+        }
+        d->line_count = 0;
+    }
     const bool last = !d->line_count;
     int status = ET_OK;
     if (last && !d->failed)
-        join_parts(d, &encoded);
+        for (size_t i = 0; i < d->count && !d->failed; i++) {
+            et_segment *s = &d->segments[i];
+            if (!s->parts)
+                continue;
+            et_segment_join(d, s, &encoded);
+            set_result(d, s, &encoded);
+        }
     if (last && !d->failed && d->format == ET_DOCUMENT_MD)
         keep_structure(d, &encoded);
     if (last && !d->failed && d->format == ET_DOCUMENT_PO) {

@@ -70,14 +70,6 @@ static bool is_named(const et_attribute *a, const char *name)
     return is_word(a->name, a->name_length, name);
 }
 
-/* XML's name has a prefix: its:translate. */
-static bool is_translate(const et_attribute *a)
-{
-    const char *colon = memchr(a->name, ':', a->name_length);
-    const char *name = colon ? colon + 1 : a->name;
-    return is_word(name, a->name_length - (size_t)(name - a->name), "translate");
-}
-
 static bool has_word(const et_attribute *a, const char *word)
 {
     const char *at = a->value, *end = at + a->length;
@@ -94,7 +86,11 @@ static bool has_word(const et_attribute *a, const char *word)
 static void attributes_add(et_attributes *found, const et_attribute *a)
 {
     static const char *const buttons[] = { "submit", "button", "reset", NULL };
-    found->kept |= is_translate(a) && is_word(a->value, a->length, "no");
+    /* XML's name has a prefix: its:translate. */
+    const char *colon = memchr(a->name, ':', a->name_length);
+    const char *name = colon ? colon + 1 : a->name;
+    found->kept |= is_word(name, a->name_length - (size_t)(name - a->name), "translate") &&
+                   is_word(a->value, a->length, "no");
     found->kept |= is_named(a, "class") && has_word(a, "notranslate");
     found->description |= is_named(a, "name") && is_word(a->value, a->length, "description");
     found->button |= is_named(a, "type") && is_among(a->value, a->length, buttons);
@@ -509,12 +505,6 @@ static void add_markup(reader *r, size_t start, size_t end, bool inner)
         r->inner = end;
 }
 
-static bool is_value(const reader *r, const et_attribute *a, name n, const et_attributes *all)
-{
-    return a->value && !all->kept && attribute_is_read(a, n.text, n.length, all) &&
-           et_document_has_words(r->d, a->value, a->length);
-}
-
 /* A value without quotes gets some, because its translation may have white space. */
 static void add_value(reader *r, const et_attribute *a)
 {
@@ -541,7 +531,8 @@ static void add_start(reader *r, const piece *p)
     size_t kept = p->start;
     for (unsigned i = 0; i < e->attributes.length; i++) {
         const et_attribute a = attribute_of(e->attributes.data[i]);
-        if (!is_value(r, &a, n, &all))
+        if (!a.value || all.kept || !attribute_is_read(&a, n.text, n.length, &all) ||
+            !et_document_has_words(r->d, a.value, a.length))
             continue;
         flush(r);
         if (!values && inner)

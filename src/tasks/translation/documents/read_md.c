@@ -225,15 +225,6 @@ static size_t line_end_of_break(const reader *r, size_t number, size_t from, siz
     return to;
 }
 
-/* White space that stays where it is at an end of a segment. Markers of quotes are no white space:
- * CommonMark lets a paragraph go on without them. */
-static void add_line_end(reader *r, size_t from, size_t to)
-{
-    const bool quote = memchr(text_of(r) + from, '>', to - from) != NULL;
-    et_document_add(r->d, quote ? "\n" : text_of(r) + from, quote ? 1 : to - from,
-                    line_of(r, from));
-}
-
 /* Markup between two texts, or after the last one, with the line breaks in it. */
 static void take_gap(reader *r, size_t to)
 {
@@ -256,8 +247,13 @@ static void take_gap(reader *r, size_t to)
         first = i + 1;
         if (e->kind == HARD_BREAK || is_kept_line(r, end))
             et_document_keep(d, d->text + start, after - start);
-        else
-            add_line_end(r, start, after);
+        else {
+            /* White space that stays where it is at an end of a segment. Markers of quotes are no
+             * white space: CommonMark lets a paragraph go on without them. */
+            const bool quote = memchr(text_of(r) + start, '>', after - start) != NULL;
+            et_document_add(d, quote ? "\n" : text_of(r) + start, quote ? 1 : after - start,
+                            line_of(r, start));
+        }
         from = after;
     }
     add_markup(r, from, to, first, r->event_count);
@@ -361,21 +357,6 @@ static void end_text(reader *r)
     r->hidden[0] = 0;
 }
 
-static int end_html(reader *r)
-{
-    r->in_html = false;
-    if (r->html_end <= r->html || r->finds_code)
-        return 0;
-    keep_up_to(r, r->html);
-    r->at = r->html_end;
-    if (r->quotes)
-        et_document_keep_words(r->d, text_of(r) + r->html, r->html_end - r->html,
-                               line_of(r, r->html));
-    else
-        r->status = et_document_read_page(r->d, r->html, r->html_end, r->error);
-    return r->status ? OTHER : 0;
-}
-
 static int count_call(reader *r)
 {
     return r->d->failed                                        ? NO_MEMORY
@@ -406,7 +387,20 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *payload)
     r->quotes -= type == MD_BLOCK_QUOTE;
     r->d->escape = ET_ESCAPE_MD;
     r->verbatim = false;
-    return type == MD_BLOCK_HTML ? end_html(r) : count_call(r);
+    if (type == MD_BLOCK_HTML) {
+        r->in_html = false;
+        if (r->html_end <= r->html || r->finds_code)
+            return 0;
+        keep_up_to(r, r->html);
+        r->at = r->html_end;
+        if (r->quotes)
+            et_document_keep_words(r->d, text_of(r) + r->html, r->html_end - r->html,
+                                   line_of(r, r->html));
+        else
+            r->status = et_document_read_page(r->d, r->html, r->html_end, r->error);
+        return r->status ? OTHER : 0;
+    }
+    return count_call(r);
 }
 
 /* ---- spans and texts ---- */

@@ -335,8 +335,13 @@ static int take_header(reader *r, const value *v, const char *header, et_error *
     return status;
 }
 
-static bool note_string(et_document *d, size_t filled)
+static int take_string(reader *r, const value *v, et_error *error)
 {
+    const char *id = gettext.po_message_msgid(r->message);
+    const char *header = gettext.po_file_domain_header(r->file, NULL);
+    const bool fills = *id && v->empty;
+    et_document *d = r->d;
+    size_t filled = fills ? r->id_line : 0;
     size_t *all =
         et_vector_grow(d->filled, &d->filled_capacity, d->filled_count + 1, sizeof *all, 64);
     d->failed |= !all;
@@ -344,15 +349,7 @@ static bool note_string(et_document *d, size_t filled)
         d->filled = all;
         d->filled[d->filled_count++] = filled;
     }
-    return all != NULL;
-}
-
-static int take_string(reader *r, const value *v, et_error *error)
-{
-    const char *id = gettext.po_message_msgid(r->message);
-    const char *header = gettext.po_file_domain_header(r->file, NULL);
-    const bool fills = *id && v->empty;
-    if (!note_string(r->d, fills ? r->id_line : 0))
+    if (!all)
         return ET_OK; /* the document fails at its end */
     if (!*id && header && r->d->filled_count == 1)
         return take_header(r, v, header, error);

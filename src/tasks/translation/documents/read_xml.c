@@ -162,21 +162,6 @@ static void add_here(reader *r, token_kind kind)
     add_token(r, kind, start, start + (size_t)expat.GetCurrentByteCount(r->parser));
 }
 
-static void check_root(reader *r, const char *name)
-{
-    const bool memory = !strcmp(name, "tmx");
-    if (memory || !strcmp(local_name(name), "xliff"))
-        stop(r, et_fail(r->error, ET_EDATA, "%s: Etude does not read %s; %s", r->d->name,
-                        memory ? "TMX" : "XLIFF",
-                        memory ? "make two text files of it, with a sentence a line"
-                               : "convert the file with translate-toolkit: xliff2po, and po2xliff "
-                                 "for the translation"));
-    r->vocabulary = 0;
-    while (r->vocabulary < VOCABULARIES &&
-           !is_listed(vocabularies[r->vocabulary].root, local_name(name)))
-        r->vocabulary++;
-}
-
 static bool has_word(const char *value, const char *word)
 {
     const size_t length = strlen(word);
@@ -221,7 +206,18 @@ static void XMLCALL on_start(void *self, const char *name, const char **attribut
         r->elements[r->open].children++;
         e->spaces = r->elements[r->open].spaces;
     } else {
-        check_root(r, name);
+        const bool memory = !strcmp(name, "tmx");
+        if (memory || !strcmp(local_name(name), "xliff"))
+            stop(r,
+                 et_fail(r->error, ET_EDATA, "%s: Etude does not read %s; %s", r->d->name,
+                         memory ? "TMX" : "XLIFF",
+                         memory ? "make two text files of it, with a sentence a line"
+                                : "convert the file with translate-toolkit: xliff2po, and po2xliff "
+                                  "for the translation"));
+        r->vocabulary = 0;
+        while (r->vocabulary < VOCABULARIES &&
+               !is_listed(vocabularies[r->vocabulary].root, local_name(name)))
+            r->vocabulary++;
     }
     read_attributes(r, e, name, attributes);
     r->open = number;
@@ -404,15 +400,6 @@ static void add_text(reader *r, size_t from, size_t to, size_t number, bool sect
     d->escape = escape;
 }
 
-/* Markup, and the content of an element that stays. */
-static void add_markup(reader *r, size_t from, size_t to, bool inner)
-{
-    if (inner)
-        et_document_add_tag(r->d, r->d->text + from, to - from, line_of(r, from));
-    else
-        et_document_keep(r->d, r->d->text + from, to - from);
-}
-
 static void add_section(reader *r, const token *t)
 {
     static const char begin[] = "<![CDATA[", end[] = "]]>";
@@ -449,9 +436,14 @@ static void write_document(reader *r)
         }
         if (t->kind == SECTION)
             add_section(r, t);
-        else if (end > t->start)
-            add_markup(r, t->start, end,
-                       t->kind == OTHER ? r->elements[t->element].text : is_inner(r, t->element));
+        else if (end > t->start) {
+            /* Markup, and the content of an element that stays. */
+            const char *text = r->d->text + t->start;
+            if (t->kind == OTHER ? r->elements[t->element].text : is_inner(r, t->element))
+                et_document_add_tag(r->d, text, end - t->start, line_of(r, t->start));
+            else
+                et_document_keep(r->d, text, end - t->start);
+        }
         at = end;
     }
     et_document_keep(r->d, r->d->text + at, r->d->length - at);

@@ -48,11 +48,6 @@ static void wrap(const et_document *d, const et_segment *s, et_strbuf *text)
 
 /* ---- checks ---- */
 
-static bool is_same(const et_segment *s, const et_span *span, const char *text, size_t length)
-{
-    return span->length == length && !memcmp(s->text + span->start, text, length);
-}
-
 /* Marks a span of the segment, which is not marked, as found. false: there is none, or an ordered
  * one must come before. */
 static bool mark(const et_segment *s, bool *marked, const et_span *found, const char *text)
@@ -61,7 +56,7 @@ static bool mark(const et_segment *s, bool *marked, const et_span *found, const 
         const et_span *span = &s->spans.items[i];
         if (marked[i] || span->kind == ET_SPAN_TAG)
             continue;
-        if (is_same(s, span, text, found->length))
+        if (span->length == found->length && !memcmp(s->text + span->start, text, found->length))
             return marked[i] = true;
         if (span->ordered && found->ordered)
             return false;

@@ -313,12 +313,6 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
     et_document_add(d, bytes, count, line);
 }
 
-/* Whether quotes are written as the value that they are in needs them. */
-static bool is_quoted(et_escape escape)
-{
-    return escape == ET_ESCAPE_SINGLE || escape == ET_ESCAPE_DOUBLE;
-}
-
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
 {
     while (length) {
@@ -336,7 +330,8 @@ void et_document_add_decoded(et_document *d, const char *text, size_t length, si
             et_document_add_tag(d, mark, bytes, line);
         else if (!bytes || code == '&' || code == '<')
             et_document_add(d, code == '<' ? "<" : "&", 1, line);
-        else if ((code == '"' || code == '\'') && is_quoted(d->escape))
+        else if ((code == '"' || code == '\'') &&
+                 (d->escape == ET_ESCAPE_SINGLE || d->escape == ET_ESCAPE_DOUBLE))
             et_document_add(d, code == '"' ? "\"" : "'", 1, line);
         else if (code && !(code >= 0x80 && et_unicode_is_symbol(code)))
             et_document_add_entity(d, code, mark, bytes, line);
@@ -427,17 +422,6 @@ static void trim(const whole *w, size_t *from, size_t *to)
     }
 }
 
-/* Adds what was kept from `kept` on, then the items of a tag. Returns where the next bytes that
- * stay begin. */
-static size_t add_tag_items(et_document *d, size_t kept, size_t tag)
-{
-    const et_tag *items = &d->tags[tag - 1];
-    add_kept(d, kept);
-    for (size_t i = 0; i < items->count; i++)
-        add_item(d, d->tag_items.at[items->first + i]);
-    return d->kept.length;
-}
-
 /* Bytes that stay: text as the document writes it, spans as they are. */
 static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
 {
@@ -447,9 +431,13 @@ static void keep_range(et_document *d, const whole *w, size_t from, size_t to)
         const et_span *span = s < w->spans.count ? &w->spans.items[s] : NULL;
         const size_t end = span && span->start < to ? span->start : to;
         et_document_encode(d, d->escape, w->text + from, end - from, &d->kept);
-        if (end < to && span->tag)
-            kept = add_tag_items(d, kept, span->tag);
-        else if (end < to)
+        if (end < to && span->tag) {
+            const et_tag *items = &d->tags[span->tag - 1];
+            add_kept(d, kept);
+            for (size_t i = 0; i < items->count; i++)
+                add_item(d, d->tag_items.at[items->first + i]);
+            kept = d->kept.length;
+        } else if (end < to)
             et_document_encode_span(d, d->escape, span, w->text + end, &d->kept);
         from = end < to ? end + span->length : to;
     }
@@ -579,20 +567,6 @@ static bool is_inside_span(const whole *w, size_t position)
     return s < w->spans.count && w->spans.items[s].start < position;
 }
 
-/* Begins to look for sentences. Tags count as closing brackets, because letters of a name
- * after a full stop would continue the sentence; line ends are white space. masked must live while
- * sentences are read. */
-static bool begin_sentences(et_document *d, const whole *w, et_strbuf *masked)
-{
-    et_strbuf_append_bytes(masked, w->text, w->length);
-    for (size_t i = 0; i < w->length && !masked->failed; i++)
-        if (is_blank(masked->data[i]))
-            masked->data[i] = ' ';
-    for (size_t i = 0; i < d->run.tags.count && !masked->failed; i++)
-        memset(masked->data + d->run.tags.items[i].start, ')', d->run.tags.items[i].length);
-    return !masked->failed && et_sentences_begin(d->sentences, masked->data, masked->length);
-}
-
 /* Moves *from behind the language tag that a segment begins with: a model's translation has none.
  */
 static void take_language_tag(et_document *d, const whole *w, size_t *from)
@@ -715,8 +689,17 @@ void et_document_end(et_document *d)
     d->failed |= d->run.text.failed || !find_spans(&w, d);
     if (!d->failed)
         take_language_tag(d, &w, &from);
-    if (!d->failed && d->sentences)
-        d->failed = !begin_sentences(d, &w, &masked);
+    if (!d->failed && d->sentences) {
+        /* Tags count as closing brackets, because letters of a name after a full stop would
+         * continue the sentence; line ends are white space. */
+        et_strbuf_append_bytes(&masked, w.text, w.length);
+        for (size_t i = 0; i < w.length && !masked.failed; i++)
+            if (is_blank(masked.data[i]))
+                masked.data[i] = ' ';
+        for (size_t i = 0; i < d->run.tags.count && !masked.failed; i++)
+            memset(masked.data + d->run.tags.items[i].start, ')', d->run.tags.items[i].length);
+        d->failed = masked.failed || !et_sentences_begin(d->sentences, masked.data, masked.length);
+    }
     while (!d->failed && d->sentences && et_sentences_next(d->sentences, &end)) {
         if (end <= from || end >= w.length || is_inside_span(&w, end))
             continue;

@@ -99,13 +99,6 @@ static int add_output(calibration *c, et_node *node)
     return c->output_count++;
 }
 
-/* The scopes of the encoder's products begin so, and so do keys and values, which are products of
- * the encoder's output. */
-static int side_of(const char *name)
-{
-    return !strncmp(name, "encoder/", 8) || strstr(name, "/cross_attention/key_value/") ? 0 : 1;
-}
-
 /* All products with a parameter, and what the last layer aligns by. */
 static int list_products(calibration *c, et_node *decoded, et_error *error)
 {
@@ -125,9 +118,13 @@ static int list_products(calibration *c, et_node *decoded, et_error *error)
             continue;
         const int param = node->input[1]->attributes.param;
         const char *name = et_params_name(c->t->params, param);
-        c->products[c->product_count++] = (product){ .param = param,
-                                                     .rows = add_output(c, node->input[0]),
-                                                     .side = side_of(name) };
+        /* The scopes of the encoder's products begin so, and so do keys and values, which are
+         * products of the encoder's output. */
+        c->products[c->product_count++] = (product){
+            .param = param,
+            .rows = add_output(c, node->input[0]),
+            .side = strncmp(name, "encoder/", 8) && !strstr(name, "/cross_attention/key_value/"),
+        };
         if (!strcmp(name, query))
             c->query = add_output(c, node);
         if (!strcmp(name, keys))
@@ -172,18 +169,6 @@ static int open_plan(calibration *c, et_error *error)
 static int32_t tokens_of(const calibration *c, int side)
 {
     return c->sides[side].offsets[c->segments];
-}
-
-static void finish_side(calibration *c, int side)
-{
-    batch *b = &c->sides[side];
-    const int32_t end = tokens_of(c, side);
-    for (int32_t i = end; i < TOKENS; i++) {
-        b->ids[i] = -1;
-        b->positions[i] = 0;
-    }
-    for (int i = c->segments; i <= PAIRS; i++)
-        b->offsets[i] = end;
 }
 
 static float largest(const et_tensor *rows, int64_t count)
@@ -247,8 +232,16 @@ static int run_batch(calibration *c, et_error *error)
 {
     if (!c->segments)
         return ET_OK;
-    for (int side = 0; side < SIDES; side++)
-        finish_side(c, side);
+    for (int side = 0; side < SIDES; side++) {
+        batch *b = &c->sides[side];
+        const int32_t end = tokens_of(c, side);
+        for (int32_t i = end; i < TOKENS; i++) {
+            b->ids[i] = -1;
+            b->positions[i] = 0;
+        }
+        for (int i = c->segments; i <= PAIRS; i++)
+            b->offsets[i] = end;
+    }
     et_plan_run(c->plan, (et_random){ 0, 0, 0 });
     measure(c);
     int status = align(c, error);
@@ -385,21 +378,6 @@ static int calibration_run(calibration **out, const et_translator *t, const char
     return status;
 }
 
-/* The rows that weights `param` are multiplied with become bytes by this factor: 127 / (mean + 1.1
- * standard deviations of the largest values of batches). Source: browsermt/students,
- * extract_stats.py. */
-static float calibration_multiplier(const calibration *c, int param)
-{
-    for (int i = 0; i < c->product_count; i++) {
-        const product *p = &c->products[i];
-        const double n = (double)c->batches, mean = p->sum / n;
-        const double deviation = sqrt(fmax(p->squares / n - mean * mean, 0));
-        if (p->param == param)
-            return (float)(127 / fmax(mean + DEVIATIONS * deviation, 1e-6));
-    }
-    return 0;
-}
-
 /* ---- the shortlist ---- */
 
 static int by_pair(const void *a, const void *b)
@@ -457,18 +435,6 @@ static bool add_token(lists *l, uint32_t token, int64_t tokens)
     return true;
 }
 
-/* Sorted, each once. */
-static void sort_list(lists *l, size_t first)
-{
-    size_t kept = first;
-    if (l->count > first)
-        qsort(l->list + first, l->count - first, sizeof *l->list, by_token);
-    for (size_t i = first; i < l->count; i++)
-        if (i == first || l->list[i] != l->list[kept - 1])
-            l->list[kept++] = l->list[i];
-    l->count = kept;
-}
-
 /* counts: [count] of one source token. */
 static bool add_list(calibration *c, lists *l, int32_t source, aligned *counts, size_t count,
                      const et_lexicon *before, int64_t tokens)
@@ -486,7 +452,14 @@ static bool add_list(calibration *c, lists *l, int32_t source, aligned *counts, 
     if (fine &&
         et_vocabulary_checksum(c->t->sides.source) == et_vocabulary_checksum(c->t->sides.target))
         fine = add_token(l, (uint32_t)source, tokens);
-    sort_list(l, first);
+    /* Sorted, each once. */
+    size_t kept = first;
+    if (l->count > first)
+        qsort(l->list + first, l->count - first, sizeof *l->list, by_token);
+    for (size_t i = first; i < l->count; i++)
+        if (i == first || l->list[i] != l->list[kept - 1])
+            l->list[kept++] = l->list[i];
+    l->count = kept;
     return fine;
 }
 
@@ -559,11 +532,6 @@ static bool is_matrix(const et_mapped_tensor *tensor)
     return tensor->shape.rank == 2 && tensor->shape.size[0] > 1;
 }
 
-static bool is_table(const et_mapped_tensor *tensor)
-{
-    return strstr(tensor->name, ET_MARIAN_SHARED) != NULL;
-}
-
 static void add(output *o, const char *name, const char *after, const et_mapped_tensor *tensor,
                 float multiplier)
 {
@@ -578,8 +546,19 @@ static float find_multiplier(const output *o, const et_mapped_tensor *tensor, co
 {
     char full[ET_MAPPED_NAME_MAX + sizeof ET_MARIAN_MULTIPLIER];
     float value = 0;
-    if (o->calibration)
-        return calibration_multiplier(o->calibration, tensor->param);
+    if (o->calibration) {
+        /* The rows that weights `param` are multiplied with become bytes by this factor: 127 /
+         * (mean + 1.1 standard deviations of the largest values of batches). Source:
+         * browsermt/students, extract_stats.py. */
+        for (int i = 0; i < o->calibration->product_count; i++) {
+            const product *p = &o->calibration->products[i];
+            const double n = (double)o->calibration->batches, mean = p->sum / n;
+            const double deviation = sqrt(fmax(p->squares / n - mean * mean, 0));
+            if (p->param == tensor->param)
+                return (float)(127 / fmax(mean + DEVIATIONS * deviation, 1e-6));
+        }
+        return 0;
+    }
     snprintf(full, sizeof full, "%s" ET_MARIAN_MULTIPLIER, name);
     const et_safetensors_tensor *kept = o->kept ? et_safetensors_find(o->kept, full) : NULL;
     if (kept && kept->dtype == ET_F32 && et_shape_count(kept->shape) == 1)
@@ -626,7 +605,7 @@ static int list_items(output *o, et_error *error)
         const et_mapped_tensor *tensor = &list->tensors[i];
         const bool of_output = is_matrix(tensor) && tensor->param == output_table;
         add(o, tensor->name, "", tensor, 0);
-        if (is_matrix(tensor) && (of_output || !is_table(tensor)))
+        if (is_matrix(tensor) && (of_output || !strstr(tensor->name, ET_MARIAN_SHARED)))
             status = add_multiplier(o, tensor, of_output, error);
     }
     add(o, ET_MARIAN_SETTINGS, "", NULL, 0);
@@ -775,18 +754,6 @@ static void name_files(output *o)
 
 /* ---- multipliers and shortlist ---- */
 
-static int keep_lexicon(output *o, et_error *error)
-{
-    size_t length;
-    const char *bytes = et_lexicon_bytes(o->m.t->lexicon, &length);
-    o->lexicon = et_alloc(1, length);
-    if (!o->lexicon)
-        return et_alloc_failed(error, length, "a shortlist");
-    memcpy(o->lexicon, bytes, length);
-    o->lexicon_length = length;
-    return ET_OK;
-}
-
 /* From the text, or else those that the model was imported with. */
 static int measure_output(output *o, const et_export_options *options, et_error *error)
 {
@@ -804,7 +771,16 @@ static int measure_output(output *o, const et_export_options *options, et_error 
                                             et_translator_checkpoint(t), error);
     if (!status && o->kept)
         status = et_safetensors_verify(o->kept, error);
-    return status || !t->lexicon ? status : keep_lexicon(o, error);
+    if (status || !t->lexicon)
+        return status;
+    size_t length;
+    const char *bytes = et_lexicon_bytes(o->m.t->lexicon, &length);
+    o->lexicon = et_alloc(1, length);
+    if (!o->lexicon)
+        return et_alloc_failed(error, length, "a shortlist");
+    memcpy(o->lexicon, bytes, length);
+    o->lexicon_length = length;
+    return ET_OK;
 }
 
 int et_translator_export_bergamot(const et_translator *t, const char *directory,

@@ -127,18 +127,6 @@ static void put_norm(output *o, const char *to, const char *from)
     }
 }
 
-static void put_dense(output *o, const char *to, const char *from)
-{
-    char name[192];
-    snprintf(name, sizeof name, "%s/bias", from);
-    snprintf(o->name, sizeof o->name, "%s/bias", to);
-    if (et_params_find(o->t->params, name) >= 0)
-        put_param(o, o->name, name, false);
-    snprintf(name, sizeof name, "%s/weight", from);
-    snprintf(o->name, sizeof o->name, "%s/weight", to);
-    put_param(o, o->name, name, true);
-}
-
 /* parts: of a sub-layer, in the order of linear_0, linear_1, ... */
 static void put_block(output *o, const char *layer, const char *to, const char *from,
                       const char *const *parts, int count)
@@ -150,7 +138,14 @@ static void put_block(output *o, const char *layer, const char *to, const char *
     for (int i = 0; i < count; i++) {
         snprintf(there, sizeof there, "%s/%s/linear_%d", layer, to, i);
         snprintf(here, sizeof here, "%s/%s/%s", layer, from, parts[i]);
-        put_dense(o, there, here);
+        char name[192];
+        snprintf(name, sizeof name, "%s/bias", here);
+        snprintf(o->name, sizeof o->name, "%s/bias", there);
+        if (et_params_find(o->t->params, name) >= 0)
+            put_param(o, o->name, name, false);
+        snprintf(name, sizeof name, "%s/weight", here);
+        snprintf(o->name, sizeof o->name, "%s/weight", there);
+        put_param(o, o->name, name, true);
     }
 }
 
@@ -235,18 +230,6 @@ static int first_of(const table tables[TABLES], int i)
     return k;
 }
 
-static void put_tables(output *o)
-{
-    table tables[TABLES];
-    list_tables(o, tables);
-    for (int i = 0; i < TABLES; i++) {
-        char name[192];
-        snprintf(name, sizeof name, "%s/table", tables[i].tokens->scope);
-        if (first_of(tables, i) == i)
-            put_param(o, tables[i].name, name, false);
-    }
-}
-
 /* The bias of logits, with the tokens that are never generated far below all others. */
 static void put_output_bias(output *o)
 {
@@ -268,7 +251,14 @@ static void put_variables(output *o)
 {
     const int64_t width = o->model.width;
     put_stack(o, "decoder", &o->model.decoder);
-    put_tables(o);
+    table tables[TABLES];
+    list_tables(o, tables);
+    for (int i = 0; i < TABLES; i++) {
+        char name[192];
+        snprintf(name, sizeof name, "%s/table", tables[i].tokens->scope);
+        if (first_of(tables, i) == i)
+            put_param(o, tables[i].name, name, false);
+    }
     put_output_bias(o);
     if (!o->counting)
         et_positions_fill(o->room, POSITIONS, width, o->model.open_positions);
@@ -333,35 +323,6 @@ static int write_bytes(output *o, const char *path)
     return o->status;
 }
 
-static int write_model(const et_translator *t, const char *path, et_error *error)
-{
-    output o = { .t = t, .model = et_translator_transformer(t), .error = error };
-    int status = make_room(&o);
-    if (!status)
-        status =
-            et_disk_check(path, (uint64_t)et_params_elements(t->params) * sizeof(float), error);
-    if (!status)
-        status = write_bytes(&o, path);
-    et_free(o.room);
-    return status;
-}
-
-static void set_config(et_value *dict, const et_translator *t)
-{
-    const et_vocabulary *v = t->sides.target;
-    const int32_t bos = et_vocabulary_bos(v);
-    et_value_set_bool(dict, "add_source_bos", false);
-    et_value_set_bool(dict, "add_source_eos", true);
-    et_value_set_string(dict, "bos_token", bos < 0 ? "<s>" : et_vocabulary_token(v, bos));
-    et_value_set_string(dict, "decoder_start_token",
-                        et_vocabulary_token(v, et_vocabulary_start(v)));
-    et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
-    et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
-    et_value_set_float(dict, "layer_norm_epsilon",
-                       (double)et_translator_transformer(t).encoder.norm_epsilon);
-    et_value_set_bool(dict, "multi_query_attention", false);
-}
-
 static int write_values(const char *path, const et_value *values, et_error *error)
 {
     return values && !et_value_failed(values) ? et_json_write(path, values, 2, "\n", error)
@@ -372,20 +333,21 @@ static int write_config(const et_translator *t, const char *path, et_error *erro
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
-    if (dict)
-        set_config(dict, t);
+    if (dict) {
+        const et_vocabulary *v = t->sides.target;
+        const int32_t bos = et_vocabulary_bos(v);
+        et_value_set_bool(dict, "add_source_bos", false);
+        et_value_set_bool(dict, "add_source_eos", true);
+        et_value_set_string(dict, "bos_token", bos < 0 ? "<s>" : et_vocabulary_token(v, bos));
+        et_value_set_string(dict, "decoder_start_token",
+                            et_vocabulary_token(v, et_vocabulary_start(v)));
+        et_value_set_string(dict, "eos_token", et_vocabulary_token(v, et_vocabulary_eos(v)));
+        et_value_set_string(dict, "unk_token", et_vocabulary_token(v, et_vocabulary_unk(v)));
+        et_value_set_float(dict, "layer_norm_epsilon",
+                           (double)et_translator_transformer(t).encoder.norm_epsilon);
+        et_value_set_bool(dict, "multi_query_attention", false);
+    }
     int status = write_values(path, dict, error);
-    et_arena_release(&arena);
-    return status;
-}
-
-static int write_vocabulary(const et_vocabulary *vocabulary, const char *path, et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *list = et_value_list(&arena);
-    for (int32_t i = 0; list && i < et_vocabulary_size(vocabulary); i++)
-        et_value_add_string(list, et_vocabulary_token(vocabulary, i));
-    int status = write_values(path, list, error);
     et_arena_release(&arena);
     return status;
 }
@@ -416,9 +378,27 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 {
     const et_translator *t = *(const et_translator *const *)self;
     const et_vocabularies *v = t->vocabularies;
-    if (which < v->count)
-        return write_vocabulary(v->models[which], path, error);
-    return which == v->count ? write_config(t, path, error) : write_model(t, path, error);
+    if (which < v->count) {
+        const et_vocabulary *vocabulary = v->models[which];
+        et_arena arena = ET_ARENA_INIT;
+        et_value *list = et_value_list(&arena);
+        for (int32_t i = 0; list && i < et_vocabulary_size(vocabulary); i++)
+            et_value_add_string(list, et_vocabulary_token(vocabulary, i));
+        int status = write_values(path, list, error);
+        et_arena_release(&arena);
+        return status;
+    }
+    if (which == v->count)
+        return write_config(t, path, error);
+    output o = { .t = t, .model = et_translator_transformer(t), .error = error };
+    int status = make_room(&o);
+    if (!status)
+        status =
+            et_disk_check(path, (uint64_t)et_params_elements(t->params) * sizeof(float), error);
+    if (!status)
+        status = write_bytes(&o, path);
+    et_free(o.room);
+    return status;
 }
 
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory,

@@ -45,17 +45,6 @@ static int check_stack(const et_transformer_stack *stack, const char *name, et_e
     return ET_OK;
 }
 
-static void warn_of_norms(const et_transformer *model)
-{
-    const float encoder = model->encoder.norm_epsilon, decoder = model->decoder.norm_epsilon;
-    if (encoder != NORM_EPSILON || decoder != NORM_EPSILON)
-        et_log(ET_LOG_WARNING,
-               "task.model.%s.norm_epsilon is %g, but norms of transformers add %g, so results "
-               "there differ in the last digits",
-               encoder != NORM_EPSILON ? "encoder" : "decoder",
-               (double)(encoder != NORM_EPSILON ? encoder : decoder), (double)NORM_EPSILON);
-}
-
 static int check_model(const et_transformer *model, et_error *error)
 {
     const et_transformer_stack *encoder = &model->encoder, *decoder = &model->decoder;
@@ -366,8 +355,15 @@ int et_translator_export_huggingface(const et_translator *t, const char *directo
     folder.longest = o.longest;
     if (!status)
         status = et_transformers_write(&folder, directory, error);
-    if (!status)
-        warn_of_norms(&o.model);
+    if (!status) {
+        const float encoder = o.model.encoder.norm_epsilon, decoder = o.model.decoder.norm_epsilon;
+        if (encoder != NORM_EPSILON || decoder != NORM_EPSILON)
+            et_log(ET_LOG_WARNING,
+                   "task.model.%s.norm_epsilon is %g, but norms of transformers add %g, so results "
+                   "there differ in the last digits",
+                   encoder != NORM_EPSILON ? "encoder" : "decoder",
+                   (double)(encoder != NORM_EPSILON ? encoder : decoder), (double)NORM_EPSILON);
+    }
     et_safetensors_close(o.unused);
     return status ? et_fail_while(error, status, "exporting to %s", directory) : ET_OK;
 }

@@ -66,17 +66,6 @@ static int write_text(const char *path, et_strbuf *text, et_error *error)
     return status;
 }
 
-/* "token": number, in the order of numbers; all but the last token. */
-static int write_vocabulary(const et_vocabulary *v, const char *path, et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    for (int32_t i = 0; i < et_vocabulary_size(v) - 1; i++) {
-        et_json_print_string(&text, et_vocabulary_token(v, i));
-        et_strbuf_printf(&text, ": %d\n", (int)i);
-    }
-    return write_text(path, &text, error);
-}
-
 /* Unknown tokens are generated only if they are here. */
 static bool allows_unknown(const et_translator *t)
 {
@@ -97,33 +86,38 @@ static const char *const names[FILES] = {
     ET_MARIAN_DECODER,
 };
 
-static int write_decoder(const et_translator *t, const char *path, et_error *error)
-{
-    const et_decoder_options options = et_translator_decoder_options(t);
-    const et_beam_options beam = options.beam;
-    et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "relative-paths: true\nmodels:\n  - %s\nvocabs:\n  - %s\n  - %s\n",
-                     names[WEIGHTS], names[SOURCE_WORDS], names[TARGET_WORDS]);
-    et_strbuf_printf(&text, "beam-size: %d\nnormalize: %.9g\nword-penalty: 0\n", beam.size,
-                     beam.alpha);
-    et_strbuf_printf(&text, "allow-unk: %s\nmini-batch: 1\nmaxi-batch: 1\nmaxi-batch-sort: src\n",
-                     allows_unknown(t) ? "true" : "false");
-    if (options.length_factor > 0)
-        et_strbuf_printf(&text, ET_MARIAN_LENGTH_FACTOR ": %.9g\n", options.length_factor);
-    return write_text(path, &text, error);
-}
-
 static int write_one(void *self, int which, const char *path, et_error *error)
 {
     output *o = self;
     const et_sides *sides = &o->m.t->sides;
     size_t length;
-    if (which == SOURCE_WORDS || which == TARGET_WORDS)
-        return write_vocabulary(which == SOURCE_WORDS ? sides->source : sides->target, path, error);
+    if (which == SOURCE_WORDS || which == TARGET_WORDS) {
+        /* "token": number, in the order of numbers; all but the last token. */
+        const et_vocabulary *v = which == SOURCE_WORDS ? sides->source : sides->target;
+        et_strbuf text = ET_STRBUF_INIT;
+        for (int32_t i = 0; i < et_vocabulary_size(v) - 1; i++) {
+            et_json_print_string(&text, et_vocabulary_token(v, i));
+            et_strbuf_printf(&text, ": %d\n", (int)i);
+        }
+        return write_text(path, &text, error);
+    }
     if (which == WEIGHTS)
         return write_weights(o, path, error);
-    if (which == DECODER)
-        return write_decoder(o->m.t, path, error);
+    if (which == DECODER) {
+        const et_decoder_options options = et_translator_decoder_options(o->m.t);
+        const et_beam_options beam = options.beam;
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_printf(&text, "relative-paths: true\nmodels:\n  - %s\nvocabs:\n  - %s\n  - %s\n",
+                         names[WEIGHTS], names[SOURCE_WORDS], names[TARGET_WORDS]);
+        et_strbuf_printf(&text, "beam-size: %d\nnormalize: %.9g\nword-penalty: 0\n", beam.size,
+                         beam.alpha);
+        et_strbuf_printf(&text,
+                         "allow-unk: %s\nmini-batch: 1\nmaxi-batch: 1\nmaxi-batch-sort: src\n",
+                         allows_unknown(o->m.t) ? "true" : "false");
+        if (options.length_factor > 0)
+            et_strbuf_printf(&text, ET_MARIAN_LENGTH_FACTOR ": %.9g\n", options.length_factor);
+        return write_text(path, &text, error);
+    }
     const char *bytes =
         et_vocabulary_bytes(which == SOURCE ? sides->source : sides->target, &length);
     return et_file_write(path, bytes, length, error);

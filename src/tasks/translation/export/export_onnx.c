@@ -243,20 +243,6 @@ static et_node *build_decoder(const decoder *d, et_graph *graph)
                      &(et_matmul_options){ .transpose_b = true, .f32 = true });
 }
 
-/* The encoder's keys and values do not change, so only the first decoder model outputs them. */
-static void add_decoder_outputs(decoder *d, const char *rows, int64_t vocabulary)
-{
-    const et_onnx_dim all[] = { batch, decoder_length, { NULL, vocabulary } };
-    et_onnx_output(d->m, batches(d->m, rows, &d->target, vocabulary), "logits", ET_ONNX_F32, all,
-                   3);
-    for (int i = 0; i < d->cache_count; i++) {
-        if (d->past && i % CACHES == OF_ENCODER)
-            continue;
-        present_output(d, i, KEY);
-        present_output(d, i, VALUE);
-    }
-}
-
 static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
 {
     const char *rows = NULL;
@@ -276,8 +262,20 @@ static int fill_decoder(decoder *d, et_graph *graph, et_error *error)
     status = et_graph_finish(graph, error);
     if (!status)
         status = et_onnx_add_graph(d->m, &from, &logits, &rows, 1, error);
-    if (!status)
-        add_decoder_outputs(d, rows, et_node_shape(logits).size[1]);
+    if (!status) {
+        /* The encoder's keys and values do not change, so only the first decoder model outputs
+         * them. */
+        int64_t vocabulary = et_node_shape(logits).size[1];
+        const et_onnx_dim all[] = { batch, decoder_length, { NULL, vocabulary } };
+        et_onnx_output(d->m, batches(d->m, rows, &d->target, vocabulary), "logits", ET_ONNX_F32,
+                       all, 3);
+        for (int i = 0; i < d->cache_count; i++) {
+            if (d->past && i % CACHES == OF_ENCODER)
+                continue;
+            present_output(d, i, KEY);
+            present_output(d, i, VALUE);
+        }
+    }
     return !status && d->arena.failed ? et_alloc_failed(error, d->arena.used, "a decoder") : status;
 }
 

@@ -208,20 +208,6 @@ static int write_one(void *self, int number, const char *path, et_error *error)
     return et_file_write(path, bytes, length, error);
 }
 
-/* transformers divides by length^length_penalty, and its beam is always as wide. */
-static void warn_of_search(const et_translator *t)
-{
-    const et_beam_options beam = et_translator_decoder_options(t).beam;
-    if (beam.size > 1 && beam.alpha > 0 && !beam.by_length)
-        et_log(ET_LOG_WARNING,
-               "the search of transformers has no task.model.length_penalty gnmt: beam search "
-               "there divides by length^%g, so some translations differ",
-               beam.alpha);
-    if (beam.size > 1 && beam.shrinks)
-        et_log(ET_LOG_WARNING, "the search of transformers has no task.model.shrink_beam, so some "
-                               "translations differ");
-}
-
 int et_transformers_write(const et_transformers_folder *folder, const char *directory,
                           et_error *error)
 {
@@ -237,7 +223,18 @@ int et_transformers_write(const et_transformers_folder *folder, const char *dire
     int status = et_sides_check_symbols(t->sides, "transformers", error);
     if (!status)
         status = et_directory_write(directory, names, count, write_one, &o, error);
-    if (!status)
-        warn_of_search(t);
+    if (!status) {
+        /* transformers divides by length^length_penalty, and its beam is always as wide. */
+        const et_beam_options beam = et_translator_decoder_options(t).beam;
+        if (beam.size > 1 && beam.alpha > 0 && !beam.by_length)
+            et_log(ET_LOG_WARNING,
+                   "the search of transformers has no task.model.length_penalty gnmt: beam search "
+                   "there divides by length^%g, so some translations differ",
+                   beam.alpha);
+        if (beam.size > 1 && beam.shrinks)
+            et_log(ET_LOG_WARNING,
+                   "the search of transformers has no task.model.shrink_beam, so some "
+                   "translations differ");
+    }
     return status;
 }

@@ -412,15 +412,6 @@ static int initialize(et_params *params, et_import *from, const et_patterns *wan
     return status;
 }
 
-/* Mapped weights would count as memory of the whole training. */
-static void close_weights(et_import *from)
-{
-    et_weights_file_close(from->weights);
-    et_zip_close(from->zip);
-    from->weights = NULL;
-    from->zip = NULL;
-}
-
 static int open_and_initialize(et_params *params, const char *folder, const et_patterns *wanted,
                                et_error *error)
 {
@@ -442,7 +433,11 @@ int et_import_initialize(et_import *from, et_params *params, const char *pattern
     if (!status)
         status = from->weights ? initialize(params, from, wanted, error)
                                : open_and_initialize(params, from->folder, wanted, error);
-    close_weights(from);
+    /* Mapped weights would count as memory of the whole training. */
+    et_weights_file_close(from->weights);
+    et_zip_close(from->zip);
+    from->weights = NULL;
+    from->zip = NULL;
     et_patterns_free(wanted);
     return status
                ? et_fail_while(error, status, "initializing with the weights of %s", from->folder)

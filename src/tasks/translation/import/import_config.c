@@ -236,17 +236,6 @@ static int read_bad_words(const et_import_config *c, const et_value *words, et_v
     return ET_OK;
 }
 
-/* A number, or null. Older versions of transformers allowed a list; none is published. */
-static int read_forced_end(const et_import *from, et_import_field end, et_value *model,
-                           et_error *error)
-{
-    const bool is = end.value && end.value->kind != ET_VALUE_NULL;
-    if (is && (end.value->kind != ET_VALUE_INT || end.value->integer != from->facts.eos))
-        return et_import_refuse(end.of, end.value, "but must be eos_token_id", error);
-    et_value_set_bool(model, "force_end", is);
-    return ET_OK;
-}
-
 static int read_search(et_import *from, const et_import_config *c, const et_import_config *search,
                        et_value *model, et_error *error)
 {
@@ -261,9 +250,15 @@ static int read_search(et_import *from, const et_import_config *c, const et_impo
                                        find_search(search, c, "length_penalty"), 1, model, error);
     if (!status && words.value && words.value->kind != ET_VALUE_NULL)
         status = read_bad_words(words.of, words.value, never, error);
-    return status
-               ? status
-               : read_forced_end(from, find_search(search, c, "forced_eos_token_id"), model, error);
+    if (status)
+        return status;
+    /* A number, or null. Older versions of transformers allowed a list; none is published. */
+    et_import_field end = find_search(search, c, "forced_eos_token_id");
+    const bool is = end.value && end.value->kind != ET_VALUE_NULL;
+    if (is && (end.value->kind != ET_VALUE_INT || end.value->integer != from->facts.eos))
+        return et_import_refuse(end.of, end.value, "but must be eos_token_id", error);
+    et_value_set_bool(model, "force_end", is);
+    return ET_OK;
 }
 
 /* ---- both files ---- */

@@ -167,19 +167,6 @@ static int import_open_binary(et_import *from, const char *name, et_marian_model
     return ET_OK;
 }
 
-/* Reads and checks the shortlist, for vocabularies of the facts. */
-static int import_read_lexicon(et_import *from, const char *name, et_error *error)
-{
-    const int64_t *tokens = from->facts.tokens;
-    char *bytes;
-    size_t length;
-    int status = et_import_read_file(from, name, ET_LEXICON_BYTES_MAX, &bytes, &length, error);
-    if (!status)
-        status = et_lexicon_open(&from->lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
-                                 tokens[ET_SIDE_TARGET] - 1, et_import_path(from, name), error);
-    return status;
-}
-
 /* Archives in an archive: the largest models have 2 GB. */
 #define WEIGHTS_MAX  ((size_t)16 << 30)
 #define SETTINGS_MAX ((uint64_t)1 << 20)
@@ -359,21 +346,6 @@ static int read_sizes(const et_import_config *c, et_value *model, et_error *erro
     return status;
 }
 
-/* Tokens of each side, and the one that begins a target. */
-static int read_vocabulary_sizes(et_import *from, const et_import_config *c, et_error *error)
-{
-    const et_value *sizes = et_value_get(c->values, "dim-vocabs");
-    if (!sizes || sizes->kind != ET_VALUE_LIST || sizes->count != ET_SIDES)
-        return et_fail(error, ET_EFORMAT, "%s: dim-vocabs is not a list of two counts", c->name);
-    int side = 0;
-    for (const et_value *v = sizes->first; v; v = v->next) {
-        if (v->kind != ET_VALUE_INT || v->integer < 2 || v->integer >= INT32_MAX)
-            return et_import_refuse(c, sizes, "but must be counts of at least 2", error);
-        from->facts.tokens[side++] = v->integer + 1;
-    }
-    return ET_OK;
-}
-
 static int read_model(et_import *from, const et_import_config *c, et_value *model, et_error *error)
 {
     int status = check_texts(c, error);
@@ -394,7 +366,19 @@ static int read_model(et_import *from, const et_import_config *c, et_value *mode
         status = read_sizes(c, model, error);
     if (!status)
         status = read_tables(from, c, model, error);
-    return status ? status : read_vocabulary_sizes(from, c, error);
+    if (status)
+        return status;
+    /* Tokens of each side, and the one that begins a target. */
+    const et_value *sizes = et_value_get(c->values, "dim-vocabs");
+    if (!sizes || sizes->kind != ET_VALUE_LIST || sizes->count != ET_SIDES)
+        return et_fail(error, ET_EFORMAT, "%s: dim-vocabs is not a list of two counts", c->name);
+    int side = 0;
+    for (const et_value *v = sizes->first; v; v = v->next) {
+        if (v->kind != ET_VALUE_INT || v->integer < 2 || v->integer >= INT32_MAX)
+            return et_import_refuse(c, sizes, "but must be counts of at least 2", error);
+        from->facts.tokens[side++] = v->integer + 1;
+    }
+    return ET_OK;
 }
 
 /* ---- files of the settings ---- */
@@ -609,7 +593,16 @@ static int read_shortlist(et_import *from, const et_import_config *c, et_error *
             c, list,
             "but only a binary shortlist beside the settings (.bin) is supported; remove it",
             error);
-    return import_read_lexicon(from, file->string, error);
+    const int64_t *tokens = from->facts.tokens;
+    char *bytes;
+    size_t length;
+    int status =
+        et_import_read_file(from, file->string, ET_LEXICON_BYTES_MAX, &bytes, &length, error);
+    if (!status)
+        status =
+            et_lexicon_open(&from->lexicon, bytes, length, tokens[ET_SIDE_SOURCE],
+                            tokens[ET_SIDE_TARGET] - 1, et_import_path(from, file->string), error);
+    return status;
 }
 
 /* Students were trained without dropout and smoothing. With dropout they give nonsense, so it must

@@ -227,19 +227,6 @@ static int check_tensor(const et_weights_file *file, const tensor *t, et_error *
     return ET_OK;
 }
 
-static int make_room(et_weights_file *file, size_t count, et_error *error)
-{
-    float *room = et_vector_grow(file->room, &file->room_elements, count + 1, sizeof *room, 1);
-    file->room = room ? room : file->room;
-    void *bytes = file->bytes;
-    if (!file->safetensors)
-        bytes = et_vector_grow(bytes, &file->bytes_elements, count + 1, sizeof(float), 1);
-    file->bytes = bytes ? bytes : file->bytes;
-    return room && (bytes || file->safetensors)
-               ? ET_OK
-               : et_alloc_failed(error, count * sizeof *room, "a tensor");
-}
-
 static float value_at(const void *bytes, size_t i, et_pickle_type type)
 {
     float wide;
@@ -256,8 +243,17 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
 {
     const size_t count = (size_t)et_shape_count(t->shape);
     int status = check_tensor(file, t, error);
-    if (!status)
-        status = make_room(file, count, error);
+    if (!status) {
+        float *room = et_vector_grow(file->room, &file->room_elements, count + 1, sizeof *room, 1);
+        file->room = room ? room : file->room;
+        void *bytes = file->bytes;
+        if (!file->safetensors)
+            bytes = et_vector_grow(bytes, &file->bytes_elements, count + 1, sizeof(float), 1);
+        file->bytes = bytes ? bytes : file->bytes;
+        status = room && (bytes || file->safetensors)
+                     ? ET_OK
+                     : et_alloc_failed(error, count * sizeof *room, "a tensor");
+    }
     if (status)
         return status;
     const void *bytes = file->bytes;

@@ -101,18 +101,6 @@ static int check_sides(const char *name, int64_t source, int64_t target, et_erro
                    name, (long long)source, (long long)target);
 }
 
-static int check_features(const char *name, const et_translation_part *part, et_error *error)
-{
-    if (!part->input_path.count)
-        return ET_OK;
-    if (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang))
-        return ET_OK;
-    return et_fail(
-        error, ET_ECONFIG,
-        "task.%s: input_path needs src_lang and tgt_lang, the names of two features in its records",
-        name);
-}
-
 static int check_tag(const char *name, const et_translation_part *part, et_error *error)
 {
     const char *tag = text_of(part->tag);
@@ -155,7 +143,16 @@ static int check_part(const char *name, const et_translation_part *part, et_erro
                              et_paths_count(&part->target_path), error);
     if (!status)
         status = check_tag(name, part, error);
-    return status ? status : check_features(name, part, error);
+    if (status)
+        return status;
+    if (!part->input_path.count)
+        return ET_OK;
+    if (*part->src_lang && *part->tgt_lang && strcmp(part->src_lang, part->tgt_lang))
+        return ET_OK;
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.%s: input_path needs src_lang and tgt_lang, the names of two features in its records",
+        name);
 }
 
 /* A name is a key of logs, a part of a metric's and of a file's. */

@@ -65,13 +65,6 @@ static int count(const et_corpus_paths *paths, int64_t limit, int64_t *pairs, do
     return status;
 }
 
-/* Number of passes after which a small model no longer learns much. */
-static double usual_epochs(int64_t pairs)
-{
-    const double epochs = 20 * sqrt(30000 / (double)pairs);
-    return epochs < 3 ? 3 : epochs > 60 ? 60 : round(epochs);
-}
-
 static int measure_data(const char *name, const et_translation_data *data, int64_t *pairs,
                         double *tokens, et_error *error)
 {
@@ -100,7 +93,9 @@ static int measure(const void *settings, et_recipe_amounts *amounts, et_error *e
     if (!status && !amounts->samples)
         amounts->samples = 1;
     amounts->units = fmax(amounts->units, 1);
-    amounts->epochs = usual_epochs(amounts->samples);
+    /* Passes after which a small model no longer learns much. */
+    const double epochs = 20 * sqrt(30000 / (double)amounts->samples);
+    amounts->epochs = epochs < 3 ? 3 : epochs > 60 ? 60 : round(epochs);
     if (pairs)
         amounts->validation =
             SEARCH_STEP + SEARCH * tokens / (double)options->train_data.global_batch_size;
@@ -157,20 +152,6 @@ static double rate_of(double width)
     return size->rate;
 }
 
-static void choose_size(et_recipe_value *values, const model_size *size)
-{
-    set(values, WIDTH, size->width);
-    double heads = size->heads;
-    while (heads > 1 && fmod(values[WIDTH].number, heads) != 0)
-        heads /= 2;
-    set(values, ENCODER_LAYERS, size->layers);
-    set(values, DECODER_LAYERS, size->layers);
-    set(values, ENCODER_HEADS, heads);
-    set(values, DECODER_HEADS, heads);
-    set(values, ENCODER_INNER, size->inner);
-    set(values, DECODER_INNER, size->inner);
-}
-
 /* Some twenty updates a pass; each shard has room for the longest sentence. */
 static double batch_of(const et_recipe_amounts *amounts, double longest)
 {
@@ -206,7 +187,17 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
         amounts->steps ? (double)amounts->steps : fmax(amounts->epochs * amounts->units / batch, 1);
     const double epochs = steps * batch / amounts->units;
 
-    choose_size(values, size_of(pairs, steps * batch));
+    const model_size *size = size_of(pairs, steps * batch);
+    set(values, WIDTH, size->width);
+    double heads = size->heads;
+    while (heads > 1 && fmod(values[WIDTH].number, heads) != 0)
+        heads /= 2;
+    set(values, ENCODER_LAYERS, size->layers);
+    set(values, DECODER_LAYERS, size->layers);
+    set(values, ENCODER_HEADS, heads);
+    set(values, DECODER_HEADS, heads);
+    set(values, ENCODER_INNER, size->inner);
+    set(values, DECODER_INNER, size->inner);
     set(values, VOCABULARY, to_multiple(clamp(46 * sqrt(pairs), 1000, 32000), 500));
     const double least = epochs < 3 ? 0.05 : 0.1, dropout = 0.1 + 0.1 * log2(epochs / 10);
     set(values, DROPOUT, to_multiple(clamp(dropout, least, 0.3), 0.05));
