@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/vector.h"
 #include "data/text/punctuation.h"
@@ -380,26 +381,12 @@ static int calibration_run(calibration **out, const et_translator *t, const char
 
 /* ---- the shortlist ---- */
 
-static int by_pair(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
+ET_SORT_NUMBERS(by_pair, uint64_t)
 
 /* The most often first, then by number. */
-static int by_count(const void *a, const void *b)
-{
-    const aligned *x = a, *y = b;
-    if (x->count != y->count)
-        return x->count < y->count ? 1 : -1;
-    return (x->pair > y->pair) - (x->pair < y->pair);
-}
+ET_SORT_BY(by_count, aligned, ET_DOWN(count), ET_UP(pair))
 
-static int by_token(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
+ET_SORT_NUMBERS(by_token, uint32_t)
 
 static int count_pairs(calibration *c, et_error *error)
 {
