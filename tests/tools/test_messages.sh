@@ -36,7 +36,7 @@ foreign='build|hidden-layers|top-'
     done
     "$etude" help --man
 } | sed 's/\\f[BIR]//g; s/\\//g' | grep -oE -e '--[a-z][a-z0-9-]*' | sed 's/^--//' | sort -u >"$work/options"
-grep -ohE 'ET_FIELD_[A-Z]+\([a-z_]+, [a-z_]+' "$source"/src/tasks/tabular/tensorfx/arguments.c |
+grep -ohE 'ET_FIELD_[A-Z]+\([a-z_]+, [a-z_]+' "$source"/src/tasks/tabular/builders/arguments.c |
     sed 's/.*, //; y/_/-/' >>"$work/options"
 "$etude" list --markdown | grep -oE '[a-z_0-9]+' | sort -u >"$work/settings"
 

@@ -12,8 +12,8 @@
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tabular_service.h"
 #include "data/text/paths.h"
-#include "tasks/tabular/folds/candidates.h"
-#include "tasks/tabular/folds/ensemble.h"
+#include "tasks/tabular/ensemble/candidates.h"
+#include "tasks/tabular/ensemble/ensemble.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task_private.h"
 

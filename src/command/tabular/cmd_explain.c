@@ -28,7 +28,7 @@
 #include "data/table/schema/schema.h"
 #include "formats/events/progress.h"
 #include "formats/grid.h"
-#include "tasks/tabular/model/explain.h"
+#include "tasks/tabular/predict/explain.h"
 
 #define REPEATS_MAX 1000
 #define POINTS_MAX  1000

@@ -26,10 +26,9 @@
 #include "command/ranks.h"
 #include "command/tabular/decision.h"
 #include "command/tabular/tabular_commands.h"
-
 #include "data/table/features/unseen.h"
 #include "data/table/schema/schema.h"
-#include "tasks/tabular/model/prediction_block.h"
+#include "tasks/tabular/predict/prediction_block.h"
 
 #define THREADS_MAX 64
 

@@ -11,7 +11,7 @@
 #define ETUDE_COMMAND_TABULAR_IMPORTANCE_H
 
 #include "formats/grid.h"
-#include "tasks/tabular/model/explain.h"
+#include "tasks/tabular/predict/explain.h"
 
 typedef struct et_importance {
     const char *column; /* of the model's schema */

@@ -11,10 +11,10 @@
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/folds/folds.h"
-#include "tasks/tabular/pack/members.h"
+#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/setup/folds.h"
 #include "tasks/tabular/tabular_task.h"
-#include "tasks/tabular/targets/target_scores.h"
+#include "tasks/tabular/target/target_scores.h"
 #include "train/run/options.h"
 
 #define WIDTH_MAX 65536

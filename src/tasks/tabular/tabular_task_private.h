@@ -10,7 +10,7 @@
 #include "base/text/strbuf.h"
 #include "data/table/table.h"
 #include "engine/exec/device.h"
-#include "tasks/tabular/pack/pack_ensemble.h"
+#include "tasks/tabular/networks/pack_ensemble.h"
 #include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_task.h"
 

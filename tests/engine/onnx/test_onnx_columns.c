@@ -19,8 +19,8 @@
 #include "data/table/schema/date_text.h"
 #include "engine/onnx/evaluate.h"
 #include "skip.h"
+#include "tasks/tabular/predict/predictor_private.h"
 #include "tasks/tabular/succeed.h"
-#include "tasks/tabular/tensorfx/predictor_private.h"
 
 enum { TRAINED = 600, ROWS = 1000, COLUMNS = 9, BYTES = 32 };
 

@@ -17,8 +17,8 @@
 #include "command/bad_case.h"
 #include "engine/onnx/evaluate.h"
 #include "skip.h"
+#include "tasks/tabular/predict/predictor_private.h"
 #include "tasks/tabular/succeed.h"
-#include "tasks/tabular/tensorfx/predictor_private.h"
 
 enum { ROWS = 200, CELLS = 12, COLUMNS = 40, IDS = 3 };
 

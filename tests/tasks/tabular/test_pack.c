@@ -14,10 +14,10 @@
 #include "base/text/pattern.h"
 #include "base/values/value.h"
 #include "calls.h"
-#include "tasks/tabular/pack/greedy.h"
-#include "tasks/tabular/pack/members.h"
-#include "tasks/tabular/pack/pack.h"
-#include "tasks/tabular/pack/pack_ensemble.h"
+#include "tasks/tabular/networks/greedy.h"
+#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/networks/pack_ensemble.h"
 
 static et_tabular_pack default_pack(void)
 {

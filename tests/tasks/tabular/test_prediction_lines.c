@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tasks/tabular/model/prediction_lines.h"
+#include "tasks/tabular/predict/prediction_lines.h"
 
 static void check_number(double value)
 {

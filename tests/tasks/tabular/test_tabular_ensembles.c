@@ -13,7 +13,7 @@
 #include "engine/exec/pass.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/models_fixture.h"
-#include "tasks/tabular/pack/members.h"
+#include "tasks/tabular/networks/members.h"
 
 /* ---- TabM ---- */
 

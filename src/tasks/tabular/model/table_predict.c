@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "tasks/tabular/model/prediction_block.h"
 #include "tasks/tabular/model/tables.h"
-#include "tasks/tabular/tensorfx/predictor_private.h"
+#include "tasks/tabular/predict/prediction_block.h"
+#include "tasks/tabular/predict/predictor_private.h"
 
 #define EXPORT "export.safetensors"
 

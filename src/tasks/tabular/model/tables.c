@@ -9,7 +9,7 @@
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
-#include "tasks/tabular/folds/ensemble.h"
+#include "tasks/tabular/ensemble/ensemble.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/identity.h"

@@ -9,9 +9,8 @@
 #include "base/threads/thread.h"
 #include "base/vector.h"
 #include "data/table/rows/csv_scan.h"
-#include "data/table/rows/rows.h"
 #include "data/table/schema/schema.h"
-#include "tasks/tabular/tensorfx/predictor_private.h"
+#include "tasks/tabular/predict/predictor_private.h"
 
 struct et_predictions {
     size_t count;

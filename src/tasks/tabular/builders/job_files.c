@@ -1,0 +1,219 @@
+/* job.yaml has the job's configuration and its arguments as they were given. builder.yaml describes
+ * the model:
+ *
+ *     builder: feed_forward
+ *     arguments:
+ *       learning_rate: 0.01
+ *       hidden_layers: [20, 10]
+ *
+ * These arguments are those of the builder's class. Arguments that all programs have describe how a
+ * job runs; a trained model does not depend on them. */
+#include "tasks/tabular/builders/job_files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/values/value.h"
+#include "base/values/yaml.h"
+#include "data/table/table_set.h"
+#include "tasks/tabular/builders/argument_parser.h"
+#include "tasks/tabular/builders/model_builder.h"
+#include "tasks/tabular/predict/predictor_private.h"
+#include "train/checkpoint/identity.h"
+#include "train/checkpoint/run_names.h"
+
+/* Files of a job: the texts of its model, then job.yaml. */
+enum { JOB_FILES = ET_TABLE_MODEL_TEXTS + 1 };
+
+static const char *file_name(int which)
+{
+    return which < ET_TABLE_TEXTS         ? et_table_text_names[which]
+           : which == ET_TABLE_TEXT_MODEL ? ET_RUN_BUILDER
+                                          : "job.yaml";
+}
+
+/* Those that a directory can name without a program. */
+static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
+
+/* ---- what checkpoints belong to ---- */
+
+int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
+                        et_error *error)
+{
+    et_value *dict = et_value_dict(arena);
+    uint64_t fingerprint = et_encoder_fingerprint(et_table_set_encoder(builder->dataset));
+    et_value_set_string(dict, "builder", builder->ET_CLASS->name);
+    et_value_set_string(dict, "encoder", et_arena_printf(arena, "%016" PRIx64, fingerprint));
+    *identity = dict;
+    return et_value_failed(dict) ? et_alloc_failed(error, 64, "a job's identity") : ET_OK;
+}
+
+static int compare(const et_identity *kept, const char *key, const char *now, const char *cure,
+                   et_error *error)
+{
+    const char *was;
+    if (!kept->values || et_value_read_string(kept->values, key, &was, NULL) || !strcmp(was, now))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "%s was made by another %s (%s, not %s): %s",
+                   kept->checkpoint, key, was, now, cure);
+}
+
+int et_builder_check_same(const char *directory, const et_value *identity, et_arena *arena,
+                          et_error *error)
+{
+    static const char *const keys[] = { "builder", "encoder" };
+    static const char cure[] =
+        "name another output, or restore builder, schema, metadata and features";
+    et_identity kept;
+    int status = et_identity_of_newest(&kept, directory, arena, error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = compare(&kept, keys[i], et_value_get(identity, keys[i])->string, cure, error);
+    return status;
+}
+
+int et_builder_check_identity(const et_identity *identity, const et_encoder *encoder,
+                              et_error *error)
+{
+    char now[24];
+    snprintf(now, sizeof now, "%016" PRIx64, et_encoder_fingerprint(encoder));
+    return compare(identity, "encoder", now, "its schema, metadata or features have changed",
+                   error);
+}
+
+/* ---- writing ---- */
+
+static bool is_common(const char *name)
+{
+    for (const et_option *flag = et_model_arguments.flags; flag->field.name; flag++)
+        if (!strcmp(flag->field.name, name))
+            return true;
+    return false;
+}
+
+/* "--batch-size 64": a flag with its value, as TensorFX writes them. */
+static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
+{
+    for (size_t i = 0; i < raw->count; i++) {
+        const char *word = raw->items[i];
+        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
+        if (value)
+            word = et_arena_printf(arena, "%s %s", word, raw->items[++i]);
+        et_value_add_string(list, word);
+    }
+}
+
+/* The text of a tree, or out of memory. */
+static int write_tree(const et_value *root, const char *path, et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    const bool whole = root && !et_value_failed(root);
+    if (whole)
+        et_yaml_print(&text, root);
+    int status = whole && !text.failed
+                     ? et_file_write(path, et_strbuf_text(&text), text.length, error)
+                     : et_alloc_failed(error, text.length, path);
+    et_strbuf_release(&text);
+    return status;
+}
+
+static int write_job(const et_model_builder *builder, const et_job_config *config, const char *path,
+                     et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root = et_value_dict(&arena), *environment = et_value_set_dict(root, "config");
+    int status = environment ? et_value_merge(environment, et_job_config_env(config), error)
+                             : et_alloc_failed(error, 0, path);
+    list_arguments(et_value_set_list(root, "args"), &builder->args->raw, &arena);
+    if (!status)
+        status = write_tree(root, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_builder(const et_model_builder *builder, const char *path, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root = et_value_dict(&arena), *own = NULL;
+    const et_value *all = et_arguments_echo(builder->args, &arena);
+    et_value_set_string(root, "builder", builder->ET_CLASS->name);
+    own = et_value_set_dict(root, "arguments");
+    for (const et_value *v = all ? all->first : NULL; v && own; v = v->next)
+        if (!is_common(v->key))
+            et_value_append_copy(own, v->key, v);
+    int status = write_tree(all ? root : NULL, path, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int write_one(const et_model_builder *builder, const et_job_config *config, int which,
+                     const char *path, et_error *error)
+{
+    const et_table_texts texts = { (et_schema *)et_table_set_schema(builder->dataset),
+                                   (et_metadata *)et_table_set_metadata(builder->dataset),
+                                   (et_feature_set *)et_table_set_features(builder->dataset) };
+    return which < ET_TABLE_TEXTS         ? et_table_text_save(&texts, which, path, error)
+           : which == ET_TABLE_TEXT_MODEL ? write_builder(builder, path, error)
+                                          : write_job(builder, config, path, error);
+}
+
+int et_builder_write(const et_model_builder *builder, const et_job_config *config,
+                     const char *directory, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; i < JOB_FILES && !status; i++) {
+        char *path = et_path_join(directory, file_name(i));
+        status = path ? write_one(builder, config, i, path, error)
+                      : et_alloc_failed(error, strlen(directory), "a path");
+        et_free(path);
+    }
+    return status;
+}
+
+/* ---- reading ---- */
+
+static int choose(const et_model_builder_class **kind, const char *name,
+                  const et_model_builder_class *given, et_error *error)
+{
+    *kind = given;
+    for (size_t i = 0; i < sizeof ready / sizeof *ready && !*kind; i++)
+        if (!strcmp(ready[i]->name, name))
+            *kind = ready[i];
+    if (!*kind)
+        return et_fail(error, ET_ECONFIG,
+                       "a model of builder %s; predict with the program that has this builder",
+                       name);
+    return strcmp((*kind)->name, name)
+               ? et_fail(error, ET_ECONFIG, "a model of builder %s, not of %s", name, (*kind)->name)
+               : ET_OK;
+}
+
+static int read_class(const et_model_builder_class **kind, et_arguments **arguments,
+                      const et_value *root, const et_model_builder_class *given, et_error *error)
+{
+    const char *name;
+    et_model_builder_class whole;
+    int status = et_value_read_string(root, "builder", &name, error);
+    if (!status)
+        status = choose(kind, name, given, error);
+    if (!status)
+        status = et_model_builder_class_resolve(&whole, *kind, error);
+    if (!status)
+        status =
+            et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"), error);
+    return status ? status : et_arguments_process(*arguments, error);
+}
+
+int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
+                     const char *bytes, size_t length, const char *path,
+                     const et_model_builder_class *given, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *root;
+    int status = et_yaml_parse(&root, &arena, bytes, length, path, error);
+    int read = status ? ET_OK : read_class(kind, arguments, root, given, error);
+    et_arena_release(&arena);
+    return read ? et_fail_while(error, read, "%s", path) : status;
+}

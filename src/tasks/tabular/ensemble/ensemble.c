@@ -1,0 +1,848 @@
+/* The series of tables (series.h): folds of one experiment, or all candidates of tabular/auto.
+ *
+ * A candidate predicts each validated row by the model that did not learn it. Its loss is the
+ * weighted mean of -ln p of the label, of several targets over them, of the squared error, or of
+ * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
+ * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
+ * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
+ * best candidate alone. Then share_with_equals changes the weights.
+ *
+ * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
+ * rows in order, so the same trainings give the same bits. */
+#include "tasks/tabular/ensemble/ensemble.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <etude/class_scores.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "engine/tensor/params.h"
+#include "formats/events/log_names.h"
+#include "systems/modelgarden/series.h"
+#include "systems/modelgarden/task_trainer.h"
+#include "tasks/tabular/ensemble/candidates.h"
+#include "tasks/tabular/ensemble/out_of_fold.h"
+#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/predict/graph.h"
+#include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/target/target_scores.h"
+#include "train/checkpoint/run_names.h"
+
+#define ROUNDS 32
+
+/* A training that is done. */
+typedef struct trained {
+    et_tabular_model model; /* its texts are in the arena */
+    et_params *params;      /* owned */
+    int64_t step;
+} trained;
+
+typedef struct outputs {
+    float *output; /* [rows, width], of classes; owned */
+    double *value; /* [rows, width], of others; owned */
+} outputs;
+
+/* The ensemble of a pack is chosen on the validated rows. So the pack is scored by predictions of
+ * each row by an ensemble that other rows choose. */
+typedef struct scored {
+    bool done;
+    outputs rows;      /* by which the candidate is scored and weighed */
+    outputs model;     /* those of the model, where they differ: of a pack without folds */
+    trained *training; /* [count]; in the arena */
+} scored;
+
+typedef struct selection {
+    et_series_run run;
+    et_arena arena;
+    et_tabular_task *task;
+    et_device *device;
+    const char *model_dir;
+    bool is_auto;
+    double budget;       /* seconds for all trainings of tabular/auto */
+    int64_t rows, width; /* of the arrays below */
+    int64_t targets;     /* of a row, but of classes */
+    int folds;           /* 1: none */
+    bool filled;         /* the arrays of targets */
+    int32_t *class;      /* [rows], of classes */
+    double *written;     /* [rows, targets], of others */
+    int16_t *fold;       /* [rows]: the one that validates it, -1: none */
+    double *weight;      /* [rows] */
+    double *of_fold;     /* [rows]: scratch, weights of a fold's rows */
+    scored *scored;      /* [run.count], in the arena */
+    outputs mean;        /* of the chosen ones */
+    double *share;       /* [run.count]: their weights; in the arena */
+} selection;
+
+static selection *downcast(et_series_run *run)
+{
+    return (selection *)(void *)run;
+}
+
+/* ---- what is trained ---- */
+
+static bool wanted(const char *experiment, const void *options)
+{
+    const et_tabular_options *o = options;
+    return et_candidates_is_auto(experiment) || (o->n_splits && o->fold < 0);
+}
+
+/* Takes the settings that the series chose itself, unless the user has set them. */
+static void adopt(void *options, const void *kept)
+{
+    et_tabular_options *o = options;
+    const et_tabular_options *was = kept;
+    if (!o->n_splits && !et_tabular_has_other(o))
+        o->n_splits = was->n_splits;
+    if (!o->ensemble.count)
+        o->ensemble = was->ensemble;
+    if (!o->budget)
+        o->budget = was->budget;
+}
+
+static int plan(selection *s, const char *experiment, const et_tabular_options *options,
+                et_error *error)
+{
+    const et_candidate_plan of = { &s->run, &s->arena, s->task, s->is_auto, s->budget, s->folds };
+    int status = et_candidates_plan(&of, experiment, options, error);
+    if (status)
+        return status;
+    const et_series_candidate *all = s->run.candidate;
+    s->scored = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->scored);
+    s->share = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->share);
+    for (int i = 0; all && i < s->run.count && s->scored && s->share; i++) {
+        trained *training =
+            et_arena_array(&s->arena, (size_t)all[i].count, sizeof *s->scored->training);
+        for (int k = 0; training && k < all[i].count; k++)
+            training[k] = (trained){ .params = NULL };
+        s->scored[i] = (scored){ .training = training };
+        s->share[i] = 0;
+    }
+    return s->arena.failed ? et_alloc_failed(error, sizeof *all, "candidates") : ET_OK;
+}
+
+static int check_rows(const et_tabular_task *task, const char *experiment, et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    if (o->validation_data.sets.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.validation_data.sets: candidates are compared on one table; name it "
+                       "with --valid");
+    if (et_candidates_is_auto(experiment) && !task->validations && !o->n_splits)
+        return et_fail(error, ET_ECONFIG,
+                       "tabular/auto compares models on rows that are held out, and task.held_out "
+                       "is 0; name validation data or folds, or train tabular/mlp");
+    return ET_OK;
+}
+
+static int open_arrays(selection *s, et_error *error)
+{
+    const et_tabular_target *target = &s->task->target;
+    s->rows = s->task->other[0] ? s->task->other[0]->count : s->task->table->count;
+    s->width = et_tabular_output_width(target);
+    s->targets = target->quantiles ? 1 : s->width;
+    const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->targets;
+    s->fold = et_alloc(rows, sizeof *s->fold);
+    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    s->of_fold = et_alloc(rows, sizeof *s->of_fold);
+    s->class = target->classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
+    s->written = target->classes ? NULL : et_alloc_zero(cells, sizeof *s->written);
+    for (size_t i = 0; s->fold && i < rows; i++)
+        s->fold[i] = -1;
+    return s->fold && s->weight && s->of_fold && (s->class || s->written)
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *s->written, "scores of candidates");
+}
+
+static void close_outputs(const outputs *of)
+{
+    et_free(of->output);
+    et_free(of->value);
+}
+
+static void close_scored(scored *one, int count)
+{
+    close_outputs(&one->rows);
+    close_outputs(&one->model);
+    for (int i = 0; one->training && i < count; i++)
+        et_params_free(one->training[i].params);
+}
+
+static void close_series(et_series_run *run)
+{
+    if (!run)
+        return;
+    selection *s = downcast(run);
+    for (int i = 0; i < run->count && s->scored; i++)
+        close_scored(&s->scored[i], run->candidate[i].count);
+    close_outputs(&s->mean);
+    et_free(s->class);
+    et_free(s->written);
+    et_free(s->fold);
+    et_free(s->weight);
+    et_free(s->of_fold);
+    et_arena_release(&s->arena);
+    et_free(s);
+}
+
+static int open_series(et_series_run **out, const et_series_opening *opening, et_error *error)
+{
+    et_tabular_options *options = opening->options;
+    selection *s = et_alloc_zero(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return et_alloc_failed(error, sizeof *s, "candidates");
+    s->arena = (et_arena)ET_ARENA_INIT;
+    s->task = (et_tabular_task *)(void *)opening->task;
+    s->device = opening->device;
+    s->model_dir = opening->model_dir;
+    s->is_auto = et_candidates_is_auto(opening->experiment);
+    s->folds = options->n_splits ? (int)options->n_splits : 1;
+    if (s->is_auto && !options->budget)
+        options->budget =
+            (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : ET_AUTO_BUDGET);
+    s->budget = (double)options->budget;
+    s->run.changed = et_candidates_take_folds(s->task, opening->experiment);
+    options->ensemble.count = 0; /* left by a start that was killed before the model was written */
+    int status = check_rows(s->task, opening->experiment, error);
+    if (!status && !s->is_auto && options->budget)
+        status = et_fail(error, ET_ECONFIG,
+                         "task.budget: has no effect on the folds of %s, which are all trained; "
+                         "leave it out, or use tabular/auto",
+                         opening->experiment);
+    if (!status && s->run.changed)
+        options->n_splits = ET_AUTO_FOLDS;
+    else if (!status)
+        status = plan(s, opening->experiment, options, error);
+    if (!status && !s->run.changed)
+        status = open_arrays(s, error);
+    if (status)
+        close_series(&s->run);
+    else
+        *out = &s->run;
+    return status;
+}
+
+/* Copies the run's texts to a training, so that all trainings have the same encoding. */
+static int prepare(et_series_run *run, const char *directory, et_error *error)
+{
+    const selection *s = downcast(run);
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+        char *bytes = NULL, *path = et_path_join(directory, et_table_text_names[i]);
+        size_t length;
+        status =
+            path ? et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error)
+                 : et_alloc_failed(error, strlen(directory), "a path");
+        if (!status && !et_file_exists(path))
+            status = et_file_write(path, bytes, length, error);
+        et_free(bytes);
+        et_free(path);
+    }
+    return status;
+}
+
+/* ---- predictions of a training ---- */
+
+typedef struct reading {
+    et_artifact artifact;
+    et_experiment experiment;
+    et_identity newest;
+    et_task *task;
+    et_task_trainer *trainer;
+    trained *to;
+} reading;
+
+static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
+{
+    const reading *r = payload;
+    const et_identity identity = { load->checkpoint, load->facts.identity };
+    return et_tabular_graph_check_identity(&r->experiment, load->artifact, &identity, error);
+}
+
+static int open_reading(reading *r, selection *s, const char *directory, et_error *error)
+{
+    int status = et_artifact_open(&r->artifact, directory, error);
+    if (!status)
+        status = et_tabular_graph_check(&r->experiment, &r->artifact, &s->arena, error);
+    if (!status)
+        status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error);
+    if (!status)
+        status = et_params_new(&r->to->params, error);
+    if (status)
+        return status;
+    const et_runtime_options *runtime = &r->experiment.runtime;
+    const bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    const et_task_context context = { .model_dir = directory,
+                                      .params = r->to->params,
+                                      .device = s->device,
+                                      .seed = (uint64_t)runtime->seed,
+                                      .bfloat16 = bfloat16,
+                                      .identity = &r->newest,
+                                      .reader = true,
+                                      .evaluates = true };
+    const et_task_trainer_options options = { .seed = (uint64_t)runtime->seed,
+                                              .bfloat16 = bfloat16,
+                                              .use = ET_EVALUATE_ONLY };
+    status = et_tabular_task_open(&r->task, r->experiment.task, &context, error);
+    return status ? status
+                  : et_task_trainer_open(&r->trainer, r->task, s->device, r->to->params, &options,
+                                         error);
+}
+
+static int load(reading *r, et_error *error)
+{
+    et_artifact_weights weights = {
+        .artifact = &r->artifact, .params = r->to->params, .check = check_belongs, .payload = r
+    };
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    weights.facts.arena = &arena;
+    int status = logs ? et_artifact_load(&weights, error) : et_alloc_failed(error, 0, "scores");
+    r->to->step = weights.facts.step;
+    r->to->model = ((const et_tabular_options *)r->experiment.task)->model;
+    if (!status)
+        status = et_task_trainer_evaluate(r->trainer, -1, logs, error);
+    et_free(weights.checkpoint);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int open_outputs(const selection *s, outputs *of, et_error *error)
+{
+    const size_t cells = (size_t)(s->rows * s->width);
+    close_outputs(of); /* of a reading that failed */
+    of->output = s->class ? et_alloc_zero(cells, sizeof *of->output) : NULL;
+    of->value = s->class ? NULL : et_alloc_zero(cells, sizeof *of->value);
+    return of->output || of->value
+               ? ET_OK
+               : et_alloc_failed(error, cells * sizeof *of->value, "scores of candidates");
+}
+
+/* Copies the rows of a validation to their positions among all rows. */
+static int keep_rows(selection *s, const outputs *to, const et_tabular_task *task, int fold,
+                     et_error *error)
+{
+    const et_tabular_seen *seen = &task->seen;
+    const size_t width = (size_t)s->width;
+    et_assert(s->class ? to->output != NULL : to->value != NULL);
+    if (task->target.classes != s->task->target.classes || seen->width != s->width ||
+        (!s->class && seen->targets != s->targets))
+        return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
+                       task->context.model_dir);
+    for (int64_t i = 0; i < seen->rows; i++) {
+        const size_t from = (size_t)i * width;
+        const int64_t row = task->validated ? task->validated[i] : i;
+        if (row >= s->rows)
+            return et_fail(error, ET_EDATA, "%s was trained on other rows than the run",
+                           task->context.model_dir);
+        const size_t at = (size_t)row * width;
+        s->fold[row] = (int16_t)fold;
+        s->weight[row] = seen->weight[i];
+        if (s->class) {
+            s->class[row] = seen->class[i];
+            memcpy(to->output + at, seen->output + from, width * sizeof *to->output);
+        } else {
+            memcpy(s->written + row * s->targets, seen->written + i * s->targets,
+                   (size_t)s->targets * sizeof *s->written);
+            memcpy(to->value + at, seen->value + from, width * sizeof *to->value);
+        }
+    }
+    return ET_OK;
+}
+
+static int read_training(selection *s, scored *one, const et_series_training *training, int fold,
+                         et_error *error)
+{
+    reading r = { .to = &one->training[fold] };
+    const char *directory =
+        et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDER "/%s", s->model_dir, training->name);
+    int status = directory ? open_reading(&r, s, directory, error)
+                           : et_alloc_failed(error, strlen(training->name), "a path");
+    if (!status)
+        status = load(&r, error);
+    et_tabular_task *task = (et_tabular_task *)(void *)r.task;
+    if (!status && et_tabular_is_pack(&task->options) && s->folds < 2) {
+        status = open_outputs(s, &one->model, error);
+        if (!status)
+            status = keep_rows(s, &one->model, task, fold, error);
+    }
+    if (!status)
+        status = et_tabular_cross_fit(task, error);
+    if (!status)
+        status = keep_rows(s, &one->rows, task, fold, error);
+    et_task_trainer_close(r.trainer);
+    et_tabular_task_close(r.task);
+    et_artifact_close(&r.artifact);
+    return status;
+}
+
+/* ---- scores ---- */
+
+/* The two metrics that are shown. */
+static const char *const *metrics_of(const selection *s)
+{
+    static const char *const values[] = { "rmse", "r2" };
+    static const char *const quantiles[] = { "pinball_loss", "d2_pinball" };
+    static const char *const classes[] = { "log_loss", "accuracy" };
+    const et_tabular_target *target = &s->task->target;
+    return target->quantiles ? quantiles : target->values ? values : classes;
+}
+
+/* The scores of several targets or quantiles, as in the logs of a validation. */
+static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
+{
+    const et_tabular_seen seen = { .rows = s->rows,
+                                   .width = s->width,
+                                   .targets = s->targets,
+                                   .value = one->value,
+                                   .written = s->written,
+                                   .weight = s->of_fold };
+    const et_scored_targets of = et_scored_targets_of(s->task);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status = !logs                    ? et_alloc_failed(error, 0, "scores")
+                 : s->task->target.labels ? et_tabular_score_labels(&of, &seen, logs, error)
+                                          : et_tabular_score_quantiles(&of, &seen, logs, error);
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", metrics_of(s)[i]);
+        const et_value *found = status ? NULL : et_value_get(logs, name);
+        value[i] = found && found->kind == ET_VALUE_FLOAT ? found->real : NAN;
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+/* The scores of the rows with a weight in of_fold. */
+static int score_fold(const selection *s, const outputs *one, double *value, et_error *error)
+{
+    et_class_scores classes;
+    et_value_scores values;
+    if (s->task->target.labels || s->task->target.quantiles)
+        return score_targets(s, one, value, error);
+    if (!s->class) {
+        const et_value_predictions of = { .count = s->rows,
+                                          .targets = s->width,
+                                          .wide_value = one->value,
+                                          .wide_target = s->written,
+                                          .weight = s->of_fold };
+        int status = et_value_scores_compute(&values, &of, error);
+        value[0] = status ? NAN : values.rmse;
+        value[1] = status ? NAN : values.r2;
+        return status;
+    }
+    const et_class_predictions of = { .count = s->rows,
+                                      .classes = s->width,
+                                      .probability = one->output,
+                                      .target = s->class,
+                                      .weight = s->of_fold };
+    int status = et_class_scores_compute(&classes, NULL, &of, error);
+    value[0] = status ? NAN : classes.log_loss;
+    value[1] = status ? NAN : classes.accuracy;
+    return status;
+}
+
+static int score_all(const selection *s, const outputs *one, et_series_score *score,
+                     et_error *error)
+{
+    double sum[ET_SERIES_METRICS] = { 0 }, squares[ET_SERIES_METRICS] = { 0 };
+    const int folds = s->folds;
+    for (int fold = 0; fold < folds; fold++) {
+        double value[ET_SERIES_METRICS];
+        for (int64_t row = 0; row < s->rows; row++)
+            s->of_fold[row] = s->fold[row] == fold ? s->weight[row] : 0;
+        int status = score_fold(s, one, value, error);
+        if (status)
+            return status;
+        for (int i = 0; i < ET_SERIES_METRICS; i++) {
+            sum[i] += value[i];
+            squares[i] += value[i] * value[i];
+        }
+    }
+    for (int i = 0; i < ET_SERIES_METRICS; i++) {
+        score->metric[i] = metrics_of(s)[i];
+        const double mean = sum[i] / folds;
+        score->mean[i] = mean;
+        score->deviation[i] =
+            folds > 1 ? sqrt(fmax(squares[i] - mean * sum[i], 0) / (folds - 1)) : NAN;
+    }
+    return ET_OK;
+}
+
+static int score_candidate(et_series_run *run, int which, et_series_score *score, et_error *error)
+{
+    selection *s = downcast(run);
+    const et_series_candidate *candidate = &run->candidate[which];
+    scored *one = &s->scored[which];
+    int status = one->done ? ET_OK : open_outputs(s, &one->rows, error);
+    for (int i = 0; i < candidate->count && !status && !one->done; i++)
+        status = read_training(s, one, &candidate->training[i], i, error);
+    one->done = !status;
+    return status ? status : score_all(s, &one->rows, score, error);
+}
+
+/* ---- the choice ---- */
+
+#define LEAST_PROBABILITY 0x1p-52
+
+/* The loss of the mean prediction for target (or quantile) i of a row; not for classes. */
+static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
+{
+    const et_tabular_target *target = &s->task->target;
+    const double written = s->written[row * s->targets + (target->quantiles ? 0 : i)];
+    if (target->labels)
+        return -log(fmax(written > 0 ? mean : 1 - mean, LEAST_PROBABILITY));
+    const double off = (written - mean) / et_tabular_unit(s->task, i).scale;
+    if (target->quantiles)
+        return off > 0 ? target->level[i] * off : (target->level[i] - 1) * off;
+    return off * off;
+}
+
+/* Whether a row has a prediction and a target. */
+static bool counts(const selection *s, int64_t row)
+{
+    return s->fold[row] >= 0 && (!s->class || s->class[row] >= 0);
+}
+
+/* The loss of sum / count on a row that counts. */
+static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
+{
+    double loss = 0;
+    if (s->class)
+        return -log(fmax(sum[row] / count, LEAST_PROBABILITY));
+    for (int64_t i = 0; i < s->width; i++)
+        loss += loss_at(s, sum[row * s->width + i] / count, row, i);
+    return loss;
+}
+
+static double loss_of(const selection *s, const double *sum, int count)
+{
+    double loss = 0;
+    for (int64_t row = 0; row < s->rows; row++)
+        if (counts(s, row))
+            loss += s->weight[row] * loss_of_row(s, sum, count, row);
+    return loss;
+}
+
+/* to = sum + the predictions of a candidate: values, or the probability of the label. */
+static void add_candidate_to(const selection *s, double *to, const double *sum, const outputs *one)
+{
+    for (int64_t row = 0; row < s->rows; row++)
+        if (s->class)
+            to[row] = sum[row] +
+                      (s->class[row] < 0 ? 0 : (double)one->output[row * s->width + s->class[row]]);
+        else
+            for (int64_t i = row * s->width; i < (row + 1) * s->width; i++)
+                to[i] = sum[i] + one->value[i];
+}
+
+/* Adds the best candidate to sum: the one with the lowest loss of the new mean. Returns it. */
+static int add_best(const selection *s, double *sum, double *tried, int count, double *least)
+{
+    int best = -1;
+    for (int c = 0; c < s->run.count; c++) {
+        if (!s->scored[c].done)
+            continue;
+        add_candidate_to(s, tried, sum, &s->scored[c].rows);
+        const double loss = loss_of(s, tried, count);
+        if (best < 0 || loss < *least) {
+            *least = loss;
+            best = c;
+        }
+    }
+    if (best >= 0) {
+        const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+        add_candidate_to(s, tried, sum, &s->scored[best].rows);
+        memcpy(sum, tried, cells * sizeof *sum);
+    }
+    return best;
+}
+
+static int select_weights(const selection *s, et_error *error)
+{
+    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+    double *sum = et_alloc_zero(2 * cells, sizeof *sum), best = INFINITY;
+    int added[ET_CANDIDATES_MAX] = { 0 }, done = 0;
+    if (!sum)
+        return et_alloc_failed(error, 2 * cells * sizeof *sum, "weights of candidates");
+    for (int c = 0; c < s->run.count; c++)
+        done += s->scored[c].done;
+    for (int round = 1; round <= (done > 1 ? ROUNDS : 1); round++) {
+        double loss = INFINITY;
+        const int which = add_best(s, sum, sum + cells, round, &loss);
+        et_assert(which >= 0);
+        added[which]++;
+        if (!(loss < best) && round > 1)
+            continue;
+        best = loss;
+        for (int c = 0; c < s->run.count; c++)
+            s->share[c] = (double)added[c] / round;
+    }
+    et_free(sum);
+    return ET_OK;
+}
+
+/* The mean loss of a candidate, and its standard error. zeros, predicted: as sums. */
+static double mean_loss(const selection *s, const outputs *one, const double *zeros,
+                        double *predicted, double *error_of_mean)
+{
+    double weights = 0, squares = 0;
+    add_candidate_to(s, predicted, zeros, one);
+    for (int64_t row = 0; row < s->rows; row++)
+        weights += counts(s, row) ? s->weight[row] : 0;
+    const double mean = weights > 0 ? loss_of(s, predicted, 1) / weights : 0;
+    for (int64_t row = 0; row < s->rows; row++) {
+        const double off = counts(s, row) ? loss_of_row(s, predicted, 1, row) - mean : 0;
+        squares += s->weight[row] * s->weight[row] * off * off;
+    }
+    *error_of_mean = weights > 0 ? sqrt(squares) / weights : 0;
+    return mean;
+}
+
+/* Greedy weights fit the validation rows too closely. This moves them halfway to equal weights of
+ * the best candidates: all whose loss is at most the lowest one plus its standard error. */
+static int share_with_equals(selection *s, et_error *error)
+{
+    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
+    double *zeros = et_alloc_zero(2 * cells, sizeof *zeros);
+    double loss[ET_CANDIDATES_MAX], range[ET_CANDIDATES_MAX] = { 0 }, limit = INFINITY,
+                                    least = INFINITY;
+    int equals = 0;
+    if (!zeros)
+        return et_alloc_failed(error, 2 * cells * sizeof *zeros, "weights of candidates");
+    for (int c = 0; c < s->run.count; c++) {
+        loss[c] = INFINITY;
+        if (s->scored[c].done)
+            loss[c] = mean_loss(s, &s->scored[c].rows, zeros, zeros + cells, &range[c]);
+        if (loss[c] < least) {
+            least = loss[c];
+            limit = loss[c] + range[c];
+        }
+    }
+    for (int c = 0; c < s->run.count; c++)
+        equals += loss[c] <= limit;
+    for (int c = 0; c < s->run.count && equals; c++)
+        s->share[c] = (s->share[c] + (loss[c] <= limit ? 1.0 / equals : 0)) / 2;
+    et_free(zeros);
+    return ET_OK;
+}
+
+static void average(selection *s)
+{
+    const int64_t cells = s->rows * s->width;
+    for (int c = 0; c < s->run.count; c++) {
+        const scored *one = &s->scored[c];
+        const outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
+        for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
+            if (s->class)
+                s->mean.output[i] += (float)s->share[c] * of->output[i];
+            else
+                s->mean.value[i] += s->share[c] * of->value[i];
+    }
+    for (int64_t i = 0; s->class && i < cells; i++)
+        s->mean.output[i] = fminf(s->mean.output[i], 1);
+}
+
+static int list_members(selection *s, et_tabular_options *options, et_error *error)
+{
+    size_t count = 0;
+    for (int c = 0; c < s->run.count; c++)
+        count += s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
+    et_tabular_member *members = et_arena_array(&s->arena, count, sizeof *members);
+    if (!members)
+        return et_alloc_failed(error, count * sizeof *members, "an ensemble");
+    options->ensemble = (et_structs){ .items = members, .count = count };
+    for (int c = 0; c < s->run.count; c++)
+        for (int i = 0; s->share[c] > 0 && i < s->run.candidate[c].count; i++)
+            *members++ = (et_tabular_member){ .name = s->run.candidate[c].training[i].name,
+                                              .weight = s->share[c] / s->run.candidate[c].count,
+                                              .model = s->scored[c].training[i].model };
+    return ET_OK;
+}
+
+/* Of the mean, as the run's verdict. */
+static int judge(selection *s, et_error *error)
+{
+    et_tabular_verdict *v = &s->task->verdict;
+    et_tabular_seen seen = { .rows = s->rows,
+                             .width = s->width,
+                             .targets = s->targets,
+                             .output = s->mean.output,
+                             .class = s->class,
+                             .value = s->mean.value,
+                             .written = s->written };
+    seen.weight = et_alloc((size_t)s->rows, sizeof *seen.weight);
+    if (!seen.weight)
+        return et_alloc_failed(error, (size_t)s->rows * sizeof *seen.weight, "a verdict");
+    for (int64_t row = 0; row < s->rows; row++)
+        seen.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
+    v->judged = true;
+    et_strbuf_reset(&v->best);
+    int status = et_tabular_judge(&v->best, s->task, &seen, error);
+    et_free(seen.weight);
+    return status;
+}
+
+static int choose(et_series_run *run, void *options, double *weights, et_series_score *score,
+                  et_error *error)
+{
+    selection *s = downcast(run);
+    int status = select_weights(s, error);
+    if (!status)
+        status = share_with_equals(s, error);
+    if (!status && !s->mean.output && !s->mean.value)
+        status = open_outputs(s, &s->mean, error);
+    if (status)
+        return status;
+    average(s);
+    memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
+    status = list_members(s, options, error);
+    if (!status)
+        status = score_all(s, &s->mean, score, error);
+    return status ? status : judge(s, error);
+}
+
+/* ---- the model ---- */
+
+/* Whether the model needs a parameter: a pack predicts only with its best weights. */
+static bool is_read(const et_tabular_member *member, const et_params *from, int i)
+{
+    return member->model.type != ET_TABULAR_PACK ||
+           strncmp(et_params_name(from, i), ET_PACK_MEMBER "_", strlen(ET_PACK_MEMBER "_")) != 0;
+}
+
+static int declare(selection *s, et_params *to, const et_tabular_member *member,
+                   const et_params *from, et_error *error)
+{
+    int status = ET_OK, index;
+    for (int i = 0; i < et_params_count(from) && !status; i++) {
+        if (!is_read(member, from, i))
+            continue;
+        const char *name =
+            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
+        const et_init zeros = { ET_INIT_ZEROS, 0 };
+        if (!name)
+            return et_alloc_failed(error, 0, "a name");
+        status = et_params_is_trained(from, i)
+                     ? et_params_declare(to, name, et_params_shape(from, i), zeros, &index, error)
+                     : et_params_declare_variable(to, name, et_params_shape(from, i), zeros, &index,
+                                                  error);
+    }
+    return status;
+}
+
+static void copy_values(selection *s, et_params *to, const et_tabular_member *member,
+                        et_params *from)
+{
+    for (int i = 0; i < et_params_count(from); i++) {
+        if (!is_read(member, from, i))
+            continue;
+        const char *name =
+            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
+        const int index = name ? et_params_find(to, name) : -1;
+        et_assert(index >= 0 || !name);
+        if (index >= 0)
+            memcpy(et_params_values(to) + et_params_offset(to, index),
+                   et_params_values(from) + et_params_offset(from, i),
+                   (size_t)et_shape_count(et_params_shape(from, i)) * sizeof(float));
+    }
+}
+
+/* The training of an item of the ensemble. */
+static trained *training_of(const selection *s, size_t at)
+{
+    for (int c = 0; c < s->run.count; c++) {
+        const size_t count = s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
+        if (at < count)
+            return &s->scored[c].training[at];
+        at -= count;
+    }
+    return NULL;
+}
+
+static int join(selection *s, et_params *params, const et_structs *ensemble, int64_t *step,
+                et_error *error)
+{
+    const et_tabular_member *members = ensemble->items;
+    int status = ET_OK;
+    *step = 0;
+    for (size_t i = 0; i < ensemble->count && !status; i++) {
+        const trained *one = training_of(s, i);
+        *step = one->step > *step ? one->step : *step;
+        status = declare(s, params, &members[i], one->params, error);
+    }
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    for (size_t i = 0; i < ensemble->count && !status; i++)
+        copy_values(s, params, &members[i], training_of(s, i)->params);
+    return !status && s->arena.failed ? et_alloc_failed(error, 0, "a name") : status;
+}
+
+static int write_model(selection *s, const et_experiment *experiment, et_params *params,
+                       et_error *error)
+{
+    const et_tabular_options *options = experiment->task;
+    et_value *identity = et_value_dict(&s->arena);
+    const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
+    et_artifact_content content = { .params = params, .identity = identity };
+    int status = identity && path ? join(s, params, &options->ensemble, &content.step, error)
+                                  : et_alloc_failed(error, 0, "a model");
+    if (!status)
+        status = et_tabular_identify(&s->task->task, identity, error);
+    if (!status)
+        status = et_experiment_identify(experiment, identity, error);
+    s->run.step = content.step;
+    return status ? status : et_artifact_write_weights(&content, path, error);
+}
+
+static int write_folds(selection *s, et_error *error)
+{
+    const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
+    const et_fold_rows rows = { .count = s->rows,
+                                .width = s->width,
+                                .targets = s->targets,
+                                .fold = s->fold,
+                                .weight = s->weight,
+                                .class = s->class,
+                                .output = s->mean.output,
+                                .written = s->written,
+                                .value = s->mean.value };
+    return path ? et_fold_rows_write(s->task, &rows, path, error)
+                : et_alloc_failed(error, strlen(s->model_dir), "a path");
+}
+
+static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
+{
+    selection *s = downcast(run);
+    et_params *params;
+    int status = s->folds > 1 ? write_folds(s, error) : ET_OK;
+    if (!status)
+        status = et_params_new(&params, error);
+    if (status)
+        return status;
+    status = write_model(s, experiment, params, error);
+    et_params_free(params);
+    return status;
+}
+
+const et_series et_tabular_series = {
+    .alone = "task.budget",
+    .wanted = wanted,
+    .candidate = et_candidates_at,
+    .adopt = adopt,
+    .open = open_series,
+    .prepare = prepare,
+    .score = score_candidate,
+    .choose = choose,
+    .write = write_series,
+    .close = close_series,
+};

@@ -1,0 +1,197 @@
+#include "tasks/tabular/ensemble/out_of_fold.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/files/file.h"
+#include "base/text/strbuf.h"
+#include "base/values/json.h"
+#include "base/values/value.h"
+#include "systems/modelgarden/series.h"
+#include "tasks/tabular/predict/graph.h"
+
+#define BYTES_MAX ((size_t)16 << 30)
+
+#define FOLD   "fold"
+#define LABEL  "label"
+#define ROW    "row"
+#define TARGET "target"
+#define WEIGHT "weight"
+
+static const et_encoded_field *target_of(const et_tabular_task *task)
+{
+    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+}
+
+/* ---- writing ---- */
+
+static void print_class(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
+                        et_value *out)
+{
+    const et_encoded_field *field = target_of(task);
+    const float *output = rows->output + row * rows->width;
+    et_value *list = et_value_set_list(out, ET_TABULAR_SCORES);
+    int64_t best = 0;
+    for (int64_t i = 0; i < rows->width; i++) {
+        et_value_add_float(list, (double)output[i]);
+        if (output[i] > output[best])
+            best = i;
+    }
+    et_value_set_string(out, LABEL, field->label[best]);
+    et_value_set_string(out, TARGET, field->label[rows->class[row]]);
+}
+
+static void print_values(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
+                         et_value *out)
+{
+    et_value *list = et_value_set_list(out, et_tabular_output_name(&task->target));
+    et_value *targets = et_value_set_list(out, TARGET);
+    for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++)
+        et_value_add_float(list, rows->value[i]);
+    for (int64_t i = row * rows->targets; i < (row + 1) * rows->targets; i++)
+        et_value_add_float(targets, rows->written[i]);
+}
+
+static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
+                      et_value *out)
+{
+    char where[1024];
+    task->table->class->describe(task->table, (uint32_t)row, 0, where, sizeof where);
+    et_value_set_string(out, ROW, where);
+    et_value_set_int(out, FOLD, rows->fold[row] + 1);
+    if (task->target.weight)
+        et_value_set_float(out, WEIGHT, rows->weight[row]);
+    if (rows->class)
+        print_class(task, rows, row, out);
+    else
+        print_values(task, rows, row, out);
+}
+
+int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
+                       et_error *error)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    et_arena arena = ET_ARENA_INIT;
+    bool failed = false;
+    for (int64_t row = 0; row < rows->count && !failed; row++) {
+        et_value *out = rows->fold[row] < 0 ? NULL : et_value_dict(&arena);
+        if (rows->fold[row] >= 0) {
+            print_row(task, rows, row, out);
+            failed = et_value_failed(out);
+            et_json_print(&text, out, 0);
+            et_strbuf_append_char(&text, '\n');
+        }
+        et_arena_release(&arena);
+    }
+    int status = failed || text.failed
+                     ? et_alloc_failed(error, text.length, "predictions of folds")
+                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+    et_strbuf_release(&text);
+    return status;
+}
+
+/* ---- scoring ---- */
+
+bool et_tabular_has_out_of_fold(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return o->n_splits && o->fold < 0 && !et_tabular_has_other(o) &&
+           et_file_exists_in(task->context.model_dir, ET_SERIES_FOLDS);
+}
+
+/* A list of width finite numbers. */
+static bool read_numbers(const et_value *line, const char *key, int64_t width, double *numbers)
+{
+    const et_value *list = et_value_get(line, key);
+    if (!list || list->kind != ET_VALUE_LIST || (int64_t)list->count != width)
+        return false;
+    for (const et_value *one = list->first; one; one = one->next) {
+        if (one->kind != ET_VALUE_FLOAT && one->kind != ET_VALUE_INT)
+            return false;
+        *numbers++ = one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
+    }
+    return true;
+}
+
+static int32_t find_class(const et_tabular_task *task, const et_value *line)
+{
+    const et_encoded_field *field = target_of(task);
+    const et_value *target = et_value_get(line, TARGET);
+    int32_t class = 0;
+    if (!target || target->kind != ET_VALUE_STRING)
+        return -1;
+    while (class < field->classes && strcmp(field->label[class], target->string) != 0)
+        class ++;
+    return class < field->classes ? class : -1;
+}
+
+/* To row s->rows. numbers: [width], scratch. */
+static bool read_row(const et_tabular_task *task, et_tabular_seen *s, const et_value *line,
+                     double *numbers)
+{
+    const int64_t row = s->rows, at = row * s->width;
+    if (et_value_get(line, WEIGHT) && et_value_read_float(line, WEIGHT, &s->weight[row], NULL))
+        return false;
+    if (!s->class)
+        return read_numbers(line, TARGET, s->targets, s->written + row * s->targets) &&
+               read_numbers(line, et_tabular_output_name(&task->target), s->width, s->value + at);
+    s->class[row] = find_class(task, line);
+    if (s->class[row] < 0 || !read_numbers(line, ET_TABULAR_SCORES, s->width, numbers))
+        return false;
+    for (int64_t i = 0; i < s->width; i++)
+        s->output[at + i] = (float)numbers[i];
+    return true;
+}
+
+/* most: rows that there is room for. */
+static int read_line(const et_tabular_task *task, et_tabular_seen *s, int64_t most,
+                     const char *text, size_t length, const char *path, double *numbers,
+                     et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *line;
+    if (s->rows == most)
+        return et_fail(error, ET_EFORMAT, "%s has more rows than the training files", path);
+    s->weight[s->rows] = 1;
+    int status = et_json_parse(&line, &arena, text, length, path, error);
+    if (!status && !read_row(task, s, line, numbers))
+        status = ET_EFORMAT;
+    if (status == ET_EFORMAT)
+        status = et_fail(error, status,
+                         "%s:%lld: no prediction of the target %s; name a file to evaluate", path,
+                         (long long)s->rows + 1, target_of(task)->column[0]);
+    s->rows += !status;
+    et_arena_release(&arena);
+    return status;
+}
+
+static int read_lines(const et_tabular_task *task, et_tabular_seen *s, const char *path,
+                      et_error *error)
+{
+    const int64_t most = s->rows;
+    double *numbers = et_alloc_zero((size_t)s->width, sizeof *numbers);
+    char *text = NULL;
+    size_t length;
+    int status = numbers ? et_file_read(&text, &length, path, BYTES_MAX, error)
+                         : et_alloc_failed(error, (size_t)s->width * sizeof *numbers, "a row");
+    const char *line = text, *const end = status ? NULL : text + length, *next;
+    s->rows = 0;
+    for (; !status && (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1)
+        status = read_line(task, s, most, line, (size_t)(next - line), path, numbers, error);
+    if (!status && line < end)
+        status = et_fail(error, ET_EFORMAT, "%s:%lld: the last line is not whole", path,
+                         (long long)s->rows + 1);
+    et_free(text);
+    et_free(numbers);
+    return status;
+}
+
+int et_tabular_score_out_of_fold(et_tabular_task *task, et_value *logs, et_error *error)
+{
+    char *path = et_path_join(task->context.model_dir, ET_SERIES_FOLDS);
+    int status = path ? read_lines(task, &task->seen, path, error)
+                      : et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+    et_free(path);
+    return status ? status : et_tabular_validate(&task->task, 0, logs, error);
+}

@@ -1,0 +1,494 @@
+/* Outputs of models, and their losses.
+ *
+ *   classes   softmax: -sum_i t_i log softmax(z)_i, t smoothed; times the label's weight
+ *             binary: z one number, p = sigmoid(z) that of class 1
+ *   labels    of several targets with two classes: z one number each, p = sigmoid(z) that of yes;
+ *             the mean over targets
+ *   values    t is in the encoder's unit (et_encoder_unit). z is standardised: the loss is of z and
+ *             (t - mean) / deviation, and the output is z deviation + mean; squared, absolute,
+ *             huber, the mean over targets
+ *   quantiles of levels p_1 < ... < p_K, in the same unit. That of the level next to 1/2 is
+ *             z + Phi^-1(p); each one above it is higher by softplus(z + c) than the one before,
+ *             each one below is lower. c makes this Phi^-1(p_k) - Phi^-1(p_(k-1)) where z is 0. So
+ *             quantiles never cross, neither in the loss nor in predictions, and begin as those of
+ *             a normal distribution. The loss is the mean over levels of max(p e, (p - 1) e) with
+ *             e = t - q (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978)
+ *
+ * Of an ensemble the output is the weighted mean of its models' outputs. Its loss, which is only
+ * measured, is that of this mean: of values in the encoder's unit.
+ *
+ * With weights w of rows the loss is sum w loss / sum w, of rows with a label; weights of classes
+ * are factors of the loss only.
+ *
+ * Of a model with members the loss is the mean of the members' losses, and the output is the mean
+ * of their outputs: of probabilities, or of values. Of a pack the loss of training is their sum, so
+ * that no member's gradient depends on how many there are, and the output is the weighted mean of
+ * its ensemble.
+ *
+ * Means, deviations and weights of classes are variables, set from the training rows before the
+ * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
+#include <math.h>
+
+#include <etude/pass.h>
+
+#include "base/assert.h"
+#include "data/table/features/transforms.h"
+#include "engine/graph/build.h"
+#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/tabular_task_private.h"
+
+static et_node *vector(et_scope *scope, const char *name, int64_t size)
+{
+    return et_variable(et_in(scope, ET_TABULAR_TARGET_SCOPE), name, et_shape_1(size),
+                       (et_init){ ET_INIT_ONES, 0 });
+}
+
+static bool binary(const et_tabular_options *options)
+{
+    return options->loss == ET_TABULAR_LOSS_BINARY;
+}
+
+/* The mean over members, [rows, members * width] to [rows, width]. */
+static et_node *mean_of(et_node *y, int64_t members, int64_t width)
+{
+    et_node *sum = NULL;
+    if (members == 1)
+        return y;
+    if (width == 1)
+        return et_row_mean(y);
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one = et_slice_columns(y, i * width, width);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return et_scale(sum, 1 / (float)members);
+}
+
+int64_t et_tabular_output_width(const et_tabular_target *target)
+{
+    return target->quantiles ? target->quantiles
+           : target->values  ? target->values
+           : target->labels  ? target->labels
+                             : target->classes;
+}
+
+const char *et_tabular_output_name(const et_tabular_target *target)
+{
+    return target->quantiles ? ET_TABULAR_QUANTILES
+           : target->values  ? ET_TABULAR_VALUES
+                             : ET_TABULAR_SCORES;
+}
+
+/* Numbers that a member gives for a row. */
+static int64_t width_of(const et_tabular_options *options, const et_tabular_target *target)
+{
+    return target->classes && binary(options) ? 1 : et_tabular_output_width(target);
+}
+
+static int64_t members_of(const et_node *z, int64_t width)
+{
+    const et_shape shape = et_node_shape(z);
+    et_assert(width > 0);
+    return shape.rank == 2 ? shape.size[1] / width : 1;
+}
+
+/* ---- quantiles ---- */
+
+/* The level next to 1/2. */
+static int middle_of(const et_tabular_target *target)
+{
+    int middle = 0;
+    for (int k = 1; k < target->quantiles; k++)
+        if (fabs(target->level[k] - 0.5) < fabs(target->level[middle] - 0.5))
+            middle = k;
+    return middle;
+}
+
+/* softplus(z + c): the distance of levels k and k + 1, by a column of z. */
+static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int column)
+{
+    const double usual =
+        et_normal_quantile(target->level[k + 1]) - et_normal_quantile(target->level[k]);
+    return et_softplus(et_offset(et_slice_columns(z, column, 1), (float)log(expm1(usual))));
+}
+
+/* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
+static void split_quantiles(const et_tabular_target *target, et_node *z, et_node **level)
+{
+    const int count = target->quantiles, middle = middle_of(target);
+    const et_shape shape = et_node_shape(z);
+    const int64_t members = members_of(z, count);
+    if (members > 1)
+        z = et_reshape(z, et_shape_2(shape.size[0] * members, count));
+    level[middle] =
+        et_offset(et_slice_columns(z, middle, 1), (float)et_normal_quantile(target->level[middle]));
+    for (int k = middle + 1; k < count; k++)
+        level[k] = et_add(level[k - 1], gap_of(target, z, k - 1, k));
+    for (int k = middle - 1; k >= 0; k--)
+        level[k] = et_sub(level[k + 1], gap_of(target, z, k, k));
+}
+
+/* z [rows, members * levels] to quantiles of that shape. */
+static et_node *quantiles_of(const et_tabular_target *target, et_node *z)
+{
+    et_node *level[ET_TABULAR_QUANTILES_MAX];
+    split_quantiles(target, z, level);
+    return et_reshape(et_concatenate_columns(level, target->quantiles), et_node_shape(z));
+}
+
+/* Probabilities, or standardised values, of each member by its own z. */
+static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
+                            et_node *z)
+{
+    const int64_t width = width_of(options, target), members = members_of(z, width);
+    const et_shape shape = et_node_shape(z);
+    if (target->quantiles)
+        return quantiles_of(target, z);
+    if (target->values)
+        return z;
+    if (target->labels || binary(options))
+        return et_sigmoid(z);
+    if (members == 1)
+        return et_softmax(z);
+    et_node *y = et_softmax(et_reshape(z, et_shape_2(shape.size[0] * members, width)));
+    return et_reshape(y, shape);
+}
+
+/* A variable of targets, for all quantiles of one. */
+static et_node *of_target(et_scope *scope, const char *name, const et_tabular_target *target)
+{
+    et_node *all = vector(scope, name, target->values);
+    return target->quantiles ? et_reshape(all, et_shape_scalar()) : all;
+}
+
+/* Scores or values, of what the whole model predicts, [rows, width]. */
+static et_node *output_of(et_scope *scope, const et_tabular_options *options,
+                          const et_tabular_target *target, et_node *y)
+{
+    if (target->values) {
+        et_node *mean = of_target(scope, ET_TABULAR_MEAN, target);
+        et_node *deviation = of_target(scope, ET_TABULAR_DEVIATION, target);
+        return et_add(et_mul(y, deviation), mean);
+    }
+    if (target->labels || !binary(options))
+        return y;
+    et_node *both[] = { et_offset(et_scale(y, -1), 1), y };
+    return et_concatenate_columns(both, 2);
+}
+
+static void put_output(et_scope *scope, const et_tabular_target *target, et_node *output)
+{
+    et_output(scope, et_tabular_output_name(target), output);
+}
+
+/* which: members of training that are not done, or of the ensemble that predicts. Validation has
+ * all, as they are and at their best, whose predictions are an output. */
+static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
+                           const et_encoder *encoder, const et_tabular_target *target,
+                           const bool *which)
+{
+    const et_tabular_pack *pack = &options->model.pack;
+    const int64_t width = width_of(options, target);
+    const bool training = et_scope_training(scope);
+    et_node *z =
+        training || !which ? et_pack_build(scope, &options->model, encoder, width, which) : NULL;
+    if (training)
+        return z;
+    et_node *best = et_pack_build_best(scope, &options->model, encoder, width, which);
+    best = predictions(options, target, best);
+    et_node *mean = et_pack_mean(scope, pack, best, width, which);
+    put_output(scope, target, output_of(scope, options, target, mean));
+    if (which)
+        return best;
+    et_node *both[] = { predictions(options, target, z), best };
+    et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
+    et_pack_declare(scope, pack);
+    return z;
+}
+
+static et_node *predicted_by(et_scope *scope, const et_tabular_options *options,
+                             const et_tabular_target *target, et_node *z)
+{
+    const int64_t width = width_of(options, target);
+    et_node *mean = mean_of(predictions(options, target, z), members_of(z, width), width);
+    return output_of(scope, options, target, mean);
+}
+
+void et_tabular_name_output(et_scope *scope, const et_tabular_options *options,
+                            const et_tabular_target *target, et_node *z)
+{
+    put_output(scope, target, predicted_by(scope, options, target, z));
+}
+
+/* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
+static et_node *predict(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_model *model, const et_encoder *encoder,
+                        const et_tabular_target *target, et_node **z)
+{
+    const int64_t width = width_of(options, target);
+    *z = et_tabular_model_build(scope, model, encoder, width);
+    return et_scope_training(scope) ? NULL : predicted_by(scope, options, target, *z);
+}
+
+/* The same of a pack that is one of several models: its ensemble was chosen while it was trained.
+ */
+static et_node *predict_pack(et_scope *scope, const et_tabular_options *options,
+                             const et_tabular_model *model, const et_encoder *encoder,
+                             const et_tabular_target *target)
+{
+    const int64_t width = width_of(options, target);
+    et_node *best = et_pack_build_best(scope, model, encoder, width, NULL);
+    best = predictions(options, target, best);
+    return output_of(scope, options, target, et_pack_mean(scope, &model->pack, best, width, NULL));
+}
+
+/* Below it the logarithm is of no use. */
+#define LEAST_PROBABILITY 1e-30f
+
+/* The weighted mean of the models' predictions. *z: logarithms of probabilities are logits of
+ * these; values are in the encoder's unit. */
+static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *options,
+                                 const et_encoder *encoder, const et_tabular_target *target,
+                                 et_node **z)
+{
+    const et_tabular_member *members = options->ensemble.items;
+    et_node *sum = NULL;
+    if (et_scope_training(scope))
+        return *z = et_graph_poison(et_scope_graph(scope),
+                                    "task.ensemble: the models are trained one by one, and their "
+                                    "mean is not trained; leave task.ensemble out");
+    for (size_t i = 0; i < options->ensemble.count; i++) {
+        et_scope *own = et_in(scope, members[i].name);
+        const et_tabular_model *model = &members[i].model;
+        et_node *one = model->type == ET_TABULAR_PACK
+                           ? predict_pack(own, options, model, encoder, target)
+                           : predict(own, options, model, encoder, target, z);
+        one = et_scale(one, (float)members[i].weight);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    if (target->values)
+        return *z = sum;
+    if (target->labels) {
+        et_node *no = et_offset(et_scale(sum, -1), 1);
+        *z = et_sub(et_ln(et_clamp(sum, LEAST_PROBABILITY, 1)),
+                    et_ln(et_clamp(no, LEAST_PROBABILITY, 1)));
+        return sum;
+    }
+    et_node *logs = et_ln(et_clamp(sum, LEAST_PROBABILITY, 1));
+    *z =
+        binary(options) ? et_sub(et_slice_columns(logs, 1, 1), et_slice_columns(logs, 0, 1)) : logs;
+    return sum;
+}
+
+et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
+                                  const et_encoder *encoder, const et_tabular_target *target,
+                                  const bool *which)
+{
+    if (et_tabular_is_pack(options))
+        return build_pack(scope, options, encoder, target, which);
+    et_node *z, *predicted = options->ensemble.count
+                                 ? predict_ensemble(scope, options, encoder, target, &z)
+                                 : predict(scope, options, &options->model, encoder, target, &z);
+    if (!et_scope_training(scope))
+        put_output(scope, target, predicted);
+    return z;
+}
+
+/* ---- weights of rows ---- */
+
+/* [rows, 1]; NULL: all are 1. */
+static et_node *row_weights(et_scope *scope, const et_tabular_target *target)
+{
+    return target->weight ? et_reshape(et_batch_input(scope, target->weight),
+                                       et_shape_2(et_scope_layout(scope)->capacity[0], 1))
+                          : NULL;
+}
+
+/* rows [rows, 1] */
+static et_node *weighted(et_node *rows, et_node *weights)
+{
+    return weights ? et_mul(rows, weights) : rows;
+}
+
+/* The loss of rows; counts [rows, 1]: what each counts in the divisor, NULL: the rows themselves.
+ */
+static void put_loss(et_scope *scope, et_node *rows, et_node *weights, et_node *counts)
+{
+    if (weights)
+        et_loss_over(scope, "loss", et_mul(rows, weights), 1, et_sum(counts));
+    else
+        et_loss(scope, "loss", rows, 1);
+}
+
+/* ---- classes ---- */
+
+/* Of each row's label; only training is weighted. NULL: all are 1. */
+static et_node *label_weights(et_scope *scope, const et_tabular_options *options,
+                              const et_tabular_target *target, et_node *labels)
+{
+    if (!options->class_weights.count || !et_scope_training(scope))
+        return NULL;
+    et_node *weight = vector(scope, ET_TABULAR_CLASS_WEIGHT, target->classes);
+    return et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
+}
+
+/* The factor on the sum of members' losses. */
+static float share_of(et_scope *scope, const et_tabular_options *options, int64_t members)
+{
+    const bool sum = et_tabular_is_pack(options) && et_scope_training(scope);
+    return sum ? 1 : 1 / (float)members;
+}
+
+/* Each row's loss, and the mean over members of the two measures. */
+static et_node *softmax_rows(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                             et_node *labels, int64_t width, et_node *measure[2])
+{
+    const int64_t members = members_of(logits, width);
+    const float smoothing = (float)et_tabular_label_smoothing(options);
+    et_node *sum[3] = { NULL };
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one[3];
+        et_node *own = members == 1 ? logits : et_slice_columns(logits, i * width, width);
+        one[0] = et_cross_entropy(own, labels, smoothing, &one[1], &one[2]);
+        for (int k = 0; k < 3; k++)
+            sum[k] = sum[k] ? et_add(sum[k], one[k]) : one[k];
+    }
+    for (int k = 0; k < 2; k++)
+        measure[k] = et_scale(sum[k + 1], 1 / (float)members);
+    return et_scale(sum[0], share_of(scope, options, members));
+}
+
+/* weights: of labels. */
+static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                         et_node *labels, int64_t width, et_node *weights, et_node *of_rows)
+{
+    et_node *measure[2];
+    if (!weights && !of_rows && !et_tabular_is_pack(options) && members_of(logits, width) == 1) {
+        const float smoothing = (float)et_tabular_label_smoothing(options);
+        et_loss(scope, "loss", et_softmax_loss(logits, labels, smoothing), 1);
+        return;
+    }
+    et_node *rows = softmax_rows(scope, options, logits, labels, width, measure);
+    et_node *counts = weighted(et_labelled(labels), of_rows), *all = et_sum(counts);
+    put_loss(scope, weighted(rows, weights), of_rows, counts);
+    if (!weights)
+        et_measure(scope, "nll", et_sum(weighted(measure[0], of_rows)), all);
+    et_measure(scope, "accuracy", et_sum(weighted(measure[1], of_rows)), all);
+}
+
+typedef et_node *loss_fn(et_node *z, et_node *t, const et_tabular_options *options);
+
+/* t: [rows, width]. Members with the same loss are one pass over z; of a pack each has its own, so
+ * that its numbers do not depend on the others. */
+static et_node *rows_of(et_scope *scope, const et_tabular_options *options, et_node *z, et_node *t,
+                        int64_t width, loss_fn *loss)
+{
+    const int64_t members = members_of(z, width);
+    et_node *sum = NULL;
+    if (!et_tabular_is_pack(options))
+        return loss(z, et_tabular_repeat(t, members), options);
+    for (int64_t i = 0; i < members; i++) {
+        et_node *one = loss(et_slice_columns(z, i * width, width), t, options);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return et_scale(sum, share_of(scope, options, members));
+}
+
+static et_node *binary_of(et_node *z, et_node *t, const et_tabular_options *options)
+{
+    (void)options;
+    return et_binary_cross_entropy(z, t);
+}
+
+/* Label smoothing e as of two classes: t is 1 - e or e. */
+static void binary_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
+                        et_node *labels, et_node *weights, et_node *of_rows)
+{
+    const float smoothing = (float)et_tabular_label_smoothing(options);
+    et_node *labelled = et_labelled(labels);
+    et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
+    t = et_copy(t, ET_F32, et_node_shape(t));
+    t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
+    et_node *rows = et_mul(rows_of(scope, options, logits, t, 1, binary_of), labelled);
+    put_loss(scope, weighted(rows, weights), of_rows, weighted(labelled, of_rows));
+}
+
+/* t: [rows, labels] of 0 and 1. */
+static void labels_loss(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *t, et_node *z)
+{
+    const float smoothing = (float)et_tabular_label_smoothing(options);
+    et_node *weights = row_weights(scope, target);
+    if (smoothing > 0)
+        t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
+    put_loss(scope, rows_of(scope, options, z, t, target->labels, binary_of), weights, weights);
+}
+
+/* ---- values ---- */
+
+/* t [rows, 1]; z: of an ensemble the quantiles. The mean over members and levels, [rows, 1]. */
+static et_node *pinball_of(const et_tabular_options *options, const et_tabular_target *target,
+                           et_node *t, et_node *z)
+{
+    et_node *level[ET_TABULAR_QUANTILES_MAX], *sum = NULL;
+    const int64_t members = members_of(z, target->quantiles);
+    et_assert(target->quantiles > 0);
+    if (!options->ensemble.count)
+        split_quantiles(target, z, level);
+    else
+        for (int k = 0; k < target->quantiles; k++)
+            level[k] = et_slice_columns(z, k, 1);
+    if (members > 1)
+        t = et_reshape(et_tabular_repeat(t, members), et_node_shape(*level));
+    for (int k = 0; k < target->quantiles; k++) {
+        et_node *above = et_sub(t, level[k]);
+        et_node *one =
+            et_add(et_scale(above, (float)(target->level[k] - 0.5)), et_scale(et_abs(above), 0.5f));
+        sum = sum ? et_add(sum, one) : one;
+    }
+    sum = et_scale(sum, 1 / (float)target->quantiles);
+    return members > 1 ? et_row_mean(et_reshape(sum, et_shape_2(et_node_shape(z).size[0], members)))
+                       : sum;
+}
+
+static et_node *value_of(et_node *z, et_node *t, const et_tabular_options *options)
+{
+    if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
+        return et_absolute_error(z, t);
+    return options->loss == ET_TABULAR_LOSS_HUBER
+               ? et_huber_error(z, t, (float)options->huber_delta)
+               : et_squared_error(z, t);
+}
+
+static void values_loss(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *t, et_node *z)
+{
+    if (!options->ensemble.count) {
+        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
+        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+        t = et_div(et_sub(t, mean), deviation);
+    }
+    et_node *weights = row_weights(scope, target);
+    et_node *rows = target->quantiles ? pinball_of(options, target, t, z)
+                                      : rows_of(scope, options, z, t, target->values, value_of);
+    put_loss(scope, rows, weights, weights);
+}
+
+void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
+                           const et_tabular_target *target, et_node *labels, et_node *outputs)
+{
+    if (target->values) {
+        values_loss(scope, options, target, labels, outputs);
+        return;
+    }
+    if (target->labels) {
+        labels_loss(scope, options, target, labels, outputs);
+        return;
+    }
+    et_node *weights = label_weights(scope, options, target, labels);
+    et_node *of_rows = row_weights(scope, target);
+    if (binary(options))
+        binary_loss(scope, options, outputs, labels, weights, of_rows);
+    else
+        softmax_loss(scope, options, outputs, labels, target->classes, weights, of_rows);
+}

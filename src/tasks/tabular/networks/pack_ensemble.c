@@ -1,0 +1,385 @@
+#include "tasks/tabular/networks/pack_ensemble.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/text/strbuf.h"
+#include "formats/events/log_names.h"
+#include "tasks/tabular/networks/greedy.h"
+#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/networks/pack.h"
+
+#define LOGGED_MEMBERS ET_LOGGED_OF_VALIDATION "ensemble_members"
+#define LOGGED_TRAINED ET_LOGGED_OF_VALIDATION "trained_members"
+
+/* ---- the variables ---- */
+
+typedef struct variables {
+    float *share, *loss, *since; /* [members], in the store */
+} variables;
+
+static float *find(et_params *params, const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, ET_PACK_ENSEMBLE "/%s", name);
+    const int index = et_params_find(params, full);
+    return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
+}
+
+static int find_all(variables *v, et_params *params, et_error *error)
+{
+    *v = (variables){ find(params, ET_PACK_SHARE), find(params, ET_PACK_LOSS),
+                      find(params, ET_PACK_SINCE) };
+    return v->share && v->loss && v->since ? ET_OK : et_pack_refuse(error);
+}
+
+/* Whether a member's best weights stay, whatever comes. */
+static bool is_done(const variables *v, const et_tabular_pack *pack, int64_t member)
+{
+    return (int64_t)v->since[member] > pack->patience;
+}
+
+int et_pack_refuse(et_error *error)
+{
+    return et_fail(error, ET_ECONFIG,
+                   "a pack (task.model.type: pack) is trained alone, because each of its members "
+                   "has its own rate, and with validation, which chooses its ensemble; leave out "
+                   "the other tasks, or choose another model");
+}
+
+int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et_error *error)
+{
+    const size_t size = (size_t)et_pack_count(pack) * sizeof(float);
+    variables v = { NULL, NULL, NULL };
+    int status = rated ? find_all(&v, params, error) : et_pack_refuse(error);
+    if (status)
+        return status;
+    et_params_begin_change(params);
+    memset(v.share, 0, size);
+    memset(v.loss, 0, size);
+    memset(v.since, 0, size);
+    et_params_changed(params, true);
+    return ET_OK;
+}
+
+/* Parameters of a member are copied to its best ones. */
+static void keep_best(et_params *params, int64_t number)
+{
+    char prefix[64], best[512];
+    float *all = et_params_values(params);
+    const int length = snprintf(prefix, sizeof prefix, ET_PACK_MEMBER "_%lld/", (long long)number);
+    for (int i = 0; i < et_params_count(params); i++) {
+        const char *name = et_params_name(params, i);
+        if (!et_params_is_trained(params, i) || strncmp(name, prefix, (size_t)length) != 0)
+            continue;
+        snprintf(best, sizeof best, ET_PACK_BEST "/%s", name);
+        const int to = et_params_find(params, best);
+        et_assert(to >= 0);
+        memcpy(all + et_params_offset(params, to), all + et_params_offset(params, i),
+               (size_t)et_shape_count(et_params_shape(params, i)) * sizeof *all);
+    }
+}
+
+/* ---- predictions ---- */
+
+/* A validation under way. */
+typedef struct following {
+    et_params *params;
+    const et_tabular_pack *pack;
+    const et_pack_rows *rows;
+    variables v;
+    int64_t members, items; /* items: predictions of a member that count in its loss */
+    float *prediction;      /* [candidates, items] */
+    float *share;           /* [members], of candidates first */
+    double *target;         /* [items]; NULL: classes */
+    float *loss;            /* [members], new */
+    bool *better;           /* [members]: as they are, they are the best so far */
+    int64_t *candidate;     /* [candidates]: a member */
+    int64_t candidates;
+    int64_t apart; /* rows of this part do not choose; -1: all rows choose */
+} following;
+
+/* Every fifth row is of the same part. */
+#define PARTS 5
+
+static bool counts(const following *f, int64_t row)
+{
+    const et_pack_rows *r = f->rows;
+    return r->weight[row] > 0 && (!r->class || r->class[row] >= 0) && row % PARTS != f->apart;
+}
+
+/* Of a row, [width]. best: at its best. */
+static const float *predicted(const following *f, int64_t row, int64_t member, bool best)
+{
+    const et_pack_rows *r = f->rows;
+    return r->members + ((row * 2 + best) * f->members + member) * r->width;
+}
+
+static void put_items(const following *f, float *to, int64_t member, bool best)
+{
+    const et_pack_rows *r = f->rows;
+    int64_t at = 0;
+    for (int64_t row = 0; row < r->count; row++) {
+        const float *p = predicted(f, row, member, best);
+        if (!counts(f, row))
+            continue;
+        if (!r->class)
+            for (int64_t k = 0; k < r->width; k++)
+                to[at++] = p[k];
+        else
+            to[at++] = r->width > 1 ? p[r->class[row]] : r->class[row] ? p[0] : 1 - p[0];
+    }
+    et_assert(at == f->items);
+}
+
+static void count_items(following *f)
+{
+    const et_pack_rows *r = f->rows;
+    f->items = 0;
+    for (int64_t row = 0; row < r->count; row++)
+        f->items += counts(f, row) ? (r->class ? 1 : r->width) : 0;
+}
+
+static void put_targets(const following *f)
+{
+    const et_pack_rows *r = f->rows;
+    int64_t at = 0;
+    for (int64_t row = 0; f->target && row < r->count; row++)
+        for (int64_t k = 0; counts(f, row) && k < r->width; k++)
+            f->target[at++] = r->target[row * r->width + k];
+}
+
+/* ---- members ---- */
+
+/* Makes the best weights of a member, old or new, a candidate, unless its loss was never finite. */
+static void compare(following *f, int64_t member)
+{
+    float *to = f->prediction + f->candidates * f->items;
+    const bool has_best = f->v.since[member] > 0;
+    put_items(f, to, member, false);
+    const double now = et_greedy_loss(to, f->target, f->items);
+    f->loss[member] = (float)now;
+    f->better[member] = isfinite((float)now) && !is_done(&f->v, f->pack, member) &&
+                        (!has_best || f->loss[member] < f->v.loss[member]);
+    if (!f->better[member] && has_best)
+        put_items(f, to, member, true);
+    if (f->better[member] || has_best)
+        f->candidate[f->candidates++] = member;
+}
+
+static void keep(const following *f, int64_t member)
+{
+    if (f->better[member]) {
+        keep_best(f->params, et_pack_member_at(f->pack, member).number);
+        f->v.loss[member] = f->loss[member];
+        f->v.since[member] = 1;
+    } else if (f->v.since[member] > 0 && !is_done(&f->v, f->pack, member)) {
+        f->v.since[member] += 1;
+    }
+    f->v.share[member] = 0;
+}
+
+static void keep_all(const following *f)
+{
+    et_params_begin_change(f->params);
+    for (int64_t m = 0; m < f->members; m++)
+        keep(f, m);
+    for (int64_t c = 0; c < f->candidates; c++)
+        f->v.share[f->candidate[c]] = f->share[c];
+    et_params_changed(f->params, true);
+}
+
+/* Of the rows that did not choose, or of all. share: [members]. */
+static void put_mean(const following *f, const float *share)
+{
+    const et_pack_rows *r = f->rows;
+    for (int64_t row = 0; row < r->count; row++) {
+        if (f->apart >= 0 && row % PARTS != f->apart)
+            continue;
+        float *mean = r->mean + row * r->width;
+        memset(mean, 0, (size_t)r->width * sizeof *mean);
+        for (int64_t m = 0; m < f->members; m++) {
+            const float *p = predicted(f, row, m, !f->better[m]);
+            for (int64_t k = 0; share[m] > 0 && k < r->width; k++)
+                mean[k] += share[m] * p[k];
+        }
+    }
+}
+
+static int log_members(const following *f, et_value *logs, et_error *error)
+{
+    int64_t chosen = 0, trained = 0;
+    for (int64_t m = 0; m < f->members; m++) {
+        chosen += f->v.share[m] > 0;
+        trained += !is_done(&f->v, f->pack, m);
+    }
+    et_value_set_int(logs, LOGGED_MEMBERS, chosen);
+    et_value_set_int(logs, LOGGED_TRAINED, trained);
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "values of a validation") : ET_OK;
+}
+
+/* Of the candidates, by the rows that count. */
+static int choose_share(following *f, et_error *error)
+{
+    double loss;
+    const et_greedy greedy = { .prediction = f->prediction,
+                               .target = f->target,
+                               .candidates = f->candidates,
+                               .items = f->items,
+                               .most = f->pack->ensemble_size };
+    return et_greedy_choose(&greedy, f->share, &loss, error);
+}
+
+static int choose(following *f, et_error *error)
+{
+    for (int64_t m = 0; m < f->members; m++)
+        compare(f, m);
+    if (!f->candidates)
+        return et_fail(error, ET_EDIVERGED,
+                       "the loss of all members of the pack on the validation rows is not finite");
+    return choose_share(f, error);
+}
+
+static void close_following(following *f)
+{
+    et_free(f->prediction);
+    et_free(f->target);
+    et_free(f->share);
+    et_free(f->loss);
+    et_free(f->better);
+    et_free(f->candidate);
+}
+
+static int open_following(following *f, et_error *error)
+{
+    const size_t m = (size_t)f->members;
+    int status = find_all(&f->v, f->params, error);
+    if (status)
+        return status;
+    count_items(f);
+    if (!f->items)
+        return et_fail(error, ET_EDATA,
+                       "no validation row has a label, so that no ensemble can be chosen; change "
+                       "task.validation_data or task.held_out");
+    const size_t items = (size_t)f->items;
+    f->prediction = et_alloc(m * items, sizeof *f->prediction);
+    f->target = f->rows->class ? NULL : et_alloc(items, sizeof *f->target);
+    f->share = et_alloc(m, sizeof *f->share);
+    f->loss = et_alloc(m, sizeof *f->loss);
+    f->better = et_alloc_zero(m, sizeof *f->better);
+    f->candidate = et_alloc(m, sizeof *f->candidate);
+    const bool made = f->prediction && (f->rows->class || f->target) && f->share && f->loss &&
+                      f->better && f->candidate;
+    return made ? ET_OK : et_alloc_failed(error, m * items * sizeof *f->prediction, "an ensemble");
+}
+
+int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                   et_value *logs, et_error *error)
+{
+    following f = {
+        .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
+    };
+    int status = open_following(&f, error);
+    if (!status) {
+        put_targets(&f);
+        status = choose(&f, error);
+    }
+    if (!status) {
+        keep_all(&f);
+        put_mean(&f, f.v.share);
+        status = log_members(&f, logs, error);
+    }
+    close_following(&f);
+    return status;
+}
+
+int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
+                      et_error *error)
+{
+    following f = {
+        .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
+    };
+    int status = open_following(&f, error);
+    float *share = status ? NULL : et_alloc((size_t)f.members, sizeof *share);
+    if (!status && !share)
+        status = et_alloc_failed(error, (size_t)f.members * sizeof *share, "an ensemble");
+    for (f.apart = 0; !status && f.apart < PARTS; f.apart++) {
+        f.candidates = 0;
+        count_items(&f);
+        put_targets(&f);
+        for (int64_t m = 0; m < f.members; m++) {
+            share[m] = 0;
+            if (!(f.v.since[m] > 0))
+                continue;
+            put_items(&f, f.prediction + f.candidates * f.items, m, true);
+            f.candidate[f.candidates++] = m;
+        }
+        et_assert(f.candidates);
+        for (int64_t c = 0; c < f.candidates; c++)
+            f.share[c] = 1 / (float)f.candidates;
+        status = f.items ? choose_share(&f, error) : ET_OK;
+        for (int64_t c = 0; c < f.candidates; c++)
+            share[f.candidate[c]] = f.share[c];
+        put_mean(&f, share);
+    }
+    et_free(share);
+    close_following(&f);
+    return status;
+}
+
+/* ---- the part that is trained ---- */
+
+static int choose_group(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
+                        et_error *error)
+{
+    et_strbuf expression = ET_STRBUF_INIT;
+    const char *begin = "^" ET_PACK_MEMBER "_(";
+    for (int64_t m = 0; m < et_pack_count(pack); m++)
+        if (part->which[m]) {
+            et_strbuf_printf(&expression, "%s%lld", begin,
+                             (long long)et_pack_member_at(pack, m).number);
+            begin = "|";
+        }
+    et_strbuf_printf(&expression, ")/");
+    et_group_free(part->group);
+    part->group = NULL;
+    int status = expression.failed
+                     ? et_alloc_failed(error, expression.length, "the members of a pack")
+                     : et_group_match(&part->group, params, et_strbuf_text(&expression), error);
+    et_strbuf_release(&expression);
+    return status;
+}
+
+int et_pack_part_follow(et_pack_part *part, et_params *params, const et_tabular_pack *pack,
+                        bool *again, et_error *error)
+{
+    const int64_t members = et_pack_count(pack);
+    int64_t left = 0, changed = 0;
+    variables v;
+    int status = find_all(&v, params, error);
+    for (int64_t m = 0; !status && m < members; m++) {
+        const bool trained = !is_done(&v, pack, m);
+        left += trained;
+        changed += trained != (!part->which || part->which[m]);
+    }
+    *again = left && changed;
+    if (status || !*again)
+        return status;
+    if (!part->which)
+        part->which = et_alloc((size_t)members, sizeof *part->which);
+    if (!part->which)
+        return et_alloc_failed(error, (size_t)members, "the members of a pack");
+    for (int64_t m = 0; m < members; m++)
+        part->which[m] = !is_done(&v, pack, m);
+    return choose_group(part, params, pack, error);
+}
+
+void et_pack_part_release(et_pack_part *part)
+{
+    et_free(part->which);
+    et_group_free(part->group);
+    *part = (et_pack_part){ NULL, NULL };
+}

@@ -1,0 +1,612 @@
+/* Columns side by side, and two encodings of numbers. The piecewise-linear encoding of numbers
+ * (Gorishniy, Rubachev and Babenko 2022, "On Embeddings for Numerical Features in Tabular Deep
+ * Learning"): with boundaries b_0 < ... < b_n of a column
+ *
+ *   e_i(x) = (x - b_i) / (b_(i+1) - b_i), clipped to [0, 1], i = 0 .. n - 1
+ *
+ * in addition to x itself, which also covers values outside the boundaries. The factors and offsets
+ * of all columns are two variables, set from quantiles of the training rows before the first step.
+ * Bins without boundaries have factor and offset 0, and are 0.
+ *
+ * The periodic encoding (PBLD of Holzmueller, Grinsztajn and Steinwart 2024) has for each column x
+ * itself and, with learned f, p, w and b of the column,
+ *
+ *   e_k(x) = sum_j w_kj cos(2 pi f_j x + p_j) + b_k
+ *
+ * and the one by cosines alone (TabPack's, Gorishniy et al. 2026)
+ *
+ *   e_0(x) = w_0 x + b_0,  e_j(x) = w_j cos(2 pi f_j x + p_j) + b_j
+ *
+ * where w, b and p begin as zeros: columns come into play as far as they are of use. In models
+ * whose relu passes no gradient from zeros, w is drawn. */
+#include "tasks/tabular/networks/tabular_inputs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/pass.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/sort.h"
+#include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "tasks/tabular/networks/tabular_words.h"
+#include "tasks/tabular/samples.h"
+
+/* C17 has no name for it. */
+#define PI 3.14159265358979323846
+
+/* If the settings do not set the number of bins: the largest number of encoded columns of all
+ * numbers, the smallest useful number of bins of a column, and the usual number of bins. */
+#define ENCODED_MOST 4096
+#define BINS_LEAST   4
+#define BINS         48
+
+/* The largest number of rows for the quantiles; of more rows, evenly spread ones are used. */
+#define FITTED_MOST 65536
+
+/* The smallest number of rows of a bin: fewer rows give only noise. */
+#define BIN_ROWS 256
+
+/* ---- nodes ---- */
+
+static bool is_ignored(const et_strings *ignored, const char *name)
+{
+    for (size_t i = 0; i < ignored->count; i++)
+        if (!strcmp(ignored->items[i], name))
+            return true;
+    return false;
+}
+
+/* Whether a model reads a field, which is of a kind. */
+static bool is_read(const et_encoded_field *field, et_encoded_kind kind, const et_strings *ignored)
+{
+    return field->kind == kind && !is_ignored(ignored, field->name);
+}
+
+/* Names of features that there are not are mistakes. */
+static et_node *check_ignored(et_scope *scope, const et_encoder *encoder, const et_strings *ignored)
+{
+    for (size_t i = 0; i < ignored->count; i++) {
+        int f = 0;
+        while (f < et_encoder_fields(encoder) &&
+               strcmp(et_encoder_field(encoder, f)->name, ignored->items[i]) != 0)
+            f++;
+        if (f == et_encoder_fields(encoder))
+            return et_graph_poison(et_scope_graph(scope),
+                                   "task.model.ignored_features: there is no feature %.60s",
+                                   ignored->items[i]);
+    }
+    return NULL;
+}
+
+/* Fields of a kind side by side; NULL: there are none. */
+static et_node *side_by_side(et_scope *scope, const et_encoder *encoder, et_encoded_kind kind,
+                             const et_strings *ignored, et_node **parts)
+{
+    int count = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        if (is_read(field, kind, ignored))
+            parts[count++] = et_batch_input(scope, field->name);
+    }
+    return count ? et_concatenate_columns(parts, count) : NULL;
+}
+
+/* Columns of a kind that a model reads. */
+static int64_t count_columns(const et_encoder *encoder, et_encoded_kind kind,
+                             const et_strings *ignored)
+{
+    int64_t count = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++)
+        if (is_read(et_encoder_field(encoder, f), kind, ignored))
+            count += et_encoder_field(encoder, f)->width;
+    et_assert(count >= 0 && count < INT32_MAX);
+    return count;
+}
+
+static void list_columns(et_tabular_inputs *inputs, const et_encoder *encoder,
+                         const et_strings *ignored)
+{
+    int at = 0;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        for (int64_t c = 0; is_read(field, ET_ENCODED_IDS, ignored) && c < field->width; c++)
+            inputs->columns[at++].rows = field->cardinality[c];
+    }
+    et_assert(at == inputs->id_count);
+}
+
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
+                            const et_strings *ignored)
+{
+    const size_t fields = (size_t)et_encoder_fields(encoder);
+    et_graph *graph = et_scope_graph(scope);
+    *inputs = (et_tabular_inputs){ .rows = et_scope_layout(scope)->capacity[0] };
+    const int target = et_encoder_target(encoder);
+    inputs->values = target >= 0 && et_encoder_field(encoder, target)->kind == ET_ENCODED_VALUES;
+    inputs->number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored);
+    inputs->id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored);
+    inputs->text_count = et_tabular_words_count(encoder);
+    inputs->encoder = encoder;
+    inputs->model = inputs->learned = scope;
+    inputs->columns = et_alloc_zero((size_t)inputs->id_count + 1, sizeof *inputs->columns);
+    et_node **parts = et_alloc(fields + 1, sizeof *parts);
+    if (!parts || !inputs->columns) {
+        inputs->numbers = et_graph_out_of_memory(graph);
+        inputs->id_count = 0;
+    } else {
+        inputs->numbers = side_by_side(scope, encoder, ET_ENCODED_NUMBERS, ignored, parts);
+        inputs->ids = side_by_side(scope, encoder, ET_ENCODED_IDS, ignored, parts);
+        list_columns(inputs, encoder, ignored);
+    }
+    et_free(parts);
+    et_node *unknown = check_ignored(scope, encoder, ignored);
+    inputs->numbers = unknown ? unknown : inputs->numbers;
+    if (!inputs->numbers && !inputs->ids && !inputs->text_count)
+        inputs->numbers =
+            et_graph_poison(graph, "all features are targets: there are no input columns");
+    inputs->exact = inputs->numbers;
+    if (inputs->numbers)
+        inputs->numbers =
+            et_copy(inputs->numbers, et_graph_act(graph), et_node_shape(inputs->numbers));
+}
+
+void et_tabular_inputs_release(et_tabular_inputs *inputs)
+{
+    et_free(inputs->columns);
+}
+
+static int64_t bins_of(const et_tabular_columns *columns, int64_t number_count)
+{
+    if (columns->numbers != ET_TABULAR_NUMBERS_PIECEWISE || number_count < 1)
+        return 0;
+    if (columns->bins)
+        return columns->bins;
+    int64_t bins = ENCODED_MOST / number_count;
+    return bins < BINS_LEAST ? 0 : bins > BINS ? BINS : bins;
+}
+
+static et_node *encode(et_scope *scope, const et_tabular_inputs *inputs, int64_t bins)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows, width = numbers * bins;
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    et_node *factor = et_variable(scope, "factor", et_shape_1(width), zeros);
+    et_node *offset = et_variable(scope, "offset", et_shape_1(width), zeros);
+    et_node *x = et_reshape(inputs->numbers, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, bins));
+    x = et_reshape(x, et_shape_2(rows, width));
+    return et_clamp(et_add(et_mul(x, factor), offset), 0, 1);
+}
+
+/* Values are clipped to this size: cosines of larger values carry no information or are NaN. */
+#define PERIODIC_MOST 64
+
+/* cos(2 pi f x + p), float32 [rows, numbers * frequencies]. In bfloat16, the phase would be wrong
+ * by a large part of a period. */
+static et_node *cosines(et_scope *scope, const et_tabular_inputs *inputs,
+                        const et_tabular_columns *columns, et_init phase)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows;
+    const int64_t each = columns->frequencies;
+    const et_init drawn = { ET_INIT_NORMAL, (float)columns->frequency_scale };
+    const et_shape all = et_shape_1(numbers * each);
+    et_node *x = et_clamp(inputs->exact, -PERIODIC_MOST, PERIODIC_MOST);
+    x = et_reshape(x, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, each));
+    x = et_scale(et_reshape(x, et_shape_2(rows, numbers * each)), (float)(2 * PI));
+    x = et_mul(x, et_param(scope, "frequency", all, drawn));
+    return et_cos(et_add(x, et_param(scope, "phase", all, phase)));
+}
+
+/* Initial values of texts, and weights of cosines. */
+static et_init begin_of(const et_tabular_inputs *inputs)
+{
+    return (et_init){ inputs->drawn > 0 ? ET_INIT_UNIFORM : ET_INIT_ZEROS, inputs->drawn };
+}
+
+/* [rows, numbers * (1 + frequencies)] */
+static et_node *encode_cosine(et_scope *scope, const et_tabular_inputs *inputs,
+                              const et_tabular_columns *columns)
+{
+    const et_init zeros = { ET_INIT_ZEROS, 0 };
+    const et_shape all = et_shape_1(inputs->number_count * (1 + columns->frequencies));
+    et_node *parts[2] = { inputs->exact, cosines(scope, inputs, columns, zeros) };
+    et_node *weight = et_param(scope, "weight", all, begin_of(inputs));
+    et_node *x = et_mul(et_concatenate_columns(parts, 2), weight);
+    x = et_add(x, et_param(scope, "bias", all, zeros));
+    return et_copy(x, et_node_dtype(inputs->numbers), et_node_shape(x));
+}
+
+/* [rows, numbers * (periodic_width - 1)] */
+static et_node *encode_periodic(et_scope *scope, const et_tabular_inputs *inputs,
+                                const et_tabular_columns *columns)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows;
+    const int64_t each = columns->frequencies, width = columns->periodic_width - 1;
+    const et_init fitting = { ET_INIT_UNIFORM, 1 / sqrtf((float)each) };
+    const et_shape all = et_shape_1(numbers * each);
+    const et_init turn = { ET_INIT_UNIFORM, (float)PI };
+    et_node *parts[1024];
+    et_assert(width >= 1 && width <= 1024);
+    et_node *x = cosines(scope, inputs, columns, turn);
+    for (int64_t k = 0; k < width; k++) {
+        et_node *y = et_mul(x, et_param(et_at(scope, "output", (int)k), "weight", all, fitting));
+        parts[k] = et_row_sum(et_reshape(y, et_shape_2(rows * numbers, each)));
+    }
+    et_node *y =
+        et_reshape(et_concatenate_columns(parts, (int)width), et_shape_2(rows, numbers * width));
+    y = et_bias(y, et_param(scope, "bias", et_shape_1(numbers * width), fitting));
+    return et_copy(y, et_node_dtype(inputs->numbers), et_node_shape(y));
+}
+
+/* The width of embeddings grows about as the square root of the number of ids (as in fast.ai). */
+static int64_t width_of(const et_tabular_columns *columns, int64_t ids)
+{
+    return columns->embedding_width ? columns->embedding_width
+                                    : (int64_t)fmin(64, round(1.6 * pow((double)ids, 0.56)));
+}
+
+static et_node *embed(et_scope *scope, et_node *ids, et_column *columns, int count,
+                      const et_tabular_columns *how)
+{
+    for (int c = 0; c < count; c++)
+        columns[c].width = width_of(how, columns[c].rows);
+    et_shape size = et_shape_1(et_columns_size(columns, count));
+    et_node *table = et_param(scope, "table", size, (et_init){ ET_INIT_UNIFORM, 0.5f });
+    et_node *y = et_embed_columns(ids, table, columns, count);
+    if (how->embedding_shrinkage <= 0)
+        return y;
+    et_node *factor = et_variable(scope, "factor", size, (et_init){ ET_INIT_ONES, 0 });
+    return et_mul(y, et_embed_columns(ids, factor, columns, count));
+}
+
+/* In addition to its values, a column has an id for unknown and an id for missing values. */
+#define OTHER_IDS 2
+
+static bool is_one_hot(const et_tabular_columns *how, int64_t ids)
+{
+    return how->one_hot_levels && ids <= how->one_hot_levels + OTHER_IDS;
+}
+
+/* One-hot columns for fields with few values, in order, then the embeddings of the other fields. */
+static et_node *encode_ids(et_scope *scope, const et_tabular_inputs *inputs,
+                           const et_tabular_columns *how)
+{
+    const int count = inputs->id_count;
+    if (!how->one_hot_levels)
+        return embed(et_in(scope, "embedding"), inputs->ids, inputs->columns, count, how);
+    et_node **parts = et_alloc(2 * (size_t)count + 1, sizeof *parts);
+    et_column *embedded = et_alloc((size_t)count + 1, sizeof *embedded);
+    int hot = 0, others = 0;
+    if (!parts || !embedded) {
+        et_free(parts);
+        et_free(embedded);
+        return et_graph_out_of_memory(et_scope_graph(scope));
+    }
+    et_node **rest = parts + count;
+    for (int c = 0; c < count; c++) {
+        const et_column column = inputs->columns[c];
+        et_node *one = et_slice_columns(inputs->ids, c, 1);
+        if (is_one_hot(how, column.rows)) {
+            parts[hot++] = et_one_hot(et_reshape(one, et_shape_1(inputs->rows)), column.rows);
+        } else {
+            embedded[others] = column;
+            rest[others++] = one;
+        }
+    }
+    if (others)
+        parts[hot++] = embed(et_in(scope, "embedding"), et_concatenate_columns(rest, others),
+                             embedded, others, how);
+    et_node *y = et_concatenate_columns(parts, hot);
+    et_free(parts);
+    et_free(embedded);
+    return y;
+}
+
+/* Columns of a text. */
+#define TEXT_WIDTH 8
+
+et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
+                            const et_tabular_columns *columns)
+{
+    const int64_t bins = bins_of(columns, inputs->number_count);
+    et_node **parts = et_alloc((size_t)inputs->text_count + 4, sizeof *parts);
+    int count = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
+    if (inputs->numbers && columns->numbers != ET_TABULAR_NUMBERS_COSINE)
+        parts[count++] = inputs->numbers;
+    if (bins)
+        parts[count++] = encode(et_in(scope, "bins"), inputs, bins);
+    if (inputs->numbers && columns->numbers == ET_TABULAR_NUMBERS_PERIODIC)
+        parts[count++] = encode_periodic(et_in(scope, "periodic"), inputs, columns);
+    if (inputs->numbers && columns->numbers == ET_TABULAR_NUMBERS_COSINE)
+        parts[count++] = encode_cosine(et_in(scope, "cosine"), inputs, columns);
+    if (inputs->ids)
+        parts[count++] = encode_ids(scope, inputs, columns);
+    for (int k = 0; k < inputs->text_count; k++)
+        parts[count++] = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k,
+                                          TEXT_WIDTH, begin_of(inputs));
+    et_node *y = et_concatenate_columns(parts, count);
+    et_free(parts);
+    return y;
+}
+
+/* ---- the columns of a row ---- */
+
+/* Factors on a row, whose columns come one after another. */
+typedef struct row_factors {
+    int64_t *first; /* [columns]: index of a column's first factor; -1: none yet */
+    float *factor;
+    int64_t count;
+} row_factors;
+
+static void put(row_factors *row, int64_t column, int64_t width)
+{
+    if (width && row->first[column] < 0)
+        row->first[column] = row->count;
+    for (int64_t i = 0; i < width; i++)
+        row->factor[row->count++] = row->factor[row->first[column]];
+}
+
+static void put_numbers(row_factors *row, int64_t numbers, int64_t width)
+{
+    for (int64_t k = 0; k < numbers; k++)
+        put(row, k, width);
+}
+
+static void put_ids(row_factors *row, int64_t numbers, const et_tabular_inputs *inputs,
+                    const et_tabular_columns *how)
+{
+    for (int c = 0; c < inputs->id_count; c++)
+        if (is_one_hot(how, inputs->columns[c].rows))
+            put(row, numbers + c, inputs->columns[c].rows);
+    for (int c = 0; c < inputs->id_count; c++)
+        if (!is_one_hot(how, inputs->columns[c].rows))
+            put(row, numbers + c, width_of(how, inputs->columns[c].rows));
+}
+
+/* In the order of et_tabular_flatten. */
+static void put_row(row_factors *row, const et_tabular_inputs *inputs,
+                    const et_tabular_columns *how)
+{
+    const int64_t numbers = inputs->number_count;
+    const bool cosine = how->numbers == ET_TABULAR_NUMBERS_COSINE;
+    put_numbers(row, numbers, 1);
+    put_numbers(row, numbers, bins_of(how, numbers));
+    if (how->numbers == ET_TABULAR_NUMBERS_PERIODIC)
+        put_numbers(row, numbers, how->periodic_width - 1);
+    put_numbers(row, numbers, cosine ? how->frequencies : 0);
+    put_ids(row, numbers, inputs, how);
+    for (int k = 0; k < inputs->text_count; k++)
+        put(row, numbers + inputs->id_count + k, TEXT_WIDTH);
+}
+
+int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
+                            const et_tabular_columns *columns, const et_encoder *encoder,
+                            const et_strings *ignored, et_error *error)
+{
+    et_tabular_inputs inputs = {
+        .number_count = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
+        .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored),
+        .text_count = et_tabular_words_count(encoder),
+    };
+    const size_t all =
+        (size_t)inputs.number_count + (size_t)inputs.id_count + (size_t)inputs.text_count + 1;
+    row_factors row = { .first = et_alloc(all, sizeof *row.first) };
+    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
+    int status = row.first && inputs.columns ? ET_OK : et_alloc_failed(error, all, "columns");
+    if (!status)
+        list_columns(&inputs, encoder, ignored);
+    for (int64_t i = 0; !status && i < count; i++) {
+        for (size_t k = 0; k < all; k++)
+            row.first[k] = -1;
+        row.factor = factors + i * (size / count);
+        row.count = 0;
+        put_row(&row, &inputs, columns);
+        et_assert(row.count * count == size);
+    }
+    et_free(row.first);
+    et_free(inputs.columns);
+    return status;
+}
+
+/* ---- bins ---- */
+
+ET_SORT_NUMBERS(by_value, float)
+
+/* Quantiles of sorted values: at most bins + 1 different ones, ascending. A frequent value counts
+ * at most as many times as a bin has rows. Otherwise a value of nearly all rows would leave no bins
+ * for other values. */
+static int64_t boundaries_of(const float *sorted, int64_t rows, int64_t bins, float *boundary)
+{
+    int64_t total = 0, at = 0, count = 0;
+    if (bins > rows / BIN_ROWS)
+        bins = rows / BIN_ROWS ? rows / BIN_ROWS : 1;
+    const int64_t most = rows / bins;
+    for (int64_t i = 0, same; i < rows; i += same) {
+        for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
+            same++;
+        total += same < most ? same : most;
+    }
+    for (int64_t i = 0, same; i < rows; i += same) {
+        for (same = 1; i + same < rows && sorted[i + same] == sorted[i];)
+            same++;
+        at += same < most ? same : most;
+        /* The first value, the last value, and each value that reaches the next of `bins` equal
+         * shares. */
+        bool due = count == 0 || i + same == rows || at * bins >= count * total;
+        if (due && count <= bins)
+            boundary[count++] = sorted[i];
+        else if (i + same == rows)
+            boundary[count - 1] = sorted[i];
+    }
+    return count;
+}
+
+static void fit_column(const float *sorted, int64_t rows, int64_t bins, float *boundary,
+                       float *factor, float *offset)
+{
+    int64_t count = boundaries_of(sorted, rows, bins, boundary);
+    et_assert(rows >= 1 && count >= 1 && count <= bins + 1);
+    for (int64_t b = 0; b < bins; b++) {
+        float width = b + 1 < count ? boundary[b + 1] - boundary[b] : 0;
+        bool some = width > 0 && isfinite(1 / width) && isfinite(boundary[b] / width);
+        factor[b] = some ? 1 / width : 0;
+        offset[b] = some ? -boundary[b] / width : 0;
+    }
+}
+
+/* Copies the numbers of rows, column by column: to[column * rows + row]. */
+typedef struct reading {
+    const et_encoder *encoder;
+    const et_strings *ignored;
+    float *to;
+    int64_t rows;
+} reading;
+
+static void read_columns(void *payload, const et_batch *batch, int64_t first)
+{
+    const reading *r = payload;
+    float *to = r->to;
+    for (int f = 0; f < et_encoder_fields(r->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(r->encoder, f);
+        const float *from = batch->data[et_layout_find(batch->layout, field->name)];
+        const bool read = is_read(field, ET_ENCODED_NUMBERS, r->ignored);
+        for (int64_t c = 0; read && c < field->width; c++) {
+            for (int64_t i = 0; i < batch->filled[0]; i++)
+                to[first + i] = from[i * field->width + c];
+            to += r->rows;
+        }
+    }
+}
+
+/* values: [number_count, rows]; boundary: room for bins + 1. */
+static void fit(et_params *params, int factor, int offset, float *values, int64_t number_count,
+                int64_t rows, int64_t bins, float *boundary)
+{
+    float *all = et_params_values(params);
+    et_params_begin_change(params);
+    for (int64_t c = 0; c < number_count; c++) {
+        qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
+        fit_column(values + c * rows, rows, bins, boundary,
+                   all + et_params_offset(params, factor) + c * bins,
+                   all + et_params_offset(params, offset) + c * bins);
+    }
+    et_params_changed(params, true);
+}
+
+static int find(const et_params *params, const char *scope, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s%s", scope, name);
+    return et_params_find(params, path);
+}
+
+static int fit_bins(et_params *params, const char *scope, const et_tabular_columns *columns,
+                    const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
+                    et_error *error)
+{
+    const int64_t numbers = count_columns(encoder, ET_ENCODED_NUMBERS, ignored),
+                  bins = bins_of(columns, numbers);
+    int factor = find(params, scope, "bins/factor"), offset = find(params, scope, "bins/offset");
+    if (!bins)
+        return ET_OK;
+    et_assert(factor >= 0 && offset >= 0);
+    int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    size_t count = (size_t)(numbers * rows + bins + 1);
+    float *values = et_alloc(count, sizeof *values);
+    if (!values)
+        return et_alloc_failed(error, count * sizeof *values, "bins of columns");
+    reading r = { encoder, ignored, values, rows };
+    int status = et_tabular_read(samples, rows, read_columns, &r, error);
+    if (!status)
+        fit(params, factor, offset, values, numbers, rows, bins, values + numbers * rows);
+    et_free(values);
+    return status;
+}
+
+/* ---- factors of embeddings ---- */
+
+/* Rows of each id of each column, one column after another. */
+typedef struct id_counts {
+    const et_encoder *encoder;
+    const et_strings *ignored;
+    int64_t *rows;
+} id_counts;
+
+static void count_ids(void *payload, const et_batch *batch, int64_t first)
+{
+    const id_counts *c = payload;
+    int64_t *rows = c->rows;
+    (void)first;
+    for (int f = 0; f < et_encoder_fields(c->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(c->encoder, f);
+        const int32_t *from = batch->data[et_layout_find(batch->layout, field->name)];
+        const bool read = is_read(field, ET_ENCODED_IDS, c->ignored);
+        for (int64_t k = 0; read && k < field->width; rows += field->cardinality[k++])
+            for (int64_t i = 0; i < batch->filled[0]; i++) {
+                const int32_t id = from[i * field->width + k];
+                et_assert(id >= 0 && id < field->cardinality[k]);
+                rows[id]++;
+            }
+    }
+}
+
+/* share: of the rows that were counted. */
+static void set_factors(et_params *params, int factor, const et_tabular_inputs *inputs,
+                        const et_tabular_columns *how, const int64_t *rows, double share)
+{
+    float *to = et_params_values(params) + et_params_offset(params, factor);
+    et_params_begin_change(params);
+    for (int c = 0; c < inputs->id_count; c++) {
+        const et_column column = inputs->columns[c];
+        const int64_t width = width_of(how, column.rows);
+        const bool embedded = !is_one_hot(how, column.rows);
+        for (int64_t id = 0; id < column.rows; id++, rows++) {
+            const double count = (double)*rows / share;
+            for (int64_t i = 0; embedded && i < width; i++)
+                *to++ = (float)(count / (count + how->embedding_shrinkage));
+        }
+    }
+    et_params_changed(params, true);
+}
+
+static int fit_factors(et_params *params, const char *scope, const et_tabular_columns *columns,
+                       const et_encoder *encoder, const et_strings *ignored, et_samples *samples,
+                       et_error *error)
+{
+    const int factor = find(params, scope, "embedding/factor");
+    et_tabular_inputs inputs = { .id_count = (int)count_columns(encoder, ET_ENCODED_IDS, ignored) };
+    const int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
+    size_t ids = 0;
+    if (factor < 0)
+        return ET_OK;
+    inputs.columns = et_alloc_zero((size_t)inputs.id_count + 1, sizeof *inputs.columns);
+    if (!inputs.columns)
+        return et_alloc_failed(error, (size_t)inputs.id_count, "columns");
+    list_columns(&inputs, encoder, ignored);
+    for (int c = 0; c < inputs.id_count; c++)
+        ids += (size_t)inputs.columns[c].rows;
+    id_counts counts = { encoder, ignored, et_alloc_zero(ids, sizeof *counts.rows) };
+    int status = counts.rows ? et_tabular_read(samples, rows, count_ids, &counts, error)
+                             : et_alloc_failed(error, ids * sizeof *counts.rows, "rows of values");
+    if (!status)
+        set_factors(params, factor, &inputs, columns, counts.rows,
+                    (double)rows / (double)samples->count);
+    et_free(counts.rows);
+    et_free(inputs.columns);
+    return status;
+}
+
+int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
+                           const et_encoder *encoder, const et_strings *ignored,
+                           et_samples *samples, et_error *error)
+{
+    int status = fit_bins(params, scope, columns, encoder, ignored, samples, error);
+    return status ? status : fit_factors(params, scope, columns, encoder, ignored, samples, error);
+}

@@ -1,0 +1,762 @@
+#include "tasks/tabular/predict/explain.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/class_scores.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/numbers/philox.h"
+#include "base/sort.h"
+#include "base/text/strbuf.h"
+#include "base/threads/thread.h"
+#include "base/values/value.h"
+#include "base/vector.h"
+#include "data/table/schema/notation.h"
+#include "data/table/schema/schema.h"
+#include "formats/events/log_names.h"
+#include "metric/class_scores.h"
+#include "tasks/tabular/predict/graph.h"
+#include "tasks/tabular/target/target_scores.h"
+
+#define THREADS_MAX 64
+#define ROWS_MAX    UINT32_MAX
+
+struct et_explain {
+    et_explain_options options;
+    et_explain_facts facts;
+    et_predictor *predictor[THREADS_MAX];
+    int predictors;
+    int output;                             /* of the predictor: what is scored */
+    int64_t width;                          /* of the output */
+    int64_t targets;                        /* of a row: the width, but for classes and quantiles */
+    double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
+    /* the rows */
+    et_arena arena;  /* of their texts */
+    et_cell *cells;  /* [rows, cells of the encoder] */
+    int32_t *class;  /* [rows]; of classes */
+    double *target;  /* [rows, targets]; of numbers, labels and quantiles */
+    double *weight;  /* [rows]; 1 if the model has no column of weights */
+    size_t capacity; /* rows */
+    int64_t rows;
+    uint32_t read; /* rows of the files so far; */
+    size_t chosen; /* those of options.only among them */
+    /* the predictions of the last run */
+    float *score;  /* [rows, width]; of classes */
+    double *value; /* [rows, width] */
+};
+
+static const et_encoder *encoder_of(const et_explain *e)
+{
+    return e->predictor[0]->model->encoder;
+}
+
+static bool is_classes(const et_explain *e)
+{
+    return e->predictor[0]->scores >= 0;
+}
+
+static bool is_labels(const et_explain *e)
+{
+    return e->predictor[0]->beside >= 0;
+}
+
+static bool is_quantiles(const et_explain *e)
+{
+    return e->predictor[0]->quantiles >= 0;
+}
+
+/* ---- predictors ---- */
+
+static int open_predictors(et_explain *e, const char *model, const et_predictor_options *options,
+                           et_error *error)
+{
+    static const et_predictor_options usual;
+    const int threads = omp_get_max_threads();
+    int status = ET_OK;
+    omp_set_num_threads(1);
+    for (int i = 0; i < e->options.threads && i < THREADS_MAX && !status; i++) {
+        const et_predictor_options shares = { .shares = e->predictor[0] };
+        status = et_predictor_open(&e->predictor[i], i ? NULL : model,
+                                   i         ? &shares
+                                   : options ? options
+                                             : &usual,
+                                   error);
+        e->predictors += !status;
+    }
+    omp_set_num_threads(threads);
+    return status;
+}
+
+/* NULL: the model has none. */
+static const et_encoded_field *target_of(const et_explain *e)
+{
+    const int target = et_encoder_target(encoder_of(e));
+    return target < 0 ? NULL : et_encoder_field(encoder_of(e), target);
+}
+
+static int read_levels(et_explain *e, et_error *error)
+{
+    int count = 0;
+    int status =
+        is_quantiles(e)
+            ? et_tabular_levels(e->level, &count,
+                                et_tabular_graph_levels(e->predictor[0]->model->graph), error)
+            : ET_OK;
+    et_assert(status || !is_quantiles(e) || count == e->width);
+    return status;
+}
+
+static int find_output(et_explain *e, et_error *error)
+{
+    const et_predictor *p = e->predictor[0];
+    const et_encoded_field *field = target_of(e);
+    e->output = is_classes(e) ? p->scores : is_labels(e) ? p->beside : p->quantiles;
+    for (int i = 0; i < p->outputs && e->output < 0; i++)
+        if (!strcmp(p->output[i].name, "values"))
+            e->output = i;
+    e->width = e->output < 0 ? 0 : p->output[e->output].width;
+    e->targets = is_classes(e) || is_quantiles(e) ? 1 : e->width;
+    const et_encoded_kind kind = is_classes(e)  ? ET_ENCODED_CLASS
+                                 : is_labels(e) ? ET_ENCODED_LABELS
+                                                : ET_ENCODED_VALUES;
+    const bool sound =
+        field && field->kind == kind && (is_classes(e) || field->width == e->targets);
+    return e->output >= 0 && sound
+               ? read_levels(e, error)
+               : et_fail(error, ET_ECONFIG,
+                         "%s: the model predicts neither classes nor numbers of a target",
+                         p->model->directory);
+}
+
+/* ---- rows ---- */
+
+static int grow(et_explain *e, et_error *error)
+{
+    const size_t cells = (size_t)et_encoder_cells(encoder_of(e)), targets = (size_t)e->targets;
+    const size_t rows = e->capacity ? 2 * e->capacity : 1024;
+    et_cell *grown = et_realloc(e->cells, rows * cells, sizeof *grown);
+    if (grown)
+        e->cells = grown;
+    int32_t *class = grown ? et_realloc(e->class, rows, sizeof *class) : NULL;
+    if (class)
+        e->class = class;
+    double *target = class ? et_realloc(e->target, rows * targets, sizeof *target) : NULL;
+    if (target)
+        e->target = target;
+    double *weight = target ? et_realloc(e->weight, rows, sizeof *weight) : NULL;
+    if (!weight)
+        return et_alloc_failed(error, rows * cells * sizeof *grown, "rows");
+    e->weight = weight;
+    e->capacity = rows;
+    return ET_OK;
+}
+
+/* Items of all fields for one row, of which those of target and weight are read. */
+typedef struct items {
+    void **to; /* [fields of the encoder] */
+    int target, written, weight;
+} items;
+
+static int make_items(items *all, const et_encoder *encoder, et_arena *arena, et_error *error)
+{
+    const et_layout *layout = et_encoder_layout(encoder);
+    const int fields = et_encoder_fields(encoder);
+    all->to = et_arena_array(arena, (size_t)fields, sizeof *all->to);
+    all->target = et_encoder_target(encoder);
+    all->written = et_encoder_written(encoder);
+    all->weight = et_encoder_weight(encoder);
+    for (int i = 0; all->to && i < fields; i++)
+        all->to[i] = et_arena_alloc(arena, (size_t)et_shape_count(layout->field[i].item) *
+                                               et_dtype_size(layout->field[i].dtype));
+    return arena->failed ? et_alloc_failed(error, 64, "a row") : ET_OK;
+}
+
+/* Whether the row has a target. Target and weight become those of row e->rows. */
+static bool take_target(et_explain *e, const items *all)
+{
+    const void *item = all->to[all->target];
+    bool labeled = true;
+    e->weight[e->rows] = all->weight < 0 ? 1 : (double)*(const float *)all->to[all->weight];
+    if (is_classes(e)) {
+        e->class[e->rows] = *(const int32_t *)item;
+        return e->class[e->rows] >= 0;
+    }
+    for (int64_t i = 0; i < e->targets; i++) {
+        double *to = &e->target[e->rows * e->targets + i];
+        *to = all->written >= 0 ? et_encoded_written(all->to[all->written], i)
+                                : (double)((const float *)item)[i];
+        labeled &= !isnan(*to);
+    }
+    return labeled;
+}
+
+static int copy_cells(et_explain *e, const et_cell *cells, et_error *error)
+{
+    const int count = et_encoder_cells(encoder_of(e));
+    et_cell *to = e->cells + e->rows * count;
+    for (int i = 0; i < count; i++) {
+        to[i] = cells[i];
+        if (!cells[i].text)
+            continue;
+        char *text = et_arena_alloc(&e->arena, cells[i].length + 1);
+        if (!text)
+            return et_alloc_failed(error, cells[i].length, "rows");
+        memcpy(text, cells[i].text, cells[i].length);
+        to[i].text = text;
+    }
+    return ET_OK;
+}
+
+static int add_row(et_explain *e, et_row_block *block, int64_t i, const items *all,
+                   const char *name, et_error *error)
+{
+    et_block_row *row = &block->row[i];
+    const uint32_t number = e->read++, *only = e->options.only;
+    if (only && (e->chosen == e->options.only_count || only[e->chosen] != number))
+        return ET_OK;
+    e->chosen += only != NULL;
+    int status = row->cells ? ET_OK : et_row_block_parse(block, e->predictor[0]->model, i, error);
+    if (!status && (size_t)e->rows == e->capacity)
+        status = grow(e, error);
+    if (!status)
+        status = et_encoder_row(encoder_of(e), row->cells, all->to, NULL, error);
+    if (status)
+        return et_fail_while(error, status, "%s:%lld", name, (long long)row->line);
+    if (!take_target(e, all)) {
+        e->facts.unlabeled++;
+        return ET_OK;
+    }
+    if (e->rows == ROWS_MAX)
+        return et_fail(error, ET_EDATA, "%s: more than %lld rows", name, (long long)ROWS_MAX);
+    status = copy_cells(e, row->cells, error);
+    e->rows += !status;
+    return status;
+}
+
+/* path NULL: standard input. */
+static int read_file(et_explain *e, const char *path, et_row_block *block, const items *all,
+                     et_error *error)
+{
+    const char *name = path ? path : "standard input";
+    et_row_reader *reader = NULL;
+    e->options.rows.path = path;
+    int status = et_row_reader_open(&reader, &e->options.rows, encoder_of(e), error);
+    while (!status && !(status = et_row_reader_next(reader, block, error)) && block->count)
+        for (int64_t i = 0; i < block->count && !status; i++)
+            status = add_row(e, block, i, all, name, error);
+    et_row_reader_close(reader);
+    return status;
+}
+
+static int read_rows(et_explain *e, et_row_block *block, et_error *error)
+{
+    const char *const *paths = e->options.paths.count
+                                   ? e->options.paths.items
+                                   : &(const char *const){ e->options.rows.path };
+    const size_t count = e->options.paths.count ? e->options.paths.count : 1;
+    et_arena arena = ET_ARENA_INIT;
+    items all;
+    int status = make_items(&all, encoder_of(e), &arena, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_file(e, paths[i], block, &all, error);
+    et_arena_release(&arena);
+    if (!status && !e->rows)
+        status = et_fail(error, ET_EDATA, "%s: no row has a target: give rows with the column %s",
+                         paths[0] ? paths[0] : "standard input",
+                         et_encoder_field(encoder_of(e), all.target)->column[0]);
+    return status;
+}
+
+/* Keeps the rows that the seed chooses, in their order. */
+static int choose_rows(et_explain *e, et_error *error)
+{
+    const int64_t most = e->options.most, cells = et_encoder_cells(encoder_of(e));
+    e->facts.found = e->rows;
+    if (!most || e->rows <= most)
+        return ET_OK;
+    bool *chosen = et_alloc_zero((size_t)e->rows, sizeof *chosen);
+    if (!chosen)
+        return et_alloc_failed(error, (size_t)e->rows, "rows");
+    const et_random random = { e->options.seed, 0, et_random_site("explain/rows") };
+    const et_random_order order = et_random_order_of(random, (uint32_t)e->rows);
+    for (int64_t i = 0; i < most; i++)
+        chosen[et_random_order_at(&order, (uint32_t)i)] = true;
+    int64_t kept = 0;
+    for (int64_t row = 0; row < e->rows; row++) {
+        if (!chosen[row])
+            continue;
+        memmove(e->cells + kept * cells, e->cells + row * cells, (size_t)cells * sizeof *e->cells);
+        e->class[kept] = e->class[row];
+        e->weight[kept] = e->weight[row];
+        memmove(e->target + kept * e->targets, e->target + row * e->targets,
+                (size_t)e->targets * sizeof *e->target);
+        kept++;
+    }
+    e->rows = kept;
+    et_free(chosen);
+    return ET_OK;
+}
+
+static int open_rows(et_explain *e, et_error *error)
+{
+    et_row_block block;
+    e->options.rows.csv = e->predictor[0]->model->csv;
+    e->options.rows.lenient = false;
+    e->options.rows.rows = ET_PREDICTOR_BATCH;
+    int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder_of(e), 0, error);
+    if (!status)
+        status = read_rows(e, &block, error);
+    et_row_block_release(&block);
+    return status ? status : choose_rows(e, error);
+}
+
+/* ---- predictions ---- */
+
+/* The rows, but for the cells of one field: those of other rows, or one value in all. */
+typedef struct change {
+    int field;             /* -1: none */
+    const uint32_t *order; /* [rows]: the row that a row gets them from; NULL: value */
+    const et_cell *value;  /* of a field of one cell */
+} change;
+
+typedef struct worker {
+    et_explain *e;
+    const change *change;
+    int number;
+    int status;
+    et_error error;
+    pthread_t thread;
+    bool started;
+} worker;
+
+static void take_cells(const et_explain *e, const change *c, int64_t row, et_cell *cells)
+{
+    const et_encoder *encoder = encoder_of(e);
+    const int count = et_encoder_cells(encoder);
+    memcpy(cells, e->cells + row * count, (size_t)count * sizeof *cells);
+    if (c->field < 0)
+        return;
+    const int begin = et_encoder_cell(encoder, c->field);
+    const int of_field = et_encoder_cell_count(encoder, c->field);
+    if (c->order)
+        memcpy(cells + begin, e->cells + (int64_t)c->order[row] * count + begin,
+               (size_t)of_field * sizeof *cells);
+    else
+        cells[begin] = *c->value;
+}
+
+static void take_outputs(et_explain *e, const et_predictor *p, int64_t at, int64_t row)
+{
+    const float *values = et_predictor_values(p, e->output, at);
+    for (int64_t i = 0; i < e->width; i++) {
+        e->score[row * e->width + i] = values[i];
+        e->value[row * e->width + i] = et_predictor_value(p, e->output, at, i);
+    }
+}
+
+static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t first)
+{
+    et_explain *e = w->e;
+    const int64_t left = e->rows - first, count = left < p->batch_size ? left : p->batch_size;
+    int status = ET_OK;
+    for (int64_t i = 0; i < count && !status; i++) {
+        take_cells(e, w->change, first + i, cells);
+        status = et_predictor_put(p, i, cells, NULL, &w->error);
+    }
+    if (!status)
+        status = et_predictor_run(p, count, &w->error);
+    for (int64_t i = 0; i < count && !status; i++) {
+        status = et_predictor_check(p, i, NULL, &w->error);
+        take_outputs(e, p, i, first + i);
+    }
+    return status;
+}
+
+/* Every so manyth batch. */
+static void *work(void *payload)
+{
+    worker *w = payload;
+    et_predictor *p = w->e->predictor[w->number];
+    et_cell *cells = et_alloc((size_t)et_encoder_cells(encoder_of(w->e)), sizeof *cells);
+    omp_set_num_threads(1);
+    if (!cells)
+        w->status = et_alloc_failed(&w->error, sizeof *cells, "a row");
+    const int64_t batches = (w->e->rows + p->batch_size - 1) / p->batch_size;
+    for (int64_t b = w->number; b < batches && !w->status; b += w->e->predictors)
+        w->status = predict_batch(w, p, cells, b * p->batch_size);
+    et_free(cells);
+    return NULL;
+}
+
+static int predict(et_explain *e, const change *c, et_error *error)
+{
+    worker workers[THREADS_MAX];
+    const int threads = omp_get_max_threads();
+    int status = ET_OK;
+    et_assert(e->predictors > 0 && e->predictors <= THREADS_MAX);
+    for (int i = 0; i < e->predictors; i++)
+        workers[i] = (worker){ .e = e, .change = c, .number = i };
+    for (int i = 1; i < e->predictors && !status; i++) {
+        status = et_thread_start(&workers[i].thread, work, &workers[i], error);
+        workers[i].started = !status;
+    }
+    if (!status)
+        work(&workers[0]);
+    omp_set_num_threads(threads);
+    for (int i = 1; i < e->predictors; i++)
+        if (workers[i].started)
+            et_thread_join(workers[i].thread);
+    for (int i = 0; i < e->predictors && !status; i++)
+        if (workers[i].status)
+            status = et_fail(error, workers[i].status, "%s", workers[i].error.text);
+    return status;
+}
+
+/* ---- scores ---- */
+
+static bool larger_is_better(const char *metric)
+{
+    static const char *const names[] = {
+        "accuracy", "balanced_accuracy", "precision",  "recall", "f1", "auc",
+        "micro_f1", "exact_match",       "d2_pinball", "r2",     NULL
+    };
+    return et_is_one_of(metric, names);
+}
+
+/* By the names of validation, as `evaluate` scores them. */
+static int score_several(const et_explain *e, et_value *dict, et_error *error)
+{
+    const et_tabular_seen seen = { .rows = e->rows,
+                                   .width = e->width,
+                                   .targets = e->targets,
+                                   .value = e->value,
+                                   .written = e->target,
+                                   .weight = e->weight };
+    const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
+    return is_labels(e) ? et_tabular_score_labels(&of, &seen, dict, error)
+                        : et_tabular_score_quantiles(&of, &seen, dict, error);
+}
+
+static int score_of(const et_explain *e, et_value *dict, et_error *error)
+{
+    et_class_scores classes;
+    et_value_scores numbers;
+    if (is_labels(e) || is_quantiles(e))
+        return score_several(e, dict, error);
+    if (is_classes(e)) {
+        const et_class_predictions p = { .count = e->rows,
+                                         .classes = e->width,
+                                         .probability = e->score,
+                                         .target = e->class,
+                                         .weight = e->weight };
+        int status = et_class_scores_compute(&classes, NULL, &p, error);
+        return status ? status : et_class_scores_log(&classes, "", dict, error);
+    }
+    const et_value_predictions p = { .count = e->rows,
+                                     .targets = e->width,
+                                     .wide_value = e->value,
+                                     .wide_target = e->target,
+                                     .weight = e->weight };
+    int status = et_value_scores_compute(&numbers, &p, error);
+    return status ? status : et_value_scores_log(&numbers, "", dict, error);
+}
+
+static int measure(et_explain *e, const change *c, double *score, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *dict = et_value_dict(&arena);
+    int status = dict ? predict(e, c, error) : et_alloc_failed(error, 64, "scores");
+    if (!status)
+        status = score_of(e, dict, error);
+    char logged[64];
+    snprintf(logged, sizeof logged, "%s%s",
+             is_labels(e) || is_quantiles(e) ? ET_LOGGED_OF_VALIDATION : "", e->facts.metric);
+    const et_value *one = status ? NULL : et_value_get(dict, logged);
+    et_assert(status || one);
+    *score = one ? one->real : NAN;
+    et_arena_release(&arena);
+    if (!status && isnan(*score))
+        status = et_fail(error, ET_EDATA,
+                         "%s has no value for these rows: choose another metric, or other rows",
+                         e->facts.metric);
+    return status;
+}
+
+/* Of quantiles those that say how good they are: a coverage may be too large. */
+static const char *const quantile_names[] = { "pinball_loss", "d2_pinball", NULL };
+static const char *const no_names[] = { NULL };
+
+static int find_metric(et_explain *e, et_error *error)
+{
+    const bool classes = is_classes(e) || is_labels(e);
+    const char *const *names[] = { is_quantiles(e) ? quantile_names
+                                   : classes       ? et_class_score_names
+                                                   : et_value_score_names,
+                                   is_labels(e) ? et_tabular_label_score_names : no_names };
+    const char *asked = e->options.metric;
+    e->facts.metric = asked             ? asked
+                      : is_quantiles(e) ? quantile_names[0]
+                      : classes         ? "log_loss"
+                                        : "rmse";
+    e->facts.larger_is_better = larger_is_better(e->facts.metric);
+    if (et_is_one_of(e->facts.metric, names[0]) || et_is_one_of(e->facts.metric, names[1]))
+        return ET_OK;
+    et_strbuf list = ET_STRBUF_INIT;
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; names[k][i]; i++)
+            et_strbuf_printf(&list, "%s%s", i || k ? ", " : "", names[k][i]);
+    int status = et_fail(error, ET_ECONFIG, "there is no metric %s for this model. Metrics: %s",
+                         asked, et_strbuf_text(&list));
+    et_strbuf_release(&list);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static int open_results(et_explain *e, et_error *error)
+{
+    const size_t cells = (size_t)(e->rows * e->width);
+    e->score = et_alloc_zero(cells, sizeof *e->score);
+    e->value = et_alloc_zero(cells, sizeof *e->value);
+    return e->score && e->value ? ET_OK
+                                : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
+}
+
+int et_explain_open(et_explain **out, const char *model, const et_predictor_options *predictor,
+                    const et_explain_options *options, et_error *error)
+{
+    *out = NULL;
+    et_explain *e = et_alloc_zero(1, sizeof *e);
+    if (!e)
+        return et_alloc_failed(error, sizeof *e, "an explanation");
+    et_assert(options->threads >= 1);
+    e->options = *options;
+    int status = open_predictors(e, model, predictor, error);
+    if (!status)
+        status = find_output(e, error);
+    if (!status)
+        status = find_metric(e, error);
+    if (!status)
+        status = open_rows(e, error);
+    if (!status)
+        status = open_results(e, error);
+    if (!status)
+        status = measure(e, &(change){ .field = -1 }, &e->facts.score, error);
+    e->facts.rows = e->rows;
+    if (status)
+        et_explain_close(e);
+    else
+        *out = e;
+    return status;
+}
+
+void et_explain_close(et_explain *e)
+{
+    if (!e)
+        return;
+    while (e->predictors)
+        et_predictor_close(e->predictor[--e->predictors]);
+    et_free(e->cells);
+    et_free(e->class);
+    et_free(e->target);
+    et_free(e->score);
+    et_free(e->value);
+    et_free(e->weight);
+    et_arena_release(&e->arena);
+    et_free(e);
+}
+
+const et_explain_facts *et_explain_facts_of(const et_explain *e)
+{
+    return &e->facts;
+}
+
+const et_predictor *et_explain_predictor(const et_explain *e)
+{
+    return e->predictor[0];
+}
+
+bool et_explain_reads(const et_explain *e, int field)
+{
+    return et_encoder_reads(encoder_of(e), field, false);
+}
+
+/* ---- importance ---- */
+
+int et_explain_importance(et_explain *e, int field, int repeats, double *worse, et_error *error)
+{
+    const char *name = et_schema_at(et_encoder_schema(encoder_of(e)), field)->name;
+    uint32_t *order = et_alloc((size_t)e->rows, sizeof *order);
+    int status = order ? ET_OK : et_alloc_failed(error, (size_t)e->rows * sizeof *order, "rows");
+    for (int r = 0; r < repeats && !status; r++) {
+        const et_random random = { e->options.seed, (uint64_t)r + 1, et_random_site(name) };
+        double score;
+        et_random_permutation(random, order, (uint32_t)e->rows);
+        status = measure(e, &(change){ .field = field, .order = order }, &score, error);
+        worse[r] = e->facts.larger_is_better ? e->facts.score - score : score - e->facts.score;
+    }
+    et_free(order);
+    return status;
+}
+
+/* ---- partial dependence ---- */
+
+/* A value of the column, and how many rows have it. */
+typedef struct level {
+    const et_cell *cell;
+    double number; /* NaN: a text */
+    int64_t rows;
+} level;
+
+static int compare_texts(const et_cell *a, const et_cell *b)
+{
+    const int order = memcmp(a->text, b->text, a->length < b->length ? a->length : b->length);
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+ET_SORT_BY(by_value, level, ET_UP(number), compare_texts(a->cell, b->cell))
+
+ET_SORT_BY(by_rows, level, ET_DOWN(rows), compare_texts(a->cell, b->cell))
+
+static int64_t take_levels(const et_explain *e, int field, bool numbers, level *levels)
+{
+    const et_number_format format =
+        et_number_format_of(et_schema_at(et_encoder_schema(encoder_of(e)), field));
+    const int cells = et_encoder_cells(encoder_of(e)), at = et_encoder_cell(encoder_of(e), field);
+    int64_t count = 0;
+    for (int64_t row = 0; row < e->rows; row++) {
+        const et_cell *cell = &e->cells[row * cells + at];
+        double number = NAN;
+        if (cell->text && numbers)
+            et_notation_parse(&number, &format, cell->text, cell->length);
+        if (cell->text && isnan(number) != numbers)
+            levels[count++] = (level){ cell, number, 1 };
+    }
+    qsort(levels, (size_t)count, sizeof *levels, by_value);
+    return count;
+}
+
+/* Equal values become one; returns how many differ. */
+static int64_t join_levels(level *levels, int64_t count)
+{
+    int64_t different = 0;
+    for (int64_t i = 0; i < count; i++) {
+        level *last = different ? &levels[different - 1] : NULL;
+        if (last && (last->number == levels[i].number ||
+                     (isnan(last->number) && !compare_texts(last->cell, levels[i].cell))))
+            last->rows++;
+        else
+            levels[different++] = levels[i];
+    }
+    return different;
+}
+
+/* Of sorted numbers: values at so many equal parts of the rows, each once. */
+static int64_t take_quantiles(level *levels, int64_t count, int most)
+{
+    int64_t kept = 0;
+    for (int i = 0; i < most; i++) {
+        const level one = levels[i * (count - 1) / (most - 1)];
+        if (!kept || levels[kept - 1].number != one.number)
+            levels[kept++] = one;
+    }
+    return kept;
+}
+
+/* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last one
+ * that fits, it takes those that fit at equal distances in the list, so dates cover the whole
+ * time. */
+static int64_t take_frequent(level *levels, int64_t count, int64_t most)
+{
+    int64_t first = most - 1, end = most;
+    if (count <= most)
+        return count;
+    while (first && levels[first - 1].rows == levels[most - 1].rows)
+        first--;
+    while (end < count && levels[end].rows == levels[most - 1].rows)
+        end++;
+    const int64_t kept = most - first, all = end - first;
+    for (int64_t i = 1; i < kept; i++)
+        levels[first + i] = levels[first + i * (all - 1) / (kept - 1)];
+    return most;
+}
+
+static int64_t choose_levels(level *levels, int64_t count, bool numbers, int most)
+{
+    int64_t different = 0;
+    for (int64_t i = 0; i < count; i++)
+        different += !i || levels[i].number != levels[i - 1].number;
+    if (numbers && different > most)
+        return take_quantiles(levels, count, most);
+    count = join_levels(levels, count);
+    if (!numbers)
+        qsort(levels, (size_t)count, sizeof *levels, by_rows);
+    return numbers ? count : take_frequent(levels, count, most);
+}
+
+static int open_partial(et_explain_partial *p, const level *levels, int64_t count, int64_t width,
+                        bool numbers, et_error *error)
+{
+    const size_t points = (size_t)count;
+    *p = (et_explain_partial){ .count = (int)count, .width = (int)width, .numbers = numbers };
+    p->cells = et_alloc(points, sizeof *p->cells);
+    p->number = et_alloc(points, sizeof *p->number);
+    p->mean = et_alloc_zero(points * (size_t)width, sizeof *p->mean);
+    p->text = p->cells;
+    if (!p->cells || !p->number || !p->mean)
+        return et_alloc_failed(error, points * sizeof *p->mean, "points");
+    for (size_t i = 0; i < points; i++) {
+        p->cells[i] = *levels[i].cell;
+        p->number[i] = levels[i].number;
+    }
+    return ET_OK;
+}
+
+static int average(et_explain *e, int field, const et_cell *value, double *mean, et_error *error)
+{
+    int status = predict(e, &(change){ .field = field, .value = value }, error);
+    for (int64_t i = 0; i < e->rows * e->width && !status; i++)
+        mean[i % e->width] += e->value[i];
+    for (int64_t i = 0; i < e->width; i++)
+        mean[i] /= (double)e->rows;
+    return status;
+}
+
+int et_explain_partial_of(et_explain *e, int field, int most, et_explain_partial *p,
+                          et_error *error)
+{
+    const et_schema_field *of = et_schema_at(et_encoder_schema(encoder_of(e)), field);
+    const bool numbers = et_schema_numeric(of);
+    *p = (et_explain_partial){ .count = 0 };
+    if (of->length != 1)
+        return et_fail(error, ET_EUSAGE,
+                       "column %s has several values: partial dependence is for one value",
+                       of->name);
+    et_assert(most >= 2);
+    level *levels = et_alloc((size_t)e->rows, sizeof *levels);
+    if (!levels)
+        return et_alloc_failed(error, (size_t)e->rows * sizeof *levels, "values");
+    const int64_t count =
+        choose_levels(levels, take_levels(e, field, numbers, levels), numbers, most);
+    int status = count ? open_partial(p, levels, count, e->width, numbers, error)
+                       : et_fail(error, ET_EUSAGE, "column %s has no value in any row", of->name);
+    for (int i = 0; i < p->count && !status; i++)
+        status = average(e, field, &p->cells[i], p->mean + i * p->width, error);
+    et_free(levels);
+    return status;
+}
+
+void et_explain_partial_release(et_explain_partial *p)
+{
+    et_free(p->cells);
+    et_free(p->number);
+    et_free(p->mean);
+    *p = (et_explain_partial){ .count = 0 };
+}

@@ -1,0 +1,519 @@
+#include "tasks/tabular/predict/prediction_lines.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/values/json.h"
+#include "data/table/schema/schema.h"
+#include "metric/class_scores.h"
+#include "tasks/tabular/tabular_task.h"
+
+enum { LABEL = -1, KEY = -2, NUMBER = -3, INTERVAL = -4, KEPT = -5 }; /* KEPT - i: kept column i */
+
+#define OTHERS 4 /* columns of a line that are neither kept nor outputs */
+
+#define FIVE 1e5
+/* Below it a number's hundred thousandths are exact in a double. */
+#define EXACT_MAX 4.5e10
+
+/* ---- numbers ---- */
+
+/* value 10^5 = product + rest, both exact; what is left above the whole number below decides: sums
+ * of two doubles have the right sign. */
+void et_prediction_number(et_strbuf *out, double value)
+{
+    char text[32], *at = text + sizeof text;
+    double size = fabs(value);
+    if (!isfinite(value)) {
+        et_strbuf_append(out, "null");
+        return;
+    }
+    if (size >= EXACT_MAX) {
+        et_strbuf_printf(out, "%.5f", value);
+        return;
+    }
+    double product = size * FIVE, rest = fma(size, FIVE, -product), below = floor(product);
+    double over = product - below - 0.5 + rest;
+    uint64_t whole = (uint64_t)below;
+    whole += over > 0 || (over == 0 && whole % 2);
+    for (int digit = 0; digit < 5; digit++, whole /= 10)
+        *--at = (char)('0' + whole % 10);
+    *--at = '.';
+    do
+        *--at = (char)('0' + whole % 10);
+    while (whole /= 10);
+    if (signbit(value))
+        *--at = '-';
+    et_strbuf_append_bytes(out, at, (size_t)(text + sizeof text - at));
+}
+
+/* Always with a point. */
+static void append_pointed(et_strbuf *out, const char *text)
+{
+    et_strbuf_append(out, text);
+    if (!strpbrk(text, ".e"))
+        et_strbuf_append(out, ".0");
+}
+
+/* As few digits as a float32 is read back by. */
+static void append_full(et_strbuf *out, float value)
+{
+    char text[32];
+    if (!isfinite(value)) {
+        et_strbuf_append(out, "null");
+        return;
+    }
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    append_pointed(out, text);
+}
+
+/* Five decimals of a number below it are less than five digits. */
+#define SMALL 0.1
+
+/* score: a share of 1, of which five decimals are enough. */
+static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
+{
+    if (lines->form.full || (!score && value != 0 && fabsf(value) < (float)SMALL))
+        append_full(out, value);
+    else
+        et_prediction_number(out, (double)value);
+}
+
+/* What a network tells apart, in units of its target: about a step of a float32. */
+#define STEP 1e-7
+
+/* As few digits as it takes to be no further off than that. */
+static void append_near(et_strbuf *out, double value, double scale)
+{
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (fabs(strtod(text, NULL) - value) <= STEP * scale)
+            break;
+    }
+    append_pointed(out, text);
+}
+
+/* A number of a target with that deviation; full: it is read back as the same double. */
+static void append_double(const et_prediction_lines *lines, et_strbuf *out, double value,
+                          double scale)
+{
+    if (!isfinite(value))
+        et_strbuf_append(out, "null");
+    else if (lines->form.full)
+        et_strbuf_append_double(out, value);
+    else if (value != 0 && (fabs(value) < SMALL || scale < SMALL))
+        append_near(out, value, scale);
+    else
+        et_prediction_number(out, value);
+}
+
+/* ---- texts ---- */
+
+/* In quotes where RFC 4180 needs them. */
+static void append_csv(et_strbuf *out, const char *text, size_t length)
+{
+    bool plain = true;
+    for (size_t i = 0; i < length && plain; i++)
+        plain = !strchr(",\"\r\n", text[i]);
+    if (plain) {
+        et_strbuf_append_bytes(out, text, length);
+        return;
+    }
+    et_strbuf_append_char(out, '"');
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"')
+            et_strbuf_append_char(out, '"');
+        et_strbuf_append_char(out, text[i]);
+    }
+    et_strbuf_append_char(out, '"');
+}
+
+/* Keys are of rows, so they are copied to be terminated; most are short. */
+static void append_key(const et_prediction_lines *lines, et_strbuf *out, const et_cell *key)
+{
+    char few[128];
+    if (!key || !key->text) {
+        et_strbuf_append(out, lines->form.csv ? "" : "null");
+        return;
+    }
+    if (lines->form.csv) {
+        append_csv(out, key->text, key->length);
+        return;
+    }
+    char *copy = key->length < sizeof few ? few : et_alloc(key->length + 1, 1);
+    if (!copy) {
+        out->failed = true;
+        return;
+    }
+    memcpy(copy, key->text, key->length);
+    copy[key->length] = 0;
+    et_json_print_string(out, copy);
+    if (copy != few)
+        et_free(copy);
+}
+
+/* ---- kept columns ---- */
+
+/* A number keeps the digits of the row. */
+static void append_json(et_strbuf *out, const et_value *value)
+{
+    const bool number = value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
+    if (number && value->text)
+        et_strbuf_append(out, value->text);
+    else
+        et_json_print(out, value, 0);
+}
+
+static void append_kept_value(et_strbuf *out, const et_value *value, bool csv)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    if (!value)
+        et_strbuf_append(out, csv ? "" : "null");
+    else if (!csv)
+        append_json(out, value);
+    else if (value->kind == ET_VALUE_STRING)
+        append_csv(out, value->string, strlen(value->string));
+    else if (value->kind != ET_VALUE_NULL) {
+        append_json(&text, value);
+        append_csv(out, et_strbuf_text(&text), text.length);
+        out->failed |= text.failed;
+    }
+    et_strbuf_release(&text);
+}
+
+static void append_kept(const et_prediction_lines *lines, et_strbuf *out,
+                        const et_prediction_row *row, int kept)
+{
+    if (row->kept)
+        append_key(lines, out, &row->kept[kept]);
+    else
+        append_kept_value(
+            out, row->object ? et_value_get(row->object, lines->form.keep.items[kept]) : NULL,
+            lines->form.csv);
+}
+
+/* ---- what is in a line ---- */
+
+static void add_column(et_prediction_lines *lines, const char *name, int output)
+{
+    int at = lines->columns++;
+    for (; at > lines->kept && strcmp(lines->column[at - 1].name, name) > 0; at--)
+        lines->column[at] = lines->column[at - 1];
+    lines->column[at] = (et_prediction_column){ .name = name, .output = output };
+}
+
+static bool has_column(const et_prediction_lines *lines, const char *name)
+{
+    for (int i = lines->kept; i < lines->columns; i++)
+        if (!strcmp(lines->column[i].name, name))
+            return true;
+    return false;
+}
+
+/* The output that a column's values are of; -1: none. */
+static int output_of(const et_predictor *p, int column)
+{
+    return column == LABEL && p->beside >= 0 ? p->beside : column;
+}
+
+/* Whether a column's values have their names as keys. */
+static bool is_named(const et_prediction_lines *lines, const et_predictor *p, int column)
+{
+    const int output = output_of(p, column);
+    return output >= 0 && p->output[output].value && !lines->form.lists && !lines->form.csv;
+}
+
+static bool is_list(const et_predictor *p, int column)
+{
+    return column == INTERVAL || output_of(p, column) >= 0;
+}
+
+/* `, "setosa": ` before each value. */
+static int print_names(et_prediction_column *column, const et_predicted_output *output,
+                       et_error *error)
+{
+    column->value = et_alloc_zero((size_t)output->width, sizeof *column->value);
+    if (!column->value)
+        return et_alloc_failed(error, (size_t)output->width * sizeof *column->value, "names");
+    column->width = output->width;
+    for (int64_t i = 0; i < output->width; i++) {
+        et_strbuf out = ET_STRBUF_INIT;
+        et_strbuf_append(&out, i ? ", " : "");
+        et_json_print_string(&out, output->value[i]);
+        et_strbuf_append(&out, ": ");
+        column->value[i] = et_strbuf_detach(&out);
+        if (!column->value[i])
+            return et_alloc_failed(error, 1, "names");
+    }
+    return ET_OK;
+}
+
+/* `{"label": `, `, "scores": {`; of CSV the comma. */
+static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
+{
+    for (int c = 0; c < lines->columns; c++) {
+        et_prediction_column *column = &lines->column[c];
+        const bool named = is_named(lines, p, column->output);
+        et_strbuf out = ET_STRBUF_INIT;
+        et_strbuf_append(&out, lines->form.csv ? c ? "," : "" : c ? ", " : "{");
+        if (!lines->form.csv) {
+            et_json_print_string(&out, column->name);
+            et_strbuf_append(&out, named ? ": {" : is_list(p, column->output) ? ": [" : ": ");
+        }
+        column->lead = et_strbuf_detach(&out);
+        if (!column->lead)
+            return et_alloc_failed(error, 1, "names");
+        int status =
+            named ? print_names(column, &p->output[output_of(p, column->output)], error) : ET_OK;
+        if (status)
+            return status;
+    }
+    return ET_OK;
+}
+
+static int print_label(et_prediction_lines *lines, int i, const char *text, et_error *error)
+{
+    et_strbuf label = ET_STRBUF_INIT;
+    if (lines->form.csv)
+        append_csv(&label, text, strlen(text));
+    else
+        et_json_print_string(&label, text);
+    et_strbuf_append(&label, "");
+    lines->label[i] = et_strbuf_detach(&label);
+    return lines->label[i] ? ET_OK : et_alloc_failed(error, strlen(text), "labels");
+}
+
+static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
+{
+    const et_predicted_output *beside = p->beside < 0 ? NULL : &p->output[p->beside];
+    int status = ET_OK;
+    lines->labels = beside ? 2 * (int)beside->width : p->facts.labels;
+    lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
+    if (!lines->label)
+        return et_alloc_failed(error, sizeof *lines->label, "labels");
+    for (int i = 0; i < lines->labels && !status; i++)
+        status = print_label(lines, i, beside ? beside->choice[i] : p->facts.label[i], error);
+    return status;
+}
+
+/* By the name of its feature, unless something else is called so. */
+static void add_key(et_prediction_lines *lines, const char *name)
+{
+    const bool taken = !strcmp(name, "label") || !strcmp(name, "line") || has_column(lines, name);
+    add_column(lines, taken ? "key" : name, KEY);
+}
+
+/* Whether the key's column is one of those that are kept. */
+static bool is_kept(const et_prediction_lines *lines, const et_predictor *p, int field)
+{
+    const char *name = et_schema_at(et_encoder_schema(p->model->encoder), field)->name;
+    for (size_t i = 0; i < lines->form.keep.count; i++)
+        if (!strcmp(lines->form.keep.items[i], name))
+            return true;
+    return false;
+}
+
+static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
+{
+    const char *key;
+    const int field = et_encoder_key(p->model->encoder, 0, &key);
+    for (int i = 0; i < p->facts.outputs; i++)
+        add_column(lines, p->facts.output[i].name, i);
+    if (p->facts.labels || p->beside >= 0)
+        add_column(lines, "label", LABEL);
+    if (p->quantiles >= 0 && p->output[p->quantiles].width > 1)
+        add_column(lines, "interval", INTERVAL);
+    if (field >= 0 && !is_kept(lines, p, field))
+        add_key(lines, key);
+    if (lines->form.numbers)
+        add_column(lines, "line", NUMBER);
+}
+
+/* A kept column that is called as something else of the line has another name there. */
+static int name_kept(et_prediction_lines *lines, et_error *error)
+{
+    for (int i = 0; i < lines->kept; i++) {
+        et_prediction_column *column = &lines->column[i];
+        if (!has_column(lines, column->name))
+            continue;
+        const char *name = et_arena_printf(&lines->arena, "input.%s", column->name);
+        if (!name)
+            return et_alloc_failed(error, strlen(column->name), "a name");
+        et_log(ET_LOG_WARNING, "predictions have their own %s: the column %s of the rows is %s",
+               column->name, column->name, name);
+        column->name = name;
+    }
+    return ET_OK;
+}
+
+int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
+                             const et_prediction_form *form, et_error *error)
+{
+    const size_t most = form->keep.count + (size_t)p->facts.outputs + OTHERS;
+    *lines = (et_prediction_lines){ .form = *form, .kept = (int)form->keep.count };
+    lines->column = et_alloc_zero(most, sizeof *lines->column);
+    if (!lines->column)
+        return et_alloc_failed(error, most * sizeof *lines->column, "columns");
+    for (int i = 0; i < lines->kept; i++)
+        lines->column[lines->columns++] =
+            (et_prediction_column){ .name = form->keep.items[i], .output = KEPT - i };
+    add_outputs(lines, p);
+    int status = name_kept(lines, error);
+    if (!status)
+        status = print_leads(lines, p, error);
+    return status ? status : print_labels(lines, p, error);
+}
+
+void et_prediction_lines_release(et_prediction_lines *lines)
+{
+    for (int i = 0; lines->label && i < lines->labels; i++)
+        et_free(lines->label[i]);
+    for (int c = 0; c < lines->columns; c++) {
+        for (int64_t i = 0; i < lines->column[c].width; i++)
+            et_free(lines->column[c].value[i]);
+        et_free(lines->column[c].value);
+        et_free(lines->column[c].lead);
+    }
+    et_free(lines->column);
+    et_arena_release(&lines->arena);
+    et_free(lines->label);
+    *lines = (et_prediction_lines){ .columns = 0 };
+}
+
+/* What a value is: a label's score, a target's value, or one of many. NULL: the only one. */
+static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
+{
+    const et_predicted_output *of = &p->output[output];
+    const int target = et_encoder_target(p->model->encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(p->model->encoder, target);
+    if (of->value)
+        return of->value[i];
+    if (field && field->kind == ET_ENCODED_VALUES && field->width == of->width &&
+        !strcmp(of->name, ET_TABULAR_VALUES))
+        return field->column[i];
+    snprintf(number, 24, "%" PRId64, i);
+    return of->width > 1 ? number : NULL;
+}
+
+/* "scores.setosa,scores.versicolor"; of an output with one value that has no name its own alone. */
+static void name_values(const et_predictor *p, const char *name, int column, et_strbuf *out)
+{
+    static const char *const ends[] = { "low", "high" };
+    const int output = output_of(p, column);
+    const int64_t width = column == INTERVAL ? 2 : p->output[output].width;
+    char number[24];
+    for (int64_t i = 0; i < width; i++) {
+        const char *value = column == INTERVAL ? ends[i] : value_name(p, output, i, number);
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%s%s", name, value ? "." : "", value ? value : "");
+        if (i)
+            et_strbuf_append_char(out, ',');
+        append_csv(out, et_strbuf_text(&whole), whole.length);
+        out->failed |= whole.failed;
+        et_strbuf_release(&whole);
+    }
+}
+
+void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *p,
+                               et_strbuf *out)
+{
+    if (!lines->form.csv)
+        return;
+    for (int c = 0; c < lines->columns; c++) {
+        const char *name = lines->column[c].name;
+        if (c)
+            et_strbuf_append_char(out, ',');
+        if (is_list(p, lines->column[c].output))
+            name_values(p, name, lines->column[c].output, out);
+        else
+            append_csv(out, name, strlen(name));
+    }
+    et_strbuf_append_char(out, '\n');
+}
+
+/* Number i of an output. */
+static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
+                         int64_t at, int64_t i, et_strbuf *out)
+{
+    const et_target_unit *unit = et_predictor_unit(p, output, i);
+    if (unit)
+        append_double(lines, out, et_predictor_value(p, output, at, i), unit->scale);
+    else
+        append_number(lines, out, et_predictor_values(p, output, at)[i],
+                      output == p->scores || output == p->beside);
+}
+
+/* Whether value i of several targets with two classes is yes. */
+static bool is_yes(const et_predictor *p, int64_t at, int64_t i)
+{
+    return et_predictor_values(p, p->beside, at)[i] > 0.5f;
+}
+
+/* All of an output, or the labels of several targets. */
+static void append_values(const et_prediction_lines *lines, const et_predictor *p,
+                          const et_prediction_column *column, int64_t at, et_strbuf *out)
+{
+    const int output = output_of(p, column->output);
+    for (int64_t i = 0; i < p->output[output].width; i++) {
+        if (column->value)
+            et_strbuf_append(out, column->value[i]);
+        else if (i)
+            et_strbuf_append(out, lines->form.csv ? "," : ", ");
+        if (column->output == LABEL)
+            et_strbuf_append(out, lines->label[2 * i + is_yes(p, at, i)]);
+        else
+            append_value(lines, p, output, at, i, out);
+    }
+    if (!lines->form.csv)
+        et_strbuf_append_char(out, column->value ? '}' : ']');
+}
+
+/* From the lowest to the highest quantile. */
+static void append_interval(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
+                            et_strbuf *out)
+{
+    append_value(lines, p, p->quantiles, at, 0, out);
+    et_strbuf_append(out, lines->form.csv ? "," : ", ");
+    append_value(lines, p, p->quantiles, at, p->output[p->quantiles].width - 1, out);
+    et_strbuf_append(out, lines->form.csv ? "" : "]");
+}
+
+static int label_of(const et_prediction_lines *lines, const et_predictor *p, int64_t at)
+{
+    const float *scores = et_predictor_values(p, p->scores, at);
+    return lines->form.decision ? (int)et_class_choose(lines->form.decision, scores)
+                                : et_predictor_choose(p, scores);
+}
+
+void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
+                             const et_prediction_row *row, et_strbuf *out)
+{
+    for (int c = 0; c < lines->columns; c++) {
+        const et_prediction_column *column = &lines->column[c];
+        et_strbuf_append(out, column->lead);
+        if (output_of(p, column->output) >= 0)
+            append_values(lines, p, column, at, out);
+        else if (column->output == INTERVAL)
+            append_interval(lines, p, at, out);
+        else if (column->output == LABEL)
+            et_strbuf_append(out, lines->label[label_of(lines, p, at)]);
+        else if (column->output == KEY)
+            append_key(lines, out, row->key);
+        else if (column->output == NUMBER)
+            et_strbuf_printf(out, "%" PRId64, row->number);
+        else
+            append_kept(lines, out, row, KEPT - column->output);
+    }
+    et_strbuf_append(out, lines->form.csv ? "\n" : "}\n");
+}

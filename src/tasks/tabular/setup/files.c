@@ -1,0 +1,478 @@
+/* The three texts that describe a table: schema, metadata, features. Each is the run's own file, or
+ * else a copy of the one that the settings name, or else inferred from the training data. They are
+ * written before the rows are read, and read again from the written files, so a run that resumes
+ * sees the same as the first start.
+ *
+ * Weights need these texts, so checkpoints contain their checksums. */
+#include <string.h>
+
+#include <etude/log.h>
+
+#include "base/alloc.h"
+#include "base/files/checksum.h"
+#include "base/files/file.h"
+#include "data/table/analysis/analyze.h"
+#include "data/table/analysis/column_use.h"
+#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/target/target_scores.h"
+#include "tasks/tabular/target/target_unit.h"
+#include "train/checkpoint/identity.h"
+
+/* Of integers, whose labels are kept one by one. */
+#define CLASSES_MAX 1000
+
+static const struct {
+    const char *key, *setting;
+} files[ET_TABLE_TEXTS] = {
+    [ET_TABLE_TEXT_SCHEMA] = { "schema", "schema_path" },
+    [ET_TABLE_TEXT_METADATA] = { "metadata", "metadata_path" },
+    [ET_TABLE_TEXT_FEATURES] = { "features", "features_path" },
+};
+
+static const char *given(const et_tabular_options *options, int which)
+{
+    const char *const paths[] = { options->schema_path, options->metadata_path,
+                                  options->features_path };
+    return paths[which] && *paths[which] ? paths[which] : NULL;
+}
+
+/* ---- what checkpoints belong to ---- */
+
+/* path: the run's own, or a given one, which may be an export that has it. */
+static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
+{
+    return et_artifact_read_named(path, et_table_text_names[which], ET_TABLE_BYTES_MAX, bytes,
+                                  length, error);
+}
+
+static int checksum_of(uint64_t *checksum, int which, const char *path, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = read_text(which, path, &bytes, &length, error);
+    if (status)
+        return status;
+    *checksum = et_checksum(bytes, length);
+    et_free(bytes);
+    return ET_OK;
+}
+
+static int check_belongs(uint64_t checksum, const et_identity *identity, int which,
+                         const char *path, et_error *error)
+{
+    const char *was;
+    et_checksum_text is = et_checksum_print(checksum);
+    if (!identity || !identity->values || !et_value_get(identity->values, files[which].key))
+        return ET_OK;
+    int status = et_value_read_string(identity->values, files[which].key, &was, error);
+    if (status)
+        return et_fail_while(error, status, "%s", identity->checkpoint);
+    if (!strcmp(was, is.digits))
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "%s changed since %s was trained (checksum %s, was %s); restore the file, or "
+                   "train with it in another --model-dir (task.%s)",
+                   path, identity->checkpoint, is.digits, was, files[which].setting);
+}
+
+/* A run goes on with targets as its weights have them. */
+static bool is_exact(const et_tabular_task *task)
+{
+    const et_identity *identity = task->context.identity;
+    return !identity || !identity->values || et_value_get(identity->values, ET_TARGET_UNIT);
+}
+
+static int make_encoder(et_tabular_task *task, et_error *error)
+{
+    return is_exact(task) ? et_encoder_new_exact(&task->encoder, task->texts.schema,
+                                                 task->texts.metadata, task->texts.features, error)
+                          : et_encoder_new(&task->encoder, task->texts.schema, task->texts.metadata,
+                                           task->texts.features, error);
+}
+
+int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
+{
+    const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+        et_value_set_string(identity, files[i].key,
+                            et_checksum_print(self->file[i].checksum).digits);
+    if (self->delimiter)
+        et_value_set_string(identity, ET_IDENTITY_DELIMITER, (const char[]){ self->delimiter, 0 });
+    if (!et_value_set_string(identity, ET_IDENTITY_DATA,
+                             et_checksum_print(self->training->fingerprint).digits))
+        return et_alloc_failed(error, 0, "settings");
+    return is_exact(self) ? et_target_unit_identify(self->encoder, identity, error) : ET_OK;
+}
+
+int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    int status = ET_OK;
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+        uint64_t checksum;
+        const char *name = et_table_text_names[i], *path = et_artifact_path(artifact, name, &arena);
+        status = path ? et_artifact_checksum(artifact, name, ET_TABLE_BYTES_MAX, &checksum, error)
+                      : et_alloc_failed(error, strlen(artifact->name), "a path");
+        if (!status)
+            status = check_belongs(checksum, identity, i, path, error);
+    }
+    et_arena_release(&arena);
+    return status;
+}
+
+int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
+                       et_error *error)
+{
+    et_artifact artifact;
+    (void)options;
+    int status = et_artifact_open(&artifact, model_dir, error);
+    if (!status)
+        status = et_tabular_belongs_in(&artifact, identity, error);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+/* ---- the run's own ---- */
+
+/* By content: the file that the settings name may have been moved, and what is gone is not needed
+ * any more. */
+static int check_same(const et_tabular_task *task, int which, et_error *error)
+{
+    const char *path = given(&task->options, which);
+    uint64_t checksum;
+    if (!path)
+        return ET_OK;
+    if (!et_file_exists(path)) {
+        et_log(ET_LOG_WARNING, "task.%s: %s does not exist; Etude uses the run's copy, %s",
+               files[which].setting, path, task->file[which].path);
+        return ET_OK;
+    }
+    int status = checksum_of(&checksum, which, path, error);
+    if (status || checksum == task->file[which].checksum)
+        return status;
+    return et_fail(
+        error, ET_ECONFIG,
+        "task.%s: %s is not the file that this run started with (%s); choose another --model-dir",
+        files[which].setting, path, task->file[which].path);
+}
+
+static int copy(const et_tabular_task *task, int which, et_error *error)
+{
+    char *bytes;
+    size_t length;
+    int status = read_text(which, given(&task->options, which), &bytes, &length, error);
+    if (status)
+        return status;
+    status = et_file_write(task->file[which].path, bytes, length, error);
+    et_free(bytes);
+    return status;
+}
+
+static int read_file(et_tabular_task *task, int which, const char *path, et_error *error)
+{
+    char *text;
+    size_t length;
+    int status = read_text(which, path, &text, &length, error);
+    if (status)
+        return status;
+    status = et_table_text_parse(&task->texts, which, text, length, path, error);
+    et_free(text);
+    return status;
+}
+
+/* What there is: the run's own file, or the named one. */
+static int read_known(et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+        const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
+        if (path)
+            status = read_file(task, i, path, error);
+    }
+    return status;
+}
+
+/* How many different integers of a target are classes, as et_analyze_options has it; a loss of
+ * classes says it as well. */
+static int most_classes(const et_tabular_options *options)
+{
+    const int type = options->target_type, loss = options->loss;
+    if (options->quantile_levels.count)
+        return -1;
+    if (options->target.count > 1 && type == ET_TABULAR_TARGET_AUTO &&
+        (loss == ET_TABULAR_LOSS_AUTO || loss == ET_TABULAR_LOSS_BINARY))
+        return 2;
+    if (type == ET_TABULAR_TARGET_CLASS ||
+        (type == ET_TABULAR_TARGET_AUTO && loss && loss <= ET_TABULAR_LOSS_BINARY))
+        return CLASSES_MAX;
+    return type == ET_TABULAR_TARGET_AUTO && loss == ET_TABULAR_LOSS_AUTO ? 0 : -1;
+}
+
+/* The same of a target whose schema says that it is an integer: without a word two are a yes and a
+ * no, and more are numbers. */
+static bool is_class(const et_tabular_task *task, const char *name)
+{
+    const et_schema_field *field = et_schema_find(task->texts.schema, name);
+    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
+    const int most = most_classes(&task->options);
+    return field && field->type == ET_SCHEMA_INTEGER && target && target->has_range &&
+           target->max - target->min < (most ? (double)most : 2);
+}
+
+/* Whether all integers among the targets are. */
+static bool are_classes(const et_tabular_task *task)
+{
+    const et_strings *targets = &task->options.target;
+    bool all = true, any = false;
+    for (size_t i = 0; i < targets->count; i++) {
+        const et_schema_field *field = et_schema_find(task->texts.schema, targets->items[i]);
+        if (field && field->type == ET_SCHEMA_DISCRETE)
+            continue;
+        any = true;
+        all &= is_class(task, targets->items[i]);
+    }
+    return any && all;
+}
+
+/* Texts are no numbers and fractions no classes, whatever the settings call them. */
+static int check_type(const et_tabular_task *task, const char *name, et_error *error)
+{
+    const et_schema_field *field = et_schema_find(task->texts.schema, name);
+    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
+    if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
+        field->type == ET_SCHEMA_REAL)
+        return et_fail(error, ET_ECONFIG,
+                       "task.target_type is class, but the target %s has fractions; write classes "
+                       "as whole numbers or texts, or choose number",
+                       name);
+    const bool number = task->options.target_type == ET_TABULAR_TARGET_NUMBER;
+    const bool quantiles = task->options.quantile_levels.count > 0;
+    if ((!number && !quantiles) || !field || !target || field->type != ET_SCHEMA_DISCRETE)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG, "task.%s, but the target %s has texts such as \"%.40s\"; %s",
+                   number ? "target_type is number" : "quantile_levels are of a number", name,
+                   target->entry_count ? target->entries[0] : "",
+                   number ? "choose class, or name another column"
+                          : "leave this setting out, or name another column");
+}
+
+static int check_types(const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (size_t i = 0; i < task->options.target.count && !status; i++)
+        status = check_type(task, task->options.target.items[i], error);
+    return status;
+}
+
+#define REPORTED_MAX 8
+
+/* Whether the model reads the column, as far as the settings say. */
+static bool may_read(const et_tabular_task *task, const char *column)
+{
+    const et_tabular_options *o = &task->options;
+    const char *const others[] = { o->id, o->groups, o->weight };
+    bool other = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        other |= others[i] && !strcmp(column, others[i]);
+    return !other && !(o->features_path && *o->features_path);
+}
+
+/* Whether held-out rows are drawn one by one. */
+static bool splits_at_random(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
+           !et_tabular_has_other(o);
+}
+
+/* Columns of which a model learns little in their present use: texts that look like numbers,
+ * dates or durations, numbers that look like codes, labels that look like one, columns that give
+ * the target away or are there twice, dates of an order or a century that no row says. For columns
+ * with given types, only the first seven kinds. */
+static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
+{
+    static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
+                                         "order",     "century", "group",    "comma", "duration",
+                                         "separator", "minus",   "unit",     "date",  "mixed",
+                                         "large",     "number",  "exponent", "id" };
+    const size_t count = inferred ? sizeof kinds / sizeof *kinds : 7;
+    int reported = 0, more = 0;
+    for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
+        const char *kind = et_value_get(v, "kind")->string;
+        bool tells = false;
+        for (size_t i = 0; i < count; i++)
+            tells |= !strcmp(kind, kinds[i]);
+        const char *column = et_value_get(v, "column")->string;
+        const bool relation = !strcmp(kind, "leak") || !strcmp(kind, "copy");
+        tells &= strcmp(kind, "group") != 0 || splits_at_random(task);
+        tells &= !task->options.id || strcmp(column, task->options.id) != 0;
+        tells &= !relation || may_read(task, column);
+        tells &= strcmp(kind, "order") != 0 || !et_column_date_order(task->texts.features, column);
+        if (tells && reported == REPORTED_MAX)
+            more++;
+        else if (tells && ++reported)
+            et_log(ET_LOG_WARNING, "column %s: %s", column, et_value_get(v, "text")->string);
+    }
+    if (more)
+        et_log(ET_LOG_WARNING,
+               "%d more columns have such problems; `etude data analyze %s` lists all", more,
+               task->paths.items[0]);
+}
+
+/* A marker that is written in another way than the file has it leaves numbers in the statistics
+ * that are none. */
+static void tell_unmatched(const et_value *report)
+{
+    for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)
+        et_log(ET_LOG_WARNING,
+               "--missing %s matches no value; check how the file writes missing values",
+               v->string);
+}
+
+/* What there is not of schema and metadata. */
+static int analyze(et_tabular_task *task, et_error *error)
+{
+    static const et_analyze_header headers[] = {
+        [ET_TABULAR_HEADER_AUTO] = ET_ANALYZE_HEADER_FOUND,
+        [ET_TABULAR_HEADER_TRUE] = ET_ANALYZE_HEADER_THERE,
+        [ET_TABULAR_HEADER_FALSE] = ET_ANALYZE_HEADER_ABSENT,
+        [ET_TABULAR_HEADER_YES] = ET_ANALYZE_HEADER_THERE,
+        [ET_TABULAR_HEADER_NO] = ET_ANALYZE_HEADER_ABSENT,
+    };
+    const et_feature_choice choice = et_tabular_choice(&task->options);
+    et_analyze_options options = {
+        .csv = et_tabular_table_options(&task->options, task->missing).csv,
+        .header = headers[task->options.header],
+        .target = choice.target,
+        .more_targets = { choice.more_targets, (size_t)choice.more_target_count },
+        .dropped = task->options.features.drop,
+        .only = task->options.features.only,
+        .classes = most_classes(&task->options),
+        .entries = task->options.entries,
+        .quantiles = (int)task->options.quantiles,
+        .schema = task->texts.schema
+    };
+    et_analysis analysis;
+    int status = et_analyze(&analysis, &task->paths, &options, error);
+    if (status)
+        return status;
+    tell_unmatched(analysis.report);
+    tell_suspicious(task, analysis.report, !task->texts.schema);
+    if (!task->texts.schema) {
+        task->texts.schema = analysis.schema;
+        analysis.schema = NULL;
+    }
+    if (!task->texts.metadata) {
+        task->texts.metadata = analysis.metadata;
+        analysis.metadata = NULL;
+    }
+    et_analysis_release(&analysis);
+    return ET_OK;
+}
+
+static int infer(et_tabular_task *task, et_error *error)
+{
+    et_feature_choice choice = et_tabular_choice(&task->options);
+    int status = ET_OK;
+    if (!choice.target && !task->texts.features)
+        return et_fail(error, ET_ECONFIG,
+                       "task.target is not set; name the column to predict, for example with "
+                       "--target price (`etude data analyze FILE` lists the columns)");
+    if (!task->texts.schema || !task->texts.metadata)
+        status = analyze(task, error);
+    if (!status && choice.target && !task->texts.features)
+        status = check_types(task, error);
+    choice.classes = !status && choice.target && are_classes(task);
+    if (!status && !task->texts.features)
+        status = et_feature_set_infer(&task->texts.features, task->texts.schema,
+                                      task->texts.metadata, &choice, error);
+    return status;
+}
+
+static int save(et_tabular_task *task, int which, et_error *error)
+{
+    const char *path = task->file[which].path;
+    if (!task->file[which].made)
+        return ET_OK;
+    if (given(&task->options, which))
+        return copy(task, which, error);
+    return et_table_text_save(&task->texts, which, path, error);
+}
+
+/* What is learnt, and whether what is to choose the best is measured of it. */
+static int find_target(et_tabular_task *task, et_error *error)
+{
+    const char *metric = task->context.best_metric;
+    const et_tabular_target *target = &task->target;
+    const char *const *names[3] = { NULL };
+    int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
+    names[0] = target->values ? et_value_score_names : et_class_score_names;
+    names[1] = target->quantiles ? et_tabular_quantile_score_names
+               : target->labels  ? et_tabular_label_score_names
+                                 : NULL;
+    return status || !metric ? status
+                             : et_tabular_check_metric_of(&task->options, metric, names, error);
+}
+
+/* All three make an encoder before any of them gets the run's name. */
+static int make(et_tabular_task *task, et_error *error)
+{
+    int status = infer(task, error);
+    if (!status)
+        status = make_encoder(task, error);
+    if (!status)
+        status = find_target(task, error);
+    et_encoder_free(task->encoder);
+    task->encoder = NULL;
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++)
+        status = save(task, i, error);
+    et_table_texts_release(&task->texts);
+    return status;
+}
+
+static int find(et_tabular_task *task, et_error *error)
+{
+    bool missing = false;
+    for (int i = 0; i < ET_TABLE_TEXTS; i++) {
+        et_tabular_file *file = &task->file[i];
+        file->path = et_path_join(task->context.model_dir, et_table_text_names[i]);
+        if (!file->path)
+            return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
+        file->made = !et_file_exists(file->path);
+        missing |= file->made;
+        if (file->made && task->context.reader)
+            return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
+                           task->context.model_dir, et_table_text_names[i]);
+    }
+    int status = missing ? read_known(task, error) : ET_OK;
+    return status || !missing ? status : make(task, error);
+}
+
+int et_tabular_open_files(et_tabular_task *task, et_error *error)
+{
+    int status = find(task, error);
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+        et_tabular_file *file = &task->file[i];
+        status = checksum_of(&file->checksum, i, file->path, error);
+        if (!status)
+            status = check_belongs(file->checksum, task->context.identity, i, file->path, error);
+        if (!status)
+            status = check_same(task, i, error);
+        if (!status)
+            status = read_file(task, i, file->path, error);
+    }
+    if (!status)
+        status = make_encoder(task, error);
+    if (!status && !task->context.reader)
+        et_encoder_warn_coarse(task->encoder);
+    return status ? status : find_target(task, error);
+}
+
+void et_tabular_close_files(et_tabular_task *task)
+{
+    et_encoder_free(task->encoder);
+    et_table_texts_release(&task->texts);
+    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+        et_free(task->file[i].path);
+}
