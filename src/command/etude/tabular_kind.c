@@ -12,10 +12,10 @@
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tabular_service.h"
 #include "data/text/paths.h"
-#include "tasks/tabular/ensemble/candidates.h"
 #include "tasks/tabular/ensemble/ensemble.h"
+#include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/table_texts.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/tabular_task.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
                      et_error *error)

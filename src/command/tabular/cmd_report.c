@@ -27,8 +27,8 @@
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/series.h"
-#include "tasks/tabular/ensemble/out_of_fold.h"
 #include "tasks/tabular/predict/explain.h"
+#include "tasks/tabular/setup/setup.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 

@@ -1,6 +1,6 @@
 #include "command/tabular/column_uses.h"
 
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/tabular_task.h"
 
 static bool is_id(const et_column_use *use)
 {

@@ -7,8 +7,9 @@
 #include "base/alloc.h"
 #include "base/numbers/decimal.h"
 #include "command/options/name_list.h"
-#include "tasks/tabular/predict/predictor_private.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/target/target.h"
 
 /* ---- costs ---- */
 

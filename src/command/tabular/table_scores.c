@@ -10,8 +10,9 @@
 #include "base/assert.h"
 #include "base/vector.h"
 #include "systems/modelgarden/series.h"
-#include "tasks/tabular/ensemble/out_of_fold.h"
-#include "tasks/tabular/target/target_scores.h"
+#include "tasks/tabular/ensemble/ensemble.h"
+#include "tasks/tabular/setup/setup.h"
+#include "tasks/tabular/target/target.h"
 
 et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
 {

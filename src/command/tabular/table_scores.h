@@ -14,7 +14,7 @@
 
 #include "command/tabular/class_tables.h"
 #include "command/training/evaluation.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/tabular_task.h"
 
 /* Rows of a target that is a number, evenly spread if there are more than ET_NUMBER_ROWS_MAX. */
 typedef struct et_number_rows {

@@ -15,8 +15,8 @@
 #include "data/table/rows/csv_scan.h"
 #include "data/table/rows/rows.h"
 #include "data/table/schema/schema.h"
+#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/predict/prediction_lines.h"
-#include "tasks/tabular/predict/predictor_private.h"
 
 typedef enum form { LIST, LINES, CSV } form;
 

@@ -28,7 +28,11 @@ enum {
     ET_TABLE_TEXTS,
 };
 
-/* By these numbers. */
+/* Texts of an export in addition to its weights: those of the table, then params.yaml of a run, or
+ * builder.yaml of a job. */
+enum { ET_TABLE_TEXT_MODEL = ET_TABLE_TEXTS, ET_TABLE_MODEL_TEXTS };
+
+/* By the numbers of the table's. */
 extern const char *const et_table_text_names[ET_TABLE_TEXTS];
 
 typedef struct et_table_texts {

@@ -1,6 +1,5 @@
 /* Experiments of tables. Their length is in passes, because tables have any size. They end when
  * validation has not improved for a while; predictions use the best checkpoint. */
-#include "tasks/tabular/ensemble/candidates.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_options.h"
 

@@ -6,6 +6,9 @@
 
 #include <etude/command.h>
 
+/* The experiment that trains several others. */
+#define ET_TABULAR_AUTO "tabular/auto"
+
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_tabular_experiments[];
 

@@ -11,10 +11,8 @@
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/setup/folds.h"
+#include "tasks/tabular/members.h"
 #include "tasks/tabular/tabular_task.h"
-#include "tasks/tabular/target/target_scores.h"
 #include "train/run/options.h"
 
 #define WIDTH_MAX 65536
@@ -789,6 +787,10 @@ static int check_metric(const et_tabular_options *o, const char *name,
     et_strbuf_release(&known);
     return status;
 }
+
+const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", NULL };
+const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
+                                                        "interval_width", NULL };
 
 /* Those of classes and those of numbers: which of both there are the data say. */
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error)

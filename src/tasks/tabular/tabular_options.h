@@ -8,6 +8,9 @@
 
 #include "base/fields/fields.h"
 
+/* Most folds of a table. */
+#define ET_TABULAR_FOLDS_MAX 100
+
 /* Layers that a list of widths may have. */
 #define ET_TABULAR_LAYERS_MAX 64
 
@@ -225,6 +228,13 @@ typedef struct et_tabular_options {
 extern const et_fields et_tabular_fields;
 extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
+/* Scores beside those of <etude/class_scores.h>, ended by NULL. Of labels: micro_f1, the F1 of all
+ * labels together; exact_match, the share of rows with all labels right. Of quantiles: the pinball
+ * loss, its mean over levels, and d2_pinball (ET_TABULAR_D2); of two levels or more also the share
+ * of targets between the outermost two, ends included, and the mean distance of these. */
+extern const char *const et_tabular_label_score_names[];
+extern const char *const et_tabular_quantile_score_names[];
+
 /* Methods of the kind, as for translation: checks that fields can't make; whether validation gives
  * a value of this name. */
 int et_tabular_check(const void *settings, et_error *error);
@@ -263,6 +273,13 @@ static inline bool et_tabular_is_pack(const et_tabular_options *options)
 {
     return options->model.type == ET_TABULAR_PACK && !options->ensemble.count &&
            !(options->n_splits && options->fold < 0);
+}
+
+/* Whether a pack can learn so many targets of two classes each (0: one target of any kind), or so
+ * many quantiles of one. It learns neither yet. */
+static inline bool et_pack_learns(size_t labels, size_t quantiles)
+{
+    return !labels && !quantiles;
 }
 
 static inline bool et_tabular_is_named(const char *name)

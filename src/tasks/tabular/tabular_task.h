@@ -1,18 +1,19 @@
-/* The tabular task: from a table to a trained model of its target.
- *
- * Opening finds schema, metadata and features (named by the settings, the run's own, or inferred
- * from the training data), stores them in the run, reads the rows, and splits off the held-out
- * rows. Validation gives the scores of <etude/class_scores.h> in addition to the loss. */
+/* The struct of the tabular task, for its rooms: its settings, files, rows and target, the results
+ * of a validation. setup/ opens it. */
 #ifndef ETUDE_TASKS_TABULAR_TABULAR_TASK_H
 #define ETUDE_TASKS_TABULAR_TABULAR_TASK_H
 
 #include <etude/experiment.h>
+#include <etude/group.h>
 
+#include "base/arena.h"
+#include "base/text/strbuf.h"
 #include "data/table/features/encoder.h"
 #include "data/table/table.h"
+#include "engine/exec/device.h"
 #include "formats/events/log_names.h"
+#include "tasks/tabular/table_texts.h"
 #include "tasks/tabular/tabular_options.h"
-#include "train/checkpoint/artifact/artifact.h"
 
 /* The output of a trained model (et_output): for classes probabilities, float32 [rows, classes];
  * for several targets of two classes that of yes, float32 [rows, targets]; for numbers values in
@@ -42,48 +43,94 @@ typedef struct et_tabular_target {
     const char *weight;                     /* the field of the rows' weights; NULL: all are 1 */
 } et_tabular_target;
 
-/* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
- * weight; the loss of the settings is for the other kind. */
-int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
-                         const et_encoder *encoder, et_error *error);
+/* The results of a validation, row by row; room for the largest set. */
+typedef struct et_tabular_seen {
+    int set;             /* number of the validation data that are on */
+    int64_t rows, width; /* of them; of an output */
+    int64_t targets;     /* of a row: the width, but for classes and quantiles */
+    float *output;       /* [rows, width], of classes */
+    int32_t *class;      /* [rows], of classes */
+    double *value;       /* [rows, width], of others: those predicted */
+    double *written;     /* [rows, targets], of others: those of the file */
+    double *weight;      /* [rows]: 1 where the row has been seen */
+    int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
+    float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
+} et_tabular_seen;
 
-/* Numbers of the output for a row, and its name. */
-int64_t et_tabular_output_width(const et_tabular_target *target);
-const char *et_tabular_output_name(const et_tabular_target *target);
+/* Lines about plainly bad results (target/verdict.c). */
+typedef struct et_tabular_verdict {
+    et_strbuf best, last; /* of the best validation so far, of the last one; owned */
+    double value; /* of the class's best_metric, of the best validation; negative of a loss */
+    bool judged;  /* there was a validation */
+} et_tabular_verdict;
 
-/* Adds the model to a scope, for batches of the encoder's layout (targets are not read), and its
- * outputs with the names above. Returns the node for et_tabular_build_loss. which: [members] of a
- * pack that the graph has: in training those that are not done, in prediction those of the
- * ensemble; NULL: all. */
-et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *options,
-                                  const et_encoder *encoder, const et_tabular_target *target,
-                                  const bool *which);
+/* The members of a pack that are trained: all, until one is done. */
+typedef struct et_pack_part {
+    bool *which;     /* [members], owned, as group; NULL: all */
+    et_group *group; /* their parameters; NULL: of all */
+} et_pack_part;
 
-/* The same output of a graph of training, of its z, for metrics of a program. */
-void et_tabular_name_output(et_scope *scope, const et_tabular_options *options,
-                            const et_tabular_target *target, et_node *z);
-void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
-                           const et_tabular_target *target, et_node *labels, et_node *outputs);
+struct et_tabular_task;
 
-/* How files are read, by the settings; without paths. */
-et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
-                                                  const char *const *missing);
+/* How rows are scored by a program that wants more than the scores. */
+typedef struct et_tabular_scoring {
+    double threshold;    /* of et_class_predictions; 0: none */
+    const double *costs; /* the same; borrowed. NULL: none */
+    /* Gets the rows of each set once they are scored, also of a set without a name; NULL: nobody
+     * does. The rows are complete on every rank. */
+    int (*scored)(void *payload, const struct et_tabular_task *task, et_error *error);
+    void *payload;
+} et_tabular_scoring;
 
-/* The delimiter of a model's training files, by the identity of its checkpoint, which may be NULL;
- * 0: it is not known. */
-char et_tabular_delimiter_of(const et_value *identity);
+/* One of the texts that say what the table is (table_texts.h). */
+typedef struct et_tabular_file {
+    char *path;        /* in the run's directory */
+    uint64_t checksum; /* of its bytes */
+    bool made;         /* now: the run had none */
+} et_tabular_file;
 
-/* Options and context are copied; everything they point to must outlive the task. */
-int et_tabular_task_open(et_task **out, const et_tabular_options *options,
-                         const et_task_context *context, et_error *error);
-void et_tabular_task_close(et_task *task); /* NULL allowed */
+/* For each part of a mix: its first file, an index of paths; the row after its last one. */
+typedef struct et_tabular_ranges {
+    size_t file[ET_TABULAR_MIX_MAX];
+    int64_t end[ET_TABULAR_MIX_MAX];
+} et_tabular_ranges;
 
-/* Methods of the kind. */
-int et_tabular_identify(const et_task *task, et_value *identity, et_error *error);
-int et_tabular_belongs(const void *options, const char *model_dir, const et_identity *identity,
-                       et_error *error);
-/* The second, of an artifact (train/checkpoint/artifact/artifact.h). */
-int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity,
-                          et_error *error);
+typedef struct et_tabular_task {
+    et_task task;
+    et_tabular_options options;
+    et_task_context context;
+    et_arena arena;
+    const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
+    et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
+                                                           arena */
+    char delimiter;                                     /* of the training files; 0: not known */
+    et_csv_known known;                                 /* by it, of the rows of other files */
+    et_tabular_ranges mix;
+    et_tabular_file file[ET_TABLE_TEXTS];
+    et_table_texts texts; /* owned, as all below */
+    et_encoder *encoder;
+    et_tabular_target target;
+    et_samples *table, *other[ET_TABULAR_SETS_MAX]; /* rows of the training files, of the validation
+                                                       files; or NULL */
+    et_samples *training;                           /* those of them that are learnt from */
+    et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
+    int validations;                                /* 0: none; above 1: those of sets */
+    uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
+    et_tabular_seen seen;
+    et_tabular_scoring scoring;
+    et_tabular_verdict verdict;
+    bool has_rates; /* an optimizer has the rates of a pack's members */
+    et_pack_part part;
+    struct et_tabular_other *others; /* a list */
+} et_tabular_task;
+
+/* Data that were opened by other settings than the task's; closed with it, as sources borrow them.
+ */
+typedef struct et_tabular_other {
+    struct et_tabular_other *next;
+    et_arena arena; /* of the settings */
+    et_tabular_data data;
+    et_samples *rows; /* NULL: the task's own */
+} et_tabular_other;
 
 #endif

@@ -19,7 +19,7 @@
 #include "data/table/schema/date_text.h"
 #include "engine/onnx/evaluate.h"
 #include "skip.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/succeed.h"
 
 enum { TRAINED = 600, ROWS = 1000, COLUMNS = 9, BYTES = 32 };

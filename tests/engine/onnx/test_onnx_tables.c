@@ -17,7 +17,7 @@
 #include "command/bad_case.h"
 #include "engine/onnx/evaluate.h"
 #include "skip.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/succeed.h"
 
 enum { ROWS = 200, CELLS = 12, COLUMNS = 40, IDS = 3 };

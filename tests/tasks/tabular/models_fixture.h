@@ -13,7 +13,7 @@
 #include "calls.h"
 #include "data/table_fixture.h"
 #include "engine/tensor/params.h"
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/tabular_task.h"
 

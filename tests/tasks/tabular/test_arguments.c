@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/scarce.h"
-#include "tasks/tabular/builders/argument_parser.h"
+#include "tasks/tabular/builders/builders.h"
 
 /* ---- classes of a program's own ---- */
 

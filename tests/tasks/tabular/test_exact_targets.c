@@ -13,7 +13,7 @@
 #include "command/bad_case.h"
 #include "data/table/features/encoder.h"
 #include "tasks/tabular/succeed.h"
-#include "tasks/tabular/target/target_unit.h"
+#include "tasks/tabular/target/target.h"
 
 enum { ROWS = 300 };
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "calls.h"
-#include "tasks/tabular/setup/folds.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 enum { ROWS = 1003, FOLDS = 5 };
 

@@ -14,10 +14,8 @@
 #include "base/text/pattern.h"
 #include "base/values/value.h"
 #include "calls.h"
-#include "tasks/tabular/networks/greedy.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/networks/pack.h"
-#include "tasks/tabular/networks/pack_ensemble.h"
+#include "tasks/tabular/members.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 static et_tabular_pack default_pack(void)
 {

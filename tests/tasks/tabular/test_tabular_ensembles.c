@@ -12,8 +12,9 @@
 
 #include "engine/exec/pass.h"
 #include "engine/graph/graph.h"
+#include "tasks/tabular/members.h"
 #include "tasks/tabular/models_fixture.h"
-#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/target/target.h"
 
 /* ---- TabM ---- */
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "tasks/tabular/models_fixture.h"
+#include "tasks/tabular/target/target.h"
 
 enum { TOKENS = 1 + NUMBERS + IDS };
 

@@ -16,7 +16,9 @@
 #include "calls.h"
 #include "data/table_fixture.h"
 #include "engine/tensor/params.h"
+#include "tasks/tabular/networks/networks.h"
 #include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/target/target.h"
 
 enum { ROWS = 23, MEMBERS = 2, LABELS = 3, LEVELS_MOST = 5 };
 

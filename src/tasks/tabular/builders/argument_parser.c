@@ -1,6 +1,6 @@
 /* TensorFX's parser of a program's flags: a growing list of rows for the only parser of command
  * lines (command/options/). This file adds members by name. */
-#include "tasks/tabular/builders/argument_parser.h"
+#include "tasks/tabular/builders/builders.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
-#include "tasks/tabular/builders/argument_parser.h"
+#include "tasks/tabular/builders/builders.h"
 
 #define CLASSES_MAX    16 /* of a class and its bases; more mean a circle */
 #define COMMAND_LINE   "/proc/self/cmdline"

@@ -1,16 +1,15 @@
 /* The common part of builders for classification, the ready builders, and the input from a
  * dataset. */
+#include "tasks/tabular/builders/builders.h"
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "data/table/table_set.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/builders/model_builder.h"
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks.h"
 
-/* ---- the target
- * ---------------------------------------------------------------------------------- */
+/* ---- the target ---- */
 
 static const et_encoded_field *target_of(const et_model_builder *builder)
 {

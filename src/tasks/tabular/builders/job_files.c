@@ -8,7 +8,7 @@
  *
  * These arguments are those of the builder's class. Arguments that all programs have describe how a
  * job runs; a trained model does not depend on them. */
-#include "tasks/tabular/builders/job_files.h"
+#include "tasks/tabular/builders/builders.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,9 +19,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/table_set.h"
-#include "tasks/tabular/builders/argument_parser.h"
-#include "tasks/tabular/builders/model_builder.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/table_texts.h"
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
 

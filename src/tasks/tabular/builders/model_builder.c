@@ -7,12 +7,11 @@
  * A graph is a pass over the builder's store. A trainer builds its own passes with the same
  * function (face.build), so the overridden methods are trained. Methods are looked up once, when
  * the builder is made. */
-#include "tasks/tabular/builders/model_builder.h"
+#include "tasks/tabular/builders/builders.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/builders/argument_parser.h"
 
 #define CLASSES_MAX 16 /* of a class and its bases; more mean a circle */
 

@@ -1,5 +1,5 @@
 /* The plan of tabular/auto (candidates.h): a table of experiments with their costs. */
-#include "tasks/tabular/ensemble/candidates.h"
+#include "tasks/tabular/ensemble/ensemble_private.h"
 
 #include <assert.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
-#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/tabular_kind.h"
 
 /* Rows up to which tabular/auto trains on folds. */
 #define FEW_ROWS 2000

@@ -1,4 +1,4 @@
-#include "tasks/tabular/ensemble/out_of_fold.h"
+#include "tasks/tabular/ensemble/ensemble_private.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,9 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "systems/modelgarden/series.h"
-#include "tasks/tabular/predict/graph.h"
+#include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/setup/setup.h"
+#include "tasks/tabular/target/target.h"
 
 #define BYTES_MAX ((size_t)16 << 30)
 
@@ -92,13 +94,6 @@ int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, co
 }
 
 /* ---- scoring ---- */
-
-bool et_tabular_has_out_of_fold(const et_tabular_task *task)
-{
-    const et_tabular_options *o = &task->options;
-    return o->n_splits && o->fold < 0 && !et_tabular_has_other(o) &&
-           et_file_exists_in(task->context.model_dir, ET_SERIES_FOLDS);
-}
 
 /* A list of width finite numbers. */
 static bool read_numbers(const et_value *line, const char *key, int64_t width, double *numbers)

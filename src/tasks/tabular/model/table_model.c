@@ -8,8 +8,9 @@
 #include "base/values/value.h"
 #include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/model/tables.h"
-#include "tasks/tabular/predict/predictor_private.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/setup/setup.h"
+#include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
 

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/files/file.h"
 #include "tasks/tabular/model/tables.h"
+#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/predict/prediction_block.h"
-#include "tasks/tabular/predict/predictor_private.h"
 
 #define EXPORT "export.safetensors"
 

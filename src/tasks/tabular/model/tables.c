@@ -10,6 +10,7 @@
 #include "base/values/value.h"
 #include "data/batches/source.h"
 #include "tasks/tabular/ensemble/ensemble.h"
+#include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/identity.h"

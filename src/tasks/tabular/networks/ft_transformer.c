@@ -10,14 +10,13 @@
  *
  * Tokens of a row follow each other, [rows * tokens, width], like sentences of equal length in a
  * packed batch. Only [CLS] of the last block is needed, so only [CLS] has queries there. */
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/networks/tabular_words.h"
 
 #define EPSILON 1e-5f
 

@@ -1,4 +1,4 @@
-#include "tasks/tabular/networks/greedy.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <float.h>
 #include <math.h>

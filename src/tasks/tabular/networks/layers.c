@@ -3,7 +3,7 @@
 
 #include <etude/layers.h>
 
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units)
 {

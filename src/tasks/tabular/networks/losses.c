@@ -34,9 +34,9 @@
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
 #include "engine/graph/build.h"
-#include "tasks/tabular/networks/models.h"
-#include "tasks/tabular/networks/pack.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/networks/networks_private.h"
+#include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/target/target.h"
 
 static et_node *vector(et_scope *scope, const char *name, int64_t size)
 {
@@ -62,21 +62,6 @@ static et_node *mean_of(et_node *y, int64_t members, int64_t width)
         sum = sum ? et_add(sum, one) : one;
     }
     return et_scale(sum, 1 / (float)members);
-}
-
-int64_t et_tabular_output_width(const et_tabular_target *target)
-{
-    return target->quantiles ? target->quantiles
-           : target->values  ? target->values
-           : target->labels  ? target->labels
-                             : target->classes;
-}
-
-const char *et_tabular_output_name(const et_tabular_target *target)
-{
-    return target->quantiles ? ET_TABULAR_QUANTILES
-           : target->values  ? ET_TABULAR_VALUES
-                             : ET_TABULAR_SCORES;
 }
 
 /* Numbers that a member gives for a row. */

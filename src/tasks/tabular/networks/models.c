@@ -1,13 +1,12 @@
 /* Models, a row each. Initial weights are PyTorch's, uniform within 1 / sqrt(inputs), unless a
  * model's paper has others. */
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/networks/tabular_words.h"
 
 /* Of batch norm, as PyTorch's; of layer norm. */
 #define MOMENTUM      0.9f

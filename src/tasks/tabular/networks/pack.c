@@ -1,4 +1,4 @@
-#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 
@@ -7,8 +7,7 @@
 #include "base/alloc.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/members.h"
 
 /* Biases are initialized like weights, uniformly within 1 / sqrt(inputs). Encoded columns may be
  * zeros at the start, and without biases relu would have no gradient. */

@@ -1,4 +1,4 @@
-#include "tasks/tabular/networks/pack_ensemble.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,9 +8,7 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/networks/greedy.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/members.h"
 
 #define LOGGED_MEMBERS ET_LOGGED_OF_VALIDATION "ensemble_members"
 #define LOGGED_TRAINED ET_LOGGED_OF_VALIDATION "trained_members"

@@ -7,7 +7,7 @@
  *
  * Rates of parameters, label smoothing and schedules are settings of the experiment. Biases begin
  * at 0; the paper initializes them from the data. */
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <etude/layers.h>
 

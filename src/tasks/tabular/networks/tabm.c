@@ -13,7 +13,7 @@
  *
  * In prediction, all members read the same rows. In training without shared_batches, each member
  * reads other rows: row j of a batch, and of the logits, belongs to member j % k. */
-#include "tasks/tabular/networks/models.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 

@@ -19,7 +19,7 @@
  *
  * where w, b and p begin as zeros: columns come into play as far as they are of use. In models
  * whose relu passes no gradient from zeros, w is drawn. */
-#include "tasks/tabular/networks/tabular_inputs.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,6 @@
 #include "base/sort.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
-#include "tasks/tabular/networks/tabular_words.h"
 #include "tasks/tabular/samples.h"
 
 /* C17 has no name for it. */

@@ -1,4 +1,4 @@
-#include "tasks/tabular/networks/tabular_words.h"
+#include "tasks/tabular/networks/networks_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/tabular_options.h"
 
 #define SCOPE  "text"
 #define WEIGHT "weight"

@@ -22,8 +22,8 @@
 #include "data/table/schema/schema.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
-#include "tasks/tabular/predict/graph.h"
-#include "tasks/tabular/target/target_scores.h"
+#include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/target/target.h"
 
 #define THREADS_MAX 64
 #define ROWS_MAX    UINT32_MAX

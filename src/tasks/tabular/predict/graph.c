@@ -1,13 +1,15 @@
-#include "tasks/tabular/predict/graph.h"
+#include "tasks/tabular/predict/predict.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fields/fields.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/networks/pack.h"
+#include "tasks/tabular/members.h"
+#include "tasks/tabular/networks/networks.h"
+#include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/target/target.h"
 
 struct et_tabular_graph {
     const et_tabular_options *options;

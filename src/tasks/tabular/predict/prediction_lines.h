@@ -23,7 +23,7 @@
 #include "base/text/strbuf.h"
 #include <etude/class_scores.h>
 
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 
 typedef struct et_prediction_form {
     bool csv;     /* else JSON */

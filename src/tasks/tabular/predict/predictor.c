@@ -16,8 +16,7 @@
 #include "base/assert.h"
 #include "base/threads/thread.h"
 #include "engine/exec/pass.h"
-#include "tasks/tabular/predict/graph.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/tabular_task.h"
 
 /* ---- opening ---- */

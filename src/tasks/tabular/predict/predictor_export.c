@@ -10,7 +10,7 @@
 #include "base/values/json.h"
 #include "data/table/features/encoder.h"
 #include "engine/onnx/batches.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 
 static int write_own(const et_predictor *p, const char *path, const char *precision,
                      et_error *error)

@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 #include "data/table/rows/rows.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 
 typedef enum et_row_format {
     ET_ROWS_AUTO, /* by the file's name: .tsv, .jsonl, .ndjson; else CSV */

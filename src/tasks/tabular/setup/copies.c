@@ -19,7 +19,7 @@
 #include "data/table/analysis/column_use.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 /* Rows that are compared; of more, those of some hashes. */
 #define ROWS_MOST 4000000

@@ -13,10 +13,8 @@
 #include "base/files/file.h"
 #include "data/table/analysis/analyze.h"
 #include "data/table/analysis/column_use.h"
+#include "tasks/tabular/setup/setup_private.h"
 #include "tasks/tabular/table_texts.h"
-#include "tasks/tabular/tabular_task_private.h"
-#include "tasks/tabular/target/target_scores.h"
-#include "tasks/tabular/target/target_unit.h"
 #include "train/checkpoint/identity.h"
 
 /* Of integers, whose labels are kept one by one. */

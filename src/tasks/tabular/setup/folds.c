@@ -1,4 +1,4 @@
-#include "tasks/tabular/setup/folds.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,10 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/numbers/decimal.h"
-#include "tasks/tabular/networks/models.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/tabular_task_private.h"
-#include "tasks/tabular/target/target_unit.h"
+#include "tasks/tabular/setup/setup_private.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/identity.h"
 

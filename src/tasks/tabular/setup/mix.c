@@ -4,8 +4,7 @@
 #include "base/alloc.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/setup/folds.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 static const et_tabular_part *part_at(const et_tabular_task *task, size_t i)
 {

@@ -9,154 +9,17 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/files/file.h"
 #include "base/text/format.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/rows/rows.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
-#include "tasks/tabular/ensemble/out_of_fold.h"
-#include "tasks/tabular/networks/pack.h"
+#include "systems/modelgarden/series.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/setup/folds.h"
-#include "tasks/tabular/setup/row_keys.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/setup/setup_private.h"
 #include "train/checkpoint/identity.h"
-
-/* ---- what the target is ---- */
-
-static int find_weight(et_tabular_target *target, const et_tabular_options *options,
-                       const et_encoder *encoder, et_error *error)
-{
-    const int index = et_encoder_weight(encoder);
-    const et_encoded_field *field = index < 0 ? NULL : et_encoder_field(encoder, index);
-    const char *wanted = options->weight && *options->weight ? options->weight : NULL;
-    target->weight = field ? field->name : NULL;
-    if (wanted && !field)
-        return et_fail(error, ET_ECONFIG,
-                       "task.weight is %s, but the features have no weight: add {name: W, type: "
-                       "weight, fields: %s}",
-                       wanted, wanted);
-    if (wanted && strcmp(wanted, field->column[0]) != 0)
-        return et_fail(error, ET_ECONFIG,
-                       "task.weight is %s, but the weight in the features is %s; name one column",
-                       wanted, field->column[0]);
-    return ET_OK;
-}
-
-/* Checks that the targets of the features are those of the settings, in any order. */
-static int check_names(const et_tabular_options *options, const et_encoded_field *field,
-                       et_error *error)
-{
-    const int64_t count = field->kind == ET_ENCODED_CLASS ? 1 : field->width;
-    const et_strings *wanted = &options->target;
-    if (wanted->count && wanted->count != (size_t)count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.target names %s, but the target in the features has %lld; name the "
-                       "same columns",
-                       et_format_many((int64_t)wanted->count, "column").text, (long long)count);
-    for (size_t i = 0; i < wanted->count; i++) {
-        int64_t k = 0;
-        while (k < count && strcmp(wanted->items[i], field->column[k]) != 0)
-            k++;
-        if (k == count)
-            return et_fail(error, ET_ECONFIG,
-                           "task.target is %s, but the target in the features is %s%s; name %s",
-                           wanted->items[i], field->column[0], count > 1 ? ", ..." : "",
-                           count > 1 ? "the same columns" : "one column");
-    }
-    return ET_OK;
-}
-
-/* What the loss may be. */
-static int check_loss(const et_tabular_target *target, const et_tabular_options *options,
-                      const et_encoded_field *field, et_error *error)
-{
-    const int loss = options->loss;
-    if (loss == ET_TABULAR_LOSS_BINARY && target->classes && field->classes != 2)
-        return et_fail(error, ET_ECONFIG,
-                       "task.loss: binary needs two classes, but %s has %d; choose softmax",
-                       field->column[0], field->classes);
-    if (loss == ET_TABULAR_LOSS_SOFTMAX && target->labels)
-        return et_fail(error, ET_ECONFIG,
-                       "task.loss: softmax is for one target, and there are %d; choose binary, or "
-                       "auto",
-                       target->labels);
-    if (loss != ET_TABULAR_LOSS_AUTO && !target->values != (loss <= ET_TABULAR_LOSS_BINARY))
-        return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
-                       field->column[0], target->values ? "is a number" : "has classes",
-                       target->values    ? "squared, absolute or huber"
-                       : target->classes ? "softmax or binary"
-                                         : "binary");
-    return ET_OK;
-}
-
-/* What only some targets have. */
-static int check_settings(const et_tabular_target *target, const et_tabular_options *options,
-                          const et_encoded_field *field, et_error *error)
-{
-    const char *of_classes = options->label_smoothing > 0   ? "label_smoothing"
-                             : options->class_weights.count ? "class_weights"
-                             : options->calibration_bins != ET_TABULAR_CALIBRATION_BINS
-                                 ? "calibration_bins"
-                                 : NULL;
-    if (target->values && of_classes)
-        return et_fail(error, ET_ECONFIG,
-                       "task.%s: the target %s is a number, not a class; leave this setting out",
-                       of_classes, field->column[0]);
-    if (target->labels && options->class_weights.count)
-        return et_fail(error, ET_ECONFIG,
-                       "task.class_weights: weights are of the classes of one target, and there "
-                       "are %d; leave this setting out",
-                       target->labels);
-    if (target->quantiles && target->values != 1)
-        return et_fail(error, ET_ECONFIG,
-                       "task.quantile_levels: quantiles are of one target that is a number, but "
-                       "the target %s %s; leave this setting out",
-                       field->column[0], target->values ? "has several columns" : "has classes");
-    if (options->model.type == ET_TABULAR_PACK && !options->ensemble.count &&
-        !et_pack_learns((size_t)target->labels, (size_t)target->quantiles))
-        return et_fail(error, ET_ECONFIG,
-                       "a pack (task.model.type: pack) cannot learn %s yet; choose another model, "
-                       "such as tabular/realmlp",
-                       target->labels ? "several targets of two classes" : "quantiles");
-    return ET_OK;
-}
-
-int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
-                         const et_encoder *encoder, et_error *error)
-{
-    const int index = et_encoder_target(encoder);
-    const char *key[2];
-    int targets = 0;
-    if (et_encoder_key(encoder, 0, &key[0]) >= 0 && et_encoder_key(encoder, 1, &key[1]) >= 0)
-        return et_fail(error, ET_ECONFIG, "the features %s and %s are both keys; keep one", key[0],
-                       key[1]);
-    for (int f = 0; f < et_encoder_fields(encoder); f++)
-        targets += et_encoded_is_target(et_encoder_field(encoder, f)->kind);
-    if (index < 0 || targets != 1)
-        return et_fail(error, ET_ECONFIG, "the features have %d targets; keep one", targets);
-    const et_encoded_field *field = et_encoder_field(encoder, index);
-    *target = (et_tabular_target){
-        .field = field->name,
-        .classes = field->kind == ET_ENCODED_CLASS ? field->classes : 0,
-        .labels = field->kind == ET_ENCODED_LABELS ? (int)field->width : 0,
-        .values = field->kind == ET_ENCODED_VALUES ? field->width : 0,
-    };
-    int status = check_names(options, field, error);
-    if (!status)
-        status =
-            et_tabular_levels(target->level, &target->quantiles, &options->quantile_levels, error);
-    if (!status)
-        status = find_weight(target, options, encoder, error);
-    if (!status && field->kind == ET_ENCODED_CLASS && field->classes < 2)
-        status = et_fail(error, ET_EDATA,
-                         "the target %s has only one class (%s): there is nothing to learn",
-                         field->column[0], field->classes ? field->label[0] : "none");
-    if (!status)
-        status = check_loss(target, options, field, error);
-    return status ? status : check_settings(target, options, field, error);
-}
 
 /* ---- rows ---- */
 
@@ -400,6 +263,13 @@ static int hold_out(et_tabular_task *task, et_error *error)
     et_free(which);
     et_free(class);
     return status;
+}
+
+bool et_tabular_has_out_of_fold(const et_tabular_task *task)
+{
+    const et_tabular_options *o = &task->options;
+    return o->n_splits && o->fold < 0 && !et_tabular_has_other(o) &&
+           et_file_exists_in(task->context.model_dir, ET_SERIES_FOLDS);
 }
 
 /* Refuses validation files together with folds in training, and an evaluation of folds that has no

@@ -4,15 +4,13 @@
  *   model    that of the settings over the encoder's columns (models.h)
  *   losses   of classes or of values (losses.c)
  *   validate scores over all rows (tabular_validate.c) */
-#include "tasks/tabular/tabular_task.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/stages.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/networks/pack.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/members.h"
+#include "tasks/tabular/setup/setup_private.h"
 #include "train/task/task_private.h"
 
 static et_tabular_task *downcast(et_task *self)

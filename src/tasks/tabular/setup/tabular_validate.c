@@ -18,9 +18,8 @@
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
-#include "tasks/tabular/networks/members.h"
-#include "tasks/tabular/tabular_task_private.h"
-#include "tasks/tabular/target/target_scores.h"
+#include "tasks/tabular/members.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 #define LABELS  "labels"
 #define OUTPUTS "outputs"
@@ -145,12 +144,6 @@ static batch_values values_of(const et_tabular_task *task, const et_batch *batch
         .width = et_tabular_output_width(&task->target),
         .targets = task->target.quantiles ? 1 : et_tabular_output_width(&task->target),
     };
-}
-
-et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)
-{
-    return task->target.values ? et_encoder_unit(task->encoder, task->target.quantiles ? 0 : column)
-                               : (et_target_unit){ 0, 1 };
 }
 
 static double predicted_at(const batch_values *v, int64_t at)

@@ -11,7 +11,7 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "tasks/tabular/samples.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/setup/setup_private.h"
 
 /* Of the rows of a part of the data. */
 typedef struct target_seen {

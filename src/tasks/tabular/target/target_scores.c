@@ -1,4 +1,4 @@
-#include "tasks/tabular/target/target_scores.h"
+/* Scores of validation, see target.h. */
 
 #include <math.h>
 #include <stdio.h>
@@ -11,12 +11,9 @@
 #include "data/table/features/transforms.h"
 #include "formats/events/log_names.h"
 #include "metric/class_scores.h"
+#include "tasks/tabular/target/target.h"
 
 #define PREFIX ET_LOGGED_OF_VALIDATION
-
-const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", NULL };
-const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
-                                                        "interval_width", NULL };
 
 /* Entries are sorted by frequency, so a "yes" is positive, or else the larger number. */
 int et_tabular_positive(const char *const *label, int classes)

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text/format.h"
-#include "tasks/tabular/tabular_task_private.h"
+#include "tasks/tabular/target/target.h"
 #include "train/checkpoint/metric_name.h"
 
 #define ROWS_LEAST  20   /* of all rows, and of both sides of an AUC */

@@ -10,7 +10,7 @@
 #include "base/vector.h"
 #include "data/table/rows/csv_scan.h"
 #include "data/table/schema/schema.h"
-#include "tasks/tabular/predict/predictor_private.h"
+#include "tasks/tabular/predict/predict.h"
 
 struct et_predictions {
     size_t count;

@@ -1,4 +1,4 @@
-#include "tasks/tabular/networks/members.h"
+#include "tasks/tabular/members.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The predictor, for its own files: predictor.c (opening, from rows to outputs), model_files.c
  * (reads a directory), predictions.c (results for programs), predictor_export.c; and for the
  * command, which has rows in its own memory. */
-#ifndef ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
-#define ETUDE_TASKS_TABULAR_TENSORFX_PREDICTOR_PRIVATE_H
+#ifndef ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
+#define ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
 
 #include <etude/model_builder.h>
 #include <etude/predictor.h>
@@ -14,9 +14,39 @@
 #include "tasks/tabular/table_texts.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* Texts of an export in addition to its weights: those of the table, then params.yaml of a run, or
- * builder.yaml of a job. */
-enum { ET_TABLE_TEXT_MODEL = ET_TABLE_TEXTS, ET_TABLE_MODEL_TEXTS };
+/* ---- graph.c ---- */
+
+/* The graph of prediction of a run of `etude train`: the parts of the task's settings and functions
+ * that a predictor needs. */
+
+typedef struct et_tabular_graph et_tabular_graph;
+
+/* Reads the settings. ET_ECONFIG: they are those of another task. */
+int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
+                           et_error *error);
+
+/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
+int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
+                          const char *directory, const et_encoder *encoder, et_arena *arena,
+                          et_error *error);
+
+/* Names of the levels of quantiles, "0.1"; none: it has no quantiles. Borrowed. */
+const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph);
+
+/* An et_build_fn, whose payload is the graph. */
+void et_tabular_graph_build(et_scope *scope, void *graph);
+
+/* For a pack: reads the members of the ensemble from the weights that will be loaded
+ * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
+int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
+                            const char *checkpoint, bool live_weights, et_arena *arena,
+                            et_error *error);
+
+/* Checks that the settings and files next to a checkpoint are those of its training. */
+int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
+                                    const et_identity *identity, et_error *error);
+
+/* ---- directories and predictors ---- */
 
 #define ET_PREDICTOR_BATCH     256
 #define ET_PREDICTOR_BATCH_MAX 1048576

@@ -1,0 +1,107 @@
+/* Arguments and model builders, for the library, beyond <etude/arguments.h> and
+ * <etude/model_builder.h>. */
+#ifndef ETUDE_TASKS_TABULAR_BUILDERS_BUILDERS_H
+#define ETUDE_TASKS_TABULAR_BUILDERS_BUILDERS_H
+
+#include <etude/arguments.h>
+#include <etude/experiment.h>
+#include <etude/model_builder.h>
+
+#include "base/arena.h"
+#include "data/table/features/encoder.h"
+
+/* ---- arguments.c, argument_parser.c ---- */
+
+struct et_argument_parser {
+    et_arena arena;   /* of the name */
+    const char *name; /* of the program */
+    et_option *flags; /* [count], owned; then one row that ends them */
+    size_t count, capacity;
+};
+
+/* Every flag's member becomes its default. */
+void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments);
+
+/* Sets the member with the value's name; where: the beginning of a message. ET_ECONFIG. */
+int et_argument_parser_set(const et_argument_parser *parser, et_arguments *arguments,
+                           const char *key, const et_value *value, et_error *error);
+
+/* All values, by name, in arena; NULL if no memory is left. */
+et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena);
+
+bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *kind);
+
+/* ---- model_builder.c ---- */
+
+/* The kinds of graph. */
+typedef enum et_builder_phase {
+    ET_PHASE_TRAINING,
+    ET_PHASE_EVALUATION,
+    ET_PHASE_PREDICTION,
+} et_builder_phase;
+
+/* A store; those before it are kept until the builder goes, as graphs may be over them. */
+typedef struct et_builder_store {
+    et_params *params;
+    struct et_builder_store *before;
+} et_builder_store;
+
+/* An interface with its private members. */
+typedef struct et_builder_graph {
+    et_graph_interface face; /* the first member */
+    et_builder_phase phase;
+    et_table_set *dataset;         /* that it was built with */
+    struct et_builder_graph *next; /* of the builder's open ones */
+} et_builder_graph;
+
+typedef struct et_model_builder_inside {
+    et_model_builder_class methods; /* of the class, or else of the nearest base that has it */
+    et_device *device;              /* NULL: not opened yet */
+    et_builder_store *store;        /* NULL: none yet */
+    et_builder_graph *graphs;
+    et_arena arena; /* of layouts of prediction */
+    int64_t global_steps;
+} et_model_builder_inside;
+
+/* build_input, where a class has none: a source of the dataset, or rows to predict. */
+int et_builder_default_input(et_model_builder *self, et_table_set *dataset, const char *source,
+                             int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
+                             et_error *error);
+
+/* A class with what its bases give: methods, arguments, the size of its struct. */
+int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
+                                   et_error *error);
+
+/* The device that graphs run on, opened at the first call. */
+int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error);
+
+/* A store that nothing has been declared into, in place of the one before. */
+int et_model_builder_renew(et_model_builder *builder, et_error *error);
+
+/* ---- job_files.c ---- */
+
+/* A job is a run with other files next to its checkpoints: job.yaml (how it was run), builder.yaml
+ * (the class of its builder, with the arguments of this class), schema, metadata and features of
+ * the dataset. This module writes and reads them; model_trainer.c makes model/, the export of the
+ * job. */
+
+/* What checkpoints of a builder belong to, in arena; whether those in a directory do. ET_ECONFIG:
+ * they are of another builder or of rows that are read otherwise. */
+int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
+                        et_error *error);
+int et_builder_check_same(const char *directory, const et_value *identity, et_arena *arena,
+                          et_error *error);
+int et_builder_check_identity(const et_identity *identity, const et_encoder *encoder,
+                              et_error *error);
+
+/* Writes job.yaml, schema, metadata, features and builder.yaml. */
+int et_builder_write(const et_model_builder *builder, const et_job_config *config,
+                     const char *directory, et_error *error);
+
+/* Reads the text of builder.yaml; path is for messages: *kind is given or, if NULL, becomes one of
+ * the library's own. ET_ECONFIG: the file is another builder's. */
+int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,
+                     const char *bytes, size_t length, const char *path,
+                     const et_model_builder_class *given, et_error *error);
+
+#endif

@@ -1,0 +1,144 @@
+/* Parts of models: their inputs, free texts, layers, and the graph and the choice of a pack. */
+#ifndef ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
+#define ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
+
+#include "tasks/tabular/networks/networks.h"
+
+/* ---- tabular_inputs.c ---- */
+
+/* Inputs of models: the encoder's number fields as one matrix, its id fields as another, and its
+ * texts; or all as one row of numbers. */
+
+typedef struct et_tabular_inputs {
+    int64_t rows;     /* of a batch */
+    et_node *numbers; /* [rows, number_count] act; NULL: none */
+    et_node *exact;   /* the same in float32 */
+    int64_t number_count;
+    et_node *ids; /* int32 [rows, id_count]; NULL: none */
+    int id_count;
+    et_column *columns;        /* [id_count] those of the ids, without widths; owned */
+    bool values;               /* the target is numbers, not a class */
+    float drawn;               /* initial values of texts are within it; 0: zeros */
+    int text_count;            /* free texts, see tabular_words.h */
+    const et_encoder *encoder; /* borrowed */
+    et_scope *model;           /* the scope of the whole model */
+    et_scope *learned;         /* where vectors of texts are: the model, or a part of it */
+} et_tabular_inputs;
+
+/* The inputs of a model from the graph's batches, without targets, other fields, and features whose
+ * names are ignored. A poison node for impossible ones. */
+void et_tabular_inputs_open(et_tabular_inputs *inputs, et_scope *scope, const et_encoder *encoder,
+                            const et_strings *ignored);
+void et_tabular_inputs_release(et_tabular_inputs *inputs);
+
+/* All columns side by side, [rows, width] act: numbers, their encodings, ids one-hot or
+ * embedded, texts. */
+et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
+                            const et_tabular_columns *columns);
+
+/* Factors on et_tabular_flatten's rows, side by side for `count` members: gives each member one
+ * factor for all numbers that a column became, the first of them. */
+int et_tabular_join_factors(float *factors, int64_t size, int64_t count,
+                            const et_tabular_columns *columns, const et_encoder *encoder,
+                            const et_strings *ignored, et_error *error);
+
+/* Fits the variables that et_tabular_flatten has declared in a scope to the training rows. Does
+ * nothing if it has none. */
+int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabular_columns *columns,
+                           const et_encoder *encoder, const et_strings *ignored,
+                           et_samples *samples, et_error *error);
+
+/* ---- tabular_words.c ---- */
+
+/* Free texts as inputs of models: each text is a vector. With the ids i of a text's words and word
+ * pairs, once for each time,
+ *
+ *   v = 0.3 sum_i w_i t_i / sqrt(sum_i w_i^2),   w_i = (n_i / (n_i + 40))^2, 0 if n_i is below 2
+ *
+ * t_i is learned, and n_i is the number of training rows whose text has i. Adam moves
+ * the vector of a rare word as far as that of a frequent one, so w_i shrinks what few rows say.
+ * With the weights of TF-IDF, smoothed as in scikit-learn, and n rows,
+ *
+ *   w_i = 1 + log((1 + n) / (1 + n_i)), 0 if n_i is below 2
+ *
+ * The w_i are a variable, set before the first step. */
+
+/* How many texts a row has. */
+int et_tabular_words_count(const et_encoder *encoder);
+
+/* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
+ * learned: the scope that has the t_i, the model's or that of a part that learns for itself. begin:
+ * initial values of the t_i. */
+et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
+                          int64_t width, et_init begin);
+
+/* Sets the variables from the training rows. weights: ET_TABULAR_WORDS_FREQUENCY or TF_IDF.
+ * ET_ECONFIG: TF_IDF, and there are no texts. */
+int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encoder,
+                         et_samples *samples, et_error *error);
+
+/* ---- models ---- */
+
+/* layers.c: x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
+et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units);
+
+/* ft_transformer.c */
+et_node *et_tabular_ft_transformer_build(et_scope *scope, const et_tabular_ft_transformer *model,
+                                         const et_tabular_inputs *inputs, int64_t outputs);
+
+/* realmlp.c */
+et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *model,
+                                  const et_tabular_inputs *inputs, int64_t outputs);
+
+/* tabm.c: [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
+et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
+                               const et_tabular_inputs *inputs, int64_t outputs);
+int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
+                          const et_encoder *encoder, const et_strings *ignored, et_error *error);
+et_node *et_tabular_repeat(et_node *x, int64_t count);
+
+/* ---- pack.c ---- */
+
+/* The outputs of all members side by side, float32 [rows, members * outputs]. which: [members] of
+ * the pack that the graph has; NULL: all. */
+et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
+                       int64_t outputs, const bool *which);
+
+/* The same of the best weights. */
+et_node *et_pack_build_best(et_scope *scope, const et_tabular_model *model,
+                            const et_encoder *encoder, int64_t outputs, const bool *which);
+
+/* The weighted mean of predictions [rows, members * width] of these members, [rows, width]. */
+et_node *et_pack_mean(et_scope *scope, const et_tabular_pack *pack, et_node *predictions,
+                      int64_t width, const bool *which);
+
+/* Declares what a validation changes. */
+void et_pack_declare(et_scope *scope, const et_tabular_pack *pack);
+
+/* ---- greedy.c ---- */
+
+/* Greedy choice of an ensemble (Caruana, Niculescu-Mizil, Crew and Ksikes 2004, "Ensemble Selection
+ * from Libraries of Models"). Each step adds the candidate that gives the mean prediction the
+ * lowest loss; a candidate may be added several times. The ensemble is the prefix of this sequence
+ * with the lowest loss.
+ *
+ *   classes   prediction: the probability of a row's label; loss: -log of it
+ *   values    prediction: a value; loss: the squared difference from the target
+ *
+ * If candidates are equally good, the first one is chosen. */
+
+typedef struct et_greedy {
+    const float *prediction; /* [candidates, items], finite */
+    const double *target;    /* [items]; NULL: classes */
+    int64_t candidates, items;
+    int64_t most; /* additions */
+} et_greedy;
+
+/* The mean loss of predictions [items]; target as above. */
+double et_greedy_loss(const float *prediction, const double *target, int64_t items);
+
+/* share: [candidates], how often each was chosen, divided by the number of choices; the sum is 1.
+ * *loss: of the ensemble. There must be at least one candidate and one item. */
+int et_greedy_choose(const et_greedy *greedy, float *share, double *loss, et_error *error);
+
+#endif

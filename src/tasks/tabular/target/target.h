@@ -1,0 +1,75 @@
+/* The target of a table. Its unit in a model of numbers (et_target_unit) is that of the metadata,
+ * stored in a checkpoint's identity for users of the weights; checkpoints without a unit have
+ * targets as in the files. Scores of validation for numbers, for targets of two classes each, and
+ * for quantiles are means over targets, and in a group of its own those of each target or level. */
+#ifndef ETUDE_TASKS_TABULAR_TARGET_TARGET_H
+#define ETUDE_TASKS_TABULAR_TARGET_TARGET_H
+
+#include <etude/class_scores.h>
+
+#include "tasks/tabular/tabular_task.h"
+
+/* ---- target.c ---- */
+
+/* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
+ * weight; the loss of the settings is for the other kind. */
+int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
+                         const et_encoder *encoder, et_error *error);
+
+/* Numbers of the output for a row, and its name. */
+int64_t et_tabular_output_width(const et_tabular_target *target);
+const char *et_tabular_output_name(const et_tabular_target *target);
+
+/* The unit of a number of an output: that of its target. */
+et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
+
+/* The identity's key; a list of an offset and a scale for each target. */
+#define ET_TARGET_UNIT "target_unit"
+
+/* Sets the key from an exact encoder. Nothing of a target of classes. */
+int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error);
+
+/* Reads `targets` units; *found: the identity (NULL: none) has them, else each is 0 and 1.
+ * ET_EFORMAT: the numbers are malformed, or of another number of targets. */
+int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
+                        const et_value *identity, et_error *error);
+
+/* ---- target_scores.c ---- */
+
+/* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
+int et_tabular_positive(const char *const *label, int classes);
+/* That of the target of a task. */
+int et_tabular_asked_for(const et_tabular_task *task);
+/* Scored rows of classes; arrays are seen's. */
+et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
+                                               const et_tabular_seen *seen);
+
+typedef struct et_scored_targets {
+    const char *const *column; /* [targets]: their names */
+    const double *level;       /* [width], of quantiles */
+    int64_t bins; /* of calibration, of labels; 0: as many as et_class_predictions has */
+} et_scored_targets;
+
+/* Borrowed from the task. */
+et_scored_targets et_scored_targets_of(const et_tabular_task *task);
+
+/* Scores of several targets. numbers: the scores of values. labels: the means of the scores of
+ * classes. quantiles: their own scores and, if the median is a level, its scores of values.
+ * ET_EDATA: a prediction or weight is invalid. */
+int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *seen,
+                             et_value *logs, et_error *error);
+int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *seen,
+                            et_value *logs, et_error *error);
+int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_seen *seen,
+                               et_value *logs, et_error *error);
+
+/* ---- verdict.c ---- */
+
+/* judge: appends lines about scored rows. judge_best: after each validation.
+ * verdict_of: method verdict. */
+int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *seen,
+                     et_error *error);
+int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error);
+const char *et_tabular_verdict_of(et_task *self, bool best);
+
+#endif
