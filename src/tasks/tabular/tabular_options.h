@@ -16,7 +16,7 @@
 
 enum { ET_TABULAR_NORM_NONE, ET_TABULAR_NORM_BATCH, ET_TABULAR_NORM_LAYER };
 
-/* How columns become one row of numbers, unless the model decides it (tabular_inputs.h). */
+/* How columns become one row of numbers, unless the model decides it (et_tabular_flatten). */
 enum {
     ET_TABULAR_NUMBERS_PLAIN,
     ET_TABULAR_NUMBERS_PIECEWISE,
@@ -112,7 +112,7 @@ enum { ET_TABULAR_WORDS_FREQUENCY, ET_TABULAR_WORDS_TF_IDF };
 typedef struct et_tabular_model {
     int type;                    /* ET_TABULAR_LINEAR, ... */
     et_strings ignored_features; /* names of features that it does not read */
-    int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (tabular_words.h) */
+    int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (et_tabular_words) */
     et_tabular_feed_forward feed_forward;
     et_tabular_mlp mlp;
     et_tabular_resnet resnet;
@@ -202,7 +202,7 @@ typedef struct et_tabular_options {
     int64_t n_splits; /* folds; 0: a share is held out */
     int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
     int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
-    const char *groups, *time;  /* columns that split rows (folds.h); NULL: none. Not both */
+    const char *groups, *time;  /* columns that split rows (et_tabular_parts); NULL: none. Not both */
     et_strings target;          /* columns; none: those of the features */
     et_strings quantile_levels; /* of a number, ascending; none: the number itself */
     const char *id;             /* column that is only carried to predictions; NULL: none */

@@ -19,13 +19,6 @@ struct et_argument_parser {
     size_t count, capacity;
 };
 
-/* Every flag's member becomes its default. */
-void et_argument_parser_reset(const et_argument_parser *parser, et_arguments *arguments);
-
-/* Sets the member with the value's name; where: the beginning of a message. ET_ECONFIG. */
-int et_argument_parser_set(const et_argument_parser *parser, et_arguments *arguments,
-                           const char *key, const et_value *value, et_error *error);
-
 /* All values, by name, in arena; NULL if no memory is left. */
 et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena);
 
@@ -62,11 +55,6 @@ typedef struct et_model_builder_inside {
     et_arena arena; /* of layouts of prediction */
     int64_t global_steps;
 } et_model_builder_inside;
-
-/* build_input, where a class has none: a source of the dataset, or rows to predict. */
-int et_builder_default_input(et_model_builder *self, et_table_set *dataset, const char *source,
-                             int64_t batch, int64_t epochs, bool shuffle, et_builder_input *out,
-                             et_error *error);
 
 /* A class with what its bases give: methods, arguments, the size of its struct. */
 int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,

@@ -43,7 +43,4 @@ typedef struct et_table_network {
     bool saved;              /* a predictor alone */
 } et_table_network;
 
-/* Whether a model is one of these; NULL: it is not. */
-et_table_network *et_table_network_of(et_model *model);
-
 #endif

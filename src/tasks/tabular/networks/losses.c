@@ -26,17 +26,138 @@
  * its ensemble.
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
- * first step (et_tabular_fit in fit.c), so a checkpoint contains them. */
+ * first step (et_tabular_fit), so a checkpoint contains them. */
 #include <math.h>
 
 #include <etude/pass.h>
 
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "data/table/features/transforms.h"
 #include "engine/graph/build.h"
+#include "engine/graph/graph.h"
+#include "tasks/tabular/members.h"
 #include "tasks/tabular/networks/networks_private.h"
-#include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target/target.h"
+
+/* Biases are initialized like weights, uniformly within 1 / sqrt(inputs). Encoded columns may be
+ * zeros at the start, and without biases relu would have no gradient. */
+static et_node *dense(et_scope *scope, et_node *x, int64_t units)
+{
+    const et_shape in = et_node_shape(x);
+    const int64_t inputs = in.rank == 2 ? in.size[1] : 1;
+    const et_init drawn = { ET_INIT_UNIFORM, 1 / sqrtf((float)inputs) };
+    et_node *weight = et_param(scope, "weight", et_shape_2(inputs, units), drawn);
+    et_node *bias = et_param(scope, "bias", et_shape_1(units), drawn);
+    return et_matmul(x, weight, bias, NULL);
+}
+
+/* Each member has its own embeddings of texts, so that members do not depend on each other. */
+static et_node *member(et_scope *scope, const et_pack_member *m, const et_tabular_pack *pack,
+                       const et_tabular_inputs *inputs, int64_t outputs)
+{
+    et_tabular_inputs own = *inputs;
+    own.learned = scope;
+    et_node *x = et_tabular_flatten(et_in(scope, "columns"), &own, &m->columns);
+    for (int i = 0; i < m->num_layers; i++) {
+        et_scope *layer = et_at(scope, ET_PACK_LAYER, i);
+        x = et_relu(dense(layer, x, pack->width));
+        x = et_dropout(layer, x, (float)m->dropout);
+    }
+    return dense(et_in(scope, "logits"), x, outputs);
+}
+
+/* Members below a scope of the model's. */
+static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *model,
+                      const et_encoder *encoder, int64_t outputs, const bool *which)
+{
+    const et_tabular_pack *pack = &model->pack;
+    const int64_t all = et_pack_count(pack);
+    et_node **parts = et_alloc((size_t)all, sizeof *parts);
+    et_tabular_inputs inputs;
+    int count = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
+    et_tabular_inputs_open(&inputs, root, encoder, &model->ignored_features);
+    for (int64_t i = 0; i < all; i++) {
+        const et_pack_member m = et_pack_member_at(pack, i);
+        if (!which || which[i])
+            parts[count++] =
+                member(et_at(scope, ET_PACK_MEMBER, (int)m.number), &m, pack, &inputs, outputs);
+    }
+    et_node *y = count ? et_concatenate_columns(parts, count)
+                       : et_graph_poison(et_scope_graph(scope), "a pack without members");
+    et_tabular_inputs_release(&inputs);
+    et_free(parts);
+    return et_copy(y, ET_F32, et_node_shape(y));
+}
+
+/* The outputs of all members side by side, float32 [rows, members * outputs]. which: [members] of
+ * the pack that the graph has; NULL: all. */
+static et_node *pack_networks(et_scope *scope, const et_tabular_model *model,
+                              const et_encoder *encoder, int64_t outputs, const bool *which)
+{
+    return build(scope, scope, model, encoder, outputs, which);
+}
+
+/* The same of the best weights. */
+static et_node *pack_best(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
+                          int64_t outputs, const bool *which)
+{
+    return build(scope, et_in_fixed(scope, ET_PACK_BEST), model, encoder, outputs, which);
+}
+
+/* ---- the ensemble ---- */
+
+static et_node *of_members(et_scope *scope, const et_tabular_pack *pack, const char *name)
+{
+    return et_variable(et_in(scope, ET_PACK_ENSEMBLE), name, et_shape_1(et_pack_count(pack)),
+                       (et_init){ ET_INIT_ZEROS, 0 });
+}
+
+/* Declares what a validation changes. */
+static void pack_declare(et_scope *scope, const et_tabular_pack *pack)
+{
+    of_members(scope, pack, ET_PACK_LOSS);
+    of_members(scope, pack, ET_PACK_SINCE);
+}
+
+/* [1, count] of a vector [members]. */
+static et_node *chosen(et_node *vector, const et_tabular_pack *pack, const bool *which)
+{
+    const int64_t all = et_pack_count(pack);
+    et_node *row = et_reshape(vector, et_shape_2(1, all));
+    et_node **parts = which ? et_alloc((size_t)all, sizeof *parts) : NULL;
+    int count = 0;
+    if (which && !parts)
+        return et_graph_out_of_memory(vector->graph);
+    for (int64_t i = 0; which && i < all; i++)
+        if (which[i])
+            parts[count++] = et_slice_columns(row, i, 1);
+    row = which ? et_concatenate_columns(parts, count) : row;
+    et_free(parts);
+    return row;
+}
+
+/* The weighted mean of predictions [rows, members * width] of these members, [rows, width]. */
+static et_node *pack_mean(et_scope *scope, const et_tabular_pack *pack, et_node *predictions,
+                          int64_t width, const bool *which)
+{
+    const et_shape shape = et_node_shape(predictions);
+    const int64_t columns = shape.rank == 2 ? shape.size[1] : 0;
+    et_node *share = chosen(of_members(scope, pack, ET_PACK_SHARE), pack, which);
+    et_node *sum = NULL;
+    share = et_reshape(share, et_shape_2(columns / width, 1));
+    share = et_copy(share, ET_F32, et_shape_2(columns / width, width));
+    predictions = et_mul(predictions, et_reshape(share, et_shape_1(columns)));
+    if (width == 1)
+        return et_row_sum(predictions);
+    for (int64_t i = 0; i < columns; i += width) {
+        et_node *one = et_slice_columns(predictions, i, width);
+        sum = sum ? et_add(sum, one) : one;
+    }
+    return sum;
+}
 
 static et_node *vector(et_scope *scope, const char *name, int64_t size)
 {
@@ -176,18 +297,18 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
     const int64_t width = width_of(options, target);
     const bool training = et_scope_training(scope);
     et_node *z =
-        training || !which ? et_pack_build(scope, &options->model, encoder, width, which) : NULL;
+        training || !which ? pack_networks(scope, &options->model, encoder, width, which) : NULL;
     if (training)
         return z;
-    et_node *best = et_pack_build_best(scope, &options->model, encoder, width, which);
+    et_node *best = pack_best(scope, &options->model, encoder, width, which);
     best = predictions(options, target, best);
-    et_node *mean = et_pack_mean(scope, pack, best, width, which);
+    et_node *mean = pack_mean(scope, pack, best, width, which);
     put_output(scope, target, output_of(scope, options, target, mean));
     if (which)
         return best;
     et_node *both[] = { predictions(options, target, z), best };
     et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
-    et_pack_declare(scope, pack);
+    pack_declare(scope, pack);
     return z;
 }
 
@@ -222,9 +343,9 @@ static et_node *predict_pack(et_scope *scope, const et_tabular_options *options,
                              const et_tabular_target *target)
 {
     const int64_t width = width_of(options, target);
-    et_node *best = et_pack_build_best(scope, model, encoder, width, NULL);
+    et_node *best = pack_best(scope, model, encoder, width, NULL);
     best = predictions(options, target, best);
-    return output_of(scope, options, target, et_pack_mean(scope, &model->pack, best, width, NULL));
+    return output_of(scope, options, target, pack_mean(scope, &model->pack, best, width, NULL));
 }
 
 /* Below it the logarithm is of no use. */

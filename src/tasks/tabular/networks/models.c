@@ -4,9 +4,21 @@
 
 #include <math.h>
 
+#include <etude/layers.h>
+
+#include "base/alloc.h"
 #include "base/assert.h"
 #include "engine/graph/build.h"
 #include "engine/graph/graph.h"
+
+/* x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
+static et_node *dense(et_scope *scope, et_node *x, int64_t units)
+{
+    et_shape in = et_node_shape(x);
+    float inputs = in.rank == 2 ? (float)in.size[1] : 1;
+    et_dense_options options = { .init_limit = 1 / sqrtf(inputs) };
+    return et_dense_with(scope, x, units, &options);
+}
 
 /* Of batch norm, as PyTorch's; of layer norm. */
 #define MOMENTUM      0.9f
@@ -88,11 +100,11 @@ static et_node *mlp(et_scope *scope, const et_tabular_model *model, const et_tab
     et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &m->columns);
     for (int i = 0; i < m->num_layers; i++) {
         et_scope *layer = et_at(scope, "layer", i);
-        x = normalise(layer, et_tabular_dense(layer, x, m->width), m->norm);
+        x = normalise(layer, dense(layer, x, m->width), m->norm);
         x = et_activate(x, (et_activation)m->activation);
         x = et_dropout(layer, x, (float)m->dropout);
     }
-    return et_tabular_dense(et_in(scope, "logits"), x, outputs);
+    return dense(et_in(scope, "logits"), x, outputs);
 }
 
 /* x + drop(drop(relu(norm(x) W1 + b1)) W2 + b2) */
@@ -100,8 +112,8 @@ static et_node *block(et_scope *scope, et_node *x, const et_tabular_resnet *m)
 {
     et_scope *in = et_in(scope, "in"), *out = et_in(scope, "out");
     int64_t hidden = (int64_t)((double)m->width * m->hidden_factor);
-    et_node *h = et_relu(et_tabular_dense(in, normalise(scope, x, m->norm), hidden));
-    h = et_tabular_dense(out, et_dropout(in, h, (float)m->hidden_dropout), m->width);
+    et_node *h = et_relu(dense(in, normalise(scope, x, m->norm), hidden));
+    h = dense(out, et_dropout(in, h, (float)m->hidden_dropout), m->width);
     return et_add(x, et_dropout(out, h, (float)m->residual_dropout));
 }
 
@@ -110,17 +122,11 @@ static et_node *resnet(et_scope *scope, const et_tabular_model *model,
 {
     const et_tabular_resnet *m = &model->resnet;
     et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &m->columns);
-    x = et_tabular_dense(et_in(scope, "first"), x, m->width);
+    x = dense(et_in(scope, "first"), x, m->width);
     for (int i = 0; i < m->num_blocks; i++)
         x = block(et_at(scope, "block", i), x, m);
     x = et_relu(normalise(et_in(scope, "last"), x, m->norm));
-    return et_tabular_dense(et_in(scope, "logits"), x, outputs);
-}
-
-static et_node *realmlp(et_scope *scope, const et_tabular_model *model,
-                        const et_tabular_inputs *inputs, int64_t outputs)
-{
-    return et_tabular_realmlp_build(scope, &model->realmlp, inputs, outputs);
+    return dense(et_in(scope, "logits"), x, outputs);
 }
 
 static et_node *tabm(et_scope *scope, const et_tabular_model *model,
@@ -129,15 +135,204 @@ static et_node *tabm(et_scope *scope, const et_tabular_model *model,
     return et_tabular_tabm_build(scope, &model->tabm, inputs, outputs);
 }
 
+/* RealMLP (Holzmueller, Grinsztajn and Steinwart 2024, "Better by Default: Strong Pre-Tuned MLPs
+ * and Boosted Trees on Tabular Data"): layers whose rates do not depend on their widths.
+ *
+ *   x      columns side by side, each times a learned factor
+ *   layer  drop(f(x W / sqrt(inputs) + b)), W standard normal (the neural tangent parametrization)
+ *   f      selu for classes, mish for values; parametric: x + a (f(x) - x), a learned for each unit
+ *
+ * Rates of parameters, label smoothing and schedules are settings of the experiment. Biases begin
+ * at 0; the paper initializes them from the data. */
+
+static et_activation activation_of(const et_tabular_realmlp *model, bool values)
+{
+    if (model->activation != ET_TABULAR_ACTIVATION_AUTO)
+        return (et_activation)(model->activation - ET_TABULAR_ACTIVATION_AUTO - 1);
+    return values ? ET_ACTIVATION_MISH : ET_ACTIVATION_SELU;
+}
+
+static et_node *scaled(et_scope *scope, et_node *x)
+{
+    et_shape in = et_node_shape(x);
+    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    return et_mul(x, et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 }));
+}
+
+static et_node *activated(et_scope *layer, et_node *x, const et_tabular_realmlp *model,
+                          et_activation activation)
+{
+    et_node *y = et_activate(x, activation);
+    if (!model->parametric_activation)
+        return y;
+    et_node *share =
+        et_param(layer, "activation", et_shape_1(model->width), (et_init){ ET_INIT_ONES, 0 });
+    return et_add(x, et_mul(et_sub(y, x), share));
+}
+
+/* realmlp.c */
+static et_node *realmlp(et_scope *scope, const et_tabular_model *settings,
+                        const et_tabular_inputs *inputs, int64_t outputs)
+{
+    const et_tabular_realmlp *model = &settings->realmlp;
+    const et_dense_options tangent = { .tangent = true };
+    const et_activation activation = activation_of(model, inputs->values);
+    et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &model->columns);
+    x = scaled(et_in(scope, "input"), x);
+    for (int i = 0; i < model->num_layers; i++) {
+        et_scope *layer = et_at(scope, "layer", i);
+        x = activated(layer, et_dense_with(layer, x, model->width, &tangent), model, activation);
+        x = et_dropout(layer, x, (float)model->dropout);
+    }
+    return et_dense_with(et_in(scope, "logits"), x, outputs, &tangent);
+}
+
+/* FT-Transformer (Gorishniy, Rubachev, Khrulkov and Babenko 2021, "Revisiting Deep Learning Models
+ * for Tabular Data"): every column is a token, and one more, [CLS], becomes the output.
+ *
+ *   token of a number j:  b_j + x_j w_j             token of an id: b_j + table_j[id]
+ *   token of a text j:    b_j + v_j (et_tabular_words)
+ *   block: x + drop(attention(norm(x))), then x + drop(feed_forward(norm(x))), the first block
+ *          without its first norm
+ *   feed_forward(x) = drop(ReGLU(x W1 + b1)) W2 + b2, ReGLU(a, b) = a relu(b)
+ *   output: relu(norm(x of [CLS])) W + b
+ *
+ * Tokens of a row follow each other, [rows * tokens, width], like sentences of equal length in a
+ * packed batch. Only [CLS] of the last block is needed, so only [CLS] has queries there. */
+
+typedef struct tokens {
+    const et_tabular_ft_transformer *model;
+    int64_t rows, count; /* of a batch; tokens of a row */
+    et_node *offsets;    /* of the rows' tokens */
+} tokens;
+
+/* ---- tokens ---- */
+
+/* All initial values of the tokenizer are uniform within 1 / sqrt(width). */
+static et_node *token_param(et_scope *scope, const char *name, int64_t size, int64_t width)
+{
+    return et_param(scope, name, et_shape_1(size),
+                    (et_init){ ET_INIT_UNIFORM, 1 / sqrtf((float)width) });
+}
+
+/* [rows, numbers * width] */
+static et_node *number_tokens(et_scope *scope, const et_tabular_inputs *inputs, int64_t width)
+{
+    const int64_t numbers = inputs->number_count, rows = inputs->rows, all = numbers * width;
+    et_node *x = et_reshape(inputs->numbers, et_shape_2(rows * numbers, 1));
+    x = et_copy(x, et_node_dtype(x), et_shape_2(rows * numbers, width));
+    x = et_reshape(x, et_shape_2(rows, all));
+    return et_add(et_mul(x, token_param(scope, "weight", all, width)),
+                  token_param(scope, "bias", all, width));
+}
+
+/* [rows, ids * width] */
+static et_node *id_tokens(et_scope *scope, const et_tabular_inputs *inputs, int64_t width)
+{
+    const int count = inputs->id_count;
+    for (int c = 0; c < count; c++)
+        inputs->columns[c].width = width;
+    int64_t size = et_columns_size(inputs->columns, count);
+    et_node *x = et_embed_columns(inputs->ids, token_param(scope, "table", size, width),
+                                  inputs->columns, count);
+    return et_add(x, token_param(scope, "bias", count * width, width));
+}
+
+/* [rows, width] */
+static et_node *text_token(et_scope *scope, const et_tabular_inputs *inputs, int k, int64_t width)
+{
+    et_node *x = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, width,
+                                  (et_init){ ET_INIT_ZEROS, 0 });
+    return et_add(x, token_param(et_at(scope, "text", k), "bias", width, width));
+}
+
+static et_node *tokenize(et_scope *scope, const et_tabular_inputs *inputs, tokens t)
+{
+    const int64_t width = t.model->width;
+    et_dtype act = et_graph_act(et_scope_graph(scope));
+    et_node **parts = et_alloc((size_t)inputs->text_count + 3, sizeof *parts);
+    int count = 0;
+    if (!parts)
+        return et_graph_out_of_memory(et_scope_graph(scope));
+    parts[count++] =
+        et_copy(token_param(scope, "cls", width, width), act, et_shape_2(t.rows, width));
+    if (inputs->numbers)
+        parts[count++] = number_tokens(et_in(scope, "numbers"), inputs, width);
+    if (inputs->ids)
+        parts[count++] = id_tokens(et_in(scope, "ids"), inputs, width);
+    for (int k = 0; k < inputs->text_count; k++)
+        parts[count++] = text_token(scope, inputs, k, width);
+    et_node *x = et_concatenate_columns(parts, count);
+    et_free(parts);
+    return et_reshape(x, et_shape_2(t.rows * t.count, width));
+}
+
+/* [rows * tokens, width] to [rows, width] */
+static et_node *cls_of(et_node *x, tokens t)
+{
+    x = et_reshape(x, et_shape_2(t.rows, t.count * t.model->width));
+    return et_slice_columns(x, 0, t.model->width);
+}
+
+/* ---- blocks ---- */
+
+static et_node *attend(et_scope *scope, et_node *x, tokens t, bool last)
+{
+    const et_tabular_ft_transformer *m = t.model;
+    et_attention_options options = { .heads = (int)m->num_attention_heads,
+                                     .rate = (float)m->attention_dropout,
+                                     .longest_key = (int)t.count };
+    et_node *mixed;
+    if (last) {
+        et_node *q = dense(et_in(scope, "query"), cls_of(x, t), m->width);
+        et_node *kv = dense(et_in(scope, "key_value"), x, 2 * m->width);
+        et_node *each = et_integers(scope, 0, t.rows + 1, 1);
+        mixed = et_attention(scope, q, kv, each, t.offsets, &options);
+    } else {
+        et_node *qkv = dense(et_in(scope, "qkv"), x, 3 * m->width);
+        mixed = et_attention(scope, qkv, qkv, t.offsets, t.offsets, &options);
+    }
+    return dense(et_in(scope, "output"), mixed, m->width);
+}
+
+static et_node *reglu(et_scope *scope, et_node *x, const et_tabular_ft_transformer *m)
+{
+    int64_t hidden = (int64_t)((double)m->width * m->ffn_factor);
+    et_node *both = dense(et_in(scope, "in"), x, 2 * hidden);
+    et_node *h =
+        et_mul(et_slice_columns(both, 0, hidden), et_relu(et_slice_columns(both, hidden, hidden)));
+    return dense(et_in(scope, "out"), et_dropout(scope, h, (float)m->ffn_dropout), m->width);
+}
+
+static et_node *ft_block(et_scope *scope, et_node *x, tokens t, bool first, bool last)
+{
+    et_scope *attention = et_in(scope, "attention"), *forward = et_in(scope, "feed_forward");
+    const float rate = (float)t.model->residual_dropout;
+    et_node *h = first ? x : et_norm(et_in(attention, "norm"), x, LAYER_EPSILON);
+    h = attend(attention, h, t, last);
+    x = et_add(last ? cls_of(x, t) : x, et_dropout(attention, h, rate));
+    h = reglu(forward, et_norm(et_in(forward, "norm"), x, LAYER_EPSILON), t.model);
+    return et_add(x, et_dropout(forward, h, rate));
+}
+
+/* ft_transformer.c */
 static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
                                const et_tabular_inputs *inputs, int64_t outputs)
 {
-    return et_tabular_ft_transformer_build(scope, &model->ft_transformer, inputs, outputs);
+    const int blocks = (int)model->ft_transformer.num_blocks;
+    tokens t = { &model->ft_transformer, inputs->rows,
+                 1 + inputs->number_count + inputs->id_count + inputs->text_count, NULL };
+    t.offsets = et_integers(scope, 0, t.rows + 1, t.count);
+    et_node *x = tokenize(et_in(scope, "tokenizer"), inputs, t);
+    for (int i = 0; i < blocks; i++)
+        x = ft_block(et_at(scope, "block", i), x, t, i == 0, i + 1 == blocks);
+    x = et_relu(et_norm(et_in(scope, "norm"), x, LAYER_EPSILON));
+    return dense(et_in(scope, "logits"), x, outputs);
 }
 
 /* ---- the table ---- */
 
-/* A pack has another builder (pack/pack.h). drawn: see et_tabular_inputs. Without biases at the
+/* A pack has another builder (losses.c). drawn: see et_tabular_inputs. Without biases at the
  * start, relu passes no gradient to a row of zeros. Plain descent is slow from small values. */
 static const struct {
     et_node *(*build)(et_scope *scope, const et_tabular_model *model,

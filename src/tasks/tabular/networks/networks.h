@@ -2,10 +2,11 @@
  * the model.
  *
  * TabPack (Gorishniy, Kotelnikov, Rubachev and Babenko 2026): many networks with different settings
- * (members.h) are trained as one graph, whose loss is the sum of their losses: no gradient of a
- * member depends on another. After each validation the best weights of each member are kept in
- * variables, of which an ensemble is chosen (et_pack_follow). The ensemble is what predicts.
- * Members that are done leave the training graph and the optimizer's updates; the store keeps them.
+ * (tasks/tabular/members.h) are trained as one graph, whose loss is the sum of their losses: no
+ * gradient of a member depends on another. After each validation the best weights of each member
+ * are kept in variables, of which an ensemble is chosen (et_pack_follow). The ensemble is what
+ * predicts. Members that are done leave the training graph and the optimizer's updates; the store
+ * keeps them.
  *
  *   member_3/...       parameters
  *   best/member_3/...  variables: its best ones so far
@@ -65,7 +66,7 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
 /* The work after a validation of a pack. If the loss of a member on the validation rows is its
  * lowest so far, its weights are kept as its best weights. A member without a lower loss for
  * `patience` validations is done, and is not trained further. Then an ensemble is chosen from the
- * best weights of all members (greedy.h). All results are variables of the store (pack.h), so
+ * best weights of all members. All results are variables of the store, so
  * checkpoints contain them. */
 #define ET_PACK_BEST     "best"
 #define ET_PACK_ENSEMBLE "ensemble"

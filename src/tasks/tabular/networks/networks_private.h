@@ -1,4 +1,4 @@
-/* Parts of models: their inputs, free texts, layers, and the graph and the choice of a pack. */
+/* Parts of models: their inputs, free texts, TabM, the choice of a pack. */
 #ifndef ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 
@@ -19,7 +19,7 @@ typedef struct et_tabular_inputs {
     et_column *columns;        /* [id_count] those of the ids, without widths; owned */
     bool values;               /* the target is numbers, not a class */
     float drawn;               /* initial values of texts are within it; 0: zeros */
-    int text_count;            /* free texts, see tabular_words.h */
+    int text_count;            /* free texts, see et_tabular_words */
     const et_encoder *encoder; /* borrowed */
     et_scope *model;           /* the scope of the whole model */
     et_scope *learned;         /* where vectors of texts are: the model, or a part of it */
@@ -48,7 +48,7 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
                            const et_encoder *encoder, const et_strings *ignored,
                            et_samples *samples, et_error *error);
 
-/* ---- tabular_words.c ---- */
+/* ---- free texts ---- */
 
 /* Free texts as inputs of models: each text is a vector. With the ids i of a text's words and word
  * pairs, once for each time,
@@ -63,9 +63,6 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
  *
  * The w_i are a variable, set before the first step. */
 
-/* How many texts a row has. */
-int et_tabular_words_count(const et_encoder *encoder);
-
 /* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
  * learned: the scope that has the t_i, the model's or that of a part that learns for itself. begin:
  * initial values of the t_i. */
@@ -77,45 +74,16 @@ et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *
 int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encoder,
                          et_samples *samples, et_error *error);
 
-/* ---- models ---- */
+/* ---- tabm.c ---- */
 
-/* layers.c: x W + b, W uniform within 1 / sqrt(inputs), b zeros. */
-et_node *et_tabular_dense(et_scope *scope, et_node *x, int64_t units);
-
-/* ft_transformer.c */
-et_node *et_tabular_ft_transformer_build(et_scope *scope, const et_tabular_ft_transformer *model,
-                                         const et_tabular_inputs *inputs, int64_t outputs);
-
-/* realmlp.c */
-et_node *et_tabular_realmlp_build(et_scope *scope, const et_tabular_realmlp *model,
-                                  const et_tabular_inputs *inputs, int64_t outputs);
-
-/* tabm.c: [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
+/* [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
 et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
                                const et_tabular_inputs *inputs, int64_t outputs);
 int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
                           const et_encoder *encoder, const et_strings *ignored, et_error *error);
 et_node *et_tabular_repeat(et_node *x, int64_t count);
 
-/* ---- pack.c ---- */
-
-/* The outputs of all members side by side, float32 [rows, members * outputs]. which: [members] of
- * the pack that the graph has; NULL: all. */
-et_node *et_pack_build(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
-                       int64_t outputs, const bool *which);
-
-/* The same of the best weights. */
-et_node *et_pack_build_best(et_scope *scope, const et_tabular_model *model,
-                            const et_encoder *encoder, int64_t outputs, const bool *which);
-
-/* The weighted mean of predictions [rows, members * width] of these members, [rows, width]. */
-et_node *et_pack_mean(et_scope *scope, const et_tabular_pack *pack, et_node *predictions,
-                      int64_t width, const bool *which);
-
-/* Declares what a validation changes. */
-void et_pack_declare(et_scope *scope, const et_tabular_pack *pack);
-
-/* ---- greedy.c ---- */
+/* ---- pack_ensemble.c ---- */
 
 /* Greedy choice of an ensemble (Caruana, Niculescu-Mizil, Crew and Ksikes 2004, "Ensemble Selection
  * from Libraries of Models"). Each step adds the candidate that gives the mean prediction the

@@ -1,6 +1,5 @@
-/* The predictor, for its own files: predictor.c (opening, from rows to outputs), model_files.c
- * (reads a directory), predictions.c (results for programs), predictor_export.c; and for the
- * command, which has rows in its own memory. */
+/* The predictor, beyond <etude/predictor.h>: for callers that have rows in their own memory, and
+ * for explain and export. */
 #ifndef ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
 #define ETUDE_TASKS_TABULAR_PREDICT_PREDICT_H
 
@@ -25,22 +24,8 @@ typedef struct et_tabular_graph et_tabular_graph;
 int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error);
 
-/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
-int et_tabular_graph_open(et_tabular_graph **out, const et_experiment *experiment,
-                          const char *directory, const et_encoder *encoder, et_arena *arena,
-                          et_error *error);
-
 /* Names of the levels of quantiles, "0.1"; none: it has no quantiles. Borrowed. */
 const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph);
-
-/* An et_build_fn, whose payload is the graph. */
-void et_tabular_graph_build(et_scope *scope, void *graph);
-
-/* For a pack: reads the members of the ensemble from the weights that will be loaded
- * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
-int et_tabular_graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
-                            const char *checkpoint, bool live_weights, et_arena *arena,
-                            et_error *error);
 
 /* Checks that the settings and files next to a checkpoint are those of its training. */
 int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
@@ -82,13 +67,6 @@ typedef struct et_table_model {
     et_table_set *dataset;
     et_model_builder *builder; /* of its class's size */
 } et_table_model;
-
-int et_table_model_open(et_table_model **out, const et_artifact *artifact,
-                        const et_predictor_options *options, et_error *error);
-void et_table_model_close(et_table_model *model); /* NULL allowed */
-/* Loads the weights, from the same place; the store has been declared into by then. */
-int et_table_model_load(et_table_model *model, const et_artifact *artifact,
-                        const et_predictor_options *options, et_error *error);
 
 typedef struct et_predicted_output {
     const char *name;

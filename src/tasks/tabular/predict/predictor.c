@@ -14,10 +14,396 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
 #include "base/threads/thread.h"
+#include "data/table/rows/rows.h"
+#include "data/table/table_set.h"
 #include "engine/exec/pass.h"
+#include "tasks/tabular/builders/builders.h"
+#include "tasks/tabular/members.h"
+#include "tasks/tabular/networks/networks.h"
 #include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/setup/setup.h"
+#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
+#include "tasks/tabular/target/target.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/run_names.h"
+
+struct et_tabular_graph {
+    const et_tabular_options *options;
+    const et_encoder *encoder;
+    et_tabular_target target;
+    et_strings levels; /* of quantiles, in arena */
+    bool *chosen;      /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
+};
+
+static bool is_ours(const char *name)
+{
+    const et_experiment_row *row = et_tabular_experiments;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    return row->name != NULL;
+}
+
+/* A run of another task is reported as such, not by an unknown name. */
+int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
+                           et_error *error)
+{
+    const char *name;
+    int status = et_experiment_artifact_name(&name, &et_tabular_program, artifact, arena, error);
+    if (!status && name && !is_ours(name))
+        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
+                         artifact->name, name);
+    return status ? status
+                  : et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena,
+                                                error);
+}
+
+/* As short as they are read back. */
+static int name_levels(et_tabular_graph *graph, et_arena *arena, et_error *error)
+{
+    const size_t count = (size_t)graph->target.quantiles;
+    const char **names = et_arena_array(arena, count, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = et_arena_printf(arena, "%.15g", graph->target.level[i]);
+    graph->levels = (et_strings){ names, names ? count : 0 };
+    return arena->failed ? et_alloc_failed(error, count * sizeof *names, "names of levels") : ET_OK;
+}
+
+const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
+{
+    return &graph->levels;
+}
+
+/* In arena. experiment: as check has read it; it and the encoder outlive the graph. */
+static int graph_open(et_tabular_graph **out, const et_experiment *experiment,
+                      const char *directory, const et_encoder *encoder, et_arena *arena,
+                      et_error *error)
+{
+    et_tabular_graph *graph = et_arena_alloc(arena, sizeof *graph);
+    *out = graph;
+    if (!graph)
+        return et_alloc_failed(error, sizeof *graph, "a model");
+    *graph = (et_tabular_graph){ .options = experiment->task, .encoder = encoder };
+    int status = et_tabular_target_of(&graph->target, graph->options, encoder, error);
+    return status ? et_fail_while(error, status, "%s", directory)
+                  : name_levels(graph, arena, error);
+}
+
+/* An et_build_fn, whose payload is the graph. */
+static void graph_build(et_scope *scope, void *graph)
+{
+    const et_tabular_graph *g = graph;
+    et_tabular_build_outputs(scope, g->options, g->encoder, &g->target, g->chosen);
+}
+
+/* A store of these alone: what else there is depends on them. */
+static int load_shares(et_params *params, const et_tabular_pack *pack, et_artifact_weights *from,
+                       const float **share, et_error *error)
+{
+    int index;
+    int status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
+                                            et_shape_1(et_pack_count(pack)),
+                                            (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    from->params = params;
+    if (!status)
+        status = et_artifact_load(from, error);
+    if (!status)
+        *share = et_params_values(params) + et_params_offset(params, index);
+    return status;
+}
+
+static int choose(et_tabular_graph *graph, const float *share, const char *checkpoint,
+                  et_arena *arena, et_error *error)
+{
+    const int64_t count = et_pack_count(&graph->options->model.pack);
+    bool some = false;
+    graph->chosen = et_arena_array(arena, (size_t)count, sizeof *graph->chosen);
+    if (!graph->chosen)
+        return et_alloc_failed(error, (size_t)count, "a model");
+    for (int64_t i = 0; i < count; i++) {
+        graph->chosen[i] = share[i] > 0;
+        some = some || graph->chosen[i];
+    }
+    return some ? ET_OK
+                : et_fail(error, ET_EDATA,
+                          "%s has no ensemble yet: validation chooses one, and this checkpoint is "
+                          "from before the first; continue the run with `etude train`",
+                          checkpoint);
+}
+
+/* For a pack: reads the members of the ensemble from the weights that will be loaded
+ * (et_artifact_weights). Call before the graph is built. ET_EDATA: no ensemble was chosen yet. */
+static int graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
+                        const char *checkpoint, bool live_weights, et_arena *arena, et_error *error)
+{
+    et_artifact_weights from = { .artifact = artifact,
+                                 .named = checkpoint,
+                                 .live_weights = live_weights,
+                                 .facts = { .arena = arena } };
+    const float *share = NULL;
+    et_params *params;
+    if (!et_tabular_is_pack(graph->options))
+        return ET_OK;
+    int status = et_params_new(&params, error);
+    if (status)
+        return status;
+    status = load_shares(params, &graph->options->model.pack, &from, &share, error);
+    if (!status)
+        status = choose(graph, share, from.checkpoint, arena, error);
+    et_free(from.checkpoint);
+    et_params_free(params);
+    return status;
+}
+
+int et_tabular_graph_check_identity(const et_experiment *experiment, const et_artifact *artifact,
+                                    const et_identity *identity, et_error *error)
+{
+    int status = et_experiment_check_model(experiment, identity, et_artifact_run(artifact), error);
+    return status ? status : et_tabular_belongs_in(artifact, identity, error);
+}
+
+/* Reads the directory of a trained model: the encoder's texts, the graph, the weights.
+ *
+ *   schema.yaml, metadata.json, features.yaml   the encoder
+ *   params.yaml                                 a run of the command, or an export of one
+ *   builder.yaml                                a job of a builder (model_trainer.h), or its model
+ *   checkpoints/, best/ or model.safetensors    the weights */
+
+/* ---- the encoder ---- */
+
+/* A text, kept as it is: an export has the same. Messages begin with *path. */
+static int read_text(et_table_model *model, const et_artifact *artifact, int which,
+                     const char *name, const char **path, et_error *error)
+{
+    char *bytes;
+    *path = et_artifact_path(artifact, name, &model->arena);
+    if (!*path)
+        return et_alloc_failed(error, strlen(model->directory), "a path");
+    model->text[which].name = name;
+    int status = et_artifact_read(artifact, name, ET_TABLE_BYTES_MAX, &bytes,
+                                  &model->text[which].length, error);
+    model->text[which].bytes = bytes;
+    return status;
+}
+
+static int read_encoder(et_table_model *model, const et_artifact *artifact, et_error *error)
+{
+    et_table_texts *texts = &model->texts;
+    int status = ET_OK;
+    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+        const et_artifact_text *text = &model->text[i];
+        const char *path;
+        status = read_text(model, artifact, i, et_table_text_names[i], &path, error);
+        if (!status)
+            status = et_table_text_parse(texts, i, text->bytes, text->length, path, error);
+    }
+    if (!status)
+        status =
+            et_encoder_new(&model->encoder, texts->schema, texts->metadata, texts->features, error);
+    return status ? et_fail_while(error, status, "%s", model->directory) : ET_OK;
+}
+
+/* ---- which model ---- */
+
+static int build_prediction(et_table_model *model, et_error *error)
+{
+    et_graph_interface *graph;
+    int status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error);
+    if (status)
+        return status;
+    model->params = et_model_builder_params(model->builder);
+    model->build = graph->build;
+    model->payload = graph;
+    return ET_OK;
+}
+
+static int open_builder(et_table_model *model, const et_artifact *artifact,
+                        const et_predictor_options *options, et_error *error)
+{
+    const et_artifact_text *text = &model->text[ET_TABLE_TEXT_MODEL];
+    const char *path;
+    const et_table_set_options parts = { .schema = model->texts.schema,
+                                         .metadata = model->texts.metadata,
+                                         .features = model->texts.features };
+    et_model_builder_class whole;
+    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
+    if (!status)
+        status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
+                                  options->builder, error);
+    if (!status)
+        status = et_table_set_open(&model->dataset, NULL, 0, &parts, error);
+    if (!status)
+        status = et_model_builder_class_resolve(&whole, model->kind, error);
+    model->builder = status ? NULL : et_alloc_zero(1, whole.size);
+    if (!status && !model->builder)
+        status = et_alloc_failed(error, whole.size, "a builder");
+    if (!status)
+        status = et_model_builder_init(model->builder, model->kind, model->arguments,
+                                       model->dataset, error);
+    return status ? status : build_prediction(model, error);
+}
+
+static int open_run(et_table_model *model, const et_artifact *artifact,
+                    const et_predictor_options *how, et_error *error)
+{
+    const char *path;
+    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
+    if (!status)
+        status = graph_open(&model->graph, &model->experiment, model->directory, model->encoder,
+                            &model->arena, error);
+    if (!status)
+        status = graph_choose(model->graph, artifact, how->checkpoint, model->live_weights,
+                              &model->arena, error);
+    if (!status)
+        status = et_params_new(&model->params, error);
+    const et_tabular_options *options = model->experiment.task;
+    if (!status && options->missing.count) {
+        model->missing = et_csv_missing_with(options->missing.items, options->missing.count);
+        if (!model->missing)
+            status = et_alloc_failed(error, options->missing.count, "task.missing");
+    }
+    if (!status)
+        model->csv = et_tabular_table_options(options, model->missing).csv;
+    if (strchr(ET_CSV_DELIMITERS, model->csv.delimiter))
+        model->csv.delimiter = 0;
+    model->build = graph_build;
+    model->payload = model->graph;
+    return status;
+}
+
+/* For a directory that is neither, the message assumes the likeliest intention. */
+static int check_artifact(const et_artifact *artifact, bool *job, et_error *error)
+{
+    *job = et_artifact_has(artifact, ET_RUN_BUILDER);
+    if (*job || et_artifact_has(artifact, ET_RUN_SETTINGS))
+        return ET_OK;
+    int status = et_artifact_check_folder(artifact, error);
+    if (status)
+        return status;
+    return et_fail(error, ET_ENOTFOUND,
+                   et_file_exists(artifact->name)
+                       ? "%s: not a trained model of tables: it has neither " ET_RUN_SETTINGS
+                         " nor " ET_RUN_BUILDER
+                       : "%s: no such directory",
+                   artifact->name);
+}
+
+static void close_model(et_table_model *model)
+{
+    if (!model)
+        return;
+    if (model->kind) {
+        if (model->builder)
+            et_model_builder_release(model->builder);
+        et_free(model->builder);
+        et_table_set_close(model->dataset);
+        et_arguments_free(model->arguments);
+    } else
+        et_params_free(model->params);
+    et_free(model->missing);
+    et_encoder_free(model->encoder);
+    et_table_texts_release(&model->texts);
+    for (int i = 0; i < ET_TABLE_MODEL_TEXTS; i++)
+        et_free((char *)model->text[i].bytes);
+    et_free(model->checkpoint);
+    et_free(model->directory);
+    et_arena_release(&model->arena);
+    et_free(model);
+}
+
+static int open_model(et_table_model **out, const et_artifact *artifact,
+                      const et_predictor_options *options, et_error *error)
+{
+    bool job;
+    *out = NULL;
+    int status = check_artifact(artifact, &job, error);
+    et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
+    if (!model)
+        return status ? status : et_alloc_failed(error, sizeof *model, "a model");
+    model->live_weights = options->live_weights;
+    model->directory = et_strdup(artifact->name);
+    if (!model->directory)
+        status = et_alloc_failed(error, strlen(artifact->name), "a path");
+    if (!status && !job)
+        status = et_tabular_graph_check(&model->experiment, artifact, &model->arena, error);
+    if (!status)
+        status = read_encoder(model, artifact, error);
+    if (!status)
+        status = job ? open_builder(model, artifact, options, error)
+                     : open_run(model, artifact, options, error);
+    if (status)
+        close_model(model);
+    else
+        *out = model;
+    return status;
+}
+
+/* ---- weights ---- */
+
+/* Checks that the files next to the weights belong to them. */
+static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
+{
+    const et_table_model *model = payload;
+    const et_identity identity = { load->checkpoint, load->facts.identity };
+    return model->kind ? et_builder_check_identity(&identity, model->encoder, error)
+                       : et_tabular_graph_check_identity(&model->experiment, load->artifact,
+                                                         &identity, error);
+}
+
+/* After a restore a builder has a word, as documented for local init. */
+static int init_locally(et_table_model *model, et_error *error)
+{
+    et_builder_init init;
+    if (!model->kind)
+        return ET_OK;
+    et_model_builder_build_init(model->builder, &init);
+    return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
+}
+
+/* A builder's targets are as its data set has them; so are those of weights that say nothing. */
+static int read_units(et_table_model *model, et_error *error)
+{
+    const int target = et_encoder_target(model->encoder);
+    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(model->encoder, target);
+    bool found;
+    if (model->kind || !field || field->kind != ET_ENCODED_VALUES)
+        return ET_OK;
+    model->units = et_arena_array(&model->arena, (size_t)field->width, sizeof *model->units);
+    if (!model->units)
+        return et_alloc_failed(error, (size_t)field->width * sizeof *model->units, "a model");
+    int status = et_target_unit_read(model->units, field->width, &found, model->identity, error);
+    model->unit_count = !status && found ? field->width : 0;
+    return status ? et_fail_while(error, status, "%s", model->checkpoint) : ET_OK;
+}
+
+/* Loads the weights, from the same place; the store has been declared into by then. */
+static int load_model(et_table_model *model, const et_artifact *artifact,
+                      const et_predictor_options *options, et_error *error)
+{
+    et_artifact_weights load = { .artifact = artifact,
+                                 .params = model->params,
+                                 .named = options->checkpoint,
+                                 .live_weights = model->live_weights,
+                                 .facts = { .arena = &model->arena },
+                                 .check = check_belongs,
+                                 .payload = model };
+    int status = et_artifact_load(&load, error);
+    model->checkpoint = load.checkpoint;
+    model->step = load.facts.step;
+    model->identity = load.facts.identity;
+    model->known = et_columns_known(et_encoder_row_layout(model->encoder),
+                                    et_tabular_delimiter_of(model->identity));
+    model->csv.known = &model->known;
+    if (!status)
+        status = read_units(model, error);
+    return status ? status : init_locally(model, error);
+}
 
 /* ---- opening ---- */
 
@@ -166,7 +552,7 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
     if (!status && !p->shares)
         status = et_params_materialize(model->params, false, error);
     if (!status && !p->shares)
-        status = et_table_model_load(model, artifact, options, error);
+        status = load_model(model, artifact, options, error);
     if (!status)
         status = et_pass_prepare(p->pass, &p->layout, error);
     if (!status)
@@ -197,7 +583,7 @@ static int open_predictor(et_predictor **out, const et_artifact *artifact,
     if (p->shares)
         p->model = o->shares->model;
     else
-        status = et_table_model_open(&p->model, artifact, o, error);
+        status = open_model(&p->model, artifact, o, error);
     if (!status)
         status = open_pass(p, artifact, o, error);
     if (status)
@@ -243,7 +629,7 @@ void et_predictor_close(et_predictor *p)
     et_free(p->to);
     et_free(p->size);
     if (!p->shares)
-        et_table_model_close(p->model);
+        close_model(p->model);
     et_free(p);
 }
 

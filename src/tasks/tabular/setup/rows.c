@@ -1,5 +1,5 @@
 /* Opens the rows: encoded and numbered training rows; validation rows, from other files or held
- * out; batches of both. */
+ * out. */
 #include <math.h>
 #include <string.h>
 
@@ -8,18 +8,332 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/vector.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/rows/rows.h"
+#include "data/table/schema/date_text.h"
+#include "data/table/schema/notation.h"
+#include "data/table/schema/schema.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 #include "train/checkpoint/identity.h"
+
+/* ---- a mix ---- */
+
+/* task.train_data.mix. The files of all parts are one table, so schema, classes and held-out rows
+ * are those of all parts. A part is a range of rows, and training samples are drawn from the parts
+ * by weight. */
+static const et_tabular_part *part_at(const et_tabular_task *task, size_t i)
+{
+    return (const et_tabular_part *)task->options.train_data.mix.items + i;
+}
+
+/* The files of all parts become task->paths. */
+static int find_mix(et_tabular_task *task, et_error *error)
+{
+    const size_t count = task->options.train_data.mix.count;
+    et_strings found[ET_TABULAR_MIX_MAX], *all = &task->paths;
+    size_t files = 0;
+    for (size_t i = 0; i < count; i++) {
+        int status = et_paths_match(&found[i], &part_at(task, i)->input_path, "task.train_data.mix",
+                                    &task->arena, error);
+        if (status)
+            return status;
+        task->mix.file[i] = files;
+        files += found[i].count;
+    }
+    const char **items = et_arena_alloc(&task->arena, files * sizeof *items);
+    if (!items)
+        return et_alloc_failed(error, files * sizeof *items, "paths");
+    *all = (et_strings){ .items = items };
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < found[i].count; k++)
+            items[all->count++] = found[i].items[k];
+    return ET_OK;
+}
+
+static void find_ranges(et_tabular_task *task, const et_samples *table)
+{
+    const size_t count = task->options.train_data.mix.count;
+    for (size_t i = 0; i < count; i++)
+        task->mix.end[i] =
+            i + 1 < count ? et_table_first(table, task->mix.file[i + 1]) : table->count;
+}
+
+/* Rows of the table. They are in order, and so is the table's end where there is a limit. */
+static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t at,
+                         const unsigned char *side, uint32_t *which, et_error *error)
+{
+    const int64_t begin = at ? task->mix.end[at - 1] : 0;
+    int64_t end = task->mix.end[at], count = 0;
+    end = end < task->table->count ? end : task->table->count;
+    for (int64_t row = begin; row < end; row++)
+        if (!side || side[row] == ET_TABULAR_LEARNED)
+            which[count++] = (uint32_t)row;
+    if (!count)
+        return et_fail(error, ET_EDATA,
+                       "task.train_data.mix[%zu]: %s: no row is left for training; leave this "
+                       "table out, or change held_out or limit",
+                       at, task->paths.items[task->mix.file[at]]);
+    return et_tabular_choose(out, task->table, which, count, error);
+}
+
+/* The training data become a mix of the rows that are learned; side NULL: all are. */
+static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *error)
+{
+    const et_tabular_data *data = &task->options.train_data;
+    const size_t count = data->mix.count;
+    const uint64_t seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
+    et_samples *parts[ET_TABULAR_MIX_MAX] = { NULL };
+    double weights[ET_TABULAR_MIX_MAX];
+    uint32_t *which = et_alloc((size_t)task->table->count, sizeof *which);
+    int status =
+        which ? ET_OK : et_alloc_failed(error, (size_t)task->table->count * sizeof *which, "rows");
+    for (size_t i = 0; !status && i < count; i++) {
+        weights[i] = part_at(task, i)->weight;
+        status = open_mix_part(&parts[i], task, i, side, which, error);
+    }
+    if (!status)
+        status = et_mix_open(&task->training, parts, weights, (int)count, seed, error);
+    for (size_t i = 0; status && i < count; i++)
+        et_samples_close(parts[i]);
+    et_free(which);
+    return status;
+}
+
+/* ---- the group or the time of each row ---- */
+
+/* A column of the training table beside its encoded rows. */
+typedef struct row_keys {
+    uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
+    double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
+    int64_t count;
+} row_keys;
+
+typedef struct key_reading {
+    row_keys *keys;
+    size_t capacity;
+    et_rows *rows;
+    const et_encoder *encoder;
+    const char *column;
+    int field; /* of the schema */
+    int cell;  /* of a row */
+    et_number_format format;
+    bool times;
+    bool dates; /* the texts of times are dates */
+    et_date_order order;
+    int zone;  /* of the first date */
+    void **to; /* [fields]: a row, encoded; owned like what they point to */
+    et_error *error;
+} key_reading;
+
+static int refuse(const key_reading *r, const et_row *row, const char *what)
+{
+    const et_cell *cell = &row->cells[r->cell];
+    return et_fail(r->error, ET_EDATA, "%s:%lld: column %s: \"%.*s\" %s",
+                   r->rows->paths.items[row->file], (long long)row->number, r->column,
+                   (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
+}
+
+/* In a column of numbers, "1" and "1.0" are the same group. */
+static uint64_t group_of(const key_reading *r, const et_cell *cell)
+{
+    double number;
+    const et_schema *schema = et_encoder_schema(r->encoder);
+    const bool numeric = et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE;
+    if (numeric && et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length)))
+        return et_checksum(&number, sizeof number);
+    return et_checksum(cell->text, cell->length);
+}
+
+/* Times are in order only in one zone, or if all say how far they are from UTC. */
+static int check_zone(key_reading *r, const et_row *row, const et_date *date)
+{
+    if (!r->keys->count)
+        r->zone = date->zone;
+    if (date->zone == r->zone)
+        return ET_OK;
+    return refuse(r, row,
+                  !date->zone
+                      ? "has no time zone, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset from UTC in every row: 2024-05-31T12:30+02:00"
+                  : date->zone == ET_DATE_OFFSET
+                      ? "has an offset from UTC, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset in every row: 2024-05-31T12:30+02:00"
+                      : "names a time zone of unknown offset, so the order of the times is "
+                        "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
+}
+
+static int read_time(key_reading *r, double *time, const et_row *row)
+{
+    const et_cell *cell = &row->cells[r->cell];
+    et_date date;
+    if (!r->dates)
+        return et_number_is(et_notation_parse(time, &r->format, cell->text, cell->length)) &&
+                       isfinite(*time)
+                   ? ET_OK
+                   : refuse(r, row, "is not a number, as in other rows; correct it");
+    if (!et_date_read(&date, cell->text, cell->length, r->order))
+        return refuse(r, row,
+                      r->order == ET_DATE_DAY_FIRST
+                          ? "is not a date with the day first, as --time needs; write "
+                            "2024-05-31T12:30"
+                          : "is not a date, as --time needs; write 2024-05-31T12:30");
+    *time = et_date_seconds(&date);
+    return check_zone(r, row, &date);
+}
+
+static int keep(key_reading *r, const et_row *row)
+{
+    row_keys *keys = r->keys;
+    const et_cell *cell = &row->cells[r->cell];
+    double time = 0;
+    if (!cell->text)
+        return et_fail(r->error, ET_EDATA,
+                       "%s:%lld: column %s has no value; fill it in, or leave the row out",
+                       r->rows->paths.items[row->file], (long long)row->number, r->column);
+    int status = r->times ? read_time(r, &time, row) : ET_OK;
+    if (status)
+        return status;
+    void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
+                                                    (size_t)keys->count + 1, sizeof time, 1024)
+                           : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
+                                            sizeof(uint64_t), 1024);
+    if (!grown)
+        return et_alloc_failed(r->error, r->capacity * sizeof time, "keys of rows");
+    if (r->times) {
+        keys->time = grown;
+        keys->time[keys->count++] = time;
+    } else {
+        keys->group = grown;
+        keys->group[keys->count++] = group_of(r, cell);
+    }
+    return ET_OK;
+}
+
+/* As a table of samples leaves them out. */
+static bool has_target(const key_reading *r)
+{
+    const et_encoder *encoder = r->encoder;
+    for (int f = 0; f < et_encoder_fields(encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(encoder, f);
+        const float *value = r->to[f];
+        int32_t class;
+        memcpy(&class, value, sizeof class);
+        if (field->kind == ET_ENCODED_CLASS && class < 0)
+            return false;
+        const bool numbers = et_encoded_is_target(field->kind) && field->kind != ET_ENCODED_CLASS;
+        for (int64_t i = 0; numbers && i < field->width; i++)
+            if (isnan(value[i]))
+                return false;
+    }
+    return true;
+}
+
+static int read_rows(key_reading *r)
+{
+    et_row row;
+    for (;;) {
+        int status = et_rows_next(r->rows, &row, r->error);
+        if (status || row.end)
+            return status;
+        status = et_row_encode(r->encoder, r->rows, &row, r->to, r->error);
+        if (!status && has_target(r))
+            status = keep(r, &row);
+        if (status)
+            return status;
+    }
+}
+
+static int no_such_column(const key_reading *r, const et_schema *schema, const char *option)
+{
+    const int count = et_schema_count(schema);
+    const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        names[i] = et_schema_at(schema, i)->name;
+    const int status =
+        et_fail(r->error, ET_ECONFIG,
+                "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
+                option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
+    et_free(names);
+    return status;
+}
+
+static int find_column(key_reading *r, const et_encoder *encoder)
+{
+    const et_schema *schema = et_encoder_schema(encoder);
+    const char *option = r->times ? "--time" : "--group";
+    r->field = et_schema_position(schema, r->column);
+    if (r->field < 0)
+        return no_such_column(r, schema, option);
+    const et_schema_field *field = et_schema_at(schema, r->field);
+    if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
+        return et_fail(r->error, ET_ECONFIG,
+                       "%s: column %s has several values in a row; name another column", option,
+                       r->column);
+    r->cell = et_encoder_cell(encoder, r->field);
+    r->format = et_number_format_of(field);
+    r->dates = field->type == ET_SCHEMA_DISCRETE;
+    return ET_OK;
+}
+
+static int open_items(key_reading *r, const et_encoder *encoder)
+{
+    const int fields = et_encoder_fields(encoder);
+    const et_layout *layout = et_encoder_layout(encoder);
+    r->to = et_alloc_zero((size_t)fields, sizeof *r->to);
+    for (int f = 0; r->to && f < fields; f++) {
+        r->to[f] = et_alloc((size_t)et_shape_count(layout->field[f].item),
+                            et_dtype_size(layout->field[f].dtype));
+        if (!r->to[f])
+            return et_alloc_failed(r->error, 0, "a row");
+    }
+    return r->to ? ET_OK : et_alloc_failed(r->error, (size_t)fields * sizeof *r->to, "a row");
+}
+
+/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
+ * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
+ * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
+ * compared with that of earlier rows. */
+static int row_keys_read(row_keys *keys, const char *column, bool times, et_date_order order,
+                         const et_encoder *encoder, const et_metadata *metadata,
+                         const et_strings *paths, const et_rows_options *options, et_error *error)
+{
+    key_reading r = { .keys = keys,
+                      .column = column,
+                      .times = times,
+                      .order = order,
+                      .encoder = encoder,
+                      .error = error };
+    *keys = (row_keys){ 0 };
+    int status = find_column(&r, encoder);
+    if (!status)
+        status = open_items(&r, encoder);
+    if (!status)
+        status = et_rows_open_files(&r.rows, et_encoder_row_layout(encoder), paths, options,
+                                    metadata, error);
+    if (!status)
+        status = read_rows(&r);
+    et_rows_close(r.rows);
+    for (int f = 0; r.to && f < et_encoder_fields(encoder); f++)
+        et_free(r.to[f]);
+    et_free(r.to);
+    return status;
+}
+
+static void row_keys_release(row_keys *keys)
+{
+    et_free(keys->group);
+    et_free(keys->time);
+}
 
 /* ---- rows ---- */
 
@@ -45,8 +359,8 @@ et_table_samples_options et_tabular_table_options(const et_tabular_options *opti
                                        .header = headers[options->header] };
 }
 
-static int open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
-                      int64_t limit, et_error *error)
+int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
+                          int64_t limit, et_error *error)
 {
     et_table_samples_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
@@ -57,7 +371,7 @@ static int open_table(et_tabular_task *task, et_samples **out, const et_strings 
     }
     int status = et_table_samples_open(&all, task->encoder, &options, error);
     if (!status && paths == &task->paths)
-        et_tabular_find_ranges(task, all);
+        find_ranges(task, all);
     if (status || !limit || limit >= all->count) {
         *out = status ? NULL : all;
         return status;
@@ -95,7 +409,7 @@ static bool is_trained(const et_tabular_task *task)
 static int find_training(et_tabular_task *task, et_error *error)
 {
     if (task->options.train_data.mix.count)
-        return et_tabular_find_mix(task, error);
+        return find_mix(task, error);
     return et_paths_match(&task->paths, &task->options.train_data.input_path,
                           "task.train_data.input_path", &task->arena, error);
 }
@@ -116,14 +430,14 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
 
 /* ---- the split ---- */
 
-typedef struct reading {
+typedef struct class_reading {
     int field;
     int32_t *class; /* [rows] */
-} reading;
+} class_reading;
 
 static void read_classes(void *payload, const et_batch *batch, int64_t first)
 {
-    const reading *r = payload;
+    const class_reading *r = payload;
     memcpy(r->class + first, batch->data[r->field], (size_t)batch->filled[0] * sizeof *r->class);
 }
 
@@ -145,7 +459,7 @@ static int open_training(et_tabular_task *task, const unsigned char *side, uint3
 {
     et_samples *rows = task->table ? task->table : task->other[0];
     if (task->table && task->options.train_data.mix.count)
-        return et_tabular_mix(task, side, error);
+        return open_mix(task, side, error);
     return side ? open_part(&task->training, rows, side, ET_TABULAR_LEARNED, which, error)
                 : et_tabular_borrow(&task->training, rows, error);
 }
@@ -179,7 +493,7 @@ static void tell_share(const et_tabular_task *task)
 }
 
 static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, int32_t *class,
-                 const et_row_keys *keys, et_error *error)
+                 const row_keys *keys, et_error *error)
 {
     et_samples *table = task->table;
     const et_tabular_options *o = &task->options;
@@ -192,7 +506,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
                                        .seed = task->context.seed };
     int status = ET_OK;
     if (class) {
-        reading r = { et_layout_find(&table->layout, task->target.field), class };
+        class_reading r = { et_layout_find(&table->layout, task->target.field), class };
         status = et_tabular_read(table, table->count, read_classes, &r, error);
     }
     if (!status)
@@ -217,7 +531,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
 }
 
 /* Reads the groups or times of all rows of the files; a table with a limit has the first rows. */
-static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error)
+static int read_keys(const et_tabular_task *task, row_keys *keys, et_error *error)
 {
     const et_tabular_options *o = &task->options;
     const bool times = et_tabular_is_named(o->time);
@@ -234,8 +548,8 @@ static int read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *e
                "column %s has times of day without a date: --time orders rows of all days by their "
                "time of day",
                column);
-    int status = et_row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
-                                  &task->paths, &how, error);
+    int status = row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
+                               &task->paths, &how, error);
     et_assert(status || keys->count >= task->table->count);
     return status;
 }
@@ -249,7 +563,7 @@ static int hold_out(et_tabular_task *task, et_error *error)
             error, ET_EDATA,
             "only %zu row: too few to hold out any; name validation_data, or set task.held_out: 0",
             rows);
-    et_row_keys keys = { 0 };
+    row_keys keys = { 0 };
     unsigned char *side = et_alloc(rows, sizeof *side);
     uint32_t *which = et_alloc(rows, sizeof *which);
     int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
@@ -258,7 +572,7 @@ static int hold_out(et_tabular_task *task, et_error *error)
                      : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
     if (!status)
         status = split(task, side, which, class, &keys, error);
-    et_row_keys_release(&keys);
+    row_keys_release(&keys);
     et_free(side);
     et_free(which);
     et_free(class);
@@ -387,11 +701,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
     if (!status)
         status = find_delimiter(task, error);
     if (!status && is_trained(task))
-        status =
-            open_table(task, &task->table, &task->paths, task->options.train_data.limit, error);
+        status = et_tabular_open_table(task, &task->table, &task->paths,
+                                       task->options.train_data.limit, error);
     for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {
-        status = open_table(task, &task->other[i], &task->other_paths[i],
-                            task->options.validation_data.limit, error);
+        status = et_tabular_open_table(task, &task->other[i], &task->other_paths[i],
+                                       task->options.validation_data.limit, error);
         if (!status)
             status = et_tabular_borrow(&task->validation[i], task->other[i], error);
         task->validations += !status;
@@ -417,215 +731,4 @@ void et_tabular_close_rows(et_tabular_task *task)
     et_samples_close(task->table);
     for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
         et_samples_close(task->other[i]);
-}
-
-/* ---- batches ---- */
-
-static bool has_batch_norm(const et_tabular_model *model)
-{
-    return (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
-           (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
-}
-
-/* Rows of a batch. An epoch of a small table would have only a step or two, and validations are
- * counted in epochs. So the batch is a multiple of 8 rows for which an epoch has about 50 steps. */
-#define BATCH            256
-#define BATCH_LEAST      8
-#define BATCH_VALIDATION 1024
-#define STEPS_OF_A_PASS  50
-
-static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *data, bool training,
-                          int64_t rows)
-{
-    int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
-    if (!size && !training)
-        size = BATCH_VALIDATION;
-    if (!size) {
-        size = (rows / STEPS_OF_A_PASS + BATCH_LEAST - 1) / BATCH_LEAST * BATCH_LEAST;
-        size = size < BATCH_LEAST ? BATCH_LEAST : size > BATCH ? BATCH : size;
-    }
-    size = size < rows ? size : rows;
-    return shards > 1 ? (size + shards - 1) / shards : size;
-}
-
-/* The largest number of rows that are scored together. Batches of all sets have the same layout. */
-static int64_t most_scored(const et_tabular_task *task)
-{
-    int64_t most = 0;
-    for (int i = 0; i < task->validations; i++)
-        most = task->validation[i]->count > most ? task->validation[i]->count : most;
-    return most;
-}
-
-/* A row for each member instead of each row. */
-static int order_for_members(const et_tabular_task *task, et_samples **own,
-                             et_batches_options *options, et_error *error)
-{
-    const int64_t members = task->options.model.tabm.members;
-    int status = et_tabular_order_for_members(own, *own, members, options->seed, error);
-    options->capacity[0] *= members;
-    options->pool = options->capacity[0];
-    options->shuffle = false; /* the orders are drawn already */
-    return status;
-}
-
-/* rows are borrowed. count: the number of rows that determines the batch size. */
-static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
-                        et_samples *rows, int64_t count, const et_input_context *part,
-                        et_source **out, et_error *error)
-{
-    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
-    const int64_t pipelines = part ? part->input_pipelines : 1;
-    et_samples *own;
-    et_batches_options options = {
-        .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
-        .shuffle = training,
-        .repeat = training,
-        /* Batch norm cannot estimate its statistics from a last batch of a few rows. */
-        .drop_remainder = training && has_batch_norm(&task->options.model),
-        .capacity = { batch_size(task, data, training, count) },
-        .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
-    };
-    int64_t share;
-    int status = training && data->batch_size
-                     ? et_task_context_batch(&task->context, data->batch_size, options.setting,
-                                             &share, error)
-                     : ET_OK;
-    if (!status && options.capacity[0] % replicas)
-        status = et_fail(error, ET_ECONFIG,
-                         "%s: %lld rows cannot be split into %lld equal parts, one per replica",
-                         options.setting, (long long)options.capacity[0], (long long)replicas);
-    options.capacity[0] /= replicas;
-    if (!status)
-        status = et_tabular_borrow(&own, rows, error);
-    if (status)
-        return status;
-    if (pipelines > 1)
-        status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
-    if (!status && training && et_tabular_own_batches(&task->options))
-        status = order_for_members(task, &own, &options, error);
-    if (!status)
-        status = et_batches_open(out, own, &options, error);
-    if (status)
-        et_samples_close(own);
-    return status;
-}
-
-/* Numbers the rows as in the whole data if only a part is read. */
-static int number_rows(const et_input_context *part, et_source **out, et_error *error)
-{
-    if (!part || part->input_pipelines <= 1)
-        return ET_OK;
-    int status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
-                                  (uint32_t)part->input_pipelines, error);
-    if (status) {
-        et_source_close(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
-{
-    et_track *track = et_device_track(task->context.device);
-    int status = ET_OK;
-    if (task->context.device->tracing->trace)
-        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
-    if (!status)
-        status = et_prefetch_open(out, *out, task->context.prefetch, error);
-    if (status) {
-        et_source_close(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
-                       et_error *error)
-{
-    const et_tabular_options *o = &task->options;
-    *out = NULL;
-    if (!training && number >= task->validations)
-        return ET_OK;
-    et_samples *rows = training ? task->training : task->validation[number];
-    int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
-                              training ? rows->count : most_scored(task), NULL, out, error);
-    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
-}
-
-/* ---- data by a program's settings ---- */
-
-/* Settings that name files replace all of the task's. */
-static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
-                         et_error *error)
-{
-    et_settings settings = { .table = &et_tabular_data_fields,
-                             .options = &other->data,
-                             .arena = &other->arena };
-    other->data = *own;
-    other->data.input_path = (et_strings){ NULL, 0 };
-    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
-    int status = et_settings_override(&settings, text, error);
-    if (!status && (other->data.mix.count || other->data.sets.count))
-        status =
-            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
-    return status;
-}
-
-static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
-                      et_error *error)
-{
-    const char *name =
-        params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
-    const et_tabular_options *o = &task->options;
-    const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
-    et_strings paths;
-    int status = read_settings(other, own, params->settings, error);
-    if (!status && !other->data.input_path.count && other->data.limit != own->limit)
-        status = et_fail(error, ET_ECONFIG,
-                         "limit: for the task's own rows, set limit in the task; here also name a "
-                         "table (input_path)");
-    if (status || !other->data.input_path.count)
-        return status;
-    status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);
-    return status ? status : open_table(task, &other->rows, &paths, other->data.limit, error);
-}
-
-void et_tabular_close_others(et_tabular_task *task)
-{
-    while (task->others) {
-        et_tabular_other *other = task->others;
-        task->others = other->next;
-        et_samples_close(other->rows);
-        et_arena_release(&other->arena);
-        et_free(other);
-    }
-}
-
-int et_tabular_build_inputs(et_task *self, const et_data_config *params,
-                            const et_input_context *part, et_source **out, et_error *error)
-{
-    et_tabular_task *task = (et_tabular_task *)(void *)self;
-    const bool training = params->training;
-    const et_tabular_data *data =
-        training ? &task->options.train_data : &task->options.validation_data;
-    et_samples *rows = training ? task->training : task->validation[0];
-    int status = ET_OK;
-    *out = NULL;
-    if (params->settings) {
-        et_tabular_other *other = et_alloc_zero(1, sizeof *other);
-        if (!other)
-            return et_alloc_failed(error, sizeof *other, "inputs");
-        other->next = task->others;
-        task->others = other;
-        status = open_other(task, params, other, error);
-        data = &other->data;
-        rows = other->rows ? other->rows : rows;
-    }
-    if (status || !rows)
-        return status;
-    status = open_batches(task, data, training, rows, rows->count, part, out, error);
-    if (!status)
-        status = number_rows(part, out, error);
-    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
 }

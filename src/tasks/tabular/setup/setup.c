@@ -1,17 +1,586 @@
 /* The class of the task, working on batches of rows.
  *
  *   data     training: shuffled, without end, read ahead; validation: one pass, in order
- *   model    that of the settings over the encoder's columns (models.h)
- *   losses   of classes or of values (losses.c)
- *   validate scores over all rows (tabular_validate.c) */
+ *   model    that of the settings over the encoder's columns
+ *   losses   of classes or of values
+ *   validate scores over all rows
+ *
+ * Validation scores, in addition to the loss: the model's outputs for all rows are scored together.
+ * A validation of some batches scores their rows. The trainer's own evaluation keeps rows batch by
+ * batch, and validate scores them. In a program's own evaluation, logs have the rows, aggregate
+ * collects them in a state, and reduce scores the state: the same scores, of rows in the same
+ * order.
+ *
+ *   logs, state   unique_ids  rows' numbers in the data
+ *                 labels      a class; a value, or a list of those of several targets
+ *                 outputs     lists: probabilities of classes, or values
+ *                 weights     of the rows, if the task has a column of them */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+
 #include "base/assert.h"
 #include "base/stages.h"
+#include "base/values/value.h"
 #include "formats/events/log_names.h"
+#include "metric/class_scores.h"
 #include "tasks/tabular/members.h"
 #include "tasks/tabular/setup/setup_private.h"
 #include "train/task/task_private.h"
+
+#define LABELS  "labels"
+#define OUTPUTS "outputs"
+#define WEIGHTS "weights"
+
+/* Lists of a state. */
+static const char *const list_names[] = { ET_LOGGED_IDS, LABELS, OUTPUTS, WEIGHTS };
+#define LISTS_MOST 4
+
+static int list_count(const et_tabular_task *task)
+{
+    return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
+}
+
+/* What a member of a pack predicts for a row. */
+static int64_t member_width(const et_tabular_task *task)
+{
+    const bool binary = task->target.classes && task->options.loss == ET_TABULAR_LOSS_BINARY;
+    return binary ? 1 : et_tabular_output_width(&task->target);
+}
+
+static int64_t members_of(const et_tabular_task *task)
+{
+    const et_tabular_model *model = &task->options.model;
+    return et_tabular_is_pack(&task->options) ? 2 * et_pack_count(&model->pack) * member_width(task)
+                                              : 0;
+}
+
+/* Room for s->rows. */
+static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
+{
+    if (!s->rows)
+        return ET_OK;
+    s->width = et_tabular_output_width(&task->target);
+    s->targets = task->target.classes || task->target.quantiles ? 1 : s->width;
+    size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
+    s->weight = et_alloc_zero(rows, sizeof *s->weight);
+    if (task->target.classes) {
+        s->output = et_alloc_zero(cells, sizeof *s->output);
+        s->class = et_alloc_zero(rows, sizeof *s->class);
+    } else {
+        s->value = et_alloc_zero(cells, sizeof *s->value);
+        s->written = et_alloc_zero(rows * (size_t)s->targets, sizeof *s->written);
+    }
+    s->members = members_of(task);
+    s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
+    bool whole =
+        s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
+    whole = whole && (s->member || !s->members);
+    return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
+}
+
+static int open_seen(et_tabular_task *task, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    for (int i = 0; i < task->validations; i++)
+        s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
+    return open_rows(s, task, error);
+}
+
+static void close_seen(et_tabular_seen *seen)
+{
+    et_free(seen->output);
+    et_free(seen->weight);
+    et_free(seen->class);
+    et_free(seen->value);
+    et_free(seen->written);
+    et_free(seen->member);
+}
+
+static bool kept(et_task *self, int number, et_kept_rows *rows)
+{
+    const et_tabular_seen *s = &((et_tabular_task *)(void *)self)->seen;
+    const size_t width = (size_t)s->width;
+    const et_kept_rows all[] = {
+        { s->weight, s->rows, sizeof *s->weight },
+        s->class ? (et_kept_rows){ s->output, s->rows, width * sizeof *s->output }
+                 : (et_kept_rows){ s->value, s->rows, width * sizeof *s->value },
+        s->class ? (et_kept_rows){ s->class, s->rows, sizeof *s->class }
+                 : (et_kept_rows){ s->written, s->rows, (size_t)s->targets * sizeof *s->written },
+        { s->member, s->rows, (size_t)s->members * sizeof *s->member },
+    };
+    if (number >= (s->members ? 4 : 3))
+        return false;
+    *rows = all[number];
+    return true;
+}
+
+static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        const size_t row = batch->sample[i];
+        s->class[row] = class[i];
+        memcpy(s->output + row * (size_t)s->width, output + i * s->width,
+               (size_t)s->width * sizeof *output);
+    }
+}
+
+/* Values of a batch as doubles, in the unit of the file. If the encoder is not exact, they come
+ * from float32. */
+typedef struct batch_values {
+    const et_tabular_task *task;
+    const float *output; /* [rows, width] */
+    const float *value;  /* [rows, targets] */
+    const void *written; /* NULL: the encoder is not exact */
+    int64_t width, targets;
+} batch_values;
+
+static batch_values values_of(const et_tabular_task *task, const et_batch *batch,
+                              const float *output)
+{
+    const int exact = et_encoder_written(task->encoder);
+    return (batch_values){
+        .task = task,
+        .output = output,
+        .value = batch->data[et_layout_find(batch->layout, task->target.field)],
+        .written = exact < 0 ? NULL
+                             : batch->data[et_layout_find(
+                                   batch->layout, et_encoder_field(task->encoder, exact)->name)],
+        .width = et_tabular_output_width(&task->target),
+        .targets = task->target.quantiles ? 1 : et_tabular_output_width(&task->target),
+    };
+}
+
+static double predicted_at(const batch_values *v, int64_t at)
+{
+    et_assert(v->width > 0);
+    const et_target_unit unit = et_tabular_unit(v->task, at % v->width);
+    return unit.offset + unit.scale * (double)v->output[at];
+}
+
+static double written_at(const batch_values *v, int64_t at)
+{
+    return v->written ? et_encoded_written(v->written, at) : (double)v->value[at];
+}
+
+static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const batch_values v = values_of(task, batch, output);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        const int64_t row = batch->sample[i];
+        for (int64_t k = 0; k < s->width; k++)
+            s->value[row * s->width + k] = predicted_at(&v, i * s->width + k);
+        for (int64_t k = 0; k < s->targets; k++)
+            s->written[row * s->targets + k] = written_at(&v, i * s->targets + k);
+    }
+}
+
+/* Of the rows of a batch; NULL: all weigh 1. */
+static const float *weights_of(const et_tabular_task *task, const et_batch *batch)
+{
+    return task->target.weight ? batch->data[et_layout_find(batch->layout, task->target.weight)]
+                               : NULL;
+}
+
+static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const float *weight = weights_of(task, batch);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_assert((int64_t)batch->sample[i] < s->rows);
+        s->weight[batch->sample[i]] = weight ? (double)weight[i] : 1;
+    }
+    if (s->class)
+        keep_class(task, batch, output);
+    else
+        keep_values(task, batch, output);
+}
+
+static void keep_members(et_tabular_task *task, const et_batch *batch, const float *output)
+{
+    et_tabular_seen *s = &task->seen;
+    const size_t width = (size_t)s->members;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        memcpy(s->member + batch->sample[i] * width, output + (size_t)i * width,
+               width * sizeof *output);
+}
+
+static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
+{
+    return et_pass_output(model, et_tabular_output_name(&task->target));
+}
+
+/* Scores the labels and outputs of the program, or else of the batch. Values have the encoder's
+ * unit. */
+static int compare(et_task *self, const et_task_step *now, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    et_task_step own = *now;
+    et_tensor labels, outputs;
+    if (!now->labels && now->inputs) {
+        const int field = et_layout_find(now->inputs->layout, task->target.field);
+        labels = (et_tensor){ now->inputs->data[field], now->inputs->layout->field[field].dtype,
+                              et_shape_1(now->inputs->filled[0]) };
+        own.labels = &labels;
+    }
+    if (!now->outputs && now->model) {
+        outputs = outputs_of(task, now->model);
+        if (!now->labels && now->inputs && outputs.shape.rank)
+            outputs.shape.size[0] = now->inputs->filled[0];
+        own.outputs = &outputs;
+    }
+    return et_task_defaults.process_metrics(self, &own, error);
+}
+
+static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const int status = compare(self, now, error);
+    if (status || !now->inside || now->optimizer)
+        return status;
+    et_tensor output = outputs_of(task, now->model);
+    et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
+    keep(task, now->inputs, output.data);
+    if (task->seen.members)
+        keep_members(task, now->inputs, et_pass_output(now->model, ET_TABULAR_MEMBERS).data);
+    return ET_OK;
+}
+
+/* ---- logs ---- */
+
+static void log_class(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
+{
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const int64_t classes = task->target.classes;
+    et_value *to = et_value_add_list(outputs);
+    et_value_add_int(labels, class[row]);
+    for (int64_t k = 0; k < classes; k++)
+        et_value_add_float(to, (double)output[row * classes + k]);
+}
+
+static void log_value(const et_tabular_task *task, const et_batch *batch, const float *output,
+                      int64_t row, et_value *labels, et_value *outputs)
+{
+    const batch_values v = values_of(task, batch, output);
+    et_value *own = v.targets > 1 ? et_value_add_list(labels) : labels;
+    et_value *to = et_value_add_list(outputs);
+    for (int64_t k = 0; k < v.targets; k++)
+        et_value_add_float(own, written_at(&v, row * v.targets + k));
+    for (int64_t k = 0; k < v.width; k++)
+        et_value_add_float(to, predicted_at(&v, row * v.width + k));
+}
+
+/* tabular_validate.c */
+static int validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
+                              et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_batch *batch = now->inputs;
+    const et_tensor output = outputs_of(task, now->model);
+    et_assert(output.data && output.dtype == ET_F32);
+    et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
+    et_value *labels = et_value_set_list(logs, LABELS), *outputs = et_value_set_list(logs, OUTPUTS);
+    const float *weight = weights_of(task, batch);
+    et_value *weights = weight ? et_value_set_list(logs, WEIGHTS) : NULL;
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_value_add_int(ids, batch->sample[i]);
+        if (weight)
+            et_value_add_float(weights, (double)weight[i]);
+        (task->target.classes ? log_class : log_value)(task, batch, output.data, i, labels,
+                                                       outputs);
+    }
+    return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
+}
+
+/* NULL where the task has none. */
+static int find_lists(const et_tabular_task *task, const et_value *from, const char *what,
+                      const et_value *lists[LISTS_MOST], et_error *error)
+{
+    lists[LISTS_MOST - 1] = NULL;
+    for (int i = 0; i < list_count(task); i++) {
+        lists[i] = et_value_get(from, list_names[i]);
+        if (!lists[i] || lists[i]->kind != ET_VALUE_LIST || lists[i]->count != lists[0]->count)
+            return et_fail(error, ET_EFORMAT,
+                           "%s: %s must be a list of as many items as %s; give what %s", what,
+                           list_names[i], ET_LOGGED_IDS, "validation_step logs");
+    }
+    return ET_OK;
+}
+
+/* A number, or a list of them. */
+static void add_copy(et_value *list, const et_value *one)
+{
+    if (one->kind == ET_VALUE_INT)
+        et_value_add_int(list, one->integer);
+    else if (one->kind != ET_VALUE_LIST)
+        et_value_add_float(list, one->kind == ET_VALUE_FLOAT ? one->real : NAN);
+    else
+        for (et_value *to = (list = et_value_add_list(list), one->first); to; to = to->next)
+            et_value_add_float(list, to->kind == ET_VALUE_FLOAT ? to->real
+                                     : to->kind == ET_VALUE_INT ? (double)to->integer
+                                                                : NAN);
+}
+
+static int aggregate(et_task *self, et_value *state, const et_value *step_outputs, et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_value *lists[LISTS_MOST];
+    int status = find_lists(task, step_outputs, "logs of a validation step", lists, error);
+    for (int i = 0; !status && i < list_count(task); i++) {
+        et_value *to = et_value_get(state, list_names[i]);
+        to = to ? to : et_value_set_list(state, list_names[i]);
+        for (const et_value *one = lists[i]->first; one; one = one->next)
+            add_copy(to, one);
+    }
+    return status || !et_value_failed(state)
+               ? status
+               : et_alloc_failed(error, 0, "the state of a validation");
+}
+
+/* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
+ * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
+static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
+{
+    if (of->classes != 2 || !isnan(scores->auc))
+        return;
+    int64_t row = 0;
+    while (row < of->count && (of->target[row] < 0 || of->weight[row] <= 0))
+        row++;
+    if (row == of->count)
+        return;
+    scores->precision = NAN;
+    if (of->target[row] == of->first)
+        scores->recall = scores->f1 = NAN;
+}
+
+static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                         et_error *error)
+{
+    const et_class_predictions predictions = et_tabular_predictions_of(task, s);
+    et_class_scores scores;
+    int status = et_class_scores_compute(&scores, NULL, &predictions, error);
+    if (!status) {
+        leave_unmeasured(&scores, &predictions);
+        status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
+    }
+    return status;
+}
+
+static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+                 et_error *error)
+{
+    const et_tabular_target *target = &task->target;
+    const et_scored_targets of = et_scored_targets_of(task);
+    return target->classes     ? score_classes(task, s, logs, error)
+           : target->labels    ? et_tabular_score_labels(&of, s, logs, error)
+           : target->quantiles ? et_tabular_score_quantiles(&of, s, logs, error)
+                               : et_tabular_score_numbers(&of, s, logs, error);
+}
+
+/* ---- a pack ---- */
+
+/* As the loss has them: of rows in the unit of the file. */
+static double *standardised(const et_tabular_task *task, const float *mean, const float *deviation)
+{
+    const et_tabular_seen *s = &task->seen;
+    double *to = et_alloc((size_t)(s->rows * s->width), sizeof *to);
+    for (int64_t i = 0; to && i < s->rows * s->width; i++) {
+        const int64_t k = i % s->width;
+        const et_target_unit unit = et_encoder_unit(task->encoder, k);
+        to[i] =
+            ((s->written[i] - unit.offset) / unit.scale - (double)mean[k]) / (double)deviation[k];
+    }
+    return to;
+}
+
+/* Replaces the outputs of the previous ensemble by those of the new one. */
+static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const et_pack_rows *rows,
+                         const float *mean, const float *deviation)
+{
+    for (int64_t i = 0; i < s->rows * rows->width; i++) {
+        const int64_t k = i % rows->width;
+        if (s->value) {
+            const et_target_unit unit = et_encoder_unit(task->encoder, k);
+            s->value[i] =
+                unit.offset + unit.scale * (double)(rows->mean[i] * deviation[k] + mean[k]);
+        } else if (rows->width == s->width) {
+            s->output[i] = rows->mean[i];
+        } else {
+            s->output[2 * i] = 1 - rows->mean[i];
+            s->output[2 * i + 1] = rows->mean[i];
+        }
+    }
+}
+
+/* logs NULL: the rows are those of an evaluation, and other rows choose the ensemble of each. */
+static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
+{
+    et_tabular_seen *s = &task->seen;
+    et_params *params = task->context.params;
+    const float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
+    const float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
+    et_pack_rows rows = { .count = s->rows,
+                          .width = member_width(task),
+                          .weight = s->weight,
+                          .class = s->class,
+                          .members = s->member };
+    double *target = s->value ? standardised(task, mean, deviation) : NULL;
+    rows.target = target;
+    rows.mean = et_alloc((size_t)(rows.count * rows.width), sizeof *rows.mean);
+    const et_tabular_pack *pack = &task->options.model.pack;
+    int status = !rows.mean || (s->value && !target)
+                     ? et_alloc_failed(error, (size_t)rows.count * sizeof *target, "validation")
+                 : logs ? et_pack_follow(params, pack, &rows, logs, error)
+                        : et_pack_cross_fit(params, pack, &rows, error);
+    if (!status)
+        put_ensemble(s, task, &rows, mean, deviation);
+    et_free(target);
+    et_free(rows.mean);
+    return status;
+}
+
+int et_tabular_cross_fit(et_tabular_task *task, et_error *error)
+{
+    return task->seen.members ? follow_pack(task, NULL, error) : ET_OK;
+}
+
+/* In training, the first validation set chooses the ensemble of a pack. */
+int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const bool follows = task->seen.members && !task->context.evaluates && !task->seen.set;
+    (void)step;
+    int status = follows ? follow_pack(task, logs, error) : ET_OK;
+    if (!status)
+        status = score(task, &task->seen, logs, error);
+    if (!status)
+        status = et_tabular_judge_best(task, logs, error);
+    if (!status && task->scoring.scored)
+        status = task->scoring.scored(task->scoring.payload, task, error);
+    return status;
+}
+
+/* ---- a state ---- */
+
+/* A row of a state. */
+typedef struct state_row {
+    int64_t number, at;
+    const et_value *label, *output, *weight; /* weight NULL: 1 */
+} state_row;
+
+static int by_number(const void *left, const void *right)
+{
+    const state_row *l = left, *r = right;
+    if (l->number != r->number)
+        return l->number < r->number ? -1 : 1;
+    return l->at < r->at ? -1 : l->at > r->at;
+}
+
+/* Sorts the rows. If the state has a row several times, the last one counts. */
+static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST])
+{
+    const et_value *id = lists[0]->first, *label = lists[1]->first, *output = lists[2]->first;
+    const et_value *weight = lists[3] ? lists[3]->first : NULL;
+    int64_t all = 0, count = 0;
+    for (; id; id = id->next, label = label->next, output = output->next, all++) {
+        rows[all] =
+            (state_row){ id->kind == ET_VALUE_INT ? id->integer : -1, all, label, output, weight };
+        weight = weight ? weight->next : NULL;
+    }
+    qsort(rows, (size_t)all, sizeof *rows, by_number);
+    for (int64_t i = 0; i < all; i++)
+        if (i + 1 == all || rows[i + 1].number != rows[i].number)
+            rows[count++] = rows[i];
+    return count;
+}
+
+static bool is_number(const et_value *one)
+{
+    return one->kind == ET_VALUE_FLOAT || one->kind == ET_VALUE_INT;
+}
+
+static double number_of(const et_value *one)
+{
+    return one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
+}
+
+/* Whether it is a list of so many numbers, or the one. */
+static bool has_numbers(const et_value *from, int64_t count)
+{
+    if (from->kind != ET_VALUE_LIST)
+        return count == 1 && is_number(from);
+    for (const et_value *one = from->first; one; one = one->next)
+        if (!is_number(one))
+            return false;
+    return (int64_t)from->count == count;
+}
+
+/* A row whose label is not a class, such as a row without a label, counts in no score. */
+static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
+{
+    const et_value *label = row->label, *output = row->output;
+    s->weight[i] = !row->weight ? 1 : is_number(row->weight) ? number_of(row->weight) : -1;
+    if (row->number < 0 || !(s->weight[i] >= 0) || output->kind != ET_VALUE_LIST ||
+        !has_numbers(output, s->width))
+        return false;
+    output = output->first;
+    if (s->class) {
+        const bool class =
+            label->kind == ET_VALUE_INT && label->integer >= -1 && label->integer < s->width;
+        s->class[i] = class ? (int32_t)label->integer : -1;
+        for (int64_t k = 0; k < s->width; k++, output = output->next)
+            s->output[i * s->width + k] = (float)number_of(output);
+        return class;
+    }
+    if (!has_numbers(label, s->targets))
+        return false;
+    label = label->kind == ET_VALUE_LIST ? label->first : label;
+    for (int64_t k = 0; k < s->width; k++, output = output->next)
+        s->value[i * s->width + k] = number_of(output);
+    for (int64_t k = 0; k < s->targets; k++, label = label->next)
+        s->written[i * s->targets + k] = number_of(label);
+    return true;
+}
+
+static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const state_row *rows,
+                      et_value *results, et_error *error)
+{
+    for (int64_t i = 0; i < s->rows; i++)
+        if (!read_row(s, i, &rows[i]))
+            return et_fail(error, ET_EDATA,
+                           "row %lld of a validation's state: a label of the target, %lld outputs "
+                           "and a weight, if the task has weights, are expected",
+                           (long long)rows[i].number, (long long)s->width);
+    return score(task, s, results, error);
+}
+
+static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, et_value *results,
+                  et_error *error)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_value *lists[LISTS_MOST];
+    et_tabular_seen seen = { .rows = 0 };
+    (void)step;
+    int status = find_lists(task, aggregated_logs, "the state of a validation", lists, error);
+    if (status)
+        return status;
+    state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);
+    if (!rows)
+        return et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
+    seen.rows = sort_rows(rows, lists);
+    status = open_rows(&seen, task, error);
+    if (!status)
+        status = score_rows(task, &seen, rows, results, error);
+    close_seen(&seen);
+    et_free(rows);
+    return status;
+}
 
 static et_tabular_task *downcast(et_task *self)
 {
@@ -115,11 +684,11 @@ static int initialize(et_task *self, et_params *params, et_error *error)
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
     .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \
-    .process_metrics = et_tabular_process_metrics, .validate = et_tabular_validate,                \
-    .validation_outputs = et_tabular_validation_outputs, .aggregate_logs = et_tabular_aggregate,   \
-    .reduce_aggregated_logs = et_tabular_reduce, .validation_set = validation_set,                 \
-    .use_validation_set = use_validation_set, .kept = et_tabular_kept,                             \
-    .create_optimizer = create_optimizer, .remake = remake, .verdict = et_tabular_verdict_of
+    .process_metrics = process_metrics, .validate = et_tabular_validate,                           \
+    .validation_outputs = validation_outputs, .aggregate_logs = aggregate,                         \
+    .reduce_aggregated_logs = reduce, .validation_set = validation_set,                            \
+    .use_validation_set = use_validation_set, .kept = kept, .create_optimizer = create_optimizer,  \
+    .remake = remake, .verdict = et_tabular_verdict_of
 static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
                                                ET_TABULAR_LOG_LOSS, NULL };
 static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
@@ -149,8 +718,7 @@ static int open_missing(et_tabular_task *task, et_error *error)
 
 /* Each needs those before it. */
 static int (*const stages[])(et_tabular_task *, et_error *) = {
-    open_missing,         et_tabular_find_files, et_tabular_open_files,
-    et_tabular_open_rows, et_tabular_open_seen,
+    open_missing, et_tabular_find_files, et_tabular_open_files, et_tabular_open_rows, open_seen,
 };
 
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
@@ -200,7 +768,7 @@ void et_tabular_task_close(et_task *task)
         return;
     et_tabular_task *self = downcast(task);
     et_pack_part_release(&self->part);
-    et_tabular_close_seen(&self->seen);
+    close_seen(&self->seen);
     et_tabular_close_others(self);
     et_tabular_close_rows(self);
     et_tabular_close_files(self);

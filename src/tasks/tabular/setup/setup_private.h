@@ -14,17 +14,15 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error);
 void et_tabular_close_rows(et_tabular_task *task);
 void et_tabular_close_files(et_tabular_task *task);
 
-/* mix.c, in this order: the files of all parts become task->paths; the parts' ranges in their table
- * are found; the training data become a mix of the rows that are learned (NULL: all). */
-int et_tabular_find_mix(et_tabular_task *task, et_error *error);
-void et_tabular_find_ranges(et_tabular_task *task, const et_samples *table);
-int et_tabular_mix(et_tabular_task *task, const unsigned char *side, et_error *error);
+/* The table of some files, encoded; its first rows if limit is not 0. */
+int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
+                          int64_t limit, et_error *error);
 
-/* rows.c: batches of the opened rows. Validation: *out NULL: no set has this number. */
+/* batches.c: batches of the opened rows. Validation: *out NULL: no set has this number. */
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
                        et_error *error);
 
-/* rows.c: method build_inputs. */
+/* Method build_inputs. */
 int et_tabular_build_inputs(et_task *self, const et_data_config *params,
                             const et_input_context *part, et_source **out, et_error *error);
 void et_tabular_close_others(et_tabular_task *task);
@@ -42,18 +40,6 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
  * other files, reads the training files by options if they have at most 256 MiB. */
 int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
                            const et_table_samples_options *options, et_error *error);
-
-/* tabular_validate.c */
-int et_tabular_open_seen(et_tabular_task *task, et_error *error);
-void et_tabular_close_seen(et_tabular_seen *seen);
-bool et_tabular_kept(et_task *self, int number, et_kept_rows *rows);
-int et_tabular_process_metrics(et_task *self, const et_task_step *now, et_error *error);
-int et_tabular_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
-                                  et_error *error);
-int et_tabular_aggregate(et_task *self, et_value *state, const et_value *step_outputs,
-                         et_error *error);
-int et_tabular_reduce(et_task *self, const et_value *aggregated_logs, int64_t step,
-                      et_value *results, et_error *error);
 
 /* ---- folds.c ---- */
 
@@ -89,24 +75,5 @@ typedef struct et_tabular_splitting {
 int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error);
 /* The side of the rows of a part when a fold (from 0) is validated. */
 et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold);
-
-/* ---- row_keys.c ---- */
-
-/* A column of the training table beside its encoded rows: the group or the time of each row. */
-
-typedef struct et_row_keys {
-    uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
-    double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
-    int64_t count;
-} et_row_keys;
-
-/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
- * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
- * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
- * compared with that of earlier rows. */
-int et_row_keys_read(et_row_keys *keys, const char *column, bool times, et_date_order order,
-                     const et_encoder *encoder, const et_metadata *metadata,
-                     const et_strings *paths, const et_rows_options *options, et_error *error);
-void et_row_keys_release(et_row_keys *keys);
 
 #endif

@@ -1,0 +1,220 @@
+/* Batches of the opened rows, for training and validation, and of a program's own settings. */
+#include <string.h>
+
+#include <etude/settings.h>
+
+#include "base/alloc.h"
+#include "data/batches/source.h"
+#include "data/text/paths.h"
+#include "tasks/tabular/samples.h"
+#include "tasks/tabular/setup/setup_private.h"
+
+static bool has_batch_norm(const et_tabular_model *model)
+{
+    return (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
+           (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
+}
+
+/* Rows of a batch. An epoch of a small table would have only a step or two, and validations are
+ * counted in epochs. So the batch is a multiple of 8 rows for which an epoch has about 50 steps. */
+#define BATCH            256
+#define BATCH_LEAST      8
+#define BATCH_VALIDATION 1024
+#define STEPS_OF_A_PASS  50
+
+static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                          int64_t rows)
+{
+    int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
+    if (!size && !training)
+        size = BATCH_VALIDATION;
+    if (!size) {
+        size = (rows / STEPS_OF_A_PASS + BATCH_LEAST - 1) / BATCH_LEAST * BATCH_LEAST;
+        size = size < BATCH_LEAST ? BATCH_LEAST : size > BATCH ? BATCH : size;
+    }
+    size = size < rows ? size : rows;
+    return shards > 1 ? (size + shards - 1) / shards : size;
+}
+
+/* The largest number of rows that are scored together. Batches of all sets have the same layout. */
+static int64_t most_scored(const et_tabular_task *task)
+{
+    int64_t most = 0;
+    for (int i = 0; i < task->validations; i++)
+        most = task->validation[i]->count > most ? task->validation[i]->count : most;
+    return most;
+}
+
+/* A row for each member instead of each row. */
+static int order_for_members(const et_tabular_task *task, et_samples **own,
+                             et_batches_options *options, et_error *error)
+{
+    const int64_t members = task->options.model.tabm.members;
+    int status = et_tabular_order_for_members(own, *own, members, options->seed, error);
+    options->capacity[0] *= members;
+    options->pool = options->capacity[0];
+    options->shuffle = false; /* the orders are drawn already */
+    return status;
+}
+
+/* rows are borrowed. count: the number of rows that determines the batch size. */
+static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
+                        et_samples *rows, int64_t count, const et_input_context *part,
+                        et_source **out, et_error *error)
+{
+    const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
+    const int64_t pipelines = part ? part->input_pipelines : 1;
+    et_samples *own;
+    et_batches_options options = {
+        .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
+        .shuffle = training,
+        .repeat = training,
+        /* Batch norm cannot estimate its statistics from a last batch of a few rows. */
+        .drop_remainder = training && has_batch_norm(&task->options.model),
+        .capacity = { batch_size(task, data, training, count) },
+        .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
+    };
+    int64_t share;
+    int status = training && data->batch_size
+                     ? et_task_context_batch(&task->context, data->batch_size, options.setting,
+                                             &share, error)
+                     : ET_OK;
+    if (!status && options.capacity[0] % replicas)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s: %lld rows cannot be split into %lld equal parts, one per replica",
+                         options.setting, (long long)options.capacity[0], (long long)replicas);
+    options.capacity[0] /= replicas;
+    if (!status)
+        status = et_tabular_borrow(&own, rows, error);
+    if (status)
+        return status;
+    if (pipelines > 1)
+        status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
+    if (!status && training && et_tabular_own_batches(&task->options))
+        status = order_for_members(task, &own, &options, error);
+    if (!status)
+        status = et_batches_open(out, own, &options, error);
+    if (status)
+        et_samples_close(own);
+    return status;
+}
+
+/* Numbers the rows as in the whole data if only a part is read. */
+static int number_rows(const et_input_context *part, et_source **out, et_error *error)
+{
+    if (!part || part->input_pipelines <= 1)
+        return ET_OK;
+    int status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
+                                  (uint32_t)part->input_pipelines, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static int read_ahead(const et_tabular_task *task, et_source **out, et_error *error)
+{
+    et_track *track = et_device_track(task->context.device);
+    int status = ET_OK;
+    if (task->context.device->tracing->trace)
+        status = et_traced_source_open(out, *out, et_track_beside(track, "prefetch"), error);
+    if (!status)
+        status = et_prefetch_open(out, *out, task->context.prefetch, error);
+    if (status) {
+        et_source_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
+                       et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    *out = NULL;
+    if (!training && number >= task->validations)
+        return ET_OK;
+    et_samples *rows = training ? task->training : task->validation[number];
+    int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
+                              training ? rows->count : most_scored(task), NULL, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+}
+
+/* ---- data by a program's settings ---- */
+
+/* Settings that name files replace all of the task's. */
+static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
+                         et_error *error)
+{
+    et_settings settings = { .table = &et_tabular_data_fields,
+                             .options = &other->data,
+                             .arena = &other->arena };
+    other->data = *own;
+    other->data.input_path = (et_strings){ NULL, 0 };
+    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
+    int status = et_settings_override(&settings, text, error);
+    if (!status && (other->data.mix.count || other->data.sets.count))
+        status =
+            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
+    return status;
+}
+
+static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
+                      et_error *error)
+{
+    const char *name =
+        params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
+    const et_tabular_options *o = &task->options;
+    const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
+    et_strings paths;
+    int status = read_settings(other, own, params->settings, error);
+    if (!status && !other->data.input_path.count && other->data.limit != own->limit)
+        status = et_fail(error, ET_ECONFIG,
+                         "limit: for the task's own rows, set limit in the task; here also name a "
+                         "table (input_path)");
+    if (status || !other->data.input_path.count)
+        return status;
+    status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);
+    return status ? status
+                  : et_tabular_open_table(task, &other->rows, &paths, other->data.limit, error);
+}
+
+void et_tabular_close_others(et_tabular_task *task)
+{
+    while (task->others) {
+        et_tabular_other *other = task->others;
+        task->others = other->next;
+        et_samples_close(other->rows);
+        et_arena_release(&other->arena);
+        et_free(other);
+    }
+}
+
+int et_tabular_build_inputs(et_task *self, const et_data_config *params,
+                            const et_input_context *part, et_source **out, et_error *error)
+{
+    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    const bool training = params->training;
+    const et_tabular_data *data =
+        training ? &task->options.train_data : &task->options.validation_data;
+    et_samples *rows = training ? task->training : task->validation[0];
+    int status = ET_OK;
+    *out = NULL;
+    if (params->settings) {
+        et_tabular_other *other = et_alloc_zero(1, sizeof *other);
+        if (!other)
+            return et_alloc_failed(error, sizeof *other, "inputs");
+        other->next = task->others;
+        task->others = other;
+        status = open_other(task, params, other, error);
+        data = &other->data;
+        rows = other->rows ? other->rows : rows;
+    }
+    if (status || !rows)
+        return status;
+    status = open_batches(task, data, training, rows, rows->count, part, out, error);
+    if (!status)
+        status = number_rows(part, out, error);
+    return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
+}
