@@ -21,11 +21,6 @@
 
 /* ---- rows ---- */
 
-static bool is_end(const et_option *flag)
-{
-    return flag->field.kind == ET_FIELD_KIND_END;
-}
-
 static const et_option *find(const et_argument_parser *parser, const char *word, size_t length)
 {
     for (size_t i = 0; i < parser->count; i++)
@@ -105,24 +100,12 @@ static int add_flag(et_argument_parser *parser, const et_option *flag, et_error 
 int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, et_error *error)
 {
     int status = ET_OK;
-    for (; flags && !is_end(flags) && !status; flags++)
+    for (; flags && flags->field.kind != ET_FIELD_KIND_END && !status; flags++)
         status = add_flag(parser, flags, error);
     return status;
 }
 
 /* ---- values ---- */
-
-static void reset_all(const et_argument_parser *parser, et_arguments *arguments)
-{
-    for (size_t i = 0; i < parser->count; i++) {
-        const et_option *flag = &parser->flags[i];
-        if (flag->form == ET_OPTION_FORM_INDEXED)
-            *(et_integer_list *)et_field_member(&flag->field, arguments) =
-                (et_integer_list){ NULL, 0 };
-        else
-            et_field_reset(&flag->field, arguments);
-    }
-}
 
 static int set_list(const et_option *flag, et_arguments *arguments, const et_value *list,
                     const char *where, et_error *error)
@@ -384,6 +367,7 @@ bool et_arguments_is(const et_arguments *arguments, const et_arguments_class *ki
 /* ---- objects ---- */
 
 /* With defaults, and the parser that knows them. */
+/* With defaults, and the parser that knows them. */
 static int begin(et_arguments **out, et_argument_parser **parser, const et_arguments_class *kind,
                  et_error *error)
 {
@@ -402,7 +386,14 @@ static int begin(et_arguments **out, et_argument_parser **parser, const et_argum
     }
     arguments->ET_CLASS = kind;
     arguments->arena = arena;
-    reset_all(*parser, arguments);
+    for (size_t i = 0; i < (*parser)->count; i++) {
+        const et_option *flag = &(*parser)->flags[i];
+        if (flag->form == ET_OPTION_FORM_INDEXED)
+            *(et_integer_list *)et_field_member(&flag->field, arguments) =
+                (et_integer_list){ NULL, 0 };
+        else
+            et_field_reset(&flag->field, arguments);
+    }
     *out = arguments;
     return ET_OK;
 }
@@ -479,34 +470,28 @@ static int own_arguments(const char *const **out, et_arena *arena, et_error *err
     return items && !arena->failed ? ET_OK : et_alloc_failed(error, length, "arguments");
 }
 
-static int keep_raw(et_arguments *arguments, const char *const *args, et_error *error)
-{
-    size_t count = 0;
-    while (args[count])
-        count++;
-    const char **items = et_arena_array(arguments->arena, count + 1, sizeof *items);
-    for (size_t i = 0; items && i < count; i++)
-        items[i] = et_arena_strdup(arguments->arena, args[i]);
-    if (!items || arguments->arena->failed)
-        return et_alloc_failed(error, count * sizeof *items, "arguments");
-    arguments->raw = (et_strings){ items, count };
-    return ET_OK;
-}
-
 int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const char *const *args,
                        bool parse_job, et_error *error)
 {
     et_argument_parser *parser;
+    size_t count = 0;
     int status = begin(out, &parser, kind, error);
     if (status)
         return status;
     et_arguments *arguments = *out;
     if (!args)
         status = own_arguments(&args, arguments->arena, error);
-    if (!status)
-        status = keep_raw(arguments, args, error);
-    if (!status)
-        status = et_argument_parser_parse(parser, arguments, args, parse_job, error);
+    if (status)
+        return end(out, parser, status);
+    while (args[count])
+        count++;
+    const char **items = et_arena_array(arguments->arena, count + 1, sizeof *items);
+    for (size_t i = 0; items && i < count; i++)
+        items[i] = et_arena_strdup(arguments->arena, args[i]);
+    arguments->raw = (et_strings){ items, items ? count : 0 };
+    status = arguments->arena->failed
+                 ? et_alloc_failed(error, count * sizeof *items, "arguments")
+                 : et_argument_parser_parse(parser, arguments, args, parse_job, error);
     if (!status && !arguments->help)
         status = et_arguments_process(arguments, error);
     return end(out, parser, status);

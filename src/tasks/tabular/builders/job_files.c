@@ -26,13 +26,6 @@
 /* Files of a job: the texts of its model, then job.yaml. */
 enum { JOB_FILES = ET_TABLE_MODEL_TEXTS + 1 };
 
-static const char *file_name(int which)
-{
-    return which < ET_TABLE_TEXTS         ? et_table_text_names[which]
-           : which == ET_TABLE_TEXT_MODEL ? ET_RUN_BUILDER
-                                          : "job.yaml";
-}
-
 /* Those that a directory can name without a program. */
 static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
 
@@ -83,26 +76,6 @@ int et_builder_check_identity(const et_identity *identity, const et_encoder *enc
 
 /* ---- writing ---- */
 
-static bool is_common(const char *name)
-{
-    for (const et_option *flag = et_model_arguments.flags; flag->field.name; flag++)
-        if (!strcmp(flag->field.name, name))
-            return true;
-    return false;
-}
-
-/* "--batch-size 64": a flag with its value, as TensorFX writes them. */
-static void list_arguments(et_value *list, const et_strings *raw, et_arena *arena)
-{
-    for (size_t i = 0; i < raw->count; i++) {
-        const char *word = raw->items[i];
-        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
-        if (value)
-            word = et_arena_printf(arena, "%s %s", word, raw->items[++i]);
-        et_value_add_string(list, word);
-    }
-}
-
 /* The text of a tree, or out of memory. */
 static int write_tree(const et_value *root, const char *path, et_error *error)
 {
@@ -124,47 +97,58 @@ static int write_job(const et_model_builder *builder, const et_job_config *confi
     et_value *root = et_value_dict(&arena), *environment = et_value_set_dict(root, "config");
     int status = environment ? et_value_merge(environment, et_job_config_env(config), error)
                              : et_alloc_failed(error, 0, path);
-    list_arguments(et_value_set_list(root, "args"), &builder->args->raw, &arena);
+    /* "--batch-size 64": a flag with its value, as TensorFX writes them. */
+    et_value *list = et_value_set_list(root, "args");
+    const et_strings *raw = &builder->args->raw;
+    for (size_t i = 0; i < raw->count; i++) {
+        const char *word = raw->items[i];
+        bool value = i + 1 < raw->count && strncmp(raw->items[i + 1], "--", 2) != 0;
+        if (value)
+            word = et_arena_printf(&arena, "%s %s", word, raw->items[++i]);
+        et_value_add_string(list, word);
+    }
     if (!status)
         status = write_tree(root, path, error);
     et_arena_release(&arena);
     return status;
 }
 
+/* Arguments that all programs have are left out. */
 static int write_builder(const et_model_builder *builder, const char *path, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_value *root = et_value_dict(&arena), *own = NULL;
+    et_value *root = et_value_dict(&arena);
     const et_value *all = et_arguments_echo(builder->args, &arena);
     et_value_set_string(root, "builder", builder->ET_CLASS->name);
-    own = et_value_set_dict(root, "arguments");
-    for (const et_value *v = all ? all->first : NULL; v && own; v = v->next)
-        if (!is_common(v->key))
+    et_value *own = et_value_set_dict(root, "arguments");
+    for (const et_value *v = all ? all->first : NULL; v && own; v = v->next) {
+        const et_option *flag = et_model_arguments.flags;
+        while (flag->field.name && strcmp(flag->field.name, v->key) != 0)
+            flag++;
+        if (!flag->field.name)
             et_value_append_copy(own, v->key, v);
+    }
     int status = write_tree(all ? root : NULL, path, error);
     et_arena_release(&arena);
     return status;
 }
 
-static int write_one(const et_model_builder *builder, const et_job_config *config, int which,
-                     const char *path, et_error *error)
+int et_builder_write(const et_model_builder *builder, const et_job_config *config,
+                     const char *directory, et_error *error)
 {
     const et_table_texts texts = { (et_schema *)et_table_set_schema(builder->dataset),
                                    (et_metadata *)et_table_set_metadata(builder->dataset),
                                    (et_feature_set *)et_table_set_features(builder->dataset) };
-    return which < ET_TABLE_TEXTS         ? et_table_text_save(&texts, which, path, error)
-           : which == ET_TABLE_TEXT_MODEL ? write_builder(builder, path, error)
-                                          : write_job(builder, config, path, error);
-}
-
-int et_builder_write(const et_model_builder *builder, const et_job_config *config,
-                     const char *directory, et_error *error)
-{
     int status = ET_OK;
     for (int i = 0; i < JOB_FILES && !status; i++) {
-        char *path = et_path_join(directory, file_name(i));
-        status = path ? write_one(builder, config, i, path, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
+        const bool table = i < ET_TABLE_TEXTS, model = i == ET_TABLE_TEXT_MODEL;
+        char *path = et_path_join(directory, table   ? et_table_text_names[i]
+                                             : model ? ET_RUN_BUILDER
+                                                     : "job.yaml");
+        status = !path   ? et_alloc_failed(error, strlen(directory), "a path")
+                 : table ? et_table_text_save(&texts, i, path, error)
+                 : model ? write_builder(builder, path, error)
+                         : write_job(builder, config, path, error);
         et_free(path);
     }
     return status;
@@ -172,9 +156,14 @@ int et_builder_write(const et_model_builder *builder, const et_job_config *confi
 
 /* ---- reading ---- */
 
-static int choose(const et_model_builder_class **kind, const char *name,
-                  const et_model_builder_class *given, et_error *error)
+static int read_class(const et_model_builder_class **kind, et_arguments **arguments,
+                      const et_value *root, const et_model_builder_class *given, et_error *error)
 {
+    const char *name;
+    et_model_builder_class whole;
+    int status = et_value_read_string(root, "builder", &name, error);
+    if (status)
+        return status;
     *kind = given;
     for (size_t i = 0; i < sizeof ready / sizeof *ready && !*kind; i++)
         if (!strcmp(ready[i]->name, name))
@@ -183,21 +172,9 @@ static int choose(const et_model_builder_class **kind, const char *name,
         return et_fail(error, ET_ECONFIG,
                        "a model of builder %s; predict with the program that has this builder",
                        name);
-    return strcmp((*kind)->name, name)
-               ? et_fail(error, ET_ECONFIG, "a model of builder %s, not of %s", name, (*kind)->name)
-               : ET_OK;
-}
-
-static int read_class(const et_model_builder_class **kind, et_arguments **arguments,
-                      const et_value *root, const et_model_builder_class *given, et_error *error)
-{
-    const char *name;
-    et_model_builder_class whole;
-    int status = et_value_read_string(root, "builder", &name, error);
-    if (!status)
-        status = choose(kind, name, given, error);
-    if (!status)
-        status = et_model_builder_class_resolve(&whole, *kind, error);
+    if (strcmp((*kind)->name, name) != 0)
+        return et_fail(error, ET_ECONFIG, "a model of builder %s, not of %s", name, (*kind)->name);
+    status = et_model_builder_class_resolve(&whole, *kind, error);
     if (!status)
         status =
             et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"), error);

@@ -17,9 +17,6 @@
 #include "engine/graph/graph.h"
 #include "tasks/tabular/networks/networks.h"
 
-/* The common part of builders for classification, the ready builders, and the input from a
- * dataset. */
-
 /* ---- the target ---- */
 
 static const et_encoded_field *target_of(const et_model_builder *builder)
@@ -47,20 +44,7 @@ const char *et_model_builder_label(const et_model_builder *builder, int index)
                                                                   : NULL;
 }
 
-/* ---- input
- * --------------------------------------------------------------------------------------- */
-
-static int unknown_source(const et_table_set *dataset, const char *name, et_error *error)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    for (int i = 0; i < et_table_set_count(dataset); i++)
-        et_strbuf_printf(&names, "%s%s", i ? ", " : "",
-                         et_table_columns_name(et_table_set_at(dataset, i)));
-    et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"; it has %s", name,
-            names.length ? et_strbuf_text(&names) : "none");
-    et_strbuf_release(&names);
-    return ET_ECONFIG;
-}
+/* ---- input ---- */
 
 /* Batches of rows to predict: the encoder's fields without targets. */
 static int prediction_layout(et_model_builder *self, const et_table_set *dataset, int64_t batch,
@@ -96,16 +80,23 @@ static int default_input(et_model_builder *self, et_table_set *dataset, const ch
     const et_read_options options = {
         .batch = batch, .shuffle = shuffle, .epochs = epochs, .seed = (uint64_t)self->args->seed
     };
-    if (!from)
-        return unknown_source(dataset, source, error);
+    if (!from) {
+        et_strbuf names = ET_STRBUF_INIT;
+        for (int i = 0; i < et_table_set_count(dataset); i++)
+            et_strbuf_printf(&names, "%s%s", i ? ", " : "",
+                             et_table_columns_name(et_table_set_at(dataset, i)));
+        et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"; it has %s", source,
+                names.length ? et_strbuf_text(&names) : "none");
+        et_strbuf_release(&names);
+        return ET_ECONFIG;
+    }
     int status = et_table_columns_read(&out->source, from, &options, error);
     if (!status)
         out->layout = &out->source->layout;
     return status;
 }
 
-/* ---- classification
- * ------------------------------------------------------------------------------ */
+/* ---- classification ---- */
 
 /* A target of numbers would be read as labels. */
 static et_node *labels_of(et_model_builder *self, et_scope *scope)
@@ -173,8 +164,7 @@ const et_model_builder_class et_classification_builder = { .name = "classificati
                                                            .build_output = output_classes,
                                                            .build_evaluation = evaluate_classes };
 
-/* ---- feed forward
- * -------------------------------------------------------------------------------- */
+/* ---- feed forward ---- */
 
 static const et_option flags[] = {
     { .field = ET_FIELD_FLOAT(et_feed_forward_arguments, learning_rate, 0.01, 1e-30, 1e30,
@@ -275,12 +265,6 @@ static const et_model_builder_class *methods_of(const et_model_builder *builder)
 
 /* ---- adding nodes ---- */
 
-static void take_inputs(et_scope *scope, const et_layout *layout, et_nodes *inputs)
-{
-    for (int i = 0; i < layout->fields && i < ET_NODES_MAX; i++)
-        et_nodes_put(inputs, layout->field[i].name, et_batch_input(scope, layout->field[i].name));
-}
-
 static void add_loss(et_builder_graph *graph, et_scope *scope, const et_nodes *inputs,
                      const et_nodes *inferences)
 {
@@ -295,21 +279,6 @@ static void add_loss(et_builder_graph *graph, et_scope *scope, const et_nodes *i
     }
     et_loss(scope, face->loss, training.loss, 1);
     face->train_op = training.optimizer;
-}
-
-static void add_outputs(et_builder_graph *graph, et_scope *scope, const et_nodes *inputs,
-                        const et_nodes *inferences, et_nodes *outputs)
-{
-    et_graph_interface *face = &graph->face;
-    et_model_builder_build_output(face->builder, scope, inputs, inferences, outputs);
-    face->output_count = outputs->count;
-    for (int i = 0; i < outputs->count; i++) {
-        face->output[i] = outputs->name[i];
-        et_output(scope, outputs->name[i], outputs->node[i]);
-    }
-    if (!outputs->count)
-        et_graph_poison(et_scope_graph(scope), "%s: build_output gives no output",
-                        face->builder->ET_CLASS->name);
 }
 
 static void add_metric(et_builder_graph *graph, et_scope *scope, const et_nodes *inputs,
@@ -329,20 +298,33 @@ static void add_metric(et_builder_graph *graph, et_scope *scope, const et_nodes 
 }
 
 /* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
+/* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
 static void add_nodes(et_scope *scope, void *payload)
 {
     et_builder_graph *graph = payload;
-    et_model_builder *builder = graph->face.builder;
+    et_graph_interface *face = &graph->face;
+    et_model_builder *builder = face->builder;
     et_table_set *before = builder->dataset;
+    const et_layout *layout = et_scope_layout(scope);
     et_nodes inputs = { 0 }, inferences = { 0 }, outputs = { 0 };
     builder->dataset = graph->dataset;
-    take_inputs(scope, et_scope_layout(scope), &inputs);
+    for (int i = 0; i < layout->fields && i < ET_NODES_MAX; i++)
+        et_nodes_put(&inputs, layout->field[i].name, et_batch_input(scope, layout->field[i].name));
     et_model_builder_build_inference(builder, scope, &inputs, graph->phase == ET_PHASE_TRAINING,
                                      &inferences);
     if (graph->phase != ET_PHASE_PREDICTION)
         add_loss(graph, scope, &inputs, &inferences);
-    if (graph->phase != ET_PHASE_TRAINING)
-        add_outputs(graph, scope, &inputs, &inferences, &outputs);
+    if (graph->phase != ET_PHASE_TRAINING) {
+        et_model_builder_build_output(builder, scope, &inputs, &inferences, &outputs);
+        face->output_count = outputs.count;
+        for (int i = 0; i < outputs.count; i++) {
+            face->output[i] = outputs.name[i];
+            et_output(scope, outputs.name[i], outputs.node[i]);
+        }
+        if (!outputs.count)
+            et_graph_poison(et_scope_graph(scope), "%s: build_output gives no output",
+                            builder->ET_CLASS->name);
+    }
     if (graph->phase == ET_PHASE_EVALUATION)
         add_metric(graph, scope, &inputs, &outputs);
     builder->dataset = before;
@@ -548,19 +530,6 @@ static int resolve(et_model_builder_class *methods, const et_model_builder_class
 }
 
 /* A base before what is based on it. */
-static int init_classes(et_model_builder *builder, const et_model_builder_class *kind,
-                        et_error *error)
-{
-    const et_model_builder_class *of[CLASSES_MAX];
-    int count = 0, status = ET_OK;
-    for (const et_model_builder_class *k = kind; k && count < CLASSES_MAX; k = base_of(k))
-        of[count++] = k;
-    while (count && !status)
-        if (of[--count]->init)
-            status = of[count]->init(builder, error);
-    return status;
-}
-
 int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
                                    et_error *error)
 {
@@ -592,20 +561,17 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
         return status;
     }
     builder->inside = inside;
-    status = init_classes(builder, kind, error);
+    /* A base before what is based on it. */
+    const et_model_builder_class *of[CLASSES_MAX];
+    int count = 0;
+    for (const et_model_builder_class *k = kind; k && count < CLASSES_MAX; k = base_of(k))
+        of[count++] = k;
+    while (count && !status)
+        if (of[--count]->init)
+            status = of[count]->init(builder, error);
     if (status)
         et_model_builder_release(builder);
     return status;
-}
-
-static void free_stores(et_builder_store *store)
-{
-    while (store) {
-        et_builder_store *before = store->before;
-        et_params_free(store->params);
-        et_free(store);
-        store = before;
-    }
 }
 
 void et_model_builder_release(et_model_builder *builder)
@@ -615,7 +581,13 @@ void et_model_builder_release(et_model_builder *builder)
         return;
     while (inside->graphs)
         et_graph_interface_close(&inside->graphs->face);
-    free_stores(inside->store);
+    et_builder_store *store = inside->store;
+    while (store) {
+        et_builder_store *before = store->before;
+        et_params_free(store->params);
+        et_free(store);
+        store = before;
+    }
     et_device_close(inside->device);
     et_arena_release(&inside->arena);
     et_free(inside);

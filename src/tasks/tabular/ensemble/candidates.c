@@ -1,4 +1,4 @@
-/* The plan of tabular/auto (candidates.h): a table of experiments with their costs. */
+/* The plan of tabular/auto: a table of experiments with their costs. */
 #include "tasks/tabular/ensemble/ensemble_private.h"
 
 #include <assert.h>
@@ -208,21 +208,6 @@ static double duration_of(const et_candidate_plan *s, int which)
 }
 
 /* Whether a candidate fits into the budget after those that were chosen before it. */
-static bool is_affordable(const et_candidate_plan *s, int which)
-{
-    return which < 0 || candidates[which].always ||
-           s->run->seconds + duration_of(s, which) <= s->budget;
-}
-
-/* Adds "tabm (about 5:20)" to the list of candidates that are left out. */
-static void leave_out(const et_candidate_plan *s, int which)
-{
-    const char *before = s->run->left_out;
-    s->run->left_out = et_arena_printf(
-        s->arena, "%s%s%s (about %s)", before ? before : "", before ? ", " : "",
-        et_path_base(candidates[which].experiment), et_format_duration(duration_of(s, which)).text);
-}
-
 static const char *defaults_of(const et_candidate_plan *s, int which)
 {
     const et_tabular_task *task = s->task;
@@ -242,32 +227,27 @@ static const char *defaults_of(const et_candidate_plan *s, int which)
 }
 
 /* Settings of one training; NULL: none. */
-static const char *settings_of(const et_candidate_plan *s, int which, int fold)
-{
-    const bool both = s->is_auto && which >= 0 && has_both(s->task);
-    const char *ignored = both ? et_arena_printf(s->arena, "task.model.ignored_features=[%s]",
-                                                 candidates[which].ignores)
-                               : NULL;
-    if (s->folds < 2)
-        return ignored;
-    return et_arena_printf(s->arena, "task.fold=%d%s%s", fold, ignored ? "," : "",
-                           ignored ? ignored : "");
-}
-
 static void add_candidate(const et_candidate_plan *s, et_series_candidate *to,
                           const char *experiment)
 {
     const int which = find_candidate(experiment);
     const int count = s->folds > 1 ? s->folds : 1;
+    const bool both = s->is_auto && which >= 0 && has_both(s->task);
+    const char *ignored = both ? et_arena_printf(s->arena, "task.model.ignored_features=[%s]",
+                                                 candidates[which].ignores)
+                               : NULL;
     et_series_training *all = et_arena_array(s->arena, (size_t)count, sizeof *all);
     *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which),
                                  which < 0 ? 1 : candidates[which].used };
-    for (int i = 0; all && i < count; i++) {
-        all[i].experiment = experiment;
-        all[i].name = s->folds > 1 ? et_arena_printf(s->arena, "%s_%d", to->name, i + 1) : to->name;
-        all[i].defaults = defaults_of(s, which);
-        all[i].settings = settings_of(s, which, i);
-    }
+    for (int i = 0; all && i < count; i++)
+        all[i] = (et_series_training){
+            .experiment = experiment,
+            .name = s->folds > 1 ? et_arena_printf(s->arena, "%s_%d", to->name, i + 1) : to->name,
+            .defaults = defaults_of(s, which),
+            .settings = s->folds < 2 ? ignored
+                                     : et_arena_printf(s->arena, "task.fold=%d%s%s", i,
+                                                       ignored ? "," : "", some(ignored, true)),
+        };
 }
 
 int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
@@ -282,11 +262,14 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
             continue;
         if (s->is_auto && candidates[which].words && !text_ids(s->task))
             continue;
-        if (s->is_auto && !is_affordable(s, which)) {
-            leave_out(s, which);
+        const double seconds = s->is_auto ? duration_of(s, which) : 0;
+        if (s->is_auto && !candidates[which].always && s->run->seconds + seconds > s->budget) {
+            const char *before = s->run->left_out; /* a list: "tabm (about 5:20)" */
+            s->run->left_out = et_arena_printf(
+                s->arena, "%s%s%s (about %s)", some(before, true), before ? ", " : "",
+                et_path_base(candidates[which].experiment), et_format_duration(seconds).text);
             continue;
         }
-        const double seconds = s->is_auto ? duration_of(s, which) : 0;
         add_candidate(s, &all[s->run->count++], name);
         s->run->seconds += seconds;
     }

@@ -167,21 +167,18 @@ static void close_outputs(const outputs *of)
     et_free(of->value);
 }
 
-static void close_scored(scored *one, int count)
-{
-    close_outputs(&one->rows);
-    close_outputs(&one->model);
-    for (int i = 0; one->training && i < count; i++)
-        et_params_free(one->training[i].params);
-}
-
 static void close_series(et_series_run *run)
 {
     if (!run)
         return;
     selection *s = downcast(run);
-    for (int i = 0; i < run->count && s->scored; i++)
-        close_scored(&s->scored[i], run->candidate[i].count);
+    for (int c = 0; c < run->count && s->scored; c++) {
+        const scored *one = &s->scored[c];
+        close_outputs(&one->rows);
+        close_outputs(&one->model);
+        for (int i = 0; one->training && i < run->candidate[c].count; i++)
+            et_params_free(one->training[i].params);
+    }
     close_outputs(&s->mean);
     et_free(s->class);
     et_free(s->written);
@@ -494,18 +491,6 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 #define LEAST_PROBABILITY 0x1p-52
 
 /* The loss of the mean prediction for target (or quantile) i of a row; not for classes. */
-static double loss_at(const selection *s, double mean, int64_t row, int64_t i)
-{
-    const et_tabular_target *target = &s->task->target;
-    const double written = s->written[row * s->targets + (target->quantiles ? 0 : i)];
-    if (target->labels)
-        return -log(fmax(written > 0 ? mean : 1 - mean, LEAST_PROBABILITY));
-    const double off = (written - mean) / et_tabular_unit(s->task, i).scale;
-    if (target->quantiles)
-        return off > 0 ? target->level[i] * off : (target->level[i] - 1) * off;
-    return off * off;
-}
-
 /* Whether a row has a prediction and a target. */
 static bool counts(const selection *s, int64_t row)
 {
@@ -513,13 +498,24 @@ static bool counts(const selection *s, int64_t row)
 }
 
 /* The loss of sum / count on a row that counts. */
+/* The loss of sum / count on a row that counts: of the label, or of all targets or quantiles. */
 static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
 {
+    const et_tabular_target *target = &s->task->target;
     double loss = 0;
     if (s->class)
         return -log(fmax(sum[row] / count, LEAST_PROBABILITY));
-    for (int64_t i = 0; i < s->width; i++)
-        loss += loss_at(s, sum[row * s->width + i] / count, row, i);
+    for (int64_t i = 0; i < s->width; i++) {
+        const double mean = sum[row * s->width + i] / count;
+        const double written = s->written[row * s->targets + (target->quantiles ? 0 : i)];
+        const double off = (written - mean) / et_tabular_unit(s->task, i).scale;
+        if (target->labels)
+            loss += -log(fmax(written > 0 ? mean : 1 - mean, LEAST_PROBABILITY));
+        else if (target->quantiles)
+            loss += off > 0 ? target->level[i] * off : (target->level[i] - 1) * off;
+        else
+            loss += off * off;
+    }
     return loss;
 }
 
@@ -635,22 +631,6 @@ static int share_with_equals(selection *s, et_error *error)
     return ET_OK;
 }
 
-static void average(selection *s)
-{
-    const int64_t cells = s->rows * s->width;
-    for (int c = 0; c < s->run.count; c++) {
-        const scored *one = &s->scored[c];
-        const outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
-        for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
-            if (s->class)
-                s->mean.output[i] += (float)s->share[c] * of->output[i];
-            else
-                s->mean.value[i] += s->share[c] * of->value[i];
-    }
-    for (int64_t i = 0; s->class && i < cells; i++)
-        s->mean.output[i] = fminf(s->mean.output[i], 1);
-}
-
 static int list_members(selection *s, et_tabular_options *options, et_error *error)
 {
     size_t count = 0;
@@ -695,6 +675,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
                   et_error *error)
 {
     selection *s = downcast(run);
+    const int64_t cells = s->rows * s->width;
     int status = select_weights(s, error);
     if (!status)
         status = share_with_equals(s, error);
@@ -702,7 +683,17 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
         status = open_outputs(s, &s->mean, error);
     if (status)
         return status;
-    average(s);
+    for (int c = 0; c < run->count; c++) {
+        const scored *one = &s->scored[c];
+        const outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
+        for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
+            if (s->class)
+                s->mean.output[i] += (float)s->share[c] * of->output[i];
+            else
+                s->mean.value[i] += s->share[c] * of->value[i];
+    }
+    for (int64_t i = 0; s->class && i < cells; i++)
+        s->mean.output[i] = fminf(s->mean.output[i], 1);
     memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
     status = list_members(s, options, error);
     if (!status)
@@ -803,9 +794,9 @@ static int write_model(selection *s, const et_experiment *experiment, et_params 
     return status ? status : et_artifact_write_weights(&content, path, error);
 }
 
-static int write_folds(selection *s, et_error *error)
+static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
 {
-    const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
+    selection *s = downcast(run);
     const et_fold_rows rows = { .count = s->rows,
                                 .width = s->width,
                                 .targets = s->targets,
@@ -815,15 +806,13 @@ static int write_folds(selection *s, et_error *error)
                                 .output = s->mean.output,
                                 .written = s->written,
                                 .value = s->mean.value };
-    return path ? et_fold_rows_write(s->task, &rows, path, error)
-                : et_alloc_failed(error, strlen(s->model_dir), "a path");
-}
-
-static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
-{
-    selection *s = downcast(run);
     et_params *params;
-    int status = s->folds > 1 ? write_folds(s, error) : ET_OK;
+    int status = ET_OK;
+    if (s->folds > 1) {
+        const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
+        status = path ? et_fold_rows_write(s->task, &rows, path, error)
+                      : et_alloc_failed(error, strlen(s->model_dir), "a path");
+    }
     if (!status)
         status = et_params_new(&params, error);
     if (status)

@@ -28,33 +28,6 @@ static const et_encoded_field *target_of(const et_tabular_task *task)
 
 /* ---- writing ---- */
 
-static void print_class(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
-                        et_value *out)
-{
-    const et_encoded_field *field = target_of(task);
-    const float *output = rows->output + row * rows->width;
-    et_value *list = et_value_set_list(out, ET_TABULAR_SCORES);
-    int64_t best = 0;
-    for (int64_t i = 0; i < rows->width; i++) {
-        et_value_add_float(list, (double)output[i]);
-        if (output[i] > output[best])
-            best = i;
-    }
-    et_value_set_string(out, LABEL, field->label[best]);
-    et_value_set_string(out, TARGET, field->label[rows->class[row]]);
-}
-
-static void print_values(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
-                         et_value *out)
-{
-    et_value *list = et_value_set_list(out, et_tabular_output_name(&task->target));
-    et_value *targets = et_value_set_list(out, TARGET);
-    for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++)
-        et_value_add_float(list, rows->value[i]);
-    for (int64_t i = row * rows->targets; i < (row + 1) * rows->targets; i++)
-        et_value_add_float(targets, rows->written[i]);
-}
-
 static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
                       et_value *out)
 {
@@ -64,10 +37,26 @@ static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int
     et_value_set_int(out, FOLD, rows->fold[row] + 1);
     if (task->target.weight)
         et_value_set_float(out, WEIGHT, rows->weight[row]);
-    if (rows->class)
-        print_class(task, rows, row, out);
-    else
-        print_values(task, rows, row, out);
+    if (rows->class) {
+        const et_encoded_field *field = target_of(task);
+        const float *output = rows->output + row * rows->width;
+        et_value *list = et_value_set_list(out, ET_TABULAR_SCORES);
+        int64_t best = 0;
+        for (int64_t i = 0; i < rows->width; i++) {
+            et_value_add_float(list, (double)output[i]);
+            if (output[i] > output[best])
+                best = i;
+        }
+        et_value_set_string(out, LABEL, field->label[best]);
+        et_value_set_string(out, TARGET, field->label[rows->class[row]]);
+    } else {
+        et_value *list = et_value_set_list(out, et_tabular_output_name(&task->target));
+        et_value *targets = et_value_set_list(out, TARGET);
+        for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++)
+            et_value_add_float(list, rows->value[i]);
+        for (int64_t i = row * rows->targets; i < (row + 1) * rows->targets; i++)
+            et_value_add_float(targets, rows->written[i]);
+    }
 }
 
 int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
@@ -109,30 +98,26 @@ static bool read_numbers(const et_value *line, const char *key, int64_t width, d
     return true;
 }
 
-static int32_t find_class(const et_tabular_task *task, const et_value *line)
-{
-    const et_encoded_field *field = target_of(task);
-    const et_value *target = et_value_get(line, TARGET);
-    int32_t class = 0;
-    if (!target || target->kind != ET_VALUE_STRING)
-        return -1;
-    while (class < field->classes && strcmp(field->label[class], target->string) != 0)
-        class ++;
-    return class < field->classes ? class : -1;
-}
-
+/* To row s->rows. numbers: [width], scratch. */
 /* To row s->rows. numbers: [width], scratch. */
 static bool read_row(const et_tabular_task *task, et_tabular_seen *s, const et_value *line,
                      double *numbers)
 {
     const int64_t row = s->rows, at = row * s->width;
+    const et_encoded_field *field = target_of(task);
+    const et_value *target = et_value_get(line, TARGET);
+    int32_t class = 0;
     if (et_value_get(line, WEIGHT) && et_value_read_float(line, WEIGHT, &s->weight[row], NULL))
         return false;
     if (!s->class)
         return read_numbers(line, TARGET, s->targets, s->written + row * s->targets) &&
                read_numbers(line, et_tabular_output_name(&task->target), s->width, s->value + at);
-    s->class[row] = find_class(task, line);
-    if (s->class[row] < 0 || !read_numbers(line, ET_TABULAR_SCORES, s->width, numbers))
+    if (!target || target->kind != ET_VALUE_STRING)
+        return false;
+    while (class < field->classes && strcmp(field->label[class], target->string) != 0)
+        class ++;
+    s->class[row] = class;
+    if (class == field->classes || !read_numbers(line, ET_TABULAR_SCORES, s->width, numbers))
         return false;
     for (int64_t i = 0; i < s->width; i++)
         s->output[at + i] = (float)numbers[i];

@@ -68,17 +68,6 @@ static int copy_texts(et_table_network *n, const et_table *table, et_error *erro
     return ET_OK;
 }
 
-static int identify(et_table_network *n, et_error *error)
-{
-    et_value *identity = et_value_dict(&n->model.arena);
-    int status = identity ? et_tabular_identify(n->model.task, identity, error)
-                          : et_alloc_failed(error, 0, "settings");
-    if (!status)
-        status = et_experiment_identify(&n->experiment, identity, error);
-    n->identity = identity;
-    return status;
-}
-
 static int save(const et_model *m, const char *path, et_error *error)
 {
     const et_table_network *n = network_of(m);
@@ -193,17 +182,12 @@ static const et_model_kind saved_kind = {
     .close = close_network,
 };
 
-/* Whether a model is one of these; NULL: it is not. */
-static et_table_network *find_network(et_model *m)
-{
-    return m->kind == &table_kind || m->kind == &saved_kind ? network_of(m) : NULL;
-}
-
 static int open_network(et_table_network *n, et_table *table, const char *name,
                         const char *settings, et_error *error)
 {
     et_model *m = &n->model;
     const et_model_options none = { .seed = 0 };
+    et_value *identity = NULL;
     int status = et_model_init(m, &table_kind, &none, error);
     const char *full = status ? NULL : et_arena_printf(&m->arena, "tabular/%s", name);
     if (!status && !full)
@@ -222,7 +206,12 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
     if (!status)
         status = print_settings(n, error);
     if (!status)
-        status = identify(n, error);
+        n->identity = identity = et_value_dict(&m->arena);
+    if (!status)
+        status = identity ? et_tabular_identify(m->task, identity, error)
+                          : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = et_experiment_identify(&n->experiment, identity, error);
     if (status)
         return status;
     m->own_valid = true;
@@ -323,32 +312,30 @@ static int open_all(printing *p, const char *path, et_error *error)
     return status;
 }
 
-static int print_block(printing *p, et_error *error)
-{
-    const et_strbuf *lines = &p->block.lines;
-    et_prediction_block_run(&p->block, p->predictor, &p->how);
-    if (lines->length && fwrite(lines->data, 1, lines->length, p->to) != lines->length)
-        return et_fail_errno(error, "et_model_predict_csv: the file for predictions");
-    return p->block.status ? et_fail(error, p->block.status, "%s", p->block.error.text) : ET_OK;
-}
-
 static int print_all(printing *p, et_error *error)
 {
+    const et_prediction_block *block = &p->block;
+    const et_strbuf *lines = &block->lines;
     et_error reason = ET_ERROR_INIT;
     int status = ET_OK, read = ET_OK;
     bool more = true;
     while (!status && more) {
         read = et_row_reader_next(p->reader, &p->block.rows, &reason);
-        more = !read && p->block.rows.count;
-        if (p->block.rows.count)
-            status = print_block(p, error);
+        more = !read && block->rows.count;
+        if (!block->rows.count)
+            continue;
+        et_prediction_block_run(&p->block, p->predictor, &p->how);
+        if (lines->length && fwrite(lines->data, 1, lines->length, p->to) != lines->length)
+            status = et_fail_errno(error, "et_model_predict_csv: the file for predictions");
+        else if (block->status)
+            status = et_fail(error, block->status, "%s", block->error.text);
     }
     return status || !read ? status : et_fail(error, read, "%s", reason.text);
 }
 
 int et_model_predict_csv(et_model *m, const char *path, FILE *to, et_error *error)
 {
-    et_table_network *n = find_network(m);
+    et_table_network *n = m->kind == &table_kind || m->kind == &saved_kind ? network_of(m) : NULL;
     if (!n)
         return et_fail(error, ET_EUSAGE,
                        "et_model_predict_csv: this model is not for a table; "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "data/batches/source.h"
@@ -31,19 +32,12 @@ static const char *const refused[] = { "trainer", "runtime", NULL };
 static const char *const taken[] = { "trainer.optimizer_config", "runtime.seed",
                                      "runtime.mixed_precision_dtype", NULL };
 
-static bool is_one_of(const char *path, const char *const *paths)
-{
-    while (*paths && strcmp(*paths, path) != 0)
-        paths++;
-    return *paths != NULL;
-}
-
 /* The first setting below path that is another one now; NULL: there is none, or no memory. */
 static const char *first_other(const et_value *before, const et_value *now, const char *path,
                                et_arena *arena)
 {
     const char *found = NULL;
-    if (!now || is_one_of(path, taken))
+    if (!now || et_is_one_of(path, taken))
         return NULL;
     if (now->kind != ET_VALUE_DICT || !before || before->kind != ET_VALUE_DICT)
         return before && et_identity_same(before, now) ? NULL : path;
@@ -52,18 +46,6 @@ static const char *first_other(const et_value *before, const et_value *now, cons
         found = below ? first_other(et_value_get(before, v->key), v, below, arena) : NULL;
     }
     return found;
-}
-
-/* Its ensemble is chosen by the validations of a run; an object evaluates other data, too. */
-static int check_pack(const et_experiment *e, et_error *error)
-{
-    const et_tabular_options *options = e->task;
-    return et_tabular_is_pack(options)
-               ? et_fail(error, ET_ECONFIG,
-                         "a model object cannot train a pack (task.model.type: pack): train it "
-                         "with `etude train` and open the run with et_model_open_saved, or choose "
-                         "another model")
-               : ET_OK;
 }
 
 static int check_taken(const et_value *before, const et_experiment *e, et_arena *arena,
@@ -78,13 +60,20 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
         return et_alloc_failed(error, 0, "settings");
     if (et_privacy_in(e->kind->fields, e->task))
         other = "task.differential_privacy_config";
-    if (!other)
-        return check_pack(e, error);
-    return et_fail(
-        error, ET_ECONFIG,
-        "%s has no effect on a model object: its length, saves and validations are those "
-        "of et_fit; for this setting use `etude train`",
-        other);
+    if (other)
+        return et_fail(
+            error, ET_ECONFIG,
+            "%s has no effect on a model object: its length, saves and validations are those "
+            "of et_fit; for this setting use `etude train`",
+            other);
+    /* The ensemble of a pack is chosen by the validations of a run; a model object also evaluates
+     * other data. */
+    if (et_tabular_is_pack(e->task))
+        return et_fail(error, ET_ECONFIG,
+                       "a model object cannot train a pack (task.model.type: pack): train it "
+                       "with `etude train` and open the run with et_model_open_saved, or choose "
+                       "another model");
+    return ET_OK;
 }
 
 int et_table_experiment(et_experiment *e, const et_table *table, const char *name,
@@ -166,21 +155,6 @@ int et_table_task(et_task **out, et_table *t, const et_experiment *e, et_device 
 
 /* ---- a table ---- */
 
-static int open_task(et_table *t, et_error *error)
-{
-    int status = et_table_experiment(&t->experiment, t, "tabular/mlp", NULL, &t->arena, error);
-    if (!status)
-        status = et_device_open(&t->device, error);
-    if (!status)
-        status = et_params_new(&t->params, error);
-    if (!status)
-        status = et_table_task(&t->task, t, &t->experiment, t->device, t->params, &t->arena, error);
-    if (!status)
-        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
-                                      &t->source, error);
-    return status;
-}
-
 int et_table_open(et_table **out, const char *path, const char *target, const char *settings,
                   et_error *error)
 {
@@ -195,9 +169,18 @@ int et_table_open(et_table **out, const char *path, const char *target, const ch
     t->path = et_arena_strdup(&t->arena, path);
     t->target = target ? et_arena_strdup(&t->arena, target) : NULL;
     t->settings = settings ? et_arena_strdup(&t->arena, settings) : NULL;
-    int status = t->path && (t->target || !target) && (t->settings || !settings)
-                     ? open_task(t, error)
-                     : et_alloc_failed(error, strlen(path), "a table");
+    int status = t->arena.failed ? et_alloc_failed(error, strlen(path), "a table")
+                                 : et_table_experiment(&t->experiment, t, "tabular/mlp", NULL,
+                                                       &t->arena, error);
+    if (!status)
+        status = et_device_open(&t->device, error);
+    if (!status)
+        status = et_params_new(&t->params, error);
+    if (!status)
+        status = et_table_task(&t->task, t, &t->experiment, t->device, t->params, &t->arena, error);
+    if (!status)
+        status = et_task_build_inputs(t->task, &(et_data_config){ .training = true }, NULL,
+                                      &t->source, error);
     if (status)
         et_table_close(t);
     else

@@ -67,7 +67,8 @@ static et_node *member(et_scope *scope, const et_pack_member *m, const et_tabula
     return dense(et_in(scope, "logits"), x, outputs);
 }
 
-/* Members below a scope of the model's. */
+/* The outputs of all members side by side, float32 [rows, members * outputs], below a scope of the
+ * model's. which: [members] of the pack that the graph has; NULL: all. */
 static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *model,
                       const et_encoder *encoder, int64_t outputs, const bool *which)
 {
@@ -92,14 +93,6 @@ static et_node *build(et_scope *root, et_scope *scope, const et_tabular_model *m
     return et_copy(y, ET_F32, et_node_shape(y));
 }
 
-/* The outputs of all members side by side, float32 [rows, members * outputs]. which: [members] of
- * the pack that the graph has; NULL: all. */
-static et_node *pack_networks(et_scope *scope, const et_tabular_model *model,
-                              const et_encoder *encoder, int64_t outputs, const bool *which)
-{
-    return build(scope, scope, model, encoder, outputs, which);
-}
-
 /* The same of the best weights. */
 static et_node *pack_best(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
                           int64_t outputs, const bool *which)
@@ -113,13 +106,6 @@ static et_node *of_members(et_scope *scope, const et_tabular_pack *pack, const c
 {
     return et_variable(et_in(scope, ET_PACK_ENSEMBLE), name, et_shape_1(et_pack_count(pack)),
                        (et_init){ ET_INIT_ZEROS, 0 });
-}
-
-/* Declares what a validation changes. */
-static void pack_declare(et_scope *scope, const et_tabular_pack *pack)
-{
-    of_members(scope, pack, ET_PACK_LOSS);
-    of_members(scope, pack, ET_PACK_SINCE);
 }
 
 /* [1, count] of a vector [members]. */
@@ -201,15 +187,6 @@ static int64_t members_of(const et_node *z, int64_t width)
 /* ---- quantiles ---- */
 
 /* The level next to 1/2. */
-static int middle_of(const et_tabular_target *target)
-{
-    int middle = 0;
-    for (int k = 1; k < target->quantiles; k++)
-        if (fabs(target->level[k] - 0.5) < fabs(target->level[middle] - 0.5))
-            middle = k;
-    return middle;
-}
-
 /* softplus(z + c): the distance of levels k and k + 1, by a column of z. */
 static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int column)
 {
@@ -219,11 +196,16 @@ static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int c
 }
 
 /* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
+/* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
 static void split_quantiles(const et_tabular_target *target, et_node *z, et_node **level)
 {
-    const int count = target->quantiles, middle = middle_of(target);
+    const int count = target->quantiles;
     const et_shape shape = et_node_shape(z);
     const int64_t members = members_of(z, count);
+    int middle = 0; /* the level next to 1/2 */
+    for (int k = 1; k < count; k++)
+        if (fabs(target->level[k] - 0.5) < fabs(target->level[middle] - 0.5))
+            middle = k;
     if (members > 1)
         z = et_reshape(z, et_shape_2(shape.size[0] * members, count));
     level[middle] =
@@ -235,21 +217,18 @@ static void split_quantiles(const et_tabular_target *target, et_node *z, et_node
 }
 
 /* z [rows, members * levels] to quantiles of that shape. */
-static et_node *quantiles_of(const et_tabular_target *target, et_node *z)
-{
-    et_node *level[ET_TABULAR_QUANTILES_MAX];
-    split_quantiles(target, z, level);
-    return et_reshape(et_concatenate_columns(level, target->quantiles), et_node_shape(z));
-}
-
 /* Probabilities, or standardised values, of each member by its own z. */
+/* Probabilities, or standardised values, of each member by its own z; of z's shape. */
 static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
                             et_node *z)
 {
     const int64_t width = width_of(options, target), members = members_of(z, width);
     const et_shape shape = et_node_shape(z);
-    if (target->quantiles)
-        return quantiles_of(target, z);
+    if (target->quantiles) {
+        et_node *level[ET_TABULAR_QUANTILES_MAX];
+        split_quantiles(target, z, level);
+        return et_reshape(et_concatenate_columns(level, target->quantiles), shape);
+    }
     if (target->values)
         return z;
     if (target->labels || binary(options))
@@ -297,7 +276,7 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
     const int64_t width = width_of(options, target);
     const bool training = et_scope_training(scope);
     et_node *z =
-        training || !which ? pack_networks(scope, &options->model, encoder, width, which) : NULL;
+        training || !which ? build(scope, scope, &options->model, encoder, width, which) : NULL;
     if (training)
         return z;
     et_node *best = pack_best(scope, &options->model, encoder, width, which);
@@ -308,7 +287,9 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
         return best;
     et_node *both[] = { predictions(options, target, z), best };
     et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
-    pack_declare(scope, pack);
+    /* A validation changes these. */
+    of_members(scope, pack, ET_PACK_LOSS);
+    of_members(scope, pack, ET_PACK_SINCE);
     return z;
 }
 
@@ -429,15 +410,6 @@ static void put_loss(et_scope *scope, et_node *rows, et_node *weights, et_node *
 /* ---- classes ---- */
 
 /* Of each row's label; only training is weighted. NULL: all are 1. */
-static et_node *label_weights(et_scope *scope, const et_tabular_options *options,
-                              const et_tabular_target *target, et_node *labels)
-{
-    if (!options->class_weights.count || !et_scope_training(scope))
-        return NULL;
-    et_node *weight = vector(scope, ET_TABULAR_CLASS_WEIGHT, target->classes);
-    return et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
-}
-
 /* The factor on the sum of members' losses. */
 static float share_of(et_scope *scope, const et_tabular_options *options, int64_t members)
 {
@@ -591,7 +563,11 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
         labels_loss(scope, options, target, labels, outputs);
         return;
     }
-    et_node *weights = label_weights(scope, options, target, labels);
+    et_node *weights = NULL; /* of each row's label, in training; NULL: all are 1 */
+    if (options->class_weights.count && et_scope_training(scope)) {
+        et_node *weight = vector(scope, ET_TABULAR_CLASS_WEIGHT, target->classes);
+        weights = et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
+    }
     et_node *of_rows = row_weights(scope, target);
     if (binary(options))
         binary_loss(scope, options, outputs, labels, weights, of_rows);

@@ -129,12 +129,6 @@ static et_node *resnet(et_scope *scope, const et_tabular_model *model,
     return dense(et_in(scope, "logits"), x, outputs);
 }
 
-static et_node *tabm(et_scope *scope, const et_tabular_model *model,
-                     const et_tabular_inputs *inputs, int64_t outputs)
-{
-    return et_tabular_tabm_build(scope, &model->tabm, inputs, outputs);
-}
-
 /* RealMLP (Holzmueller, Grinsztajn and Steinwart 2024, "Better by Default: Strong Pre-Tuned MLPs
  * and Boosted Trees on Tabular Data"): layers whose rates do not depend on their widths.
  *
@@ -144,20 +138,6 @@ static et_node *tabm(et_scope *scope, const et_tabular_model *model,
  *
  * Rates of parameters, label smoothing and schedules are settings of the experiment. Biases begin
  * at 0; the paper initializes them from the data. */
-
-static et_activation activation_of(const et_tabular_realmlp *model, bool values)
-{
-    if (model->activation != ET_TABULAR_ACTIVATION_AUTO)
-        return (et_activation)(model->activation - ET_TABULAR_ACTIVATION_AUTO - 1);
-    return values ? ET_ACTIVATION_MISH : ET_ACTIVATION_SELU;
-}
-
-static et_node *scaled(et_scope *scope, et_node *x)
-{
-    et_shape in = et_node_shape(x);
-    et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
-    return et_mul(x, et_param(scope, "scale", width, (et_init){ ET_INIT_ONES, 0 }));
-}
 
 static et_node *activated(et_scope *layer, et_node *x, const et_tabular_realmlp *model,
                           et_activation activation)
@@ -176,9 +156,16 @@ static et_node *realmlp(et_scope *scope, const et_tabular_model *settings,
 {
     const et_tabular_realmlp *model = &settings->realmlp;
     const et_dense_options tangent = { .tangent = true };
-    const et_activation activation = activation_of(model, inputs->values);
+    const et_init ones = { ET_INIT_ONES, 0 };
+    const et_activation activation =
+        model->activation != ET_TABULAR_ACTIVATION_AUTO
+            ? (et_activation)(model->activation - ET_TABULAR_ACTIVATION_AUTO - 1)
+        : inputs->values ? ET_ACTIVATION_MISH
+                         : ET_ACTIVATION_SELU;
     et_node *x = et_tabular_flatten(et_in(scope, "columns"), inputs, &model->columns);
-    x = scaled(et_in(scope, "input"), x);
+    const et_shape in = et_node_shape(x);
+    const et_shape width = et_shape_1(in.rank == 2 ? in.size[1] : 0);
+    x = et_mul(x, et_param(et_in(scope, "input"), "scale", width, ones));
     for (int i = 0; i < model->num_layers; i++) {
         et_scope *layer = et_at(scope, "layer", i);
         x = activated(layer, et_dense_with(layer, x, model->width, &tangent), model, activation);
@@ -345,7 +332,7 @@ static const struct {
     [ET_TABULAR_RESNET] = { resnet, 0.1f },
     [ET_TABULAR_FT_TRANSFORMER] = { ft_transformer, 0 },
     [ET_TABULAR_REALMLP] = { realmlp, 0 },
-    [ET_TABULAR_TABM] = { tabm, 0 },
+    [ET_TABULAR_TABM] = { et_tabular_tabm_build, 0 },
 };
 
 et_node *et_tabular_model_build(et_scope *scope, const et_tabular_model *model,

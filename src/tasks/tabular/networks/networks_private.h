@@ -77,7 +77,7 @@ int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encod
 /* ---- tabm.c ---- */
 
 /* [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
-et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
+et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_model *settings,
                                const et_tabular_inputs *inputs, int64_t outputs);
 int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
                           const et_encoder *encoder, const et_strings *ignored, et_error *error);

@@ -240,23 +240,19 @@ static void compare(following *f, int64_t member)
         f->candidate[f->candidates++] = member;
 }
 
-static void keep(const following *f, int64_t member)
-{
-    if (f->better[member]) {
-        keep_best(f->params, et_pack_member_at(f->pack, member).number);
-        f->v.loss[member] = f->loss[member];
-        f->v.since[member] = 1;
-    } else if (f->v.since[member] > 0 && !is_done(&f->v, f->pack, member)) {
-        f->v.since[member] += 1;
-    }
-    f->v.share[member] = 0;
-}
-
 static void keep_all(const following *f)
 {
     et_params_begin_change(f->params);
-    for (int64_t m = 0; m < f->members; m++)
-        keep(f, m);
+    for (int64_t m = 0; m < f->members; m++) {
+        if (f->better[m]) {
+            keep_best(f->params, et_pack_member_at(f->pack, m).number);
+            f->v.loss[m] = f->loss[m];
+            f->v.since[m] = 1;
+        } else if (f->v.since[m] > 0 && !is_done(&f->v, f->pack, m)) {
+            f->v.since[m] += 1;
+        }
+        f->v.share[m] = 0;
+    }
     for (int64_t c = 0; c < f->candidates; c++)
         f->v.share[f->candidate[c]] = f->share[c];
     et_params_changed(f->params, true);
@@ -279,18 +275,6 @@ static void put_mean(const following *f, const float *share)
     }
 }
 
-static int log_members(const following *f, et_value *logs, et_error *error)
-{
-    int64_t chosen = 0, trained = 0;
-    for (int64_t m = 0; m < f->members; m++) {
-        chosen += f->v.share[m] > 0;
-        trained += !is_done(&f->v, f->pack, m);
-    }
-    et_value_set_int(logs, LOGGED_MEMBERS, chosen);
-    et_value_set_int(logs, LOGGED_TRAINED, trained);
-    return et_value_failed(logs) ? et_alloc_failed(error, 0, "values of a validation") : ET_OK;
-}
-
 /* Of the candidates, by the rows that count. */
 static int choose_share(following *f, et_error *error)
 {
@@ -301,16 +285,6 @@ static int choose_share(following *f, et_error *error)
                                .items = f->items,
                                .most = f->pack->ensemble_size };
     return et_greedy_choose(&greedy, f->share, &loss, error);
-}
-
-static int choose(following *f, et_error *error)
-{
-    for (int64_t m = 0; m < f->members; m++)
-        compare(f, m);
-    if (!f->candidates)
-        return et_fail(error, ET_EDIVERGED,
-                       "the loss of all members of the pack on the validation rows is not finite");
-    return choose_share(f, error);
 }
 
 static void close_following(following *f)
@@ -352,15 +326,28 @@ int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack
     following f = {
         .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
     };
+    int64_t chosen = 0, trained = 0;
     int status = open_following(&f, error);
     if (!status) {
         put_targets(&f);
-        status = choose(&f, error);
+        for (int64_t m = 0; m < f.members; m++)
+            compare(&f, m);
+        status = f.candidates ? choose_share(&f, error)
+                              : et_fail(error, ET_EDIVERGED,
+                                        "the loss of all members of the pack on the validation "
+                                        "rows is not finite");
     }
     if (!status) {
         keep_all(&f);
         put_mean(&f, f.v.share);
-        status = log_members(&f, logs, error);
+        for (int64_t m = 0; m < f.members; m++) {
+            chosen += f.v.share[m] > 0;
+            trained += !is_done(&f.v, pack, m);
+        }
+        et_value_set_int(logs, LOGGED_MEMBERS, chosen);
+        et_value_set_int(logs, LOGGED_TRAINED, trained);
+        if (et_value_failed(logs))
+            status = et_alloc_failed(error, 0, "values of a validation");
     }
     close_following(&f);
     return status;

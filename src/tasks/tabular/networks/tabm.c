@@ -124,19 +124,7 @@ static et_node *layer(et_scope *scope, et_node *x, bool shared, et_node *first,
 
 /* ---- logits ---- */
 
-/* [rows k, 1], with members as rows. One pass over x, because members share no matrix. */
-static et_node *logit(et_node *x, et_node *weight, members m)
-{
-    return et_row_sum(below(et_mul(x, weight), m));
-}
-
 /* The weights [k inputs] of output c. */
-static et_node *weight_of(et_scope *scope, int64_t c, int64_t inputs, members m)
-{
-    return et_param(et_at(scope, "output", (int)c), "weight", et_shape_1(m.count * inputs),
-                    uniform(inputs));
-}
-
 /* Outputs by one product per member. parts [outputs]: the weights. */
 static et_node *product_of_members(et_node *x, et_node **parts, int64_t outputs, members m)
 {
@@ -157,9 +145,11 @@ static et_node *logits(et_scope *scope, et_node *x, int64_t outputs, members m)
     if (!parts)
         return et_graph_out_of_memory(et_scope_graph(scope));
     for (int64_t c = 0; c < outputs; c++)
-        parts[c] = weight_of(scope, c, inputs, m);
+        parts[c] = et_param(et_at(scope, "output", (int)c), "weight", et_shape_1(m.count * inputs),
+                            uniform(inputs));
+    /* Columns [rows k, 1], with members as rows: one pass over x, as members share no matrix. */
     for (int64_t c = 0; !training && c < outputs; c++)
-        parts[c] = logit(x, parts[c], m);
+        parts[c] = et_row_sum(below(et_mul(x, parts[c]), m));
     if (training)
         y = product_of_members(x, parts, outputs, m);
     else
@@ -168,10 +158,11 @@ static et_node *logits(et_scope *scope, et_node *x, int64_t outputs, members m)
     return et_bias(y, et_param(scope, "bias", et_shape_1(m.count * outputs), uniform(inputs)));
 }
 
-et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_tabm *model,
+et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_model *settings,
                                const et_tabular_inputs *inputs, int64_t outputs)
 {
     static const et_init normal = { ET_INIT_NORMAL, 1 };
+    const et_tabular_tabm *model = &settings->tabm;
     const bool shared = model->shared_batches || !et_scope_training(scope);
     const members m = { shared ? inputs->rows : inputs->rows / model->members, model->members };
     if (m.rows * (shared ? 1 : m.count) != inputs->rows)

@@ -179,18 +179,14 @@ int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encod
 
 /* ---- nodes ---- */
 
-static bool is_ignored(const et_strings *ignored, const char *name)
-{
-    for (size_t i = 0; i < ignored->count; i++)
-        if (!strcmp(ignored->items[i], name))
-            return true;
-    return false;
-}
-
+/* Whether a model reads a field, which is of a kind. */
 /* Whether a model reads a field, which is of a kind. */
 static bool is_read(const et_encoded_field *field, et_encoded_kind kind, const et_strings *ignored)
 {
-    return field->kind == kind && !is_ignored(ignored, field->name);
+    bool read = field->kind == kind;
+    for (size_t i = 0; i < ignored->count; i++)
+        read &= strcmp(ignored->items[i], field->name) != 0;
+    return read;
 }
 
 /* Names of features that there are not are mistakes. */
@@ -485,17 +481,6 @@ static void put_numbers(row_factors *row, int64_t numbers, int64_t width)
         put(row, k, width);
 }
 
-static void put_ids(row_factors *row, int64_t numbers, const et_tabular_inputs *inputs,
-                    const et_tabular_columns *how)
-{
-    for (int c = 0; c < inputs->id_count; c++)
-        if (is_one_hot(how, inputs->columns[c].rows))
-            put(row, numbers + c, inputs->columns[c].rows);
-    for (int c = 0; c < inputs->id_count; c++)
-        if (!is_one_hot(how, inputs->columns[c].rows))
-            put(row, numbers + c, width_of(how, inputs->columns[c].rows));
-}
-
 /* In the order of et_tabular_flatten. */
 static void put_row(row_factors *row, const et_tabular_inputs *inputs,
                     const et_tabular_columns *how)
@@ -507,7 +492,12 @@ static void put_row(row_factors *row, const et_tabular_inputs *inputs,
     if (how->numbers == ET_TABULAR_NUMBERS_PERIODIC)
         put_numbers(row, numbers, how->periodic_width - 1);
     put_numbers(row, numbers, cosine ? how->frequencies : 0);
-    put_ids(row, numbers, inputs, how);
+    for (int c = 0; c < inputs->id_count; c++)
+        if (is_one_hot(how, inputs->columns[c].rows))
+            put(row, numbers + c, inputs->columns[c].rows);
+    for (int c = 0; c < inputs->id_count; c++)
+        if (!is_one_hot(how, inputs->columns[c].rows))
+            put(row, numbers + c, width_of(how, inputs->columns[c].rows));
     for (int k = 0; k < inputs->text_count; k++)
         put(row, numbers + inputs->id_count + k, TEXT_WIDTH);
 }
@@ -611,21 +601,6 @@ static void read_columns(void *payload, const et_batch *batch, int64_t first)
     }
 }
 
-/* values: [number_count, rows]; boundary: room for bins + 1. */
-static void fit(et_params *params, int factor, int offset, float *values, int64_t number_count,
-                int64_t rows, int64_t bins, float *boundary)
-{
-    float *all = et_params_values(params);
-    et_params_begin_change(params);
-    for (int64_t c = 0; c < number_count; c++) {
-        qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
-        fit_column(values + c * rows, rows, bins, boundary,
-                   all + et_params_offset(params, factor) + c * bins,
-                   all + et_params_offset(params, offset) + c * bins);
-    }
-    et_params_changed(params, true);
-}
-
 static int find(const et_params *params, const char *scope, const char *name)
 {
     char path[256];
@@ -645,13 +620,22 @@ static int fit_bins(et_params *params, const char *scope, const et_tabular_colum
     et_assert(factor >= 0 && offset >= 0);
     int64_t rows = samples->count < FITTED_MOST ? samples->count : FITTED_MOST;
     size_t count = (size_t)(numbers * rows + bins + 1);
-    float *values = et_alloc(count, sizeof *values);
+    float *values = et_alloc(count, sizeof *values); /* [numbers, rows], then bins + 1 boundaries */
     if (!values)
         return et_alloc_failed(error, count * sizeof *values, "bins of columns");
     reading r = { encoder, ignored, values, rows };
     int status = et_tabular_read(samples, rows, read_columns, &r, error);
-    if (!status)
-        fit(params, factor, offset, values, numbers, rows, bins, values + numbers * rows);
+    if (!status) {
+        float *all = et_params_values(params);
+        et_params_begin_change(params);
+        for (int64_t c = 0; c < numbers; c++) {
+            qsort(values + c * rows, (size_t)rows, sizeof *values, by_value);
+            fit_column(values + c * rows, rows, bins, values + numbers * rows,
+                       all + et_params_offset(params, factor) + c * bins,
+                       all + et_params_offset(params, offset) + c * bins);
+        }
+        et_params_changed(params, true);
+    }
     et_free(values);
     return status;
 }

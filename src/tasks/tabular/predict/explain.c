@@ -101,22 +101,11 @@ static const et_encoded_field *target_of(const et_explain *e)
     return target < 0 ? NULL : et_encoder_field(encoder_of(e), target);
 }
 
-static int read_levels(et_explain *e, et_error *error)
-{
-    int count = 0;
-    int status =
-        is_quantiles(e)
-            ? et_tabular_levels(e->level, &count,
-                                et_tabular_graph_levels(e->predictor[0]->model->graph), error)
-            : ET_OK;
-    et_assert(status || !is_quantiles(e) || count == e->width);
-    return status;
-}
-
 static int find_output(et_explain *e, et_error *error)
 {
     const et_predictor *p = e->predictor[0];
     const et_encoded_field *field = target_of(e);
+    int levels = 0;
     e->output = is_classes(e) ? p->scores : is_labels(e) ? p->beside : p->quantiles;
     for (int i = 0; i < p->outputs && e->output < 0; i++)
         if (!strcmp(p->output[i].name, "values"))
@@ -126,13 +115,17 @@ static int find_output(et_explain *e, et_error *error)
     const et_encoded_kind kind = is_classes(e)  ? ET_ENCODED_CLASS
                                  : is_labels(e) ? ET_ENCODED_LABELS
                                                 : ET_ENCODED_VALUES;
-    const bool sound =
-        field && field->kind == kind && (is_classes(e) || field->width == e->targets);
-    return e->output >= 0 && sound
-               ? read_levels(e, error)
-               : et_fail(error, ET_ECONFIG,
-                         "%s: the model predicts neither classes nor numbers of a target",
-                         p->model->directory);
+    if (e->output < 0 || !field || field->kind != kind ||
+        (!is_classes(e) && field->width != e->targets))
+        return et_fail(error, ET_ECONFIG,
+                       "%s: the model predicts neither classes nor numbers of a target",
+                       p->model->directory);
+    if (!is_quantiles(e))
+        return ET_OK;
+    int status =
+        et_tabular_levels(e->level, &levels, et_tabular_graph_levels(p->model->graph), error);
+    et_assert(status || levels == e->width);
+    return status;
 }
 
 /* ---- rows ---- */
@@ -163,20 +156,6 @@ typedef struct items {
     void **to; /* [fields of the encoder] */
     int target, written, weight;
 } items;
-
-static int make_items(items *all, const et_encoder *encoder, et_arena *arena, et_error *error)
-{
-    const et_layout *layout = et_encoder_layout(encoder);
-    const int fields = et_encoder_fields(encoder);
-    all->to = et_arena_array(arena, (size_t)fields, sizeof *all->to);
-    all->target = et_encoder_target(encoder);
-    all->written = et_encoder_written(encoder);
-    all->weight = et_encoder_weight(encoder);
-    for (int i = 0; all->to && i < fields; i++)
-        all->to[i] = et_arena_alloc(arena, (size_t)et_shape_count(layout->field[i].item) *
-                                               et_dtype_size(layout->field[i].dtype));
-    return arena->failed ? et_alloc_failed(error, 64, "a row") : ET_OK;
-}
 
 /* Whether the row has a target. Target and weight become those of row e->rows. */
 static bool take_target(et_explain *e, const items *all)
@@ -255,25 +234,6 @@ static int read_file(et_explain *e, const char *path, et_row_block *block, const
     return status;
 }
 
-static int read_rows(et_explain *e, et_row_block *block, et_error *error)
-{
-    const char *const *paths = e->options.paths.count
-                                   ? e->options.paths.items
-                                   : &(const char *const){ e->options.rows.path };
-    const size_t count = e->options.paths.count ? e->options.paths.count : 1;
-    et_arena arena = ET_ARENA_INIT;
-    items all;
-    int status = make_items(&all, encoder_of(e), &arena, error);
-    for (size_t i = 0; i < count && !status; i++)
-        status = read_file(e, paths[i], block, &all, error);
-    et_arena_release(&arena);
-    if (!status && !e->rows)
-        status = et_fail(error, ET_EDATA, "%s: no row has a target: give rows with the column %s",
-                         paths[0] ? paths[0] : "standard input",
-                         et_encoder_field(encoder_of(e), all.target)->column[0]);
-    return status;
-}
-
 /* Keeps the rows that the seed chooses, in their order. */
 static int choose_rows(et_explain *e, et_error *error)
 {
@@ -306,14 +266,35 @@ static int choose_rows(et_explain *e, et_error *error)
 
 static int open_rows(et_explain *e, et_error *error)
 {
+    const char *const *paths = e->options.paths.count
+                                   ? e->options.paths.items
+                                   : &(const char *const){ e->options.rows.path };
+    const size_t count = e->options.paths.count ? e->options.paths.count : 1;
+    const et_encoder *encoder = encoder_of(e);
+    const et_layout *layout = et_encoder_layout(encoder);
+    const int fields = et_encoder_fields(encoder);
+    et_arena arena = ET_ARENA_INIT;
     et_row_block block;
     e->options.rows.csv = e->predictor[0]->model->csv;
     e->options.rows.lenient = false;
     e->options.rows.rows = ET_PREDICTOR_BATCH;
-    int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder_of(e), 0, error);
-    if (!status)
-        status = read_rows(e, &block, error);
+    items all = { et_arena_array(&arena, (size_t)fields, sizeof *all.to),
+                  et_encoder_target(encoder), et_encoder_written(encoder),
+                  et_encoder_weight(encoder) };
+    for (int i = 0; all.to && i < fields; i++)
+        all.to[i] = et_arena_alloc(&arena, (size_t)et_shape_count(layout->field[i].item) *
+                                               et_dtype_size(layout->field[i].dtype));
+    int status = et_row_block_open(&block, ET_PREDICTOR_BATCH, encoder, 0, error);
+    if (!status && arena.failed)
+        status = et_alloc_failed(error, 64, "a row");
+    for (size_t i = 0; i < count && !status; i++)
+        status = read_file(e, paths[i], &block, &all, error);
+    et_arena_release(&arena);
     et_row_block_release(&block);
+    if (!status && !e->rows)
+        status = et_fail(error, ET_EDATA, "%s: no row has a target: give rows with the column %s",
+                         paths[0] ? paths[0] : "standard input",
+                         et_encoder_field(encoder, all.target)->column[0]);
     return status ? status : choose_rows(e, error);
 }
 
@@ -336,45 +317,35 @@ typedef struct worker {
     bool started;
 } worker;
 
-static void take_cells(const et_explain *e, const change *c, int64_t row, et_cell *cells)
-{
-    const et_encoder *encoder = encoder_of(e);
-    const int count = et_encoder_cells(encoder);
-    memcpy(cells, e->cells + row * count, (size_t)count * sizeof *cells);
-    if (c->field < 0)
-        return;
-    const int begin = et_encoder_cell(encoder, c->field);
-    const int of_field = et_encoder_cell_count(encoder, c->field);
-    if (c->order)
-        memcpy(cells + begin, e->cells + (int64_t)c->order[row] * count + begin,
-               (size_t)of_field * sizeof *cells);
-    else
-        cells[begin] = *c->value;
-}
-
-static void take_outputs(et_explain *e, const et_predictor *p, int64_t at, int64_t row)
-{
-    const float *values = et_predictor_values(p, e->output, at);
-    for (int64_t i = 0; i < e->width; i++) {
-        e->score[row * e->width + i] = values[i];
-        e->value[row * e->width + i] = et_predictor_value(p, e->output, at, i);
-    }
-}
-
 static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t first)
 {
     et_explain *e = w->e;
+    const et_encoder *encoder = encoder_of(e);
+    const change *c = w->change;
+    const int each = et_encoder_cells(encoder);
+    const int at = c->field < 0 ? 0 : et_encoder_cell(encoder, c->field);
+    const int changed = c->field < 0 ? 0 : et_encoder_cell_count(encoder, c->field);
     const int64_t left = e->rows - first, count = left < p->batch_size ? left : p->batch_size;
     int status = ET_OK;
     for (int64_t i = 0; i < count && !status; i++) {
-        take_cells(e, w->change, first + i, cells);
+        const int64_t row = first + i;
+        memcpy(cells, e->cells + row * each, (size_t)each * sizeof *cells);
+        if (changed && c->order)
+            memcpy(cells + at, e->cells + (int64_t)c->order[row] * each + at,
+                   (size_t)changed * sizeof *cells);
+        else if (changed)
+            cells[at] = *c->value;
         status = et_predictor_put(p, i, cells, NULL, &w->error);
     }
     if (!status)
         status = et_predictor_run(p, count, &w->error);
     for (int64_t i = 0; i < count && !status; i++) {
+        const float *values = et_predictor_values(p, e->output, i);
         status = et_predictor_check(p, i, NULL, &w->error);
-        take_outputs(e, p, i, first + i);
+        for (int64_t k = 0; k < e->width; k++) {
+            e->score[(first + i) * e->width + k] = values[k];
+            e->value[(first + i) * e->width + k] = et_predictor_value(p, e->output, i, k);
+        }
     }
     return status;
 }
@@ -431,7 +402,7 @@ static bool larger_is_better(const char *metric)
 }
 
 /* By the names of validation, as `evaluate` scores them. */
-static int score_several(const et_explain *e, et_value *dict, et_error *error)
+static int score_of(const et_explain *e, et_value *dict, et_error *error)
 {
     const et_tabular_seen seen = { .rows = e->rows,
                                    .width = e->width,
@@ -440,32 +411,28 @@ static int score_several(const et_explain *e, et_value *dict, et_error *error)
                                    .written = e->target,
                                    .weight = e->weight };
     const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
-    return is_labels(e) ? et_tabular_score_labels(&of, &seen, dict, error)
-                        : et_tabular_score_quantiles(&of, &seen, dict, error);
-}
-
-static int score_of(const et_explain *e, et_value *dict, et_error *error)
-{
-    et_class_scores classes;
-    et_value_scores numbers;
-    if (is_labels(e) || is_quantiles(e))
-        return score_several(e, dict, error);
+    if (is_labels(e))
+        return et_tabular_score_labels(&of, &seen, dict, error);
+    if (is_quantiles(e))
+        return et_tabular_score_quantiles(&of, &seen, dict, error);
     if (is_classes(e)) {
         const et_class_predictions p = { .count = e->rows,
                                          .classes = e->width,
                                          .probability = e->score,
                                          .target = e->class,
                                          .weight = e->weight };
-        int status = et_class_scores_compute(&classes, NULL, &p, error);
-        return status ? status : et_class_scores_log(&classes, "", dict, error);
+        et_class_scores scores;
+        int status = et_class_scores_compute(&scores, NULL, &p, error);
+        return status ? status : et_class_scores_log(&scores, "", dict, error);
     }
     const et_value_predictions p = { .count = e->rows,
                                      .targets = e->width,
                                      .wide_value = e->value,
                                      .wide_target = e->target,
                                      .weight = e->weight };
-    int status = et_value_scores_compute(&numbers, &p, error);
-    return status ? status : et_value_scores_log(&numbers, "", dict, error);
+    et_value_scores scores;
+    int status = et_value_scores_compute(&scores, &p, error);
+    return status ? status : et_value_scores_log(&scores, "", dict, error);
 }
 
 static int measure(et_explain *e, const change *c, double *score, et_error *error)
@@ -520,15 +487,6 @@ static int find_metric(et_explain *e, et_error *error)
 
 /* ---- opening ---- */
 
-static int open_results(et_explain *e, et_error *error)
-{
-    const size_t cells = (size_t)(e->rows * e->width);
-    e->score = et_alloc_zero(cells, sizeof *e->score);
-    e->value = et_alloc_zero(cells, sizeof *e->value);
-    return e->score && e->value ? ET_OK
-                                : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
-}
-
 int et_explain_open(et_explain **out, const char *model, const et_predictor_options *predictor,
                     const et_explain_options *options, et_error *error)
 {
@@ -545,8 +503,14 @@ int et_explain_open(et_explain **out, const char *model, const et_predictor_opti
         status = find_metric(e, error);
     if (!status)
         status = open_rows(e, error);
-    if (!status)
-        status = open_results(e, error);
+    if (!status) {
+        const size_t cells = (size_t)(e->rows * e->width);
+        e->score = et_alloc_zero(cells, sizeof *e->score);
+        e->value = et_alloc_zero(cells, sizeof *e->value);
+        status = e->score && e->value
+                     ? ET_OK
+                     : et_alloc_failed(error, cells * sizeof *e->value, "predictions");
+    }
     if (!status)
         status = measure(e, &(change){ .field = -1 }, &e->facts.score, error);
     e->facts.rows = e->rows;
@@ -719,16 +683,6 @@ static int open_partial(et_explain_partial *p, const level *levels, int64_t coun
     return ET_OK;
 }
 
-static int average(et_explain *e, int field, const et_cell *value, double *mean, et_error *error)
-{
-    int status = predict(e, &(change){ .field = field, .value = value }, error);
-    for (int64_t i = 0; i < e->rows * e->width && !status; i++)
-        mean[i % e->width] += e->value[i];
-    for (int64_t i = 0; i < e->width; i++)
-        mean[i] /= (double)e->rows;
-    return status;
-}
-
 int et_explain_partial_of(et_explain *e, int field, int most, et_explain_partial *p,
                           et_error *error)
 {
@@ -747,8 +701,14 @@ int et_explain_partial_of(et_explain *e, int field, int most, et_explain_partial
         choose_levels(levels, take_levels(e, field, numbers, levels), numbers, most);
     int status = count ? open_partial(p, levels, count, e->width, numbers, error)
                        : et_fail(error, ET_EUSAGE, "column %s has no value in any row", of->name);
-    for (int i = 0; i < p->count && !status; i++)
-        status = average(e, field, &p->cells[i], p->mean + i * p->width, error);
+    for (int i = 0; i < p->count && !status; i++) {
+        double *mean = p->mean + i * p->width;
+        status = predict(e, &(change){ .field = field, .value = &p->cells[i] }, error);
+        for (int64_t k = 0; k < e->rows * e->width && !status; k++)
+            mean[k % e->width] += e->value[k];
+        for (int64_t k = 0; k < e->width; k++)
+            mean[k] /= (double)e->rows;
+    }
     et_free(levels);
     return status;
 }

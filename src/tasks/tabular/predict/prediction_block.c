@@ -18,13 +18,6 @@ void et_prediction_block_release(et_prediction_block *block)
     et_unseen_release(&block->unseen);
 }
 
-static const et_cell *key_of(const et_predictor *p, const et_cell *cells)
-{
-    const char *name;
-    int field = et_encoder_key(p->model->encoder, 0, &name);
-    return field < 0 ? NULL : &cells[et_encoder_cell(p->model->encoder, field)];
-}
-
 /* A row that cannot be ends the block, or is kept with what is wrong. */
 static int fail_row(et_prediction_block *b, const et_prediction_how *how, et_block_row *row,
                     int status, et_error *reason)
@@ -60,13 +53,17 @@ static int put_row(et_prediction_block *b, et_predictor *p, const et_prediction_
 /* Lines of the rows that were put. */
 static void take_rows(et_prediction_block *b, et_predictor *p, const et_prediction_how *how)
 {
+    const et_encoder *encoder = p->model->encoder;
+    const char *name;
+    const int field = et_encoder_key(encoder, 0, &name);
     for (int64_t i = 0, at = 0; i < b->rows.count; i++) {
         et_block_row *row = &b->rows.row[i];
         et_error reason = ET_ERROR_INIT;
         if (row->failure)
             continue;
         int status = et_predictor_check(p, at++, NULL, &reason);
-        const et_prediction_row line = { row->line, key_of(p, row->cells), row->kept, row->object };
+        const et_cell *key = field < 0 ? NULL : &row->cells[et_encoder_cell(encoder, field)];
+        const et_prediction_row line = { row->line, key, row->kept, row->object };
         if (!status)
             et_prediction_lines_add(how->lines, p, at - 1, &line, &b->lines);
         else if ((status = fail_row(b, how, row, status, &reason))) {

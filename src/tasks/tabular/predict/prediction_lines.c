@@ -80,29 +80,8 @@ static void append_full(et_strbuf *out, float value)
 /* Five decimals of a number below it are less than five digits. */
 #define SMALL 0.1
 
-/* score: a share of 1, of which five decimals are enough. */
-static void append_number(const et_prediction_lines *lines, et_strbuf *out, float value, bool score)
-{
-    if (lines->form.full || (!score && value != 0 && fabsf(value) < (float)SMALL))
-        append_full(out, value);
-    else
-        et_prediction_number(out, (double)value);
-}
-
 /* What a network tells apart, in units of its target: about a step of a float32. */
 #define STEP 1e-7
-
-/* As few digits as it takes to be no further off than that. */
-static void append_near(et_strbuf *out, double value, double scale)
-{
-    char text[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (fabs(strtod(text, NULL) - value) <= STEP * scale)
-            break;
-    }
-    append_pointed(out, text);
-}
 
 /* A number of a target with that deviation; full: it is read back as the same double. */
 static void append_double(const et_prediction_lines *lines, et_strbuf *out, double value,
@@ -112,9 +91,16 @@ static void append_double(const et_prediction_lines *lines, et_strbuf *out, doub
         et_strbuf_append(out, "null");
     else if (lines->form.full)
         et_strbuf_append_double(out, value);
-    else if (value != 0 && (fabs(value) < SMALL || scale < SMALL))
-        append_near(out, value, scale);
-    else
+    else if (value != 0 && (fabs(value) < SMALL || scale < SMALL)) {
+        /* As few digits as it takes to be no further off than that. */
+        char text[40];
+        for (int digits = 6; digits <= 17; digits++) {
+            snprintf(text, sizeof text, "%.*g", digits, value);
+            if (fabs(strtod(text, NULL) - value) <= STEP * scale)
+                break;
+        }
+        append_pointed(out, text);
+    } else
         et_prediction_number(out, value);
 }
 
@@ -175,32 +161,28 @@ static void append_json(et_strbuf *out, const et_value *value)
         et_json_print(out, value, 0);
 }
 
-static void append_kept_value(et_strbuf *out, const et_value *value, bool csv)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    if (!value)
-        et_strbuf_append(out, csv ? "" : "null");
-    else if (!csv)
-        append_json(out, value);
-    else if (value->kind == ET_VALUE_STRING)
-        append_csv(out, value->string, strlen(value->string));
-    else if (value->kind != ET_VALUE_NULL) {
-        append_json(&text, value);
-        append_csv(out, et_strbuf_text(&text), text.length);
-        out->failed |= text.failed;
-    }
-    et_strbuf_release(&text);
-}
-
 static void append_kept(const et_prediction_lines *lines, et_strbuf *out,
                         const et_prediction_row *row, int kept)
 {
     if (row->kept)
         append_key(lines, out, &row->kept[kept]);
-    else
-        append_kept_value(
-            out, row->object ? et_value_get(row->object, lines->form.keep.items[kept]) : NULL,
-            lines->form.csv);
+    else {
+        const et_value *value =
+            row->object ? et_value_get(row->object, lines->form.keep.items[kept]) : NULL;
+        et_strbuf text = ET_STRBUF_INIT;
+        if (!value)
+            et_strbuf_append(out, lines->form.csv ? "" : "null");
+        else if (!lines->form.csv)
+            append_json(out, value);
+        else if (value->kind == ET_VALUE_STRING)
+            append_csv(out, value->string, strlen(value->string));
+        else if (value->kind != ET_VALUE_NULL) {
+            append_json(&text, value);
+            append_csv(out, et_strbuf_text(&text), text.length);
+            out->failed |= text.failed;
+        }
+        et_strbuf_release(&text);
+    }
 }
 
 /* ---- what is in a line ---- */
@@ -225,13 +207,6 @@ static bool has_column(const et_prediction_lines *lines, const char *name)
 static int output_of(const et_predictor *p, int column)
 {
     return column == LABEL && p->beside >= 0 ? p->beside : column;
-}
-
-/* Whether a column's values have their names as keys. */
-static bool is_named(const et_prediction_lines *lines, const et_predictor *p, int column)
-{
-    const int output = output_of(p, column);
-    return output >= 0 && p->output[output].value && !lines->form.lists && !lines->form.csv;
 }
 
 static bool is_list(const et_predictor *p, int column)
@@ -260,11 +235,15 @@ static int print_names(et_prediction_column *column, const et_predicted_output *
 }
 
 /* `{"label": `, `, "scores": {`; of CSV the comma. */
+/* `{"label": `, `, "scores": {`; of CSV the comma. */
 static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
-    for (int c = 0; c < lines->columns; c++) {
+    int status = ET_OK;
+    for (int c = 0; c < lines->columns && !status; c++) {
         et_prediction_column *column = &lines->column[c];
-        const bool named = is_named(lines, p, column->output);
+        const int output = output_of(p, column->output);
+        const bool named =
+            output >= 0 && p->output[output].value && !lines->form.lists && !lines->form.csv;
         et_strbuf out = ET_STRBUF_INIT;
         et_strbuf_append(&out, lines->form.csv ? c ? "," : "" : c ? ", " : "{");
         if (!lines->form.csv) {
@@ -274,24 +253,10 @@ static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_err
         column->lead = et_strbuf_detach(&out);
         if (!column->lead)
             return et_alloc_failed(error, 1, "names");
-        int status =
-            named ? print_names(column, &p->output[output_of(p, column->output)], error) : ET_OK;
-        if (status)
-            return status;
+        if (named)
+            status = print_names(column, &p->output[output], error);
     }
-    return ET_OK;
-}
-
-static int print_label(et_prediction_lines *lines, int i, const char *text, et_error *error)
-{
-    et_strbuf label = ET_STRBUF_INIT;
-    if (lines->form.csv)
-        append_csv(&label, text, strlen(text));
-    else
-        et_json_print_string(&label, text);
-    et_strbuf_append(&label, "");
-    lines->label[i] = et_strbuf_detach(&label);
-    return lines->label[i] ? ET_OK : et_alloc_failed(error, strlen(text), "labels");
+    return status;
 }
 
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
@@ -302,16 +267,18 @@ static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_er
     lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
     if (!lines->label)
         return et_alloc_failed(error, sizeof *lines->label, "labels");
-    for (int i = 0; i < lines->labels && !status; i++)
-        status = print_label(lines, i, beside ? beside->choice[i] : p->facts.label[i], error);
+    for (int i = 0; i < lines->labels && !status; i++) {
+        const char *text = beside ? beside->choice[i] : p->facts.label[i];
+        et_strbuf label = ET_STRBUF_INIT;
+        if (lines->form.csv)
+            append_csv(&label, text, strlen(text));
+        else
+            et_json_print_string(&label, text);
+        et_strbuf_append(&label, "");
+        lines->label[i] = et_strbuf_detach(&label);
+        status = lines->label[i] ? ET_OK : et_alloc_failed(error, strlen(text), "labels");
+    }
     return status;
-}
-
-/* By the name of its feature, unless something else is called so. */
-static void add_key(et_prediction_lines *lines, const char *name)
-{
-    const bool taken = !strcmp(name, "label") || !strcmp(name, "line") || has_column(lines, name);
-    add_column(lines, taken ? "key" : name, KEY);
 }
 
 /* Whether the key's column is one of those that are kept. */
@@ -334,8 +301,11 @@ static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
         add_column(lines, "label", LABEL);
     if (p->quantiles >= 0 && p->output[p->quantiles].width > 1)
         add_column(lines, "interval", INTERVAL);
-    if (field >= 0 && !is_kept(lines, p, field))
-        add_key(lines, key);
+    if (field >= 0 && !is_kept(lines, p, field)) {
+        /* The key is called as its feature is, unless something else has this name. */
+        const bool taken = !strcmp(key, "label") || !strcmp(key, "line") || has_column(lines, key);
+        add_column(lines, taken ? "key" : key, KEY);
+    }
     if (lines->form.numbers)
         add_column(lines, "line", NUMBER);
 }
@@ -443,35 +413,35 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
 }
 
 /* Number i of an output. */
+/* Number i of an output. Of scores, which are shares of 1, five decimals are enough. */
 static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
                          int64_t at, int64_t i, et_strbuf *out)
 {
     const et_target_unit *unit = et_predictor_unit(p, output, i);
+    const float value = et_predictor_values(p, output, at)[i];
+    const bool score = output == p->scores || output == p->beside;
     if (unit)
         append_double(lines, out, et_predictor_value(p, output, at, i), unit->scale);
+    else if (lines->form.full || (!score && value != 0 && fabsf(value) < (float)SMALL))
+        append_full(out, value);
     else
-        append_number(lines, out, et_predictor_values(p, output, at)[i],
-                      output == p->scores || output == p->beside);
+        et_prediction_number(out, (double)value);
 }
 
-/* Whether value i of several targets with two classes is yes. */
-static bool is_yes(const et_predictor *p, int64_t at, int64_t i)
-{
-    return et_predictor_values(p, p->beside, at)[i] > 0.5f;
-}
-
+/* All of an output, or the labels of several targets. */
 /* All of an output, or the labels of several targets. */
 static void append_values(const et_prediction_lines *lines, const et_predictor *p,
                           const et_prediction_column *column, int64_t at, et_strbuf *out)
 {
     const int output = output_of(p, column->output);
     for (int64_t i = 0; i < p->output[output].width; i++) {
+        const bool yes = et_predictor_values(p, output, at)[i] > 0.5f;
         if (column->value)
             et_strbuf_append(out, column->value[i]);
         else if (i)
             et_strbuf_append(out, lines->form.csv ? "," : ", ");
         if (column->output == LABEL)
-            et_strbuf_append(out, lines->label[2 * i + is_yes(p, at, i)]);
+            et_strbuf_append(out, lines->label[2 * i + yes]);
         else
             append_value(lines, p, output, at, i, out);
     }
@@ -489,13 +459,6 @@ static void append_interval(const et_prediction_lines *lines, const et_predictor
     et_strbuf_append(out, lines->form.csv ? "" : "]");
 }
 
-static int label_of(const et_prediction_lines *lines, const et_predictor *p, int64_t at)
-{
-    const float *scores = et_predictor_values(p, p->scores, at);
-    return lines->form.decision ? (int)et_class_choose(lines->form.decision, scores)
-                                : et_predictor_choose(p, scores);
-}
-
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                              const et_prediction_row *row, et_strbuf *out)
 {
@@ -506,9 +469,13 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
             append_values(lines, p, column, at, out);
         else if (column->output == INTERVAL)
             append_interval(lines, p, at, out);
-        else if (column->output == LABEL)
-            et_strbuf_append(out, lines->label[label_of(lines, p, at)]);
-        else if (column->output == KEY)
+        else if (column->output == LABEL) {
+            const float *scores = et_predictor_values(p, p->scores, at);
+            et_strbuf_append(
+                out,
+                lines->label[lines->form.decision ? et_class_choose(lines->form.decision, scores)
+                                                  : et_predictor_choose(p, scores)]);
+        } else if (column->output == KEY)
             append_key(lines, out, row->key);
         else if (column->output == NUMBER)
             et_strbuf_printf(out, "%" PRId64, row->number);

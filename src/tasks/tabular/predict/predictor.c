@@ -62,17 +62,6 @@ int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifac
                                                 error);
 }
 
-/* As short as they are read back. */
-static int name_levels(et_tabular_graph *graph, et_arena *arena, et_error *error)
-{
-    const size_t count = (size_t)graph->target.quantiles;
-    const char **names = et_arena_array(arena, count, sizeof *names);
-    for (size_t i = 0; names && i < count; i++)
-        names[i] = et_arena_printf(arena, "%.15g", graph->target.level[i]);
-    graph->levels = (et_strings){ names, names ? count : 0 };
-    return arena->failed ? et_alloc_failed(error, count * sizeof *names, "names of levels") : ET_OK;
-}
-
 const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
 {
     return &graph->levels;
@@ -89,8 +78,15 @@ static int graph_open(et_tabular_graph **out, const et_experiment *experiment,
         return et_alloc_failed(error, sizeof *graph, "a model");
     *graph = (et_tabular_graph){ .options = experiment->task, .encoder = encoder };
     int status = et_tabular_target_of(&graph->target, graph->options, encoder, error);
-    return status ? et_fail_while(error, status, "%s", directory)
-                  : name_levels(graph, arena, error);
+    if (status)
+        return et_fail_while(error, status, "%s", directory);
+    /* As short as they are read back. */
+    const size_t count = (size_t)graph->target.quantiles;
+    const char **names = et_arena_array(arena, count, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = et_arena_printf(arena, "%.15g", graph->target.level[i]);
+    graph->levels = (et_strings){ names, names ? count : 0 };
+    return arena->failed ? et_alloc_failed(error, count * sizeof *names, "names of levels") : ET_OK;
 }
 
 /* An et_build_fn, whose payload is the graph. */
@@ -98,24 +94,6 @@ static void graph_build(et_scope *scope, void *graph)
 {
     const et_tabular_graph *g = graph;
     et_tabular_build_outputs(scope, g->options, g->encoder, &g->target, g->chosen);
-}
-
-/* A store of these alone: what else there is depends on them. */
-static int load_shares(et_params *params, const et_tabular_pack *pack, et_artifact_weights *from,
-                       const float **share, et_error *error)
-{
-    int index;
-    int status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
-                                            et_shape_1(et_pack_count(pack)),
-                                            (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
-    if (!status)
-        status = et_params_materialize(params, false, error);
-    from->params = params;
-    if (!status)
-        status = et_artifact_load(from, error);
-    if (!status)
-        *share = et_params_values(params) + et_params_offset(params, index);
-    return status;
 }
 
 static int choose(et_tabular_graph *graph, const float *share, const char *checkpoint,
@@ -153,7 +131,18 @@ static int graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
     int status = et_params_new(&params, error);
     if (status)
         return status;
-    status = load_shares(params, &graph->options->model.pack, &from, &share, error);
+    /* A store of these alone: what else there is depends on them. */
+    int index;
+    status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
+                                        et_shape_1(et_pack_count(&graph->options->model.pack)),
+                                        (et_init){ ET_INIT_ZEROS, 0 }, &index, error);
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    from.params = params;
+    if (!status)
+        status = et_artifact_load(&from, error);
+    if (!status)
+        share = et_params_values(params) + et_params_offset(params, index);
     if (!status)
         status = choose(graph, share, from.checkpoint, arena, error);
     et_free(from.checkpoint);
@@ -356,16 +345,6 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
                                                          &identity, error);
 }
 
-/* After a restore a builder has a word, as documented for local init. */
-static int init_locally(et_table_model *model, et_error *error)
-{
-    et_builder_init init;
-    if (!model->kind)
-        return ET_OK;
-    et_model_builder_build_init(model->builder, &init);
-    return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
-}
-
 /* A builder's targets are as its data set has them; so are those of weights that say nothing. */
 static int read_units(et_table_model *model, et_error *error)
 {
@@ -402,7 +381,14 @@ static int load_model(et_table_model *model, const et_artifact *artifact,
     model->csv.known = &model->known;
     if (!status)
         status = read_units(model, error);
-    return status ? status : init_locally(model, error);
+    if (status)
+        return status;
+    /* After a restore a builder has a word, as documented for local init. */
+    et_builder_init init;
+    if (!model->kind)
+        return ET_OK;
+    et_model_builder_build_init(model->builder, &init);
+    return init.local_init ? init.local_init(model->builder, model->params, error) : ET_OK;
 }
 
 /* ---- opening ---- */
@@ -523,20 +509,6 @@ static void find_targets(et_predictor *p)
         p->output[numbers].value = field->column;
 }
 
-static void state_facts(et_predictor *p)
-{
-    for (int i = 0; i < p->outputs; i++)
-        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width, p->output[i].value,
-                                         p->output[i].choice };
-    p->facts = (et_table_facts){ .output = p->shown,
-                                 .outputs = p->outputs,
-                                 .label = p->labels,
-                                 .labels = p->classes,
-                                 .schema = p->model->texts.schema,
-                                 .checkpoint = p->model->checkpoint,
-                                 .step = p->model->step };
-}
-
 /* The graph declares what the weights of a first predictor are then loaded into. */
 static int open_pass(et_predictor *p, const et_artifact *artifact,
                      const et_predictor_options *options, et_error *error)
@@ -562,7 +534,16 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
     if (status)
         return status;
     find_targets(p);
-    state_facts(p);
+    for (int i = 0; i < p->outputs; i++)
+        p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width, p->output[i].value,
+                                         p->output[i].choice };
+    p->facts = (et_table_facts){ .output = p->shown,
+                                 .outputs = p->outputs,
+                                 .label = p->labels,
+                                 .labels = p->classes,
+                                 .schema = p->model->texts.schema,
+                                 .checkpoint = p->model->checkpoint,
+                                 .step = p->model->step };
     return ET_OK;
 }
 

@@ -12,19 +12,6 @@
 #include "engine/onnx/batches.h"
 #include "tasks/tabular/predict/predict.h"
 
-static int write_own(const et_predictor *p, const char *path, const char *precision,
-                     et_error *error)
-{
-    const et_table_model *from = p->model;
-    const et_artifact_content model = { .texts = from->text,
-                                        .count = ET_TABLE_MODEL_TEXTS,
-                                        .params = from->params,
-                                        .step = from->step,
-                                        .identity = from->identity,
-                                        .precision = precision };
-    return et_artifact_write(&model, path, error);
-}
-
 /* ---- ONNX: encoded rows, or columns as they are ---- */
 
 /* An export. refused: bool [rows, 1] for raw columns; NULL for encoded rows. */
@@ -34,13 +21,6 @@ typedef struct writing {
 } writing;
 
 /* Where(IsNaN(x), missing, x) */
-static const char *put_numbers(et_onnx *to, const et_encoded_field *field, const char *value,
-                               const float *missing)
-{
-    const char *instead = et_onnx_array(to, missing, et_shape_1(field->width));
-    return et_onnx_call(to, "Where", et_onnx_call(to, "IsNaN", value), instead, value);
-}
-
 /* -1 is missing; any other id that is no entry's is unknown, as are places of entries that are too
  * rare for the feature. ids: room for 2 [width]. */
 static const char *put_ids(et_onnx *to, const et_encoded_field *field, const char *value,
@@ -71,6 +51,7 @@ static int find_field(const et_encoder *encoder, const char *name)
 }
 
 /* What predicting has for missing and unknown values. */
+/* What predicting has for missing and unknown values. */
 static const char *put_input(void *payload, et_onnx *to, const char *name, const char *value)
 {
     const et_encoder *encoder = ((const writing *)payload)->p->model->encoder;
@@ -85,9 +66,13 @@ static const char *put_input(void *payload, et_onnx *to, const char *name, const
     const char *put = NULL;
     if (item && ids && et_encoder_missing(encoder, index, item, NULL))
         put = value; /* predicting fails there, too */
-    else if (item && ids)
-        put = field->kind == ET_ENCODED_IDS ? put_ids(to, field, value, (const void *)item, ids)
-                                            : put_numbers(to, field, value, item);
+    else if (item && ids && field->kind == ET_ENCODED_IDS)
+        put = put_ids(to, field, value, (const void *)item, ids);
+    else if (item && ids) {
+        /* Where(IsNaN(x), missing, x) */
+        const char *instead = et_onnx_array(to, item, et_shape_1(field->width));
+        put = et_onnx_call(to, "Where", et_onnx_call(to, "IsNaN", value), instead, value);
+    }
     et_free(item);
     et_free(ids);
     return put;
@@ -141,18 +126,6 @@ static int note_list(et_onnx *to, const char *key, const char *const *texts, int
     return note(to, key, &list, error);
 }
 
-/* The labels of each of several targets. */
-static int note_choices(et_onnx *to, const et_predicted_output *output, et_error *error)
-{
-    et_strbuf list = ET_STRBUF_INIT;
-    for (int64_t i = 0; i < output->width; i++) {
-        et_strbuf_append(&list, i ? ", " : "[");
-        append_list(&list, output->choice + 2 * i, 2);
-    }
-    et_strbuf_append_char(&list, ']');
-    return note(to, "classes", &list, error);
-}
-
 /* What the columns of outputs are. */
 static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
 {
@@ -164,8 +137,17 @@ static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
     }
     if (!status && p->scores >= 0)
         status = note_list(to, "classes", p->labels, p->classes, error);
-    if (!status && p->beside >= 0)
-        status = note_choices(to, &p->output[p->beside], error);
+    if (!status && p->beside >= 0) {
+        /* The labels of each of several targets. */
+        const et_predicted_output *output = &p->output[p->beside];
+        et_strbuf list = ET_STRBUF_INIT;
+        for (int64_t i = 0; i < output->width; i++) {
+            et_strbuf_append(&list, i ? ", " : "[");
+            append_list(&list, output->choice + 2 * i, 2);
+        }
+        et_strbuf_append_char(&list, ']');
+        status = note(to, "classes", &list, error);
+    }
     if (!status && p->quantiles >= 0)
         status = note_list(to, "quantiles", p->output[p->quantiles].value,
                            p->output[p->quantiles].width, error);
@@ -295,45 +277,38 @@ static int put_output(void *payload, et_onnx *to, et_onnx_result *result, et_err
     return output == p->beside ? add_labels(p, to, result->value, error) : ET_OK;
 }
 
-static int is_raw(const et_export_options *o, bool *raw, et_error *error)
-{
-    static const char *const names[] = { "raw", "encoded", NULL };
-    *raw = o->format && (!o->inputs || !strcmp(o->inputs, "raw"));
-    if (o->inputs && !et_is_one_of(o->inputs, names))
-        return et_fail(error, ET_ECONFIG, "inputs %s: choose raw or encoded", o->inputs);
-    return o->inputs && !o->format
-               ? et_fail(error, ET_ECONFIG, "inputs %s is for the format onnx: choose this format",
-                         o->inputs)
-               : ET_OK;
-}
-
-static int write_onnx(const et_predictor *p, const char *path, const char *precision, bool raw,
-                      et_error *error)
-{
-    writing w = { .p = p };
-    if (precision && strcmp(precision, "float32") != 0)
-        return et_fail(error, ET_ECONFIG, "precision %s: ONNX is only written in float32",
-                       precision);
-    const et_onnx_edges edges = {
-        .input = put_input, .inputs = raw ? put_columns : NULL, .output = put_output, .payload = &w
-    };
-    return et_onnx_export_batches(path, p->model->params, &p->layout, p->model->build,
-                                  p->model->payload, &edges, error);
-}
-
 int et_predictor_export(const et_predictor *p, const char *path, const et_export_options *options,
                         et_error *error)
 {
     static const et_export_options defaults = { 0 };
+    static const char *const inputs[] = { "raw", "encoded", NULL };
     const et_export_options *o = options ? options : &defaults;
-    bool raw;
-    int status = is_raw(o, &raw, error);
-    if (status)
-        return status;
-    if (!o->format)
-        return write_own(p, path, o->precision, error);
-    return strcmp(o->format, "onnx")
-               ? et_fail(error, ET_ECONFIG, "format %s: for tables choose onnx, or no format",
-                         o->format)
-               : write_onnx(p, path, o->precision, raw, error);
+    const et_table_model *model = p->model;
+    const bool raw = o->format && (!o->inputs || !strcmp(o->inputs, "raw"));
+    if (o->inputs && !et_is_one_of(o->inputs, inputs))
+        return et_fail(error, ET_ECONFIG, "inputs %s: choose raw or encoded", o->inputs);
+    if (o->inputs && !o->format)
+        return et_fail(error, ET_ECONFIG, "inputs %s is for the format onnx: choose this format",
+                       o->inputs);
+    if (!o->format) {
+        const et_artifact_content content = { .texts = model->text,
+                                              .count = ET_TABLE_MODEL_TEXTS,
+                                              .params = model->params,
+                                              .step = model->step,
+                                              .identity = model->identity,
+                                              .precision = o->precision };
+        return et_artifact_write(&content, path, error);
+    }
+    if (strcmp(o->format, "onnx"))
+        return et_fail(error, ET_ECONFIG, "format %s: for tables choose onnx, or no format",
+                       o->format);
+    if (o->precision && strcmp(o->precision, "float32") != 0)
+        return et_fail(error, ET_ECONFIG, "precision %s: ONNX is only written in float32",
+                       o->precision);
+    writing w = { .p = p };
+    const et_onnx_edges edges = {
+        .input = put_input, .inputs = raw ? put_columns : NULL, .output = put_output, .payload = &w
+    };
+    return et_onnx_export_batches(path, model->params, &p->layout, model->build, model->payload,
+                                  &edges, error);
 }

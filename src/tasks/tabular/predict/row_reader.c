@@ -54,35 +54,8 @@ void et_row_block_release(et_row_block *block)
     *block = (et_row_block){ .count = 0 };
 }
 
-static void clear(et_row_block *block)
-{
-    et_arena_release(&block->arena);
-    block->count = 0;
-    block->used = 0;
-}
-
 /* Room for bytes: in the block, or of its own where a row is longer than a block. NULL: no memory.
  */
-static char *take(et_row_block *block, size_t bytes)
-{
-    if (bytes > block->room - block->used)
-        return et_arena_alloc(&block->arena, bytes);
-    block->used += bytes;
-    return block->bytes + block->used - bytes;
-}
-
-static bool has_room(const et_row_block *block, size_t bytes)
-{
-    return !block->count || bytes <= block->room - block->used;
-}
-
-static int add_failure(et_row_block *block, int64_t line, const et_error *reason, et_error *error)
-{
-    const char *text = et_arena_strdup(&block->arena, reason->text);
-    block->row[block->count++] = (et_block_row){ .line = line, .failure = text };
-    return text ? ET_OK : et_alloc_failed(error, sizeof reason->text, "a message");
-}
-
 static size_t bytes_of(const et_row *row, const et_row_reader *r)
 {
     size_t bytes = row->json.length;
@@ -105,12 +78,16 @@ static char *add_cell(et_cell *to, const et_cell *cell, char *bytes)
 }
 
 /* Its texts are copied. */
+/* Copies the texts of a row: to the block, or to its arena where a row is longer than a block. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
 {
-    char *bytes = take(block, bytes_of(row, r));
+    const size_t size = bytes_of(row, r);
+    const bool fits = size <= block->room - block->used;
+    char *bytes = fits ? block->bytes + block->used : et_arena_alloc(&block->arena, size);
     et_block_row to = { .line = row->number };
     if (!bytes)
-        return et_alloc_failed(error, bytes_of(row, r), "a row");
+        return et_alloc_failed(error, size, "a row");
+    block->used += fits ? size : 0;
     if (row->json.data) {
         to.json = (et_bytes){ bytes, row->json.length };
         memcpy(bytes, row->json.data, row->json.length);
@@ -206,30 +183,29 @@ bool et_row_reader_waits(const et_row_reader *r)
     return !r->holds && et_rows_wait(r->rows);
 }
 
-/* The row that did not fit in the block before, or the next one. */
-static int next_row(et_row_reader *r, et_error *error)
-{
-    const bool held = r->holds;
-    r->holds = false;
-    return held ? ET_OK : et_rows_next(r->rows, &r->held, error);
-}
-
 int et_row_reader_next(et_row_reader *r, et_row_block *block, et_error *error)
 {
     int status = ET_OK;
-    clear(block);
+    et_arena_release(&block->arena);
+    block->count = 0;
+    block->used = 0;
     while (!status && block->count < r->most && !(block->count && et_row_reader_waits(r))) {
         et_error reason = ET_ERROR_INIT;
-        status = next_row(r, &reason);
+        /* The row that did not fit in the block before, or the next one. */
+        const bool held = r->holds;
+        r->holds = false;
+        status = held ? ET_OK : et_rows_next(r->rows, &r->held, &reason);
         if (status == ET_EDATA && r->held.number && r->lenient) {
-            status = add_failure(block, r->held.number, &reason, error);
+            const char *text = et_arena_strdup(&block->arena, reason.text);
+            block->row[block->count++] = (et_block_row){ .line = r->held.number, .failure = text };
+            status = text ? ET_OK : et_alloc_failed(error, sizeof reason.text, "a message");
             continue;
         }
         if (status)
             return et_fail(error, status, "%s", reason.text);
         if (r->held.end)
             break;
-        r->holds = !has_room(block, bytes_of(&r->held, r));
+        r->holds = block->count && bytes_of(&r->held, r) > block->room - block->used;
         if (r->holds)
             break;
         status = add_row(r, block, &r->held, error);

@@ -143,23 +143,6 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 
 /* ---- data by a program's settings ---- */
 
-/* Settings that name files replace all of the task's. */
-static int read_settings(et_tabular_other *other, const et_tabular_data *own, const char *text,
-                         et_error *error)
-{
-    et_settings settings = { .table = &et_tabular_data_fields,
-                             .options = &other->data,
-                             .arena = &other->arena };
-    other->data = *own;
-    other->data.input_path = (et_strings){ NULL, 0 };
-    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
-    int status = et_settings_override(&settings, text, error);
-    if (!status && (other->data.mix.count || other->data.sets.count))
-        status =
-            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
-    return status;
-}
-
 static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
                       et_error *error)
 {
@@ -168,7 +151,17 @@ static int open_other(et_tabular_task *task, const et_data_config *params, et_ta
     const et_tabular_options *o = &task->options;
     const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
     et_strings paths;
-    int status = read_settings(other, own, params->settings, error);
+    /* Settings that name files replace all of the task's. */
+    et_settings settings = { .table = &et_tabular_data_fields,
+                             .options = &other->data,
+                             .arena = &other->arena };
+    other->data = *own;
+    other->data.input_path = (et_strings){ NULL, 0 };
+    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
+    int status = et_settings_override(&settings, params->settings, error);
+    if (!status && (other->data.mix.count || other->data.sets.count))
+        status =
+            et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
     if (!status && !other->data.input_path.count && other->data.limit != own->limit)
         status = et_fail(error, ET_ECONFIG,
                          "limit: for the task's own rows, set limit in the task; here also name a "

@@ -48,16 +48,6 @@ typedef struct keys {
 
 /* ---- keys ---- */
 
-/* Fields of the target last. */
-static uint64_t add_field(uint64_t hash, const et_batch *batch, const et_layout_field *field, int f,
-                          int64_t row)
-{
-    const size_t size = (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
-    const char *item = (const char *)batch->data[f] + (size_t)row * size;
-    const uint64_t both[] = { hash, et_checksum(item, size) };
-    return et_checksum(both, sizeof both);
-}
-
 static void add_rows(void *payload, const et_batch *batch, int64_t first)
 {
     keys *k = payload;
@@ -67,8 +57,15 @@ static void add_rows(void *payload, const et_batch *batch, int64_t first)
         for (int f = 0; f < et_encoder_fields(k->encoder); f++) {
             const et_encoded_kind kind = et_encoder_field(k->encoder, f)->kind;
             const bool target = et_encoded_is_target(kind);
-            if (target || kind <= ET_ENCODED_WORDS)
-                hash[target] = add_field(hash[target], batch, &layout->field[f], f, i);
+            if (target || kind <= ET_ENCODED_WORDS) {
+                /* Fields of the target last. */
+                const et_layout_field *field = &layout->field[f];
+                const size_t size =
+                    (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+                const char *item = (const char *)batch->data[f] + (size_t)i * size;
+                const uint64_t both[] = { hash[target], et_checksum(item, size) };
+                hash[target] = et_checksum(both, sizeof both);
+            }
         }
         if (hash[0] % k->every == 0 && k->count < k->room)
             k->row[k->count++] =
@@ -144,24 +141,19 @@ static copies count(const keys *k, learned how, int counted)
                      c.both * (int64_t)k->every };
 }
 
-/* Copies of a row that are expected by chance among so many rows. */
-static double by_chance(const et_tabular_task *task, int64_t rows)
-{
-    const et_schema *schema = et_encoder_schema(task->encoder);
-    double expected = (double)rows;
-    for (int i = 0; i < et_schema_count(schema); i++)
-        if (et_encoder_reads(task->encoder, i, false))
-            expected *= et_column_agreement(
-                et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
-    return expected;
-}
-
 /* rows: how the sentence calls the validated ones. */
 static void tell(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {
     const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
-    const double chance = by_chance(task, learned_rows);
+    /* Copies of a row that are expected by chance among so many rows. */
+    const et_schema *schema = et_encoder_schema(task->encoder);
+    double expected = (double)learned_rows;
+    for (int i = 0; i < et_schema_count(schema); i++)
+        if (et_encoder_reads(task->encoder, i, false))
+            expected *= et_column_agreement(
+                et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
+    const double chance = expected;
     char some[64] = "";
     if (c->inputs < COPIES_LEAST || share < SHARE_LEAST ||
         share < CHANCE * (chance < 1 ? chance : 1))

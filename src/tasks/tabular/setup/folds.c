@@ -250,20 +250,6 @@ static int deal_groups(unsigned char *part, groups *g, et_error *error)
     return ET_OK;
 }
 
-static int split_by_group(unsigned char *part, const et_tabular_splitting *how, et_error *error)
-{
-    groups g = { .how = how };
-    int status = open_groups(&g, error);
-    if (!status) {
-        list_groups(&g);
-        status = deal_groups(part, &g, error);
-    }
-    et_free(g.row);
-    et_free(g.group);
-    et_free(g.of_class);
-    return status;
-}
-
 /* ---- all ---- */
 
 int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error)
@@ -277,8 +263,18 @@ int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_er
                        (long long)how->folds);
     if (how->time)
         return split_by_time(part, how, error);
-    if (how->group)
-        return split_by_group(part, how, error);
+    if (how->group) {
+        groups g = { .how = how };
+        int status = open_groups(&g, error);
+        if (!status) {
+            list_groups(&g);
+            status = deal_groups(part, &g, error);
+        }
+        et_free(g.row);
+        et_free(g.group);
+        et_free(g.of_class);
+        return status;
+    }
     return how->folds ? split_plain(part, how, error) : hold_out_plain(part, how, error);
 }
 

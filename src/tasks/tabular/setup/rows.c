@@ -60,14 +60,6 @@ static int find_mix(et_tabular_task *task, et_error *error)
     return ET_OK;
 }
 
-static void find_ranges(et_tabular_task *task, const et_samples *table)
-{
-    const size_t count = task->options.train_data.mix.count;
-    for (size_t i = 0; i < count; i++)
-        task->mix.end[i] =
-            i + 1 < count ? et_table_first(table, task->mix.file[i + 1]) : table->count;
-}
-
 /* Rows of the table. They are in order, and so is the table's end where there is a limit. */
 static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t at,
                          const unsigned char *side, uint32_t *which, et_error *error)
@@ -253,27 +245,23 @@ static int read_rows(key_reading *r)
     }
 }
 
-static int no_such_column(const key_reading *r, const et_schema *schema, const char *option)
-{
-    const int count = et_schema_count(schema);
-    const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
-    for (int i = 0; names && i < count; i++)
-        names[i] = et_schema_at(schema, i)->name;
-    const int status =
-        et_fail(r->error, ET_ECONFIG,
-                "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
-                option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
-    et_free(names);
-    return status;
-}
-
 static int find_column(key_reading *r, const et_encoder *encoder)
 {
     const et_schema *schema = et_encoder_schema(encoder);
     const char *option = r->times ? "--time" : "--group";
     r->field = et_schema_position(schema, r->column);
-    if (r->field < 0)
-        return no_such_column(r, schema, option);
+    if (r->field < 0) {
+        const int count = et_schema_count(schema);
+        const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
+        for (int i = 0; names && i < count; i++)
+            names[i] = et_schema_at(schema, i)->name;
+        const int status = et_fail(
+            r->error, ET_ECONFIG,
+            "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
+            option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
+        et_free(names);
+        return status;
+    }
     const et_schema_field *field = et_schema_at(schema, r->field);
     if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
         return et_fail(r->error, ET_ECONFIG,
@@ -329,12 +317,6 @@ static int row_keys_read(row_keys *keys, const char *column, bool times, et_date
     return status;
 }
 
-static void row_keys_release(row_keys *keys)
-{
-    et_free(keys->group);
-    et_free(keys->time);
-}
-
 /* ---- rows ---- */
 
 /* Of a setting that was checked. */
@@ -370,8 +352,12 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
         options.metadata = task->texts.metadata;
     }
     int status = et_table_samples_open(&all, task->encoder, &options, error);
-    if (!status && paths == &task->paths)
-        find_ranges(task, all);
+    if (!status && paths == &task->paths) {
+        const size_t count = task->options.train_data.mix.count;
+        for (size_t i = 0; i < count; i++)
+            task->mix.end[i] =
+                i + 1 < count ? et_table_first(all, task->mix.file[i + 1]) : all->count;
+    }
     if (status || !limit || limit >= all->count) {
         *out = status ? NULL : all;
         return status;
@@ -572,7 +558,8 @@ static int hold_out(et_tabular_task *task, et_error *error)
                      : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
     if (!status)
         status = split(task, side, which, class, &keys, error);
-    row_keys_release(&keys);
+    et_free(keys.group);
+    et_free(keys.time);
     et_free(side);
     et_free(which);
     et_free(class);

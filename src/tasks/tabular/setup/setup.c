@@ -50,13 +50,6 @@ static int64_t member_width(const et_tabular_task *task)
     return binary ? 1 : et_tabular_output_width(&task->target);
 }
 
-static int64_t members_of(const et_tabular_task *task)
-{
-    const et_tabular_model *model = &task->options.model;
-    return et_tabular_is_pack(&task->options) ? 2 * et_pack_count(&model->pack) * member_width(task)
-                                              : 0;
-}
-
 /* Room for s->rows. */
 static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
 {
@@ -73,7 +66,10 @@ static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *
         s->value = et_alloc_zero(cells, sizeof *s->value);
         s->written = et_alloc_zero(rows * (size_t)s->targets, sizeof *s->written);
     }
-    s->members = members_of(task);
+    const et_tabular_model *model = &task->options.model;
+    s->members = et_tabular_is_pack(&task->options)
+                     ? 2 * et_pack_count(&model->pack) * member_width(task)
+                     : 0;
     s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
     bool whole =
         s->weight && (task->target.classes ? s->output && s->class : s->value && s->written);
@@ -187,20 +183,6 @@ static const float *weights_of(const et_tabular_task *task, const et_batch *batc
                                : NULL;
 }
 
-static void keep(et_tabular_task *task, const et_batch *batch, const float *output)
-{
-    et_tabular_seen *s = &task->seen;
-    const float *weight = weights_of(task, batch);
-    for (int64_t i = 0; i < batch->filled[0]; i++) {
-        et_assert((int64_t)batch->sample[i] < s->rows);
-        s->weight[batch->sample[i]] = weight ? (double)weight[i] : 1;
-    }
-    if (s->class)
-        keep_class(task, batch, output);
-    else
-        keep_values(task, batch, output);
-}
-
 static void keep_members(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_tabular_seen *s = &task->seen;
@@ -245,7 +227,17 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
         return status;
     et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
-    keep(task, now->inputs, output.data);
+    const et_batch *batch = now->inputs;
+    et_tabular_seen *s = &task->seen;
+    const float *weight = weights_of(task, batch);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        et_assert((int64_t)batch->sample[i] < s->rows);
+        s->weight[batch->sample[i]] = weight ? (double)weight[i] : 1;
+    }
+    if (s->class)
+        keep_class(task, batch, output.data);
+    else
+        keep_values(task, batch, output.data);
     if (task->seen.members)
         keep_members(task, now->inputs, et_pass_output(now->model, ET_TABULAR_MEMBERS).data);
     return ET_OK;
@@ -359,26 +351,22 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
         scores->recall = scores->f1 = NAN;
 }
 
-static int score_classes(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
-                         et_error *error)
-{
-    const et_class_predictions predictions = et_tabular_predictions_of(task, s);
-    et_class_scores scores;
-    int status = et_class_scores_compute(&scores, NULL, &predictions, error);
-    if (!status) {
-        leave_unmeasured(&scores, &predictions);
-        status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
-    }
-    return status;
-}
-
 static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
                  et_error *error)
 {
     const et_tabular_target *target = &task->target;
     const et_scored_targets of = et_scored_targets_of(task);
-    return target->classes     ? score_classes(task, s, logs, error)
-           : target->labels    ? et_tabular_score_labels(&of, s, logs, error)
+    if (target->classes) {
+        const et_class_predictions predictions = et_tabular_predictions_of(task, s);
+        et_class_scores scores;
+        int status = et_class_scores_compute(&scores, NULL, &predictions, error);
+        if (!status) {
+            leave_unmeasured(&scores, &predictions);
+            status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
+        }
+        return status;
+    }
+    return target->labels      ? et_tabular_score_labels(&of, s, logs, error)
            : target->quantiles ? et_tabular_score_quantiles(&of, s, logs, error)
                                : et_tabular_score_numbers(&of, s, logs, error);
 }

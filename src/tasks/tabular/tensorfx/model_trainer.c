@@ -421,14 +421,6 @@ static int meet(job *j, et_error *error)
 }
 
 /* --job-dir or --output, as the parser takes them; *value: its value is the next word. */
-static bool is_output(const char *word, bool *value)
-{
-    const size_t length = strcspn(word, "=");
-    *value = !word[length];
-    return !strncmp(word, "--", 2) && (et_same_name(word + 2, length - 2, "job-dir") ||
-                                       et_same_name(word + 2, length - 2, "output"));
-}
-
 /* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
  * output, whose place may differ among hosts. */
 static int identify(job *j, et_error *error)
@@ -441,7 +433,10 @@ static int identify(job *j, et_error *error)
     for (size_t i = 0; i < j->args->raw.count; i++) {
         const char *word = j->args->raw.items[i];
         bool value;
-        if (is_output(word, &value))
+        const size_t length = strcspn(word, "=");
+        value = !word[length];
+        if (!strncmp(word, "--", 2) && (et_same_name(word + 2, length - 2, "job-dir") ||
+                                        et_same_name(word + 2, length - 2, "output")))
             i += value;
         else
             et_strbuf_printf(&text, "%zu:%s", strlen(word), word);
@@ -451,13 +446,6 @@ static int identify(job *j, et_error *error)
         status = et_alloc_failed(error, text.length, "a job's identity");
     et_strbuf_release(&text);
     return status;
-}
-
-/* A job that goes on has the weights of one that began with other data or another builder: they
- * would fit, and mean something else. */
-static int check_same(job *j, et_error *error)
-{
-    return et_builder_check_same(j->output, j->identity, &j->arena, error);
 }
 
 /* ---- the model that a job leaves: OUTPUT/model ---- */
@@ -595,23 +583,14 @@ static int run(job *j, et_error *error)
     return status;
 }
 
-static void close_job(job *j)
-{
-    et_cluster_trainer_close(j->master);
-    et_task_trainer_close(j->trainer);
-    et_job_server_free(j->server);
-    et_graph_interface_close(j->graphs.training);
-    et_graph_interface_close(j->graphs.evaluation);
-    et_graph_interface_close(j->graphs.prediction);
-    et_arena_release(&j->arena);
-}
-
 /* Runs, saves, evaluates: a single node, and the master of a cluster. */
 static int lead(job *j, et_error *error)
 {
     int status = check_position(j->output, error);
+    /* A job that goes on has the weights of one that began with other data or another builder: they
+     * would fit, and mean something else. */
     if (!status)
-        status = check_same(j, error);
+        status = et_builder_check_same(j->output, j->identity, &j->arena, error);
     if (!status && j->server)
         status =
             et_cluster_trainer_open(&j->master, j->trainer, &j->cluster_options, j->steps, error);
@@ -667,7 +646,13 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
     const char *checkpoint = exported(&j);
-    close_job(&j);
+    et_cluster_trainer_close(j.master);
+    et_task_trainer_close(j.trainer);
+    et_job_server_free(j.server);
+    et_graph_interface_close(j.graphs.training);
+    et_graph_interface_close(j.graphs.evaluation);
+    et_graph_interface_close(j.graphs.prediction);
+    et_arena_release(&j.arena);
     bool leads = et_job_config_master(trainer->config);
     if (!status && leads)
         status = export_model(out, builder, j.output, checkpoint, error);

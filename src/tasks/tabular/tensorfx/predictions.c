@@ -117,18 +117,6 @@ struct call {
     et_cell *own;
 };
 
-static int copy_key(call *c, size_t row, const et_cell *cells, et_error *error)
-{
-    const et_encoder *encoder = c->p->model->encoder;
-    const char *name;
-    int field = et_encoder_key(encoder, 0, &name);
-    const et_cell *cell = field < 0 ? NULL : &cells[et_encoder_cell(encoder, field)];
-    if (!cell || !cell->text)
-        return ET_OK;
-    c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
-    return c->found->key[row] ? ET_OK : et_alloc_failed(error, cell->length, "a key");
-}
-
 /* A row that cannot be is a failure of the call, or its own. */
 static int fail_row(call *c, size_t row, int status, const et_error *reason, et_error *error)
 {
@@ -149,7 +137,16 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
         status = et_predictor_put(c->p, at, cells, where, &reason);
     else if (status == ET_EDATA)
         et_fail_while(&reason, status, "%s", where);
-    return status ? fail_row(c, row, status, &reason, error) : copy_key(c, row, cells, error);
+    if (status)
+        return fail_row(c, row, status, &reason, error);
+    const et_encoder *encoder = c->p->model->encoder;
+    const char *name;
+    int field = et_encoder_key(encoder, 0, &name);
+    const et_cell *cell = field < 0 ? NULL : &cells[et_encoder_cell(encoder, field)];
+    if (!cell || !cell->text)
+        return ET_OK;
+    c->found->key[row] = et_arena_printf(&c->found->arena, "%.*s", (int)cell->length, cell->text);
+    return c->found->key[row] ? ET_OK : et_alloc_failed(error, cell->length, "a key");
 }
 
 static int take_row(call *c, size_t row, int64_t at, et_error *error)
