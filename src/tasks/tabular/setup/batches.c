@@ -9,12 +9,6 @@
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 
-static bool has_batch_norm(const et_tabular_model *model)
-{
-    return (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
-           (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
-}
-
 /* Rows of a batch. An epoch of a small table would have only a step or two, and validations are
  * counted in epochs. So the batch is a multiple of 8 rows for which an epoch has about 50 steps. */
 #define BATCH            256
@@ -36,41 +30,24 @@ static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *da
     return shards > 1 ? (size + shards - 1) / shards : size;
 }
 
-/* The largest number of rows that are scored together. Batches of all sets have the same layout. */
-static int64_t most_scored(const et_tabular_task *task)
-{
-    int64_t most = 0;
-    for (int i = 0; i < task->validations; i++)
-        most = task->validation[i]->count > most ? task->validation[i]->count : most;
-    return most;
-}
-
-/* A row for each member instead of each row. */
-static int order_for_members(const et_tabular_task *task, et_samples **own,
-                             et_batches_options *options, et_error *error)
-{
-    const int64_t members = task->options.model.tabm.members;
-    int status = et_tabular_order_for_members(own, *own, members, options->seed, error);
-    options->capacity[0] *= members;
-    options->pool = options->capacity[0];
-    options->shuffle = false; /* the orders are drawn already */
-    return status;
-}
-
 /* rows are borrowed. count: the number of rows that determines the batch size. */
 static int open_batches(const et_tabular_task *task, const et_tabular_data *data, bool training,
                         et_samples *rows, int64_t count, const et_input_context *part,
                         et_source **out, et_error *error)
 {
+    const et_tabular_model *model = &task->options.model;
     const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
     const int64_t pipelines = part ? part->input_pipelines : 1;
+    const bool norm =
+        (model->type == ET_TABULAR_MLP && model->mlp.norm == ET_TABULAR_NORM_BATCH) ||
+        (model->type == ET_TABULAR_RESNET && model->resnet.norm == ET_TABULAR_NORM_BATCH);
     et_samples *own;
     et_batches_options options = {
         .seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed,
         .shuffle = training,
         .repeat = training,
         /* Batch norm cannot estimate its statistics from a last batch of a few rows. */
-        .drop_remainder = training && has_batch_norm(&task->options.model),
+        .drop_remainder = training && norm,
         .capacity = { batch_size(task, data, training, count) },
         .setting = training ? "task.train_data.batch_size" : "task.validation_data.batch_size",
     };
@@ -90,26 +67,17 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
         return status;
     if (pipelines > 1)
         status = et_shard_open(&own, own, part->input_pipeline, pipelines, error);
-    if (!status && training && et_tabular_own_batches(&task->options))
-        status = order_for_members(task, &own, &options, error);
+    if (!status && training && et_tabular_own_batches(&task->options)) {
+        /* A row for each member instead of each row; the orders are drawn already. */
+        const int64_t members = model->tabm.members;
+        status = et_tabular_order_for_members(&own, own, members, options.seed, error);
+        options.pool = options.capacity[0] *= members;
+        options.shuffle = false;
+    }
     if (!status)
         status = et_batches_open(out, own, &options, error);
     if (status)
         et_samples_close(own);
-    return status;
-}
-
-/* Numbers the rows as in the whole data if only a part is read. */
-static int number_rows(const et_input_context *part, et_source **out, et_error *error)
-{
-    if (!part || part->input_pipelines <= 1)
-        return ET_OK;
-    int status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
-                                  (uint32_t)part->input_pipelines, error);
-    if (status) {
-        et_source_close(*out);
-        *out = NULL;
-    }
     return status;
 }
 
@@ -136,8 +104,12 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
     if (!training && number >= task->validations)
         return ET_OK;
     et_samples *rows = training ? task->training : task->validation[number];
+    /* Batches of all sets that are validated have the same layout: that of the largest one. */
+    int64_t count = training ? rows->count : 0;
+    for (int i = 0; !training && i < task->validations; i++)
+        count = task->validation[i]->count > count ? task->validation[i]->count : count;
     int status = open_batches(task, training ? &o->train_data : &o->validation_data, training, rows,
-                              training ? rows->count : most_scored(task), NULL, out, error);
+                              count, NULL, out, error);
     return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
 }
 
@@ -150,27 +122,27 @@ static int open_other(et_tabular_task *task, const et_data_config *params, et_ta
         params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
     const et_tabular_options *o = &task->options;
     const et_tabular_data *own = params->training ? &o->train_data : &o->validation_data;
+    et_tabular_data *data = &other->data;
+    et_settings settings = { .table = &et_tabular_data_fields,
+                             .options = data,
+                             .arena = &other->arena };
     et_strings paths;
     /* Settings that name files replace all of the task's. */
-    et_settings settings = { .table = &et_tabular_data_fields,
-                             .options = &other->data,
-                             .arena = &other->arena };
-    other->data = *own;
-    other->data.input_path = (et_strings){ NULL, 0 };
-    other->data.mix = other->data.sets = (et_structs){ NULL, 0 };
+    *data = *own;
+    data->input_path = (et_strings){ NULL, 0 };
+    data->mix = data->sets = (et_structs){ NULL, 0 };
     int status = et_settings_override(&settings, params->settings, error);
-    if (!status && (other->data.mix.count || other->data.sets.count))
+    if (!status && (data->mix.count || data->sets.count))
         status =
             et_fail(error, ET_ECONFIG, "inputs need one table: name its files, not mix or sets");
-    if (!status && !other->data.input_path.count && other->data.limit != own->limit)
+    if (!status && !data->input_path.count && data->limit != own->limit)
         status = et_fail(error, ET_ECONFIG,
                          "limit: for the task's own rows, set limit in the task; here also name a "
                          "table (input_path)");
-    if (status || !other->data.input_path.count)
+    if (status || !data->input_path.count)
         return status;
-    status = et_paths_match(&paths, &other->data.input_path, name, &other->arena, error);
-    return status ? status
-                  : et_tabular_open_table(task, &other->rows, &paths, other->data.limit, error);
+    status = et_paths_match(&paths, &data->input_path, name, &other->arena, error);
+    return status ? status : et_tabular_open_table(task, &other->rows, &paths, data->limit, error);
 }
 
 void et_tabular_close_others(et_tabular_task *task)
@@ -207,7 +179,14 @@ int et_tabular_build_inputs(et_task *self, const et_data_config *params,
     if (status || !rows)
         return status;
     status = open_batches(task, data, training, rows, rows->count, part, out, error);
-    if (!status)
-        status = number_rows(part, out, error);
+    /* Numbers the rows as in the whole data if only a part is read. */
+    if (!status && part && part->input_pipelines > 1) {
+        status = et_numbered_open(out, *out, (uint32_t)part->input_pipeline,
+                                  (uint32_t)part->input_pipelines, error);
+        if (status) {
+            et_source_close(*out);
+            *out = NULL;
+        }
+    }
     return status || !training || !task->context.prefetch ? status : read_ahead(task, out, error);
 }

@@ -58,7 +58,6 @@ static void add_rows(void *payload, const et_batch *batch, int64_t first)
             const et_encoded_kind kind = et_encoder_field(k->encoder, f)->kind;
             const bool target = et_encoded_is_target(kind);
             if (target || kind <= ET_ENCODED_WORDS) {
-                /* Fields of the target last. */
                 const et_layout_field *field = &layout->field[f];
                 const size_t size =
                     (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
@@ -142,19 +141,18 @@ static copies count(const keys *k, learned how, int counted)
 }
 
 /* rows: how the sentence calls the validated ones. */
+/* rows: how the sentence calls the validated ones. */
 static void tell(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {
     const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
-    /* Copies of a row that are expected by chance among so many rows. */
     const et_schema *schema = et_encoder_schema(task->encoder);
-    double expected = (double)learned_rows;
+    double chance = (double)learned_rows; /* copies of a row that are expected by chance */
+    char some[64] = "";
     for (int i = 0; i < et_schema_count(schema); i++)
         if (et_encoder_reads(task->encoder, i, false))
-            expected *= et_column_agreement(
+            chance *= et_column_agreement(
                 et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
-    const double chance = expected;
-    char some[64] = "";
     if (c->inputs < COPIES_LEAST || share < SHARE_LEAST ||
         share < CHANCE * (chance < 1 ? chance : 1))
         return;
@@ -170,33 +168,27 @@ static void tell(const et_tabular_task *task, const keys *k, const copies *c, in
 
 /* ---- reading ---- */
 
-static int open_keys(keys *k, const et_tabular_task *task, int64_t rows, et_error *error)
+/* Room for the keys of so many rows; row NULL: no memory. */
+static keys keys_of(const et_tabular_task *task, int64_t rows)
 {
-    *k = (keys){ .encoder = task->encoder, .every = 1 + (uint64_t)rows / ROWS_MOST };
-    k->room = rows;
-    k->row = et_alloc((size_t)rows + 1, sizeof *k->row);
-    return k->row ? ET_OK : et_alloc_failed(error, (size_t)rows * sizeof *k->row, "keys of rows");
+    return (keys){ .encoder = task->encoder,
+                   .row = et_alloc((size_t)rows + 1, sizeof(keyed)),
+                   .room = rows,
+                   .every = 1 + (uint64_t)rows / ROWS_MOST };
 }
 
-static int read_keys(keys *k, et_samples *rows, int part, et_error *error)
-{
-    k->part = part;
-    return et_tabular_read(rows, rows->count, add_rows, k, error);
-}
-
-/* Folds. */
 static int tell_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
 {
     const bool time = et_tabular_is_named(task->options.time);
-    keys k;
-    int status = open_keys(&k, task, task->table->count, error);
+    const int64_t rows = task->table->count;
+    keys k = keys_of(task, rows);
     k.parts = part;
-    if (!status)
-        status = read_keys(&k, task->table, 0, error);
+    int status = k.row ? et_tabular_read(task->table, rows, add_rows, &k, error)
+                       : et_alloc_failed(error, (size_t)rows * sizeof *k.row, "keys of rows");
     if (!status) {
         qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
         const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
-        tell(task, &k, &c, task->table->count, "rows that folds hold out",
+        tell(task, &k, &c, rows, "rows that folds hold out",
              time || et_tabular_is_named(task->options.groups)
                  ? "remove the copies"
                  : "remove the copies, or keep them together with --group COLUMN");
@@ -235,15 +227,17 @@ static void tell_sets(const et_tabular_task *task, et_samples *training, const k
 
 static int tell_parts(const et_tabular_task *task, et_samples *training, et_error *error)
 {
-    int64_t rows = training->count;
-    keys k;
+    int64_t all = training->count;
     for (int i = 0; i < task->validations; i++)
-        rows += task->validation[i]->count;
-    int status = open_keys(&k, task, rows, error);
-    if (!status)
-        status = read_keys(&k, training, 0, error);
-    for (int i = 0; i < task->validations && !status; i++)
-        status = read_keys(&k, task->validation[i], i + 1, error);
+        all += task->validation[i]->count;
+    keys k = keys_of(task, all);
+    int status = k.row ? et_tabular_read(training, training->count, add_rows, &k, error)
+                       : et_alloc_failed(error, (size_t)all * sizeof *k.row, "keys of rows");
+    for (int i = 0; i < task->validations && !status; i++) {
+        k.part = i + 1;
+        status =
+            et_tabular_read(task->validation[i], task->validation[i]->count, add_rows, &k, error);
+    }
     if (!status) {
         qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
         tell_sets(task, training, &k);

@@ -155,18 +155,6 @@ static int check_same(const et_tabular_task *task, int which, et_error *error)
         files[which].setting, path, task->file[which].path);
 }
 
-static int copy(const et_tabular_task *task, int which, et_error *error)
-{
-    char *bytes;
-    size_t length;
-    int status = read_text(which, given(&task->options, which), &bytes, &length, error);
-    if (status)
-        return status;
-    status = et_file_write(task->file[which].path, bytes, length, error);
-    et_free(bytes);
-    return status;
-}
-
 static int read_file(et_tabular_task *task, int which, const char *path, et_error *error)
 {
     char *text;
@@ -180,17 +168,6 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
 }
 
 /* What there is: the run's own file, or the named one. */
-static int read_known(et_tabular_task *task, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
-        const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
-        if (path)
-            status = read_file(task, i, path, error);
-    }
-    return status;
-}
-
 /* How many different integers of a target are classes, as et_analyze_options has it; a loss of
  * classes says it as well. */
 static int most_classes(const et_tabular_options *options)
@@ -209,81 +186,62 @@ static int most_classes(const et_tabular_options *options)
 
 /* The same of a target whose schema says that it is an integer: without a word two are a yes and a
  * no, and more are numbers. */
-static bool is_class(const et_tabular_task *task, const char *name)
-{
-    const et_schema_field *field = et_schema_find(task->texts.schema, name);
-    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
-    const int most = most_classes(&task->options);
-    return field && field->type == ET_SCHEMA_INTEGER && target && target->has_range &&
-           target->max - target->min < (most ? (double)most : 2);
-}
-
 /* Whether all integers among the targets are. */
+/* Whether all integers among the targets are classes. If the settings do not decide, two integers
+ * in a row are a yes and a no, and more are numbers. */
 static bool are_classes(const et_tabular_task *task)
 {
     const et_strings *targets = &task->options.target;
+    const int most = most_classes(&task->options);
     bool all = true, any = false;
     for (size_t i = 0; i < targets->count; i++) {
-        const et_schema_field *field = et_schema_find(task->texts.schema, targets->items[i]);
+        const char *name = targets->items[i];
+        const et_schema_field *field = et_schema_find(task->texts.schema, name);
+        const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
         if (field && field->type == ET_SCHEMA_DISCRETE)
             continue;
         any = true;
-        all &= is_class(task, targets->items[i]);
+        all &= field && field->type == ET_SCHEMA_INTEGER && target && target->has_range &&
+               target->max - target->min < (most ? (double)most : 2);
     }
     return any && all;
 }
 
 /* Texts are no numbers and fractions no classes, whatever the settings call them. */
-static int check_type(const et_tabular_task *task, const char *name, et_error *error)
-{
-    const et_schema_field *field = et_schema_find(task->texts.schema, name);
-    const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
-    if (task->options.target_type == ET_TABULAR_TARGET_CLASS && field &&
-        field->type == ET_SCHEMA_REAL)
-        return et_fail(error, ET_ECONFIG,
-                       "task.target_type is class, but the target %s has fractions; write classes "
-                       "as whole numbers or texts, or choose number",
-                       name);
-    const bool number = task->options.target_type == ET_TABULAR_TARGET_NUMBER;
-    const bool quantiles = task->options.quantile_levels.count > 0;
-    if ((!number && !quantiles) || !field || !target || field->type != ET_SCHEMA_DISCRETE)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG, "task.%s, but the target %s has texts such as \"%.40s\"; %s",
-                   number ? "target_type is number" : "quantile_levels are of a number", name,
-                   target->entry_count ? target->entries[0] : "",
-                   number ? "choose class, or name another column"
-                          : "leave this setting out, or name another column");
-}
-
 static int check_types(const et_tabular_task *task, et_error *error)
 {
-    int status = ET_OK;
-    for (size_t i = 0; i < task->options.target.count && !status; i++)
-        status = check_type(task, task->options.target.items[i], error);
-    return status;
+    const et_tabular_options *o = &task->options;
+    const bool number = o->target_type == ET_TABULAR_TARGET_NUMBER;
+    for (size_t i = 0; i < o->target.count; i++) {
+        const char *name = o->target.items[i];
+        const et_schema_field *field = et_schema_find(task->texts.schema, name);
+        const et_column_metadata *target = et_metadata_find(task->texts.metadata, name);
+        if (o->target_type == ET_TABULAR_TARGET_CLASS && field && field->type == ET_SCHEMA_REAL)
+            return et_fail(error, ET_ECONFIG,
+                           "task.target_type is class, but the target %s has fractions; write "
+                           "classes as whole numbers or texts, or choose number",
+                           name);
+        if ((number || o->quantile_levels.count) && field && target &&
+            field->type == ET_SCHEMA_DISCRETE)
+            return et_fail(error, ET_ECONFIG,
+                           "task.%s, but the target %s has texts such as \"%.40s\"; %s",
+                           number ? "target_type is number" : "quantile_levels are of a number",
+                           name, target->entry_count ? target->entries[0] : "",
+                           number ? "choose class, or name another column"
+                                  : "leave this setting out, or name another column");
+    }
+    return ET_OK;
 }
 
+/* Texts are no numbers and fractions no classes, whatever the settings call them. */
 #define REPORTED_MAX 8
 
 /* Whether the model reads the column, as far as the settings say. */
-static bool may_read(const et_tabular_task *task, const char *column)
-{
-    const et_tabular_options *o = &task->options;
-    const char *const others[] = { o->id, o->groups, o->weight };
-    bool other = false;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        other |= others[i] && !strcmp(column, others[i]);
-    return !other && !(o->features_path && *o->features_path);
-}
-
 /* Whether held-out rows are drawn one by one. */
-static bool splits_at_random(const et_tabular_task *task)
-{
-    const et_tabular_options *o = &task->options;
-    return !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
-           !et_tabular_has_other(o);
-}
-
+/* Columns of which a model learns little in their present use: texts that look like numbers,
+ * dates or durations, numbers that look like codes, labels that look like one, columns that give
+ * the target away or are there twice, dates of an order or a century that no row says. For columns
+ * with given types, only the first seven kinds. */
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
  * the target away or are there twice, dates of an order or a century that no row says. For columns
@@ -294,18 +252,25 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                                          "order",     "century", "group",    "comma", "duration",
                                          "separator", "minus",   "unit",     "date",  "mixed",
                                          "large",     "number",  "exponent", "id" };
+    const et_tabular_options *o = &task->options;
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 7;
+    const bool drawn = !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
+                       !et_tabular_has_other(o); /* held-out rows, one by one */
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
+        const char *column = et_value_get(v, "column")->string;
+        const bool id = o->id && !strcmp(column, o->id);
+        /* Whether the model reads the column, as far as the settings say. */
+        const bool read = !id && !(o->groups && !strcmp(column, o->groups)) &&
+                          !(o->weight && !strcmp(column, o->weight)) &&
+                          !et_tabular_is_named(o->features_path);
+        const bool relation = !strcmp(kind, "leak") || !strcmp(kind, "copy");
         bool tells = false;
         for (size_t i = 0; i < count; i++)
             tells |= !strcmp(kind, kinds[i]);
-        const char *column = et_value_get(v, "column")->string;
-        const bool relation = !strcmp(kind, "leak") || !strcmp(kind, "copy");
-        tells &= strcmp(kind, "group") != 0 || splits_at_random(task);
-        tells &= !task->options.id || strcmp(column, task->options.id) != 0;
-        tells &= !relation || may_read(task, column);
+        tells &= !id && (!relation || read);
+        tells &= strcmp(kind, "group") != 0 || drawn;
         tells &= strcmp(kind, "order") != 0 || !et_column_date_order(task->texts.features, column);
         if (tells && reported == REPORTED_MAX)
             more++;
@@ -320,15 +285,8 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
 
 /* A marker that is written in another way than the file has it leaves numbers in the statistics
  * that are none. */
-static void tell_unmatched(const et_value *report)
-{
-    for (const et_value *v = et_value_get(report, "missing_unmatched")->first; v; v = v->next)
-        et_log(ET_LOG_WARNING,
-               "--missing %s matches no value; check how the file writes missing values",
-               v->string);
-}
-
 /* What there is not of schema and metadata. */
+/* Makes schema and metadata where they are missing. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
     static const et_analyze_header headers[] = {
@@ -339,6 +297,7 @@ static int analyze(et_tabular_task *task, et_error *error)
         [ET_TABULAR_HEADER_NO] = ET_ANALYZE_HEADER_ABSENT,
     };
     const et_feature_choice choice = et_tabular_choice(&task->options);
+    et_table_texts *texts = &task->texts;
     et_analyze_options options = {
         .csv = et_tabular_table_options(&task->options, task->missing).csv,
         .header = headers[task->options.header],
@@ -349,20 +308,26 @@ static int analyze(et_tabular_task *task, et_error *error)
         .classes = most_classes(&task->options),
         .entries = task->options.entries,
         .quantiles = (int)task->options.quantiles,
-        .schema = task->texts.schema
+        .schema = texts->schema
     };
     et_analysis analysis;
     int status = et_analyze(&analysis, &task->paths, &options, error);
     if (status)
         return status;
-    tell_unmatched(analysis.report);
-    tell_suspicious(task, analysis.report, !task->texts.schema);
-    if (!task->texts.schema) {
-        task->texts.schema = analysis.schema;
+    /* A marker that is written in another way than in the file leaves wrong numbers in the
+     * statistics. */
+    const et_value *unmatched = et_value_get(analysis.report, "missing_unmatched");
+    for (const et_value *v = unmatched->first; v; v = v->next)
+        et_log(ET_LOG_WARNING,
+               "--missing %s matches no value; check how the file writes missing values",
+               v->string);
+    tell_suspicious(task, analysis.report, !texts->schema);
+    if (!texts->schema) {
+        texts->schema = analysis.schema;
         analysis.schema = NULL;
     }
-    if (!task->texts.metadata) {
-        task->texts.metadata = analysis.metadata;
+    if (!texts->metadata) {
+        texts->metadata = analysis.metadata;
         analysis.metadata = NULL;
     }
     et_analysis_release(&analysis);
@@ -388,31 +353,24 @@ static int infer(et_tabular_task *task, et_error *error)
     return status;
 }
 
-static int save(et_tabular_task *task, int which, et_error *error)
-{
-    const char *path = task->file[which].path;
-    if (!task->file[which].made)
-        return ET_OK;
-    if (given(&task->options, which))
-        return copy(task, which, error);
-    return et_table_text_save(&task->texts, which, path, error);
-}
-
 /* What is learnt, and whether what is to choose the best is measured of it. */
+/* Finds the target and checks that its metrics include the one that selects the best checkpoint. */
 static int find_target(et_tabular_task *task, et_error *error)
 {
     const char *metric = task->context.best_metric;
     const et_tabular_target *target = &task->target;
-    const char *const *names[3] = { NULL };
     int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
-    names[0] = target->values ? et_value_score_names : et_class_score_names;
-    names[1] = target->quantiles ? et_tabular_quantile_score_names
-               : target->labels  ? et_tabular_label_score_names
-                                 : NULL;
+    const char *const *const names[] = { target->values ? et_value_score_names
+                                                        : et_class_score_names,
+                                         target->quantiles ? et_tabular_quantile_score_names
+                                         : target->labels  ? et_tabular_label_score_names
+                                                           : NULL,
+                                         NULL };
     return status || !metric ? status
                              : et_tabular_check_metric_of(&task->options, metric, names, error);
 }
 
+/* All three make an encoder before any of them gets the run's name. */
 /* All three make an encoder before any of them gets the run's name. */
 static int make(et_tabular_task *task, et_error *error)
 {
@@ -423,15 +381,30 @@ static int make(et_tabular_task *task, et_error *error)
         status = find_target(task, error);
     et_encoder_free(task->encoder);
     task->encoder = NULL;
-    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++)
-        status = save(task, i, error);
+    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+        const char *path = task->file[i].path, *named = given(&task->options, i);
+        char *bytes = NULL;
+        size_t length;
+        if (!task->file[i].made)
+            continue;
+        if (!named) {
+            status = et_table_text_save(&task->texts, i, path, error);
+            continue;
+        }
+        status = read_text(i, named, &bytes, &length, error);
+        if (!status)
+            status = et_file_write(path, bytes, length, error);
+        et_free(bytes);
+    }
     et_table_texts_release(&task->texts);
     return status;
 }
 
+/* Finds the run's own files, and makes those that are missing: named ones, or inferred ones. */
 static int find(et_tabular_task *task, et_error *error)
 {
     bool missing = false;
+    int status = ET_OK;
     for (int i = 0; i < ET_TABLE_TEXTS; i++) {
         et_tabular_file *file = &task->file[i];
         file->path = et_path_join(task->context.model_dir, et_table_text_names[i]);
@@ -443,7 +416,11 @@ static int find(et_tabular_task *task, et_error *error)
             return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
                            task->context.model_dir, et_table_text_names[i]);
     }
-    int status = missing ? read_known(task, error) : ET_OK;
+    for (int i = 0; missing && !status && i < ET_TABLE_TEXTS; i++) {
+        const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
+        if (path)
+            status = read_file(task, i, path, error);
+    }
     return status || !missing ? status : make(task, error);
 }
 

@@ -65,36 +65,30 @@ static bool find_blocks(int64_t *begin, const int64_t *target, int64_t blocks, c
 }
 
 /* Blocks of folds begin at multiples of rows / (folds + 1). */
-static int find_begins(int64_t *begin, const timed *order, const et_tabular_splitting *how,
-                       et_error *error)
+/* Blocks of folds begin at multiples of rows / (folds + 1). */
+static int split_by_time(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     const int64_t rows = how->rows, blocks = how->folds ? how->folds : 1;
-    int64_t target[ET_TABULAR_FOLDS_MAX];
+    int64_t begin[ET_TABULAR_FOLDS_MAX], target[ET_TABULAR_FOLDS_MAX];
+    timed *order = et_alloc((size_t)rows, sizeof *order);
+    int status = ET_OK;
+    if (!order)
+        return et_alloc_failed(error, (size_t)rows * sizeof *order, "folds");
+    for (int64_t i = 0; i < rows; i++)
+        order[i] = (timed){ how->time[i], i };
+    qsort(order, (size_t)rows, sizeof *order, by_time);
     for (int64_t i = 0; i < blocks; i++)
         target[i] =
             how->folds ? (i + 1) * rows / (blocks + 1) : rows - llround((double)rows * how->share);
-    if (find_blocks(begin, target, blocks, order, rows))
-        return ET_OK;
-    if (how->folds)
-        return et_fail(error, ET_EDATA,
-                       "--time: the rows have too few different times for %lld folds in order "
-                       "of time; ask for fewer folds",
-                       (long long)blocks);
-    return et_fail(error, ET_EDATA, "--time: all rows have the same time; name another column");
-}
-
-static int split_by_time(unsigned char *part, const et_tabular_splitting *how, et_error *error)
-{
-    const int64_t blocks = how->folds ? how->folds : 1;
-    int64_t begin[ET_TABULAR_FOLDS_MAX];
-    timed *order = et_alloc((size_t)how->rows, sizeof *order);
-    if (!order)
-        return et_alloc_failed(error, (size_t)how->rows * sizeof *order, "folds");
-    for (int64_t i = 0; i < how->rows; i++)
-        order[i] = (timed){ how->time[i], i };
-    qsort(order, (size_t)how->rows, sizeof *order, by_time);
-    int status = find_begins(begin, order, how, error);
-    for (int64_t i = 0, block = 0; !status && i < how->rows; i++) {
+    if (!find_blocks(begin, target, blocks, order, rows))
+        status = how->folds
+                     ? et_fail(error, ET_EDATA,
+                               "--time: the rows have too few different times for %lld folds in "
+                               "order of time; ask for fewer folds",
+                               (long long)blocks)
+                     : et_fail(error, ET_EDATA,
+                               "--time: all rows have the same time; name another column");
+    for (int64_t i = 0, block = 0; !status && i < rows; i++) {
         block += block < blocks && i == begin[block];
         part[order[i].row] = (unsigned char)block;
     }
@@ -136,21 +130,6 @@ static int class_of(const groups *g, int64_t at)
 {
     const int32_t *class = g->how->class;
     return class && class[g->row[at].row] > 0 ? class[g->row[at].row] : 0;
-}
-
-static int open_groups(groups *g, et_error *error)
-{
-    const et_tabular_splitting *how = g->how;
-    const size_t rows = (size_t)how->rows, folds = (size_t)(how->folds ? how->folds : 1);
-    g->row = et_alloc(rows, sizeof *g->row);
-    g->group = et_alloc(rows, sizeof *g->group);
-    g->classes = 1;
-    for (size_t i = 0; how->class && i < rows; i++)
-        g->classes = how->class[i] >= g->classes ? how->class[i] + 1 : g->classes;
-    g->of_class = et_alloc_zero((size_t)g->classes * (folds + 1), sizeof *g->of_class);
-    return g->row && g->group && g->of_class
-               ? ET_OK
-               : et_alloc_failed(error, rows * sizeof *g->group, "groups of rows");
 }
 
 static void list_groups(groups *g)
@@ -232,22 +211,37 @@ static void hold_out_groups(unsigned char *part, const groups *g)
         put(part, g, smallest, 1);
 }
 
-static int deal_groups(unsigned char *part, groups *g, et_error *error)
+static int split_by_group(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
-    const et_tabular_splitting *how = g->how;
     const int64_t least = how->folds ? how->folds : 2;
-    if (g->count < least)
-        return et_fail(error, ET_EDATA,
-                       "--group: the rows have %lld %s, fewer than the %lld that %s need; %s",
-                       (long long)g->count, g->count == 1 ? "group" : "groups", (long long)least,
-                       how->folds ? "the folds" : "training and validation",
-                       how->folds && g->count > 1 ? "ask for fewer folds, or name another column"
-                                                  : "name another column");
-    if (!how->folds)
-        hold_out_groups(part, g);
-    for (int64_t i = 0; how->folds && i < g->count; i++)
-        put(part, g, &g->group[i], 1 + choose_fold(g, &g->group[i]));
-    return ET_OK;
+    const size_t rows = (size_t)how->rows, folds = (size_t)(how->folds ? how->folds : 1);
+    groups g = { .how = how,
+                 .row = et_alloc(rows, sizeof *g.row),
+                 .group = et_alloc(rows, sizeof *g.group),
+                 .classes = 1 };
+    for (size_t i = 0; how->class && i < rows; i++)
+        g.classes = how->class[i] >= g.classes ? how->class[i] + 1 : g.classes;
+    g.of_class = et_alloc_zero((size_t)g.classes * (folds + 1), sizeof *g.of_class);
+    int status = g.row && g.group && g.of_class
+                     ? ET_OK
+                     : et_alloc_failed(error, rows * sizeof *g.group, "groups of rows");
+    if (!status)
+        list_groups(&g);
+    if (!status && g.count < least)
+        status = et_fail(error, ET_EDATA,
+                         "--group: the rows have %lld %s, fewer than the %lld that %s need; %s",
+                         (long long)g.count, g.count == 1 ? "group" : "groups", (long long)least,
+                         how->folds ? "the folds" : "training and validation",
+                         how->folds && g.count > 1 ? "ask for fewer folds, or name another column"
+                                                   : "name another column");
+    if (!status && !how->folds)
+        hold_out_groups(part, &g);
+    for (int64_t i = 0; !status && how->folds && i < g.count; i++)
+        put(part, &g, &g.group[i], 1 + choose_fold(&g, &g.group[i]));
+    et_free(g.row);
+    et_free(g.group);
+    et_free(g.of_class);
+    return status;
 }
 
 /* ---- all ---- */
@@ -261,21 +255,10 @@ int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_er
         return et_fail(error, ET_EDATA, "only %lld %s for %lld folds; ask for fewer folds",
                        (long long)how->rows, how->rows == 1 ? "row" : "rows",
                        (long long)how->folds);
-    if (how->time)
-        return split_by_time(part, how, error);
-    if (how->group) {
-        groups g = { .how = how };
-        int status = open_groups(&g, error);
-        if (!status) {
-            list_groups(&g);
-            status = deal_groups(part, &g, error);
-        }
-        et_free(g.row);
-        et_free(g.group);
-        et_free(g.of_class);
-        return status;
-    }
-    return how->folds ? split_plain(part, how, error) : hold_out_plain(part, how, error);
+    return how->time    ? split_by_time(part, how, error)
+           : how->group ? split_by_group(part, how, error)
+           : how->folds ? split_plain(part, how, error)
+                        : hold_out_plain(part, how, error);
 }
 
 et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold)

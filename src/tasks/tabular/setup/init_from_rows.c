@@ -50,14 +50,7 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     return status;
 }
 
-static int position_of(const et_encoded_field *field, const char *label, size_t length)
-{
-    for (int i = 0; i < field->classes; i++)
-        if (strlen(field->label[i]) == length && !memcmp(field->label[i], label, length))
-            return i;
-    return -1;
-}
-
+/* "label: 2.5", "label=2.5" */
 /* "label: 2.5", "label=2.5" */
 static int read_weight(const et_tabular_task *task, const char *text, float *weight,
                        et_error *error)
@@ -67,6 +60,7 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
     const char *colon = strrchr(text, ':'), *equals = strrchr(text, '=');
     const char *end = colon > equals ? colon : equals;
     char *rest = NULL;
+    int class = 0;
     double number = end ? et_decimal_read(end + 1, &rest) : NAN;
     if (!end || rest == end + 1 || *rest || !(number >= 0) || number > 1e6)
         return et_fail(
@@ -74,13 +68,16 @@ static int read_weight(const et_tabular_task *task, const char *text, float *wei
             "--class-weights: \"%s\" is not of the form CLASS:WEIGHT, with a weight from 0 "
             "to 1e6; for equal classes, write balanced",
             text);
-    int position = position_of(field, text, (size_t)(end - text));
-    if (position < 0)
+    const size_t length = (size_t)(end - text);
+    while (class < field->classes && (strlen(field->label[class]) != length ||
+                                      memcmp(field->label[class], text, length) != 0))
+        class ++;
+    if (class == field->classes)
         return et_fail(error, ET_ECONFIG, "--class-weights: %.*s is not a class of %s (%s, %s%s)",
-                       (int)(end - text), text, field->column[0], field->label[0],
+                       (int)length, text, field->column[0], field->label[0],
                        field->classes > 1 ? field->label[1] : "",
                        field->classes > 2 ? ", ..." : "");
-    weight[position] = (float)number;
+    weight[class] = (float)number;
     return ET_OK;
 }
 
@@ -129,39 +126,14 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
 
 /* Standardized in double by the metadata, of which the mean and the deviation of these rows are
  * little off: unless the metadata are of other rows, or have no moments. */
-static int check_steps(const et_tabular_task *task, int64_t k, double mean, double deviation,
-                       et_error *error)
-{
-    if (!(deviation > 0) || fabs(mean) * (double)FLT_EPSILON <= STEP_MOST * deviation)
-        return ET_OK;
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    const et_target_unit unit = et_encoder_unit(task->encoder, k);
-    return et_fail(
-        error, ET_EDATA,
-        "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, but %.9g and "
-        "%.3g in the metadata, too different for float32; make the metadata again from these rows",
-        task->file[ET_TABLE_TEXT_METADATA].path, field->column[k], unit.offset + unit.scale * mean,
-        unit.scale * deviation, unit.offset, unit.scale);
-}
-
 /* A constant target has the deviation 1: its loss is that of its mean. */
-static int fit_value(const et_tabular_task *task, const moments *m, int64_t k, float *mean,
-                     float *deviation, et_error *error)
-{
-    const et_target_unit unit = et_encoder_unit(task->encoder, k);
-    const double middle = m->sum[k] / (double)m->rows;
-    const double variance = m->squares[k] / (double)m->rows - middle * middle;
-    const double center = (m->base[k] - unit.offset + middle) / unit.scale;
-    const double fitted = sqrt(fmax(0, variance)) / unit.scale;
-    *mean = (float)center;
-    *deviation = (float)fitted > 0 && isfinite((float)fitted) ? (float)fitted : 1;
-    return check_steps(task, k, center, fitted, error);
-}
-
+/* Standardized in double by the metadata. Mean and deviation of the training rows are near those of
+ * the metadata, unless the metadata are of other rows, or have no moments. */
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)
 {
     const int written = et_encoder_written(task->encoder);
+    const et_encoded_field *target =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     const char *field =
         written < 0 ? task->target.field : et_encoder_field(task->encoder, written)->name;
     const size_t width = (size_t)task->target.values;
@@ -176,8 +148,24 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
                   all + 2 * width,
                   0 };
     int status = et_tabular_read(task->training, task->training->count, add_moments, &m, error);
-    for (size_t k = 0; !status && k < width; k++)
-        status = fit_value(task, &m, (int64_t)k, &mean[k], &deviation[k], error);
+    for (size_t k = 0; !status && k < width; k++) {
+        const et_target_unit unit = et_encoder_unit(task->encoder, (int64_t)k);
+        const double middle = m.sum[k] / (double)m.rows;
+        const double variance = m.squares[k] / (double)m.rows - middle * middle;
+        const double center = (m.base[k] - unit.offset + middle) / unit.scale;
+        const double fitted = sqrt(fmax(0, variance)) / unit.scale;
+        /* A constant target has the deviation 1: its loss is that of its mean. */
+        mean[k] = (float)center;
+        deviation[k] = (float)fitted > 0 && isfinite((float)fitted) ? (float)fitted : 1;
+        if (fitted > 0 && !(fabs(center) * (double)FLT_EPSILON <= STEP_MOST * fitted))
+            status = et_fail(
+                error, ET_EDATA,
+                "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, but "
+                "%.9g and %.3g in the metadata, too different for float32; make the metadata again "
+                "from these rows",
+                task->file[ET_TABLE_TEXT_METADATA].path, target->column[k],
+                unit.offset + unit.scale * center, unit.scale * fitted, unit.offset, unit.scale);
+    }
     et_free(all);
     return status;
 }
@@ -209,8 +197,6 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
     return status;
 }
 
-/* ---- all ---- */
-
 float *et_tabular_variable(et_params *params, const char *name)
 {
     char full[64];
@@ -220,22 +206,7 @@ float *et_tabular_variable(et_params *params, const char *name)
 }
 
 /* kept: the mean and the deviation are those of the weights that it began with, in its own unit. */
-static int fit_target(const et_tabular_task *task, et_params *params, bool kept, et_error *error)
-{
-    float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
-    float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
-    float *weight = et_tabular_variable(params, ET_TABULAR_CLASS_WEIGHT);
-    int status = ET_OK;
-    et_params_begin_change(params);
-    if (mean && deviation)
-        status = kept ? restate_values(task, mean, deviation, error)
-                      : fit_values(task, mean, deviation, error);
-    if (!status && weight)
-        status = weigh_classes(task, weight, error);
-    et_params_changed(params, true);
-    return status;
-}
-
+/* kept: mean and deviation come with the weights that the run began with, in their own unit. */
 int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
 {
     const et_tabular_options *o = &task->options;
@@ -248,5 +219,17 @@ int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
         status = et_tabular_model_begin(params, &o->model, task->encoder, error);
     if (!status && et_tabular_is_pack(o))
         status = et_pack_begin(params, &o->model.pack, task->has_rates, error);
-    return status ? status : fit_target(task, params, kept, error);
+    if (status)
+        return status;
+    float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
+    float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
+    float *weight = et_tabular_variable(params, ET_TABULAR_CLASS_WEIGHT);
+    et_params_begin_change(params);
+    if (mean && deviation)
+        status = kept ? restate_values(task, mean, deviation, error)
+                      : fit_values(task, mean, deviation, error);
+    if (!status && weight)
+        status = weigh_classes(task, weight, error);
+    et_params_changed(params, true);
+    return status;
 }

@@ -123,7 +123,7 @@ typedef struct key_reading {
     bool dates; /* the texts of times are dates */
     et_date_order order;
     int zone;  /* of the first date */
-    void **to; /* [fields]: a row, encoded; owned like what they point to */
+    void **to; /* [fields]: a row, encoded */
     et_error *error;
 } key_reading;
 
@@ -136,16 +136,6 @@ static int refuse(const key_reading *r, const et_row *row, const char *what)
 }
 
 /* In a column of numbers, "1" and "1.0" are the same group. */
-static uint64_t group_of(const key_reading *r, const et_cell *cell)
-{
-    double number;
-    const et_schema *schema = et_encoder_schema(r->encoder);
-    const bool numeric = et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE;
-    if (numeric && et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length)))
-        return et_checksum(&number, sizeof number);
-    return et_checksum(cell->text, cell->length);
-}
-
 /* Times are in order only in one zone, or if all say how far they are from UTC. */
 static int check_zone(key_reading *r, const et_row *row, const et_date *date)
 {
@@ -187,27 +177,33 @@ static int keep(key_reading *r, const et_row *row)
 {
     row_keys *keys = r->keys;
     const et_cell *cell = &row->cells[r->cell];
-    double time = 0;
+    double number = 0;
     if (!cell->text)
         return et_fail(r->error, ET_EDATA,
                        "%s:%lld: column %s has no value; fill it in, or leave the row out",
                        r->rows->paths.items[row->file], (long long)row->number, r->column);
-    int status = r->times ? read_time(r, &time, row) : ET_OK;
+    int status = r->times ? read_time(r, &number, row) : ET_OK;
     if (status)
         return status;
     void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
-                                                    (size_t)keys->count + 1, sizeof time, 1024)
+                                                    (size_t)keys->count + 1, sizeof number, 1024)
                            : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
                                             sizeof(uint64_t), 1024);
     if (!grown)
-        return et_alloc_failed(r->error, r->capacity * sizeof time, "keys of rows");
+        return et_alloc_failed(r->error, r->capacity * sizeof number, "keys of rows");
     if (r->times) {
         keys->time = grown;
-        keys->time[keys->count++] = time;
-    } else {
-        keys->group = grown;
-        keys->group[keys->count++] = group_of(r, cell);
+        keys->time[keys->count++] = number;
+        return ET_OK;
     }
+    /* In a column of numbers, "1" and "1.0" are the same group. */
+    const et_schema *schema = et_encoder_schema(r->encoder);
+    const bool numeric =
+        et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE &&
+        et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length));
+    keys->group = grown;
+    keys->group[keys->count++] =
+        numeric ? et_checksum(&number, sizeof number) : et_checksum(cell->text, cell->length);
     return ET_OK;
 }
 
@@ -228,21 +224,6 @@ static bool has_target(const key_reading *r)
                 return false;
     }
     return true;
-}
-
-static int read_rows(key_reading *r)
-{
-    et_row row;
-    for (;;) {
-        int status = et_rows_next(r->rows, &row, r->error);
-        if (status || row.end)
-            return status;
-        status = et_row_encode(r->encoder, r->rows, &row, r->to, r->error);
-        if (!status && has_target(r))
-            status = keep(r, &row);
-        if (status)
-            return status;
-    }
 }
 
 static int find_column(key_reading *r, const et_encoder *encoder)
@@ -273,20 +254,10 @@ static int find_column(key_reading *r, const et_encoder *encoder)
     return ET_OK;
 }
 
-static int open_items(key_reading *r, const et_encoder *encoder)
-{
-    const int fields = et_encoder_fields(encoder);
-    const et_layout *layout = et_encoder_layout(encoder);
-    r->to = et_alloc_zero((size_t)fields, sizeof *r->to);
-    for (int f = 0; r->to && f < fields; f++) {
-        r->to[f] = et_alloc((size_t)et_shape_count(layout->field[f].item),
-                            et_dtype_size(layout->field[f].dtype));
-        if (!r->to[f])
-            return et_alloc_failed(r->error, 0, "a row");
-    }
-    return r->to ? ET_OK : et_alloc_failed(r->error, (size_t)fields * sizeof *r->to, "a row");
-}
-
+/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
+ * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
+ * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
+ * compared with that of earlier rows. */
 /* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
  * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
  * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
@@ -295,25 +266,36 @@ static int row_keys_read(row_keys *keys, const char *column, bool times, et_date
                          const et_encoder *encoder, const et_metadata *metadata,
                          const et_strings *paths, const et_rows_options *options, et_error *error)
 {
+    const int fields = et_encoder_fields(encoder);
+    const et_layout *layout = et_encoder_layout(encoder);
     key_reading r = { .keys = keys,
                       .column = column,
                       .times = times,
                       .order = order,
                       .encoder = encoder,
                       .error = error };
+    et_arena arena = ET_ARENA_INIT;
+    et_row row = { .end = false };
     *keys = (row_keys){ 0 };
     int status = find_column(&r, encoder);
-    if (!status)
-        status = open_items(&r, encoder);
+    if (status)
+        return status;
+    r.to = et_arena_array(&arena, (size_t)fields, sizeof *r.to);
+    for (int f = 0; r.to && f < fields; f++)
+        r.to[f] = et_arena_array(&arena, (size_t)et_shape_count(layout->field[f].item),
+                                 et_dtype_size(layout->field[f].dtype));
+    if (arena.failed)
+        status = et_alloc_failed(error, (size_t)fields * sizeof *r.to, "a row");
     if (!status)
         status = et_rows_open_files(&r.rows, et_encoder_row_layout(encoder), paths, options,
                                     metadata, error);
-    if (!status)
-        status = read_rows(&r);
+    while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
+        status = et_row_encode(encoder, r.rows, &row, r.to, error);
+        if (!status && has_target(&r))
+            status = keep(&r, &row);
+    }
     et_rows_close(r.rows);
-    for (int f = 0; r.to && f < et_encoder_fields(encoder); f++)
-        et_free(r.to[f]);
-    et_free(r.to);
+    et_arena_release(&arena);
     return status;
 }
 
@@ -370,40 +352,21 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
 
 /* The delimiter of the first training file; errors in its rows are reported by the reader of all
  * rows. */
-static int read_delimiter(et_tabular_task *task, et_error *error)
-{
-    const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
-    et_csv_row row;
-    et_csv *csv;
-    if (et_path_is_jsonl(task->paths.items[0]))
-        return ET_OK;
-    int status = et_csv_open(&csv, task->paths.items[0], &options, error);
-    if (status)
-        return status;
-    (void)et_csv_next(csv, &row, NULL);
-    task->delimiter = et_csv_delimiter(csv);
-    et_csv_close(csv);
-    return ET_OK;
-}
-
 /* Whether the training rows are needed. An evaluation on other rows does not need them. */
 static bool is_trained(const et_tabular_task *task)
 {
     return !task->context.evaluates || !et_tabular_has_other(&task->options);
 }
 
-static int find_training(et_tabular_task *task, et_error *error)
-{
-    if (task->options.train_data.mix.count)
-        return find_mix(task, error);
-    return et_paths_match(&task->paths, &task->options.train_data.input_path,
-                          "task.train_data.input_path", &task->arena, error);
-}
-
 int et_tabular_find_files(et_tabular_task *task, et_error *error)
 {
-    int status = is_trained(task) ? find_training(task, error) : ET_OK;
+    const et_tabular_data *from = &task->options.train_data;
     const et_tabular_data *data = &task->options.validation_data;
+    int status = !is_trained(task) ? ET_OK
+                 : from->mix.count
+                     ? find_mix(task, error)
+                     : et_paths_match(&task->paths, &from->input_path, "task.train_data.input_path",
+                                      &task->arena, error);
     if (!status && data->input_path.count)
         status = et_paths_match(&task->other_paths[0], &data->input_path,
                                 "task.validation_data.input_path", &task->arena, error);
@@ -633,16 +596,6 @@ char et_tabular_delimiter_of(const et_value *identity)
 }
 
 /* Without the training files, the delimiter comes from the newest checkpoint. */
-static int find_delimiter(et_tabular_task *task, et_error *error)
-{
-    const et_identity *identity = task->context.identity;
-    int status = is_trained(task) ? read_delimiter(task, error) : ET_OK;
-    if (!is_trained(task) && identity)
-        task->delimiter = et_tabular_delimiter_of(identity->values);
-    task->known = et_columns_known(et_encoder_row_layout(task->encoder), task->delimiter);
-    return status;
-}
-
 /* ---- weights ---- */
 
 typedef struct weights {
@@ -659,10 +612,14 @@ static void add_weights(void *payload, const et_batch *batch, int64_t first)
         w->sum += (double)weight[i];
 }
 
+/* Checks that some row has a weight above 0; otherwise there is no loss and no score. */
 static int check_weights_of(const et_tabular_task *task, et_samples *rows, const char *what,
                             et_error *error)
 {
-    weights w = { et_layout_find(&rows->layout, task->target.weight), 0 };
+    weights w = { 0, 0 };
+    if (!task->target.weight)
+        return ET_OK;
+    w.field = et_layout_find(&rows->layout, task->target.weight);
     int status = et_tabular_read(rows, rows->count, add_weights, &w, error);
     return status || w.sum > 0
                ? status
@@ -672,27 +629,40 @@ static int check_weights_of(const et_tabular_task *task, et_samples *rows, const
 }
 
 /* Checks that some row has a weight above 0; otherwise there is no loss and no score. */
-static int check_weights(const et_tabular_task *task, et_error *error)
+/* Finds the delimiter of the first training file, or without training that of the newest
+ * checkpoint. Errors in the rows of the file are reported by the reader of all rows. */
+static int find_delimiter(et_tabular_task *task, et_error *error)
 {
-    int status = ET_OK;
-    if (task->target.weight && task->training)
-        status = check_weights_of(task, task->training, "training", error);
-    for (int i = 0; task->target.weight && i < task->validations && !status; i++)
-        status = check_weights_of(task, task->validation[i], "validation", error);
-    return status;
+    const et_identity *identity = task->context.identity;
+    if (is_trained(task) && !et_path_is_jsonl(task->paths.items[0])) {
+        const et_csv_options options = et_tabular_table_options(&task->options, task->missing).csv;
+        et_csv_row row;
+        et_csv *csv;
+        int status = et_csv_open(&csv, task->paths.items[0], &options, error);
+        if (status)
+            return status;
+        (void)et_csv_next(csv, &row, NULL);
+        task->delimiter = et_csv_delimiter(csv);
+        et_csv_close(csv);
+    } else if (!is_trained(task) && identity)
+        task->delimiter = et_tabular_delimiter_of(identity->values);
+    task->known = et_columns_known(et_encoder_row_layout(task->encoder), task->delimiter);
+    return ET_OK;
 }
 
 int et_tabular_open_rows(et_tabular_task *task, et_error *error)
 {
+    const et_tabular_options *o = &task->options;
+    const et_table_samples_options how = et_tabular_table_options(o, task->missing);
     int status = check_folds(task, error);
     if (!status)
         status = find_delimiter(task, error);
     if (!status && is_trained(task))
-        status = et_tabular_open_table(task, &task->table, &task->paths,
-                                       task->options.train_data.limit, error);
+        status =
+            et_tabular_open_table(task, &task->table, &task->paths, o->train_data.limit, error);
     for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {
         status = et_tabular_open_table(task, &task->other[i], &task->other_paths[i],
-                                       task->options.validation_data.limit, error);
+                                       o->validation_data.limit, error);
         if (!status)
             status = et_tabular_borrow(&task->validation[i], task->other[i], error);
         task->validations += !status;
@@ -701,10 +671,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
         status = splits(task) ? hold_out(task, error) : open_training(task, NULL, NULL, error);
     if (!status)
         status = check_same_rows(task, error);
-    if (!status)
-        status = check_weights(task, error);
-    const et_table_samples_options how = et_tabular_table_options(&task->options, task->missing);
-    if (!status && (!task->options.n_splits || task->other[0]))
+    if (!status && task->training)
+        status = check_weights_of(task, task->training, "training", error);
+    for (int i = 0; i < task->validations && !status; i++)
+        status = check_weights_of(task, task->validation[i], "validation", error);
+    if (!status && (!o->n_splits || task->other[0]))
         status = et_tabular_tell_copies(task, NULL, &how, error);
     return status ? status : et_tabular_tell_rare(task, error);
 }

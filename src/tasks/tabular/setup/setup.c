@@ -38,6 +38,11 @@
 static const char *const list_names[] = { ET_LOGGED_IDS, LABELS, OUTPUTS, WEIGHTS };
 #define LISTS_MOST 4
 
+static et_tabular_task *downcast(et_task *self)
+{
+    return (et_tabular_task *)(void *)self;
+}
+
 static int list_count(const et_tabular_task *task)
 {
     return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
@@ -97,7 +102,7 @@ static void close_seen(et_tabular_seen *seen)
 
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
-    const et_tabular_seen *s = &((et_tabular_task *)(void *)self)->seen;
+    const et_tabular_seen *s = &downcast(self)->seen;
     const size_t width = (size_t)s->width;
     const et_kept_rows all[] = {
         { s->weight, s->rows, sizeof *s->weight },
@@ -183,15 +188,6 @@ static const float *weights_of(const et_tabular_task *task, const et_batch *batc
                                : NULL;
 }
 
-static void keep_members(et_tabular_task *task, const et_batch *batch, const float *output)
-{
-    et_tabular_seen *s = &task->seen;
-    const size_t width = (size_t)s->members;
-    for (int64_t i = 0; i < batch->filled[0]; i++)
-        memcpy(s->member + batch->sample[i] * width, output + (size_t)i * width,
-               width * sizeof *output);
-}
-
 static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
 {
     return et_pass_output(model, et_tabular_output_name(&task->target));
@@ -201,7 +197,7 @@ static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
  * unit. */
 static int compare(et_task *self, const et_task_step *now, et_error *error)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_tabular_task *task = downcast(self);
     et_task_step own = *now;
     et_tensor labels, outputs;
     if (!now->labels && now->inputs) {
@@ -221,61 +217,44 @@ static int compare(et_task *self, const et_task_step *now, et_error *error)
 
 static int process_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
-    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    et_tabular_task *task = downcast(self);
     const int status = compare(self, now, error);
     if (status || !now->inside || now->optimizer)
         return status;
-    et_tensor output = outputs_of(task, now->model);
-    et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == task->seen.width);
     const et_batch *batch = now->inputs;
+    const et_tensor output = outputs_of(task, now->model);
+    const float *weight = weights_of(task, batch), *member = NULL;
     et_tabular_seen *s = &task->seen;
-    const float *weight = weights_of(task, batch);
+    const size_t members = (size_t)s->members;
+    et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == s->width);
+    if (members)
+        member = et_pass_output(now->model, ET_TABULAR_MEMBERS).data;
     for (int64_t i = 0; i < batch->filled[0]; i++) {
-        et_assert((int64_t)batch->sample[i] < s->rows);
-        s->weight[batch->sample[i]] = weight ? (double)weight[i] : 1;
+        const size_t row = batch->sample[i];
+        et_assert((int64_t)row < s->rows);
+        s->weight[row] = weight ? (double)weight[i] : 1;
+        if (member)
+            memcpy(s->member + row * members, member + (size_t)i * members,
+                   members * sizeof *member);
     }
     if (s->class)
         keep_class(task, batch, output.data);
     else
         keep_values(task, batch, output.data);
-    if (task->seen.members)
-        keep_members(task, now->inputs, et_pass_output(now->model, ET_TABULAR_MEMBERS).data);
     return ET_OK;
 }
 
 /* ---- logs ---- */
 
-static void log_class(const et_tabular_task *task, const et_batch *batch, const float *output,
-                      int64_t row, et_value *labels, et_value *outputs)
-{
-    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
-    const int64_t classes = task->target.classes;
-    et_value *to = et_value_add_list(outputs);
-    et_value_add_int(labels, class[row]);
-    for (int64_t k = 0; k < classes; k++)
-        et_value_add_float(to, (double)output[row * classes + k]);
-}
-
-static void log_value(const et_tabular_task *task, const et_batch *batch, const float *output,
-                      int64_t row, et_value *labels, et_value *outputs)
-{
-    const batch_values v = values_of(task, batch, output);
-    et_value *own = v.targets > 1 ? et_value_add_list(labels) : labels;
-    et_value *to = et_value_add_list(outputs);
-    for (int64_t k = 0; k < v.targets; k++)
-        et_value_add_float(own, written_at(&v, row * v.targets + k));
-    for (int64_t k = 0; k < v.width; k++)
-        et_value_add_float(to, predicted_at(&v, row * v.width + k));
-}
-
-/* tabular_validate.c */
 static int validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                               et_error *error)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_tabular_task *task = downcast(self);
     const et_batch *batch = now->inputs;
     const et_tensor output = outputs_of(task, now->model);
     et_assert(output.data && output.dtype == ET_F32);
+    const batch_values v = values_of(task, batch, output.data);
+    const int32_t *class = task->target.classes ? (const void *)v.value : NULL;
     et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     et_value *labels = et_value_set_list(logs, LABELS), *outputs = et_value_set_list(logs, OUTPUTS);
     const float *weight = weights_of(task, batch);
@@ -284,8 +263,14 @@ static int validation_outputs(et_task *self, const et_task_step *now, et_value *
         et_value_add_int(ids, batch->sample[i]);
         if (weight)
             et_value_add_float(weights, (double)weight[i]);
-        (task->target.classes ? log_class : log_value)(task, batch, output.data, i, labels,
-                                                       outputs);
+        et_value *own = !class && v.targets > 1 ? et_value_add_list(labels) : labels;
+        et_value *to = et_value_add_list(outputs);
+        if (class)
+            et_value_add_int(labels, class[i]);
+        for (int64_t k = 0; !class && k < v.targets; k++)
+            et_value_add_float(own, written_at(&v, i * v.targets + k));
+        for (int64_t k = i * v.width; k < (i + 1) * v.width; k++)
+            et_value_add_float(to, class ? (double)v.output[k] : predicted_at(&v, k));
     }
     return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
 }
@@ -321,7 +306,7 @@ static void add_copy(et_value *list, const et_value *one)
 
 static int aggregate(et_task *self, et_value *state, const et_value *step_outputs, et_error *error)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_tabular_task *task = downcast(self);
     const et_value *lists[LISTS_MOST];
     int status = find_lists(task, step_outputs, "logs of a validation step", lists, error);
     for (int i = 0; !status && i < list_count(task); i++) {
@@ -441,7 +426,7 @@ int et_tabular_cross_fit(et_tabular_task *task, et_error *error)
 /* In training, the first validation set chooses the ensemble of a pack. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
-    et_tabular_task *task = (et_tabular_task *)(void *)self;
+    et_tabular_task *task = downcast(self);
     const bool follows = task->seen.members && !task->context.evaluates && !task->seen.set;
     (void)step;
     int status = follows ? follow_pack(task, logs, error) : ET_OK;
@@ -536,24 +521,12 @@ static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
     return true;
 }
 
-static int score_rows(const et_tabular_task *task, et_tabular_seen *s, const state_row *rows,
-                      et_value *results, et_error *error)
-{
-    for (int64_t i = 0; i < s->rows; i++)
-        if (!read_row(s, i, &rows[i]))
-            return et_fail(error, ET_EDATA,
-                           "row %lld of a validation's state: a label of the target, %lld outputs "
-                           "and a weight, if the task has weights, are expected",
-                           (long long)rows[i].number, (long long)s->width);
-    return score(task, s, results, error);
-}
-
 static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, et_value *results,
                   et_error *error)
 {
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
+    const et_tabular_task *task = downcast(self);
     const et_value *lists[LISTS_MOST];
-    et_tabular_seen seen = { .rows = 0 };
+    et_tabular_seen s = { .rows = 0 };
     (void)step;
     int status = find_lists(task, aggregated_logs, "the state of a validation", lists, error);
     if (status)
@@ -561,18 +534,19 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
     state_row *rows = et_alloc(lists[0]->count + 1, sizeof *rows);
     if (!rows)
         return et_alloc_failed(error, lists[0]->count * sizeof *rows, "validation");
-    seen.rows = sort_rows(rows, lists);
-    status = open_rows(&seen, task, error);
+    s.rows = sort_rows(rows, lists);
+    status = open_rows(&s, task, error);
+    for (int64_t i = 0; i < s.rows && !status; i++)
+        if (!read_row(&s, i, &rows[i]))
+            status = et_fail(error, ET_EDATA,
+                             "row %lld of a validation's state: a label of the target, %lld "
+                             "outputs and a weight, if the task has weights, are expected",
+                             (long long)rows[i].number, (long long)s.width);
     if (!status)
-        status = score_rows(task, &seen, rows, results, error);
-    close_seen(&seen);
+        status = score(task, &s, results, error);
+    close_seen(&s);
     et_free(rows);
     return status;
-}
-
-static et_tabular_task *downcast(et_task *self)
-{
-    return (et_tabular_task *)(void *)self;
 }
 
 static void build_model(et_task *self, et_scope *scope, bool training, et_nodes *outputs,
@@ -589,19 +563,17 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
 }
 
 /* A program's own labels: of the target's name, or the only ones. */
-static et_node *labels_of(const et_tabular_task *task, et_scope *scope, const et_nodes *labels)
-{
-    if (!labels)
-        return et_batch_input(scope, task->target.field);
-    return labels->count == 1 ? labels->node[0] : et_nodes_need(scope, labels, task->target.field);
-}
-
 static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
     const et_tabular_task *task = downcast(self);
+    const char *field = task->target.field;
     (void)aux_losses;
-    et_tabular_build_loss(scope, &task->options, &task->target, labels_of(task, scope, labels),
+    /* A program's own labels: of the target's name, or the only ones. */
+    et_node *own = !labels              ? et_batch_input(scope, field)
+                   : labels->count == 1 ? labels->node[0]
+                                        : et_nodes_need(scope, labels, field);
+    et_tabular_build_loss(scope, &task->options, &task->target, own,
                           et_nodes_need(scope, outputs, "outputs"));
 }
 

@@ -190,22 +190,6 @@ static double exact_match(const et_tabular_seen *s)
     return exact / all;
 }
 
-static int log_means(const labels *l, et_value *logs, et_error *error)
-{
-    double values[CLASS_SCORES] = { 0 };
-    et_class_scores means;
-    for (int i = 0; i < CLASS_SCORES; i++)
-        values[i] = l->known[i] ? l->sum[i] / (double)l->known[i] : NAN;
-    memcpy(&means, values, sizeof means);
-    const double found = 2 * l->right;
-    const double more[] = { found + l->wrong > 0 ? found / (found + l->wrong) : 0,
-                            exact_match(l->seen) };
-    int status = et_class_scores_log(&means, PREFIX, logs, error);
-    if (!status)
-        status = et_scores_log(et_tabular_label_score_names, more, PREFIX, logs, error);
-    return status;
-}
-
 int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
                             et_error *error)
 {
@@ -218,8 +202,19 @@ int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *
                                                             "scores");
     for (int64_t k = 0; k < s->width && !status; k++)
         status = score_label(&l, k, of->bins, of->column[k], logs, error);
-    if (!status)
-        status = log_means(&l, logs, error);
+    if (!status) {
+        const double found = 2 * l.right;
+        const double more[] = { found + l.wrong > 0 ? found / (found + l.wrong) : 0,
+                                exact_match(s) };
+        double values[CLASS_SCORES];
+        et_class_scores means;
+        for (int i = 0; i < CLASS_SCORES; i++)
+            values[i] = l.known[i] ? l.sum[i] / (double)l.known[i] : NAN;
+        memcpy(&means, values, sizeof means);
+        status = et_class_scores_log(&means, PREFIX, logs, error);
+        if (!status)
+            status = et_scores_log(et_tabular_label_score_names, more, PREFIX, logs, error);
+    }
     et_free(l.probability);
     et_free(l.class);
     return status;
@@ -298,22 +293,6 @@ static int check_rows(const et_tabular_seen *s, et_error *error)
                              (long long)s->rows);
 }
 
-static int score_levels(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
-                        et_error *error)
-{
-    static const char *const names[] = { "pinball_loss", "below", NULL };
-    int status = ET_OK;
-    for (int64_t k = 0; k < s->width && !status; k++) {
-        const double level = of->level[k];
-        double scores[2];
-        char name[40];
-        snprintf(name, sizeof name, "q%.15g", level);
-        score_level(s, k, level, scores);
-        status = et_scores_log(names, scores, PREFIX, group_of(logs, name), error);
-    }
-    return status;
-}
-
 ET_SORT_BY(by_target, ranked, ET_UP(target), 0)
 
 /* The pinball loss of one number for all rows, the best of a level; sorted [rows]. */
@@ -355,10 +334,10 @@ int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_see
                                et_value *logs, et_error *error)
 {
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };
-    double scores[4] = { 0 };
+    static const char *const of_level[] = { "pinball_loss", "below", NULL };
+    double scores[4] = { 0 }, own[2];
     int status = check_rows(s, error);
     for (int64_t k = 0; k < s->width && !status; k++) {
-        double own[2];
         score_level(s, k, of->level[k], own);
         scores[0] += own[0] / (double)s->width;
     }
@@ -371,5 +350,11 @@ int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_see
                                PREFIX, logs, error);
     if (!status)
         status = score_median(of, s, logs, error);
-    return status ? status : score_levels(of, s, logs, error);
+    for (int64_t k = 0; k < s->width && !status; k++) {
+        char name[40];
+        snprintf(name, sizeof name, "q%.15g", of->level[k]);
+        score_level(s, k, of->level[k], own);
+        status = et_scores_log(of_level, own, PREFIX, group_of(logs, name), error);
+    }
+    return status;
 }

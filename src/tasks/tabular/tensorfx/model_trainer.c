@@ -120,23 +120,20 @@ const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
 /* ---- lines ---- */
 
 /* Tasks of a cluster may share a terminal, so each line begins with its task. */
-static size_t begin_line(const job *j, char *text, size_t size)
-{
-    const et_job_task *task = et_job_config_task(j->config);
-    if (!j->server)
-        return 0;
-    return (size_t)snprintf(text, size, "%s:%lld: ", task->type, (long long)task->index);
-}
-
 static void tell(const job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Tasks of a cluster may share a terminal, so each line begins with its task. */
 static void tell(const job *j, const char *format, ...)
 {
+    const et_job_task *task = et_job_config_task(j->config);
     char text[1024];
+    size_t length = 0;
     va_list arguments;
     if (j->args->log_threshold > INFO)
         return;
-    const size_t length = begin_line(j, text, sizeof text);
+    if (j->server)
+        length =
+            (size_t)snprintf(text, sizeof text, "%s:%lld: ", task->type, (long long)task->index);
     va_start(arguments, format);
     vsnprintf(text + length, sizeof text - length, format, arguments);
     va_end(arguments);
@@ -269,54 +266,37 @@ static int check(job *j, et_error *error)
     return status;
 }
 
-static int count_rows(et_table_set *dataset, const char *source, int64_t *rows, et_error *error)
-{
-    const et_table_columns *from = et_table_set_columns(dataset, source);
-    et_samples *samples;
-    if (!from)
-        return et_fail(error, ET_ECONFIG, "the dataset has no source \"%s\"", source);
-    int status = et_table_columns_samples(&samples, from, NULL, error);
-    if (status)
-        return status;
-    *rows = samples->count;
-    et_samples_close(samples);
-    return ET_OK;
-}
-
+/* Batches of a pass: of the training source or, where that does not know, of the data set's. */
 /* Batches of a pass: of the training source or, where that does not know, of the data set's. */
 static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
     et_source *source = j->graphs.training->input.source;
-    int64_t rows = 0, batch = j->args->batch_size;
+    const et_table_columns *from = et_table_set_columns(j->builder->dataset, "train");
+    const int64_t batch = j->args->batch_size;
+    et_samples *samples;
     int status = et_source_batches(source, batches, error);
     if (status || *batches)
         return status;
-    if (!et_table_set_columns(j->builder->dataset, "train"))
+    if (!from)
         return et_fail(error, ET_ECONFIG,
                        "epochs %lld: source %s of builder %s does not know how many batches a pass "
                        "has: use only --max-steps",
                        (long long)j->args->epochs, source->ET_CLASS->name,
                        j->builder->ET_CLASS->name);
-    status = count_rows(j->builder->dataset, "train", &rows, error);
-    *batches = status ? 0 : (rows + batch - 1) / batch;
-    return status;
+    status = et_table_columns_samples(&samples, from, NULL, error);
+    if (status)
+        return status;
+    *batches = (samples->count + batch - 1) / batch;
+    et_samples_close(samples);
+    return ET_OK;
 }
 
 /* epochs passes of the data, where that is less than max_steps. */
-static int count_steps(job *j, et_error *error)
-{
-    int64_t pass = 0, steps;
-    int status = j->args->epochs ? count_pass(j, &pass, error) : ET_OK;
-    j->steps = j->args->max_steps;
-    if (j->args->epochs && !__builtin_mul_overflow(pass, j->args->epochs, &steps) &&
-        steps < j->steps)
-        j->steps = steps;
-    return status;
-}
-
+/* In a store that no graph before has declared anything into. */
 /* In a store that no graph before has declared anything into. */
 static int open_graphs(job *j, et_error *error)
 {
+    int64_t pass = 0, steps;
     int status = et_model_builder_renew(j->builder, error);
     if (!status)
         status = et_model_builder_open_device(j->builder, &j->device, error);
@@ -325,10 +305,15 @@ static int open_graphs(job *j, et_error *error)
     if (!status && (!j->graphs.training || !j->graphs.training->input.source))
         status = et_fail(error, ET_EUSAGE, "builder %s gives no training graph with a source",
                          j->builder->ET_CLASS->name);
-    if (!status)
-        status = count_steps(j, error);
+    if (!status && j->args->epochs)
+        status = count_pass(j, &pass, error);
     if (status)
         return status;
+    /* `epochs` passes of the data, where that is less than max_steps. */
+    j->steps = j->args->max_steps;
+    if (j->args->epochs && !__builtin_mul_overflow(pass, j->args->epochs, &steps) &&
+        steps < j->steps)
+        j->steps = steps;
     j->params = et_model_builder_params(j->builder);
     j->eval_interval = j->args->eval_interval_steps;
     if (!j->eval_interval)
@@ -420,9 +405,10 @@ static int meet(job *j, et_error *error)
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
 
-/* --job-dir or --output, as the parser takes them; *value: its value is the next word. */
 /* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
  * output, whose place may differ among hosts. */
+/* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
+ * output (--job-dir or --output), whose place may differ among hosts. */
 static int identify(job *j, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -432,12 +418,10 @@ static int identify(job *j, et_error *error)
     et_json_print(&text, j->identity, 0);
     for (size_t i = 0; i < j->args->raw.count; i++) {
         const char *word = j->args->raw.items[i];
-        bool value;
         const size_t length = strcspn(word, "=");
-        value = !word[length];
         if (!strncmp(word, "--", 2) && (et_same_name(word + 2, length - 2, "job-dir") ||
                                         et_same_name(word + 2, length - 2, "output")))
-            i += value;
+            i += !word[length]; /* its value is the next word */
         else
             et_strbuf_printf(&text, "%zu:%s", strlen(word), word);
     }
@@ -627,11 +611,6 @@ static int train(job *j, et_error *error)
 
 /* Which checkpoint becomes the model. Without evaluations a best one is of earlier sessions alone,
  * which had some. */
-static const char *exported(const job *j)
-{
-    return j->graphs.evaluation ? NULL : "newest";
-}
-
 int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                            const et_training_job *given, et_predictor **out, et_error *error)
 {
@@ -645,7 +624,9 @@ int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
     if (j.given->inputs)
         builder->dataset = j.given->inputs;
     int status = train(&j, error);
-    const char *checkpoint = exported(&j);
+    /* Which checkpoint becomes the model. Without evaluations a best checkpoint is of an earlier
+     * session, which had some. */
+    const char *checkpoint = j.graphs.evaluation ? NULL : "newest";
     et_cluster_trainer_close(j.master);
     et_task_trainer_close(j.trainer);
     et_job_server_free(j.server);

@@ -204,30 +204,23 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
 /* ---- texts ---- */
 
 /* A copy that the scanner may write into, ended by a line end. */
-static int copy_line(call *c, const char *text, size_t *length, et_error *error)
-{
-    *length = strlen(text);
-    if (*length > ET_CSV_ROW_MAX)
-        return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
-    char *line = et_vector_grow(c->line, &c->room, *length + 1, 1, 256);
-    if (!line)
-        return et_alloc_failed(error, *length + 1, "a row");
-    c->line = line;
-    memcpy(c->line, text, *length);
-    c->line[*length] = '\n';
-    return ET_OK;
-}
-
 static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *error)
 {
-    size_t length;
-    if (!c->rows[row])
+    const char *text = c->rows[row];
+    const size_t length = text ? strlen(text) : 0;
+    if (!text)
         return et_fail(error, ET_EDATA, "the row is NULL");
-    int status = copy_line(c, c->rows[row], &length, error);
-    if (status)
-        return status;
-    et_csv_found found = et_csv_scan(&c->scanner, c->line, c->line + length + 1,
-                                     et_csv_contents(c->line, length + 1));
+    if (length > ET_CSV_ROW_MAX)
+        return et_fail(error, ET_EDATA, "longer than %zu bytes", ET_CSV_ROW_MAX);
+    /* A copy that the scanner may write into, ended by a line end. */
+    char *line = et_vector_grow(c->line, &c->room, length + 1, 1, 256);
+    if (!line)
+        return et_alloc_failed(error, length + 1, "a row");
+    c->line = line;
+    memcpy(line, text, length);
+    line[length] = '\n';
+    et_csv_found found =
+        et_csv_scan(&c->scanner, line, line + length + 1, et_csv_contents(line, length + 1));
     if (found == ET_CSV_MORE) {
         c->scanner.fault = ET_CSV_FAULT_QUOTE;
         found = ET_CSV_BAD;
@@ -236,19 +229,19 @@ static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *e
         return et_csv_fault_fail(&c->scanner, "the text", 1, error);
     if (found == ET_CSV_SKIP)
         return et_fail(error, ET_EDATA, "the row is empty");
-    if (c->scanner.next != c->line + length + 1)
+    if (c->scanner.next != line + length + 1)
         return et_fail(error, ET_EDATA, "the text has more than one row");
-    const et_csv_row line = { .line = 1, .count = c->scanner.count, .cell = c->scanner.cell };
-    if (c->count != line.count) {
+    const et_csv_row scanned = { .line = 1, .count = c->scanner.count, .cell = c->scanner.cell };
+    if (c->count != scanned.count) {
         et_columns_release(&c->columns);
         c->count = 0;
-        status = et_columns_find(&c->columns, et_encoder_row_layout(c->p->model->encoder), &line,
-                                 ET_HEADER_ABSENT, false, "the text", error);
+        int status = et_columns_find(&c->columns, et_encoder_row_layout(c->p->model->encoder),
+                                     &scanned, ET_HEADER_ABSENT, false, "the text", error);
         if (status)
             return status;
-        c->count = line.count;
+        c->count = scanned.count;
     }
-    *cells = et_columns_take(&c->columns, &line);
+    *cells = et_columns_take(&c->columns, &scanned);
     return ET_OK;
 }
 
@@ -270,28 +263,23 @@ int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_
 
 /* ---- named cells ---- */
 
-static int unknown_column(const et_schema *schema, const char *name, et_error *error)
-{
-    const char *names[257];
-    int count = et_schema_count(schema);
-    count = count < 256 ? count : 256;
-    for (int i = 0; i < count; i++)
-        names[i] = et_schema_at(schema, i)->name;
-    names[count] = NULL;
-    return et_fail(error, ET_ECONFIG, "the model has no column %s%s", name,
-                   et_nearest_hint(name, names, "").text);
-}
-
+/* By the names of the first row, which all rows are expected to have in that order. */
 /* By the names of the first row, which all rows are expected to have in that order. */
 static int find_cells(call *c, et_error *error)
 {
     const et_encoder *encoder = c->p->model->encoder;
     const et_schema *schema = et_encoder_schema(encoder);
     for (size_t i = 0; i < c->named_count; i++) {
-        const char *name = c->named[i].column;
-        int field = name ? et_schema_position(schema, name) : -1;
-        if (field < 0)
-            return unknown_column(schema, name ? name : "NULL", error);
+        const char *name = c->named[i].column ? c->named[i].column : "NULL", *names[257];
+        const int field = c->named[i].column ? et_schema_position(schema, name) : -1;
+        if (field < 0) {
+            const int count = et_schema_count(schema) < 256 ? et_schema_count(schema) : 256;
+            for (int k = 0; k < count; k++)
+                names[k] = et_schema_at(schema, k)->name;
+            names[count] = NULL;
+            return et_fail(error, ET_ECONFIG, "the model has no column %s%s", name,
+                           et_nearest_hint(name, names, "").text);
+        }
         if (et_schema_at(schema, field)->length != 1)
             return et_fail(error, ET_ECONFIG,
                            "column %s has more than one value: give rows as text", name);
@@ -300,7 +288,7 @@ static int find_cells(call *c, et_error *error)
     return ET_OK;
 }
 
-/* Rows whose names differ from the first's are looked up again. */
+/* Refuses rows whose names differ from those of the first row. */
 static int cells_of_names(call *c, size_t row, const et_cell **cells, et_error *error)
 {
     const et_named_cell *named = c->named + row * c->named_count;
