@@ -122,9 +122,9 @@ typedef struct et_model_builder_class {
 
 struct et_model_builder {
     const et_model_builder_class *ET_CLASS;
-    const et_arguments *args;               /* borrowed */
-    et_table_set *dataset;                  /* borrowed; NULL: give each graph a dataset */
-    struct et_model_builder_inside *inside; /* internal */
+    const et_arguments *args;                     /* borrowed */
+    et_table_set *dataset;                        /* borrowed; NULL: give each graph a dataset */
+    struct et_model_builder_internals *internals; /* internal */
 };
 
 ET_DATA const et_model_builder_class et_model_builder_base;

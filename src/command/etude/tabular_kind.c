@@ -14,7 +14,7 @@
 #include "data/text/paths.h"
 #include "tasks/tabular/ensemble/ensemble.h"
 #include "tasks/tabular/setup/setup.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "tasks/tabular/tabular_task.h"
 
 static int open_task(et_task **out, const void *options, const et_task_context *context,
@@ -90,7 +90,7 @@ static void describe_features(const et_tabular_task *task)
         ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
         texts += field->kind == ET_ENCODED_WORDS;
     }
-    const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
+    const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
     const char *given = task->options.features_path;
     et_task_tell(&task->context, "features     %s numbers, %s ids%s%s  (%s%s)",
                  et_format_count(numbers).text, et_format_count(ids).text, texts ? ", " : "",
@@ -100,7 +100,7 @@ static void describe_features(const et_tabular_task *task)
 
 static void describe_columns(const et_tabular_task *task)
 {
-    const et_tabular_file *file = &task->file[ET_TABLE_TEXT_FEATURES];
+    const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
     et_strbuf text = ET_STRBUF_INIT;
     et_column_use *uses = et_alloc((size_t)et_schema_count(task->texts.schema), sizeof *uses);
     const bool ids = uses && et_tabular_find_uses(task, uses);
@@ -128,7 +128,7 @@ static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_f
         if (strspn(target->label[i], "0123456789") != strlen(target->label[i]))
             return false;
     const char *given = task->options.features_path;
-    return target->classes > 2 && !(given && *given) && task->file[ET_TABLE_TEXT_SCHEMA].made &&
+    return target->classes > 2 && !(given && *given) && task->file[ET_TABLE_FILE_SCHEMA].made &&
            task->options.target_type == ET_TABULAR_TARGET_AUTO &&
            task->options.loss == ET_TABULAR_LOSS_AUTO;
 }
@@ -201,18 +201,18 @@ static void describe_rows(const et_tabular_task *task)
                  parts ? et_format_many(parts, "table").text : "");
     if (!task->validations && !task->options.n_splits)
         et_task_tell(&task->context, "validation   none, as task.held_out is 0");
-    for (int i = 0; task->other[0] && i < task->validations; i++) {
+    for (int i = 0; task->validation_tables[0] && i < task->validations; i++) {
         const et_tabular_set *sets = task->options.validation_data.sets.items;
         et_task_tell(&task->context, "validation   %s%s%s",
                      et_format_many(task->validation[i]->count, "row").text, sets ? ": " : "",
                      sets ? sets[i].name : "");
     }
-    if (task->other[0] && task->options.held_out > 0 &&
+    if (task->validation_tables[0] && task->options.held_out > 0 &&
         task->options.held_out != ET_TABULAR_HELD_OUT)
         et_task_tell(
             &task->context,
             "             task.held_out has no effect, because validation_data names files");
-    if (!task->other[0])
+    if (!task->validation_tables[0])
         describe_split(task);
 }
 

@@ -28,7 +28,7 @@
 #include "data/table/schema/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/progress.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 
 typedef struct data_options {
     et_strings words; /* "analyze", then files */

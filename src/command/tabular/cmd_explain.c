@@ -407,8 +407,8 @@ static int take_own_rows(et_explain_options *how, const et_evaluation *evaluatio
                          et_arena *arena, et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);
-    const bool others = task->other[0] != NULL;
-    const et_strings *paths = others ? &task->other_paths[0] : &task->paths;
+    const bool others = task->validation_tables[0] != NULL;
+    const et_strings *paths = others ? &task->validation_paths[0] : &task->paths;
     if (task->options.train_data.mix.count && !others)
         return et_fail(error, ET_ECONFIG,
                        "explain: the run is trained on a mix of tables; name a file of rows");

@@ -138,7 +138,7 @@ static void add_data(reporting *r, const et_tabular_task *task)
     add_files(page, "training", &o->train_data.input_path);
     if (r->args->general.data.count)
         add_files(page, "scored", &r->args->general.data);
-    else if (et_tabular_has_other(o))
+    else if (et_tabular_has_validation_data(o))
         add_files(page, "validation", &o->validation_data.input_path);
     else if (et_tabular_has_out_of_fold(task))
         et_report_page_fact(page, "validation",

@@ -23,7 +23,7 @@ static const char *set_of(const et_tabular_task *task)
 {
     const et_structs *sets = &task->options.validation_data.sets;
     const et_tabular_set *set = sets->items;
-    return sets->count ? set[task->seen.set].name : NULL;
+    return sets->count ? set[task->results.set].name : NULL;
 }
 
 /* The quantile that is shown for a number: the median, else the middle one. */
@@ -40,7 +40,7 @@ static int64_t shown_level(const et_tabular_target *target, bool *median)
 static int keep_target(et_table_scores *scores, const et_tabular_task *task, int64_t target,
                        et_error *error)
 {
-    const et_tabular_seen *s = &task->seen;
+    const et_validation_rows *s = &task->results;
     et_number_rows *grown = et_vector_grow(scores->numbers, &scores->number_capacity,
                                            scores->number_count + 1, sizeof *grown, 8);
     if (!grown)
@@ -71,7 +71,7 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
 static int keep_numbers(void *payload, const et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
-    for (int64_t i = 0; i < task->seen.targets && !status; i++)
+    for (int64_t i = 0; i < task->results.targets && !status; i++)
         status = keep_target(payload, task, i, error);
     return status;
 }
@@ -79,7 +79,7 @@ static int keep_numbers(void *payload, const et_tabular_task *task, et_error *er
 static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
 {
     et_table_scores *scores = payload;
-    const et_class_predictions rows = et_tabular_predictions_of(task, &task->seen);
+    const et_class_predictions rows = et_tabular_predictions_of(task, &task->results);
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     et_assert(scores->sets < ET_TABULAR_SETS_MAX);

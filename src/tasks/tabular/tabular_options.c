@@ -633,7 +633,7 @@ static int check_split(const et_tabular_options *o, et_error *error)
                        "task.%s: no row is held out, as task.held_out is 0; set a fraction, or "
                        "task.n_splits",
                        group ? "groups" : "time");
-    if (o->validation_data.limit && !et_tabular_has_other(o))
+    if (o->validation_data.limit && !et_tabular_has_validation_data(o))
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data.limit: has no effect on rows that are held out; name "
                        "validation data, for example with --valid, or leave it out");
@@ -648,7 +648,7 @@ static int check_pack(const et_tabular_options *o, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "task.ensemble and task.model.type: pack are both set; set another "
                        "task.model.type");
-    return o->held_out > 0 || o->n_splits || et_tabular_has_other(o)
+    return o->held_out > 0 || o->n_splits || et_tabular_has_validation_data(o)
                ? ET_OK
                : et_fail(error, ET_ECONFIG,
                          "task.held_out is 0 and task.validation_data names no file, but "
@@ -757,7 +757,7 @@ static int check_metric(const et_tabular_options *o, const char *name,
                        "trainer.best_checkpoint_eval_metric: %s does not name a set; write "
                        "SET/METRIC, such as %s/%s",
                        name, sets[0].name, name);
-    if (!et_tabular_has_other(o) && o->held_out <= 0 && !o->n_splits)
+    if (!et_tabular_has_validation_data(o) && o->held_out <= 0 && !o->n_splits)
         return et_fail(error, ET_ECONFIG,
                        "trainer.best_checkpoint_eval_metric: %s needs validation; set "
                        "task.validation_data, or task.held_out",

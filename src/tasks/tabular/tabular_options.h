@@ -112,7 +112,7 @@ enum { ET_TABULAR_WORDS_FREQUENCY, ET_TABULAR_WORDS_TF_IDF };
 typedef struct et_tabular_model {
     int type;                    /* ET_TABULAR_LINEAR, ... */
     et_strings ignored_features; /* names of features that it does not read */
-    int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (et_tabular_words) */
+    int word_weights;            /* ET_TABULAR_WORDS_FREQUENCY, ... (et_tabular_text_vector) */
     et_tabular_feed_forward feed_forward;
     et_tabular_mlp mlp;
     et_tabular_resnet resnet;
@@ -202,8 +202,9 @@ typedef struct et_tabular_options {
     int64_t n_splits; /* folds; 0: a share is held out */
     int64_t fold;     /* from 0: the one that is validated; -1: all rows are learned */
     int64_t budget;   /* of tabular/auto: seconds for all trainings; 0: chosen at the start */
-    const char *groups, *time;  /* columns that split rows (et_tabular_parts); NULL: none. Not both */
-    et_strings target;          /* columns; none: those of the features */
+    const char *groups,
+        *time;         /* columns that split rows (et_tabular_parts); NULL: none. Not both */
+    et_strings target; /* columns; none: those of the features */
     et_strings quantile_levels; /* of a number, ascending; none: the number itself */
     const char *id;             /* column that is only carried to predictions; NULL: none */
     const char *weight;    /* column of rows' weights; NULL: that of the features, or all are 1 */
@@ -257,7 +258,7 @@ et_feature_choice et_tabular_choice(const et_tabular_options *options);
 et_transform et_tabular_also(const et_tabular_options *options);
 
 /* Whether validation data are named, and none is held out. */
-static inline bool et_tabular_has_other(const et_tabular_options *options)
+static inline bool et_tabular_has_validation_data(const et_tabular_options *options)
 {
     return options->validation_data.input_path.count || options->validation_data.sets.count;
 }

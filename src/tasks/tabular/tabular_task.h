@@ -12,7 +12,7 @@
 #include "data/table/table.h"
 #include "engine/exec/device.h"
 #include "formats/events/log_names.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "tasks/tabular/tabular_options.h"
 
 /* The output of a trained model (et_output): for classes probabilities, float32 [rows, classes];
@@ -44,7 +44,7 @@ typedef struct et_tabular_target {
 } et_tabular_target;
 
 /* The results of a validation, row by row; room for the largest set. */
-typedef struct et_tabular_seen {
+typedef struct et_validation_rows {
     int set;             /* number of the validation data that are on */
     int64_t rows, width; /* of them; of an output */
     int64_t targets;     /* of a row: the width, but for classes and quantiles */
@@ -52,10 +52,10 @@ typedef struct et_tabular_seen {
     int32_t *class;      /* [rows], of classes */
     double *value;       /* [rows, width], of others: those predicted */
     double *written;     /* [rows, targets], of others: those of the file */
-    double *weight;      /* [rows]: 1 where the row has been seen */
+    double *weight;      /* [rows]: 0: the row has no result yet */
     int64_t members;     /* numbers of a row of a pack's members; 0: no pack */
     float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
-} et_tabular_seen;
+} et_validation_rows;
 
 /* Lines about plainly bad results (target/verdict.c). */
 typedef struct et_tabular_verdict {
@@ -82,7 +82,7 @@ typedef struct et_tabular_scoring {
     void *payload;
 } et_tabular_scoring;
 
-/* One of the texts that say what the table is (table_texts.h). */
+/* One of the texts that say what the table is (table_files.h). */
 typedef struct et_tabular_file {
     char *path;        /* in the run's directory */
     uint64_t checksum; /* of its bytes */
@@ -100,37 +100,37 @@ typedef struct et_tabular_task {
     et_tabular_options options;
     et_task_context context;
     et_arena arena;
-    const char **missing; /* of rows, ended by NULL; owned. NULL: the usual */
-    et_strings paths, other_paths[ET_TABULAR_SETS_MAX]; /* files of training and validation; in
-                                                           arena */
-    char delimiter;                                     /* of the training files; 0: not known */
-    et_csv_known known;                                 /* by it, of the rows of other files */
+    const char **missing; /* texts of missing values, ended by NULL; owned. NULL: the usual */
+    et_strings paths;     /* files of training; in arena, as the next */
+    et_strings validation_paths[ET_TABULAR_SETS_MAX];
+    char delimiter;     /* of the training files; 0: not known */
+    et_csv_known known; /* by the delimiter, for the validation files */
     et_tabular_ranges mix;
-    et_tabular_file file[ET_TABLE_TEXTS];
-    et_table_texts texts; /* owned, as all below */
+    et_tabular_file file[ET_TABLE_FILES];
+    et_table_files texts; /* owned, as all below */
     et_encoder *encoder;
     et_tabular_target target;
-    et_samples *table, *other[ET_TABULAR_SETS_MAX]; /* rows of the training files, of the validation
-                                                       files; or NULL */
-    et_samples *training;                           /* those of them that are learnt from */
-    et_samples *validation[ET_TABULAR_SETS_MAX];    /* [validations] that are scored */
-    int validations;                                /* 0: none; above 1: those of sets */
-    uint32_t *validated; /* [validation[0]->count]: their rows of table; NULL: of other files */
-    et_tabular_seen seen;
+    et_samples *table; /* rows of the training files; NULL: not read */
+    et_samples *validation_tables[ET_TABULAR_SETS_MAX]; /* rows of the validation files; or NULL */
+    et_samples *training;                               /* the rows of table that are learned */
+    et_samples *validation[ET_TABULAR_SETS_MAX];        /* [validations] that are scored */
+    int validations;                                    /* 0: none; above 1: those of sets */
+    uint32_t
+        *validated; /* [validation[0]->count]: their rows of table; NULL: of validation files */
+    et_validation_rows results;
     et_tabular_scoring scoring;
     et_tabular_verdict verdict;
     bool has_rates; /* an optimizer has the rates of a pack's members */
     et_pack_part part;
-    struct et_tabular_other *others; /* a list */
+    struct et_tabular_input_table *input_tables; /* a list */
 } et_tabular_task;
 
-/* Data that were opened by other settings than the task's; closed with it, as sources borrow them.
- */
-typedef struct et_tabular_other {
-    struct et_tabular_other *next;
+/* Data that a program opened by its own settings. The task closes them, as sources borrow them. */
+typedef struct et_tabular_input_table {
+    struct et_tabular_input_table *next;
     et_arena arena; /* of the settings */
     et_tabular_data data;
     et_samples *rows; /* NULL: the task's own */
-} et_tabular_other;
+} et_tabular_input_table;
 
 #endif

@@ -47,14 +47,14 @@ typedef struct et_builder_graph {
     struct et_builder_graph *next; /* of the builder's open ones */
 } et_builder_graph;
 
-typedef struct et_model_builder_inside {
+typedef struct et_model_builder_internals {
     et_model_builder_class methods; /* of the class, or else of the nearest base that has it */
     et_device *device;              /* NULL: not opened yet */
     et_builder_store *store;        /* NULL: none yet */
     et_builder_graph *graphs;
     et_arena arena; /* of layouts of prediction */
     int64_t global_steps;
-} et_model_builder_inside;
+} et_model_builder_internals;
 
 /* A class with what its bases give: methods, arguments, the size of its struct. */
 int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,

@@ -19,12 +19,12 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "data/table/table_set.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
 
 /* Files of a job: the texts of its model, then job.yaml. */
-enum { JOB_FILES = ET_TABLE_MODEL_TEXTS + 1 };
+enum { JOB_FILES = ET_TABLE_MODEL_FILES + 1 };
 
 /* Those that a directory can name without a program. */
 static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
@@ -136,17 +136,17 @@ static int write_builder(const et_model_builder *builder, const char *path, et_e
 int et_builder_write(const et_model_builder *builder, const et_job_config *config,
                      const char *directory, et_error *error)
 {
-    const et_table_texts texts = { (et_schema *)et_table_set_schema(builder->dataset),
+    const et_table_files texts = { (et_schema *)et_table_set_schema(builder->dataset),
                                    (et_metadata *)et_table_set_metadata(builder->dataset),
                                    (et_feature_set *)et_table_set_features(builder->dataset) };
     int status = ET_OK;
     for (int i = 0; i < JOB_FILES && !status; i++) {
-        const bool table = i < ET_TABLE_TEXTS, model = i == ET_TABLE_TEXT_MODEL;
-        char *path = et_path_join(directory, table   ? et_table_text_names[i]
+        const bool table = i < ET_TABLE_FILES, model = i == ET_TABLE_FILE_MODEL;
+        char *path = et_path_join(directory, table   ? et_table_file_names[i]
                                              : model ? ET_RUN_BUILDER
                                                      : "job.yaml");
         status = !path   ? et_alloc_failed(error, strlen(directory), "a path")
-                 : table ? et_table_text_save(&texts, i, path, error)
+                 : table ? et_table_file_save(&texts, i, path, error)
                  : model ? write_builder(builder, path, error)
                          : write_job(builder, config, path, error);
         et_free(path);

@@ -52,7 +52,7 @@ static int prediction_layout(et_model_builder *self, const et_table_set *dataset
 {
     const et_encoder *encoder = et_table_set_encoder(dataset);
     const et_layout *from = et_encoder_layout(encoder);
-    et_arena *arena = &self->inside->arena;
+    et_arena *arena = &self->internals->arena;
     et_layout *layout = et_arena_alloc(arena, sizeof *layout);
     et_layout_field *field = et_arena_array(arena, (size_t)from->fields, sizeof *field);
     *out = layout;
@@ -260,7 +260,7 @@ const et_model_builder_class et_feed_forward_builder = { .name = "feed_forward",
 
 static const et_model_builder_class *methods_of(const et_model_builder *builder)
 {
-    return &builder->inside->methods;
+    return &builder->internals->methods;
 }
 
 /* ---- adding nodes ---- */
@@ -334,9 +334,9 @@ static void add_nodes(et_scope *scope, void *payload)
 
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error)
 {
-    et_model_builder_inside *inside = builder->inside;
-    int status = inside->device ? ET_OK : et_device_open(&inside->device, error);
-    *out = inside->device;
+    et_model_builder_internals *internals = builder->internals;
+    int status = internals->device ? ET_OK : et_device_open(&internals->device, error);
+    *out = internals->device;
     return status;
 }
 
@@ -393,12 +393,12 @@ static int build_graph(et_model_builder *self, et_table_set *dataset, et_builder
     *graph = (et_builder_graph){ .face = { .name = names[phase],
                                            .builder = self,
                                            .build = add_nodes,
-                                           .global_steps = &self->inside->global_steps,
+                                           .global_steps = &self->internals->global_steps,
                                            .loss = "loss" },
                                  .phase = phase,
                                  .dataset = dataset,
-                                 .next = self->inside->graphs };
-    self->inside->graphs = graph;
+                                 .next = self->internals->graphs };
+    self->internals->graphs = graph;
     et_model_builder_build_init(self, &graph->face.init);
     status = et_model_builder_build_input(self, dataset, sources[phase],
                                           trains ? args->batch_size : args->eval_batch_size,
@@ -417,7 +417,7 @@ void et_graph_interface_close(et_graph_interface *face)
     if (!face)
         return;
     et_builder_graph *graph = (et_builder_graph *)(void *)face, **at;
-    for (at = &face->builder->inside->graphs; *at != graph; at = &(*at)->next)
+    for (at = &face->builder->internals->graphs; *at != graph; at = &(*at)->next)
         et_assert(*at);
     *at = graph->next;
     et_pass_close(face->graph);
@@ -545,22 +545,22 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
     *builder = (et_model_builder){ .ET_CLASS = kind, .args = args, .dataset = dataset };
     if (!kind || !kind->name)
         return et_fail(error, ET_EUSAGE, "a builder needs a class with a name");
-    et_model_builder_inside *inside = et_alloc_zero(1, sizeof *inside);
-    if (!inside)
-        return et_alloc_failed(error, sizeof *inside, "a builder");
-    int status = resolve(&inside->methods, kind, error);
-    if (!status && !et_arguments_is(args, inside->methods.arguments)) {
-        const et_arguments_class *wanted = inside->methods.arguments;
+    et_model_builder_internals *internals = et_alloc_zero(1, sizeof *internals);
+    if (!internals)
+        return et_alloc_failed(error, sizeof *internals, "a builder");
+    int status = resolve(&internals->methods, kind, error);
+    if (!status && !et_arguments_is(args, internals->methods.arguments)) {
+        const et_arguments_class *wanted = internals->methods.arguments;
         status =
             et_fail(error, ET_EUSAGE, "builder %s: the arguments must be those of %s, but are %s",
                     kind->name, wanted ? wanted->name : "of a model",
                     args ? "of another class" : "not given");
     }
     if (status) {
-        et_free(inside);
+        et_free(internals);
         return status;
     }
-    builder->inside = inside;
+    builder->internals = internals;
     /* A base before what is based on it. */
     const et_model_builder_class *of[CLASSES_MAX];
     int count = 0;
@@ -576,22 +576,22 @@ int et_model_builder_init(et_model_builder *builder, const et_model_builder_clas
 
 void et_model_builder_release(et_model_builder *builder)
 {
-    et_model_builder_inside *inside = builder->inside;
-    if (!inside)
+    et_model_builder_internals *internals = builder->internals;
+    if (!internals)
         return;
-    while (inside->graphs)
-        et_graph_interface_close(&inside->graphs->face);
-    et_builder_store *store = inside->store;
+    while (internals->graphs)
+        et_graph_interface_close(&internals->graphs->face);
+    et_builder_store *store = internals->store;
     while (store) {
         et_builder_store *before = store->before;
         et_params_free(store->params);
         et_free(store);
         store = before;
     }
-    et_device_close(inside->device);
-    et_arena_release(&inside->arena);
-    et_free(inside);
-    builder->inside = NULL;
+    et_device_close(internals->device);
+    et_arena_release(&internals->arena);
+    et_free(internals);
+    builder->internals = NULL;
 }
 
 int et_model_builder_renew(et_model_builder *builder, et_error *error)
@@ -603,17 +603,17 @@ int et_model_builder_renew(et_model_builder *builder, et_error *error)
         et_free(store);
         return status;
     }
-    store->before = builder->inside->store;
-    builder->inside->store = store;
-    builder->inside->global_steps = 0;
+    store->before = builder->internals->store;
+    builder->internals->store = store;
+    builder->internals->global_steps = 0;
     return ET_OK;
 }
 
 et_params *et_model_builder_params(et_model_builder *builder)
 {
-    if (!builder->inside->store && et_model_builder_renew(builder, NULL))
+    if (!builder->internals->store && et_model_builder_renew(builder, NULL))
         return NULL;
-    return builder->inside->store->params;
+    return builder->internals->store->params;
 }
 
 const et_arguments *et_model_builder_args(const et_model_builder *builder)

@@ -176,7 +176,7 @@ static int64_t text_ids(const et_tabular_task *task)
 static double seconds_of(const et_candidate_plan *s, int which)
 {
     const et_tabular_task *task = s->task;
-    const bool held = !task->other[0] && s->folds < 2;
+    const bool held = !task->validation_tables[0] && s->folds < 2;
     const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
     const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
     const double cost = candidates[which].cost * (1 + 3 * fmax(columns, 1)) / 4;
@@ -281,7 +281,8 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
 bool et_candidates_take_folds(const et_tabular_task *task, const char *experiment)
 {
     const et_tabular_options *o = &task->options;
-    return et_candidates_is_auto(experiment) && !o->n_splits && !task->other[0] && is_small(task) &&
-           task->table->count >= 2 * ET_AUTO_FOLDS && o->held_out == ET_TABULAR_HELD_OUT &&
-           !et_tabular_is_named(o->time) && !et_tabular_is_named(o->groups);
+    return et_candidates_is_auto(experiment) && !o->n_splits && !task->validation_tables[0] &&
+           is_small(task) && task->table->count >= 2 * ET_AUTO_FOLDS &&
+           o->held_out == ET_TABULAR_HELD_OUT && !et_tabular_is_named(o->time) &&
+           !et_tabular_is_named(o->groups);
 }

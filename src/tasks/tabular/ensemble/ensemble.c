@@ -99,7 +99,7 @@ static void adopt(void *options, const void *kept)
 {
     et_tabular_options *o = options;
     const et_tabular_options *was = kept;
-    if (!o->n_splits && !et_tabular_has_other(o))
+    if (!o->n_splits && !et_tabular_has_validation_data(o))
         o->n_splits = was->n_splits;
     if (!o->ensemble.count)
         o->ensemble = was->ensemble;
@@ -145,7 +145,8 @@ static int check_rows(const et_tabular_task *task, const char *experiment, et_er
 static int open_arrays(selection *s, et_error *error)
 {
     const et_tabular_target *target = &s->task->target;
-    s->rows = s->task->other[0] ? s->task->other[0]->count : s->task->table->count;
+    s->rows = s->task->validation_tables[0] ? s->task->validation_tables[0]->count
+                                            : s->task->table->count;
     s->width = et_tabular_output_width(target);
     s->targets = target->quantiles ? 1 : s->width;
     const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->targets;
@@ -232,8 +233,8 @@ static int prepare(et_series_run *run, const char *directory, et_error *error)
 {
     const selection *s = downcast(run);
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
-        char *bytes = NULL, *path = et_path_join(directory, et_table_text_names[i]);
+    for (int i = 0; i < ET_TABLE_FILES && !status; i++) {
+        char *bytes = NULL, *path = et_path_join(directory, et_table_file_names[i]);
         size_t length;
         status =
             path ? et_file_read(&bytes, &length, s->task->file[i].path, ET_TABLE_BYTES_MAX, error)
@@ -327,29 +328,29 @@ static int open_outputs(const selection *s, outputs *of, et_error *error)
 static int keep_rows(selection *s, const outputs *to, const et_tabular_task *task, int fold,
                      et_error *error)
 {
-    const et_tabular_seen *seen = &task->seen;
+    const et_validation_rows *from = &task->results;
     const size_t width = (size_t)s->width;
     et_assert(s->class ? to->output != NULL : to->value != NULL);
-    if (task->target.classes != s->task->target.classes || seen->width != s->width ||
-        (!s->class && seen->targets != s->targets))
+    if (task->target.classes != s->task->target.classes || from->width != s->width ||
+        (!s->class && from->targets != s->targets))
         return et_fail(error, ET_EDATA, "%s: its target is not that of the run",
                        task->context.model_dir);
-    for (int64_t i = 0; i < seen->rows; i++) {
-        const size_t from = (size_t)i * width;
+    for (int64_t i = 0; i < from->rows; i++) {
+        const size_t source = (size_t)i * width;
         const int64_t row = task->validated ? task->validated[i] : i;
         if (row >= s->rows)
             return et_fail(error, ET_EDATA, "%s was trained on other rows than the run",
                            task->context.model_dir);
         const size_t at = (size_t)row * width;
         s->fold[row] = (int16_t)fold;
-        s->weight[row] = seen->weight[i];
+        s->weight[row] = from->weight[i];
         if (s->class) {
-            s->class[row] = seen->class[i];
-            memcpy(to->output + at, seen->output + from, width * sizeof *to->output);
+            s->class[row] = from->class[i];
+            memcpy(to->output + at, from->output + source, width * sizeof *to->output);
         } else {
-            memcpy(s->written + row * s->targets, seen->written + i * s->targets,
+            memcpy(s->written + row * s->targets, from->written + i * s->targets,
                    (size_t)s->targets * sizeof *s->written);
-            memcpy(to->value + at, seen->value + from, width * sizeof *to->value);
+            memcpy(to->value + at, from->value + source, width * sizeof *to->value);
         }
     }
     return ET_OK;
@@ -396,18 +397,18 @@ static const char *const *metrics_of(const selection *s)
 /* The scores of several targets or quantiles, as in the logs of a validation. */
 static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
 {
-    const et_tabular_seen seen = { .rows = s->rows,
-                                   .width = s->width,
-                                   .targets = s->targets,
-                                   .value = one->value,
-                                   .written = s->written,
-                                   .weight = s->of_fold };
+    const et_validation_rows rows = { .rows = s->rows,
+                                      .width = s->width,
+                                      .targets = s->targets,
+                                      .value = one->value,
+                                      .written = s->written,
+                                      .weight = s->of_fold };
     const et_scored_targets of = et_scored_targets_of(s->task);
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
     int status = !logs                    ? et_alloc_failed(error, 0, "scores")
-                 : s->task->target.labels ? et_tabular_score_labels(&of, &seen, logs, error)
-                                          : et_tabular_score_quantiles(&of, &seen, logs, error);
+                 : s->task->target.labels ? et_tabular_score_labels(&of, &rows, logs, error)
+                                          : et_tabular_score_quantiles(&of, &rows, logs, error);
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         char name[64];
         snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", metrics_of(s)[i]);
@@ -652,22 +653,22 @@ static int list_members(selection *s, et_tabular_options *options, et_error *err
 static int judge(selection *s, et_error *error)
 {
     et_tabular_verdict *v = &s->task->verdict;
-    et_tabular_seen seen = { .rows = s->rows,
-                             .width = s->width,
-                             .targets = s->targets,
-                             .output = s->mean.output,
-                             .class = s->class,
-                             .value = s->mean.value,
-                             .written = s->written };
-    seen.weight = et_alloc((size_t)s->rows, sizeof *seen.weight);
-    if (!seen.weight)
-        return et_alloc_failed(error, (size_t)s->rows * sizeof *seen.weight, "a verdict");
+    et_validation_rows rows = { .rows = s->rows,
+                                .width = s->width,
+                                .targets = s->targets,
+                                .output = s->mean.output,
+                                .class = s->class,
+                                .value = s->mean.value,
+                                .written = s->written };
+    rows.weight = et_alloc((size_t)s->rows, sizeof *rows.weight);
+    if (!rows.weight)
+        return et_alloc_failed(error, (size_t)s->rows * sizeof *rows.weight, "a verdict");
     for (int64_t row = 0; row < s->rows; row++)
-        seen.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
+        rows.weight[row] = s->fold[row] < 0 ? 0 : s->weight[row];
     v->judged = true;
     et_strbuf_reset(&v->best);
-    int status = et_tabular_judge(&v->best, s->task, &seen, error);
-    et_free(seen.weight);
+    int status = et_tabular_judge(&v->best, s->task, &rows, error);
+    et_free(rows.weight);
     return status;
 }
 

@@ -100,7 +100,7 @@ static bool read_numbers(const et_value *line, const char *key, int64_t width, d
 
 /* To row s->rows. numbers: [width], scratch. */
 /* To row s->rows. numbers: [width], scratch. */
-static bool read_row(const et_tabular_task *task, et_tabular_seen *s, const et_value *line,
+static bool read_row(const et_tabular_task *task, et_validation_rows *s, const et_value *line,
                      double *numbers)
 {
     const int64_t row = s->rows, at = row * s->width;
@@ -125,7 +125,7 @@ static bool read_row(const et_tabular_task *task, et_tabular_seen *s, const et_v
 }
 
 /* most: rows that there is room for. */
-static int read_line(const et_tabular_task *task, et_tabular_seen *s, int64_t most,
+static int read_line(const et_tabular_task *task, et_validation_rows *s, int64_t most,
                      const char *text, size_t length, const char *path, double *numbers,
                      et_error *error)
 {
@@ -146,7 +146,7 @@ static int read_line(const et_tabular_task *task, et_tabular_seen *s, int64_t mo
     return status;
 }
 
-static int read_lines(const et_tabular_task *task, et_tabular_seen *s, const char *path,
+static int read_lines(const et_tabular_task *task, et_validation_rows *s, const char *path,
                       et_error *error)
 {
     const int64_t most = s->rows;
@@ -170,7 +170,7 @@ static int read_lines(const et_tabular_task *task, et_tabular_seen *s, const cha
 int et_tabular_score_out_of_fold(et_tabular_task *task, et_value *logs, et_error *error)
 {
     char *path = et_path_join(task->context.model_dir, ET_SERIES_FOLDS);
-    int status = path ? read_lines(task, &task->seen, path, error)
+    int status = path ? read_lines(task, &task->results, path, error)
                       : et_alloc_failed(error, strlen(task->context.model_dir), "a path");
     et_free(path);
     return status ? status : et_tabular_validate(&task->task, 0, logs, error);

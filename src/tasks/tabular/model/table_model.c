@@ -16,7 +16,7 @@
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/run_names.h"
 
-enum { PARAMS = ET_TABLE_TEXTS, TEXTS };
+enum { PARAMS = ET_TABLE_FILES, TEXTS };
 
 static et_table_network *network_of(const et_model *m)
 {
@@ -57,7 +57,7 @@ static int print_settings(et_table_network *n, et_error *error)
 
 static int copy_texts(et_table_network *n, const et_table *table, et_error *error)
 {
-    for (int i = 0; i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; i < ET_TABLE_FILES; i++) {
         const et_artifact_text *from = &table->text[i];
         char *bytes = et_alloc(from->length + 1, 1);
         if (!bytes)

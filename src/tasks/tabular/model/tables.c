@@ -106,8 +106,8 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
 static int write_texts(const et_table *t, const char *directory, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS && !status && t->text[i].bytes; i++) {
-        char *path = et_path_join(directory, et_table_text_names[i]);
+    for (int i = 0; i < ET_TABLE_FILES && !status && t->text[i].bytes; i++) {
+        char *path = et_path_join(directory, et_table_file_names[i]);
         status = path ? et_file_write(path, t->text[i].bytes, t->text[i].length, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
         et_free(path);
@@ -118,10 +118,10 @@ static int write_texts(const et_table *t, const char *directory, et_error *error
 static int read_texts(et_table *t, const char *directory, et_error *error)
 {
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS && !status && !t->text[i].bytes; i++) {
-        char *bytes = NULL, *path = et_path_join(directory, et_table_text_names[i]);
+    for (int i = 0; i < ET_TABLE_FILES && !status && !t->text[i].bytes; i++) {
+        char *bytes = NULL, *path = et_path_join(directory, et_table_file_names[i]);
         et_artifact_text *text = &t->text[i];
-        text->name = et_table_text_names[i];
+        text->name = et_table_file_names[i];
         status = path ? et_file_read(&bytes, &text->length, path, ET_TABLE_BYTES_MAX, error)
                       : et_alloc_failed(error, strlen(directory), "a path");
         text->bytes = bytes;
@@ -196,7 +196,7 @@ void et_table_close(et_table *t)
     et_tabular_task_close(t->task);
     et_params_free(t->params);
     et_device_close(t->device);
-    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+    for (int i = 0; i < ET_TABLE_FILES; i++)
         et_free((char *)t->text[i].bytes);
     et_arena_release(&t->arena);
     et_free(t);

@@ -7,13 +7,13 @@
 
 #include "systems/model/model_private.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 struct et_table {
     et_arena arena;
     const char *path, *target, *settings; /* in arena; NULL: no settings, or they name the target */
-    et_artifact_text text[ET_TABLE_TEXTS]; /* bytes are owned; NULL: not known yet */
+    et_artifact_text text[ET_TABLE_FILES]; /* bytes are owned; NULL: not known yet */
     et_device *device;
     et_params *params; /* of a task without a model */
     et_experiment experiment;
@@ -36,7 +36,7 @@ typedef struct et_table_network {
     et_model model;
     const et_source *source;                   /* of its table; compared, not used */
     et_experiment experiment;                  /* settings in the model's arena */
-    et_artifact_text text[ET_TABLE_TEXTS + 1]; /* of the table, then params.yaml; bytes are owned */
+    et_artifact_text text[ET_TABLE_FILES + 1]; /* of the table, then params.yaml; bytes are owned */
     const et_value *identity;                  /* of its checkpoints */
     et_predictor *predictor; /* of the weights of version `predicts`; NULL: none */
     int64_t predicts;        /* the version of the model */

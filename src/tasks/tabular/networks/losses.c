@@ -26,7 +26,7 @@
  * its ensemble.
  *
  * Means, deviations and weights of classes are variables, set from the training rows before the
- * first step (et_tabular_fit), so a checkpoint contains them. */
+ * first step (et_tabular_init_from_rows), so a checkpoint contains them. */
 #include <math.h>
 
 #include <etude/pass.h>

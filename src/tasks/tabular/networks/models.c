@@ -58,8 +58,8 @@ static et_node *linear(et_scope *scope, const et_tabular_model *model,
         }
     }
     for (int k = 0; k < inputs->text_count; k++) {
-        et_node *one =
-            et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, outputs, zeros);
+        et_node *one = et_tabular_text_vector(inputs->model, inputs->learned, inputs->encoder, k,
+                                              outputs, zeros);
         y = y ? et_add(y, one) : one;
     }
     return et_bias(y, et_param(scope, "bias", et_shape_1(outputs), zeros));
@@ -178,7 +178,7 @@ static et_node *realmlp(et_scope *scope, const et_tabular_model *settings,
  * for Tabular Data"): every column is a token, and one more, [CLS], becomes the output.
  *
  *   token of a number j:  b_j + x_j w_j             token of an id: b_j + table_j[id]
- *   token of a text j:    b_j + v_j (et_tabular_words)
+ *   token of a text j:    b_j + v_j (et_tabular_text_vector)
  *   block: x + drop(attention(norm(x))), then x + drop(feed_forward(norm(x))), the first block
  *          without its first norm
  *   feed_forward(x) = drop(ReGLU(x W1 + b1)) W2 + b2, ReGLU(a, b) = a relu(b)
@@ -228,8 +228,8 @@ static et_node *id_tokens(et_scope *scope, const et_tabular_inputs *inputs, int6
 /* [rows, width] */
 static et_node *text_token(et_scope *scope, const et_tabular_inputs *inputs, int k, int64_t width)
 {
-    et_node *x = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k, width,
-                                  (et_init){ ET_INIT_ZEROS, 0 });
+    et_node *x = et_tabular_text_vector(inputs->model, inputs->learned, inputs->encoder, k, width,
+                                        (et_init){ ET_INIT_ZEROS, 0 });
     return et_add(x, token_param(et_at(scope, "text", k), "bias", width, width));
 }
 
@@ -368,7 +368,8 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
                          const et_encoder *encoder, et_samples *samples, et_error *error)
 {
     const et_tabular_columns *columns = columns_of(model);
-    const int status = et_tabular_words_fit(params, model->word_weights, encoder, samples, error);
+    const int status =
+        et_tabular_fit_text_weights(params, model->word_weights, encoder, samples, error);
     return !status && columns ? et_tabular_fit_columns(params, "columns/", columns, encoder,
                                                        &model->ignored_features, samples, error)
                               : status;

@@ -78,7 +78,7 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
 typedef struct et_pack_rows {
     int64_t count;        /* rows */
     int64_t width;        /* predictions of a member for a row: classes, 1 (of class 1), targets */
-    const double *weight; /* [count]; 0: the row has not been seen */
+    const double *weight; /* [count]; 0: the row has no result */
     const int32_t *class; /* [count]; below 0: no label. NULL: values */
     const double *target; /* [count, width] of values, standardised; NULL: classes */
     /* [count, 2, members, width]: probabilities, or standardised values, of members as they are,

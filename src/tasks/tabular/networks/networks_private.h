@@ -19,7 +19,7 @@ typedef struct et_tabular_inputs {
     et_column *columns;        /* [id_count] those of the ids, without widths; owned */
     bool values;               /* the target is numbers, not a class */
     float drawn;               /* initial values of texts are within it; 0: zeros */
-    int text_count;            /* free texts, see et_tabular_words */
+    int text_count;            /* free texts, see et_tabular_text_vector */
     const et_encoder *encoder; /* borrowed */
     et_scope *model;           /* the scope of the whole model */
     et_scope *learned;         /* where vectors of texts are: the model, or a part of it */
@@ -66,13 +66,13 @@ int et_tabular_fit_columns(et_params *params, const char *scope, const et_tabula
 /* Text number k, [rows, width] act. model: the scope of the whole model, which has the w_i;
  * learned: the scope that has the t_i, the model's or that of a part that learns for itself. begin:
  * initial values of the t_i. */
-et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
-                          int64_t width, et_init begin);
+et_node *et_tabular_text_vector(et_scope *model, et_scope *learned, const et_encoder *encoder,
+                                int k, int64_t width, et_init begin);
 
 /* Sets the variables from the training rows. weights: ET_TABULAR_WORDS_FREQUENCY or TF_IDF.
  * ET_ECONFIG: TF_IDF, and there are no texts. */
-int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encoder,
-                         et_samples *samples, et_error *error);
+int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder *encoder,
+                                et_samples *samples, et_error *error);
 
 /* ---- tabm.c ---- */
 

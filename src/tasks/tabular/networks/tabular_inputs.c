@@ -64,8 +64,8 @@ static int count_texts(const et_encoder *encoder)
     return count;
 }
 
-et_node *et_tabular_words(et_scope *model, et_scope *learned, const et_encoder *encoder, int k,
-                          int64_t width, et_init begin)
+et_node *et_tabular_text_vector(et_scope *model, et_scope *learned, const et_encoder *encoder,
+                                int k, int64_t width, et_init begin)
 {
     const et_encoded_field *field = field_of(encoder, k);
     et_assert(field != NULL);
@@ -138,8 +138,8 @@ static int fit_text(float *weight, int weights, const et_encoded_field *field, e
     return status;
 }
 
-int et_tabular_words_fit(et_params *params, int weights, const et_encoder *encoder,
-                         et_samples *samples, et_error *error)
+int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder *encoder,
+                                et_samples *samples, et_error *error)
 {
     const et_encoded_field *field;
     int status = ET_OK;
@@ -451,8 +451,8 @@ et_node *et_tabular_flatten(et_scope *scope, const et_tabular_inputs *inputs,
     if (inputs->ids)
         parts[count++] = encode_ids(scope, inputs, columns);
     for (int k = 0; k < inputs->text_count; k++)
-        parts[count++] = et_tabular_words(inputs->model, inputs->learned, inputs->encoder, k,
-                                          TEXT_WIDTH, begin_of(inputs));
+        parts[count++] = et_tabular_text_vector(inputs->model, inputs->learned, inputs->encoder, k,
+                                                TEXT_WIDTH, begin_of(inputs));
     et_node *y = et_concatenate_columns(parts, count);
     et_free(parts);
     return y;

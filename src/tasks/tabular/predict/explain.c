@@ -404,17 +404,17 @@ static bool larger_is_better(const char *metric)
 /* By the names of validation, as `evaluate` scores them. */
 static int score_of(const et_explain *e, et_value *dict, et_error *error)
 {
-    const et_tabular_seen seen = { .rows = e->rows,
-                                   .width = e->width,
-                                   .targets = e->targets,
-                                   .value = e->value,
-                                   .written = e->target,
-                                   .weight = e->weight };
+    const et_validation_rows rows = { .rows = e->rows,
+                                      .width = e->width,
+                                      .targets = e->targets,
+                                      .value = e->value,
+                                      .written = e->target,
+                                      .weight = e->weight };
     const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
     if (is_labels(e))
-        return et_tabular_score_labels(&of, &seen, dict, error);
+        return et_tabular_score_labels(&of, &rows, dict, error);
     if (is_quantiles(e))
-        return et_tabular_score_quantiles(&of, &seen, dict, error);
+        return et_tabular_score_quantiles(&of, &rows, dict, error);
     if (is_classes(e)) {
         const et_class_predictions p = { .count = e->rows,
                                          .classes = e->width,

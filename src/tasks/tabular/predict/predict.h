@@ -10,7 +10,7 @@
 #include "data/table/features/encoder.h"
 #include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 /* ---- graph.c ---- */
@@ -40,8 +40,8 @@ int et_tabular_graph_check_identity(const et_experiment *experiment, const et_ar
 typedef struct et_table_model {
     et_arena arena;
     char *directory;                             /* or the file; owned, as all below */
-    et_artifact_text text[ET_TABLE_MODEL_TEXTS]; /* as they were read; their bytes are owned */
-    et_table_texts texts;
+    et_artifact_text text[ET_TABLE_MODEL_FILES]; /* as they were read; their bytes are owned */
+    et_table_files texts;
     et_encoder *encoder;
     char *checkpoint;
     int64_t step;

@@ -25,7 +25,7 @@
 #include "tasks/tabular/networks/networks.h"
 #include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/setup/setup.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "tasks/tabular/tabular_kind.h"
 #include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target/target.h"
@@ -183,14 +183,14 @@ static int read_text(et_table_model *model, const et_artifact *artifact, int whi
 
 static int read_encoder(et_table_model *model, const et_artifact *artifact, et_error *error)
 {
-    et_table_texts *texts = &model->texts;
+    et_table_files *texts = &model->texts;
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS && !status; i++) {
+    for (int i = 0; i < ET_TABLE_FILES && !status; i++) {
         const et_artifact_text *text = &model->text[i];
         const char *path;
-        status = read_text(model, artifact, i, et_table_text_names[i], &path, error);
+        status = read_text(model, artifact, i, et_table_file_names[i], &path, error);
         if (!status)
-            status = et_table_text_parse(texts, i, text->bytes, text->length, path, error);
+            status = et_table_file_parse(texts, i, text->bytes, text->length, path, error);
     }
     if (!status)
         status =
@@ -215,13 +215,13 @@ static int build_prediction(et_table_model *model, et_error *error)
 static int open_builder(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
-    const et_artifact_text *text = &model->text[ET_TABLE_TEXT_MODEL];
+    const et_artifact_text *text = &model->text[ET_TABLE_FILE_MODEL];
     const char *path;
     const et_table_set_options parts = { .schema = model->texts.schema,
                                          .metadata = model->texts.metadata,
                                          .features = model->texts.features };
     et_model_builder_class whole;
-    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_BUILDER, &path, error);
+    int status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
                                   options->builder, error);
@@ -242,7 +242,7 @@ static int open_run(et_table_model *model, const et_artifact *artifact,
                     const et_predictor_options *how, et_error *error)
 {
     const char *path;
-    int status = read_text(model, artifact, ET_TABLE_TEXT_MODEL, ET_RUN_SETTINGS, &path, error);
+    int status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_SETTINGS, &path, error);
     if (!status)
         status = graph_open(&model->graph, &model->experiment, model->directory, model->encoder,
                             &model->arena, error);
@@ -297,8 +297,8 @@ static void close_model(et_table_model *model)
         et_params_free(model->params);
     et_free(model->missing);
     et_encoder_free(model->encoder);
-    et_table_texts_release(&model->texts);
-    for (int i = 0; i < ET_TABLE_MODEL_TEXTS; i++)
+    et_table_files_release(&model->texts);
+    for (int i = 0; i < ET_TABLE_MODEL_FILES; i++)
         et_free((char *)model->text[i].bytes);
     et_free(model->checkpoint);
     et_free(model->directory);

@@ -292,7 +292,7 @@ int et_predictor_export(const et_predictor *p, const char *path, const et_export
                        o->inputs);
     if (!o->format) {
         const et_artifact_content content = { .texts = model->text,
-                                              .count = ET_TABLE_MODEL_TEXTS,
+                                              .count = ET_TABLE_MODEL_FILES,
                                               .params = model->params,
                                               .step = model->step,
                                               .identity = model->identity,

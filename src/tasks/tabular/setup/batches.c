@@ -115,8 +115,8 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 
 /* ---- data by a program's settings ---- */
 
-static int open_other(et_tabular_task *task, const et_data_config *params, et_tabular_other *other,
-                      et_error *error)
+static int open_other(et_tabular_task *task, const et_data_config *params,
+                      et_tabular_input_table *other, et_error *error)
 {
     const char *name =
         params->training ? "task.train_data.input_path" : "task.validation_data.input_path";
@@ -145,11 +145,11 @@ static int open_other(et_tabular_task *task, const et_data_config *params, et_ta
     return status ? status : et_tabular_open_table(task, &other->rows, &paths, data->limit, error);
 }
 
-void et_tabular_close_others(et_tabular_task *task)
+void et_tabular_close_input_tables(et_tabular_task *task)
 {
-    while (task->others) {
-        et_tabular_other *other = task->others;
-        task->others = other->next;
+    while (task->input_tables) {
+        et_tabular_input_table *other = task->input_tables;
+        task->input_tables = other->next;
         et_samples_close(other->rows);
         et_arena_release(&other->arena);
         et_free(other);
@@ -167,11 +167,11 @@ int et_tabular_build_inputs(et_task *self, const et_data_config *params,
     int status = ET_OK;
     *out = NULL;
     if (params->settings) {
-        et_tabular_other *other = et_alloc_zero(1, sizeof *other);
+        et_tabular_input_table *other = et_alloc_zero(1, sizeof *other);
         if (!other)
             return et_alloc_failed(error, sizeof *other, "inputs");
-        other->next = task->others;
-        task->others = other;
+        other->next = task->input_tables;
+        task->input_tables = other;
         status = open_other(task, params, other, error);
         data = &other->data;
         rows = other->rows ? other->rows : rows;

@@ -142,7 +142,7 @@ static copies count(const keys *k, learned how, int counted)
 
 /* rows: how the sentence calls the validated ones. */
 /* rows: how the sentence calls the validated ones. */
-static void tell(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
+static void warn(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {
     const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
@@ -177,7 +177,7 @@ static keys keys_of(const et_tabular_task *task, int64_t rows)
                    .every = 1 + (uint64_t)rows / ROWS_MOST };
 }
 
-static int tell_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
+static int warn_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
 {
     const bool time = et_tabular_is_named(task->options.time);
     const int64_t rows = task->table->count;
@@ -188,7 +188,7 @@ static int tell_folds(const et_tabular_task *task, const unsigned char *part, et
     if (!status) {
         qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
         const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
-        tell(task, &k, &c, rows, "rows that folds hold out",
+        warn(task, &k, &c, rows, "rows that folds hold out",
              time || et_tabular_is_named(task->options.groups)
                  ? "remove the copies"
                  : "remove the copies, or keep them together with --group COLUMN");
@@ -197,7 +197,7 @@ static int tell_folds(const et_tabular_task *task, const unsigned char *part, et
     return status;
 }
 
-static void tell_sets(const et_tabular_task *task, et_samples *training, const keys *k)
+static void warn_sets(const et_tabular_task *task, et_samples *training, const keys *k)
 {
     const et_tabular_options *o = &task->options;
     const et_tabular_set *sets = o->validation_data.sets.items;
@@ -205,10 +205,11 @@ static void tell_sets(const et_tabular_task *task, et_samples *training, const k
     for (int i = 0; i < task->validations; i++) {
         const copies c = count(k, LEARNED_FIRST, i + 1);
         char rows[200] = "held-out rows";
-        if (task->other[0])
+        if (task->validation_tables[0])
             snprintf(rows, sizeof rows, "rows of %.180s",
-                     sets ? sets[i].name : task->other_paths[0].items[0]);
-        if (task->other[i] && task->other[i]->fingerprint == training->fingerprint)
+                     sets ? sets[i].name : task->validation_paths[0].items[0]);
+        if (task->validation_tables[i] &&
+            task->validation_tables[i]->fingerprint == training->fingerprint)
             et_log(ET_LOG_WARNING,
                    "the %s%s%s are the training data: scores of learned rows are better than those "
                    "of new rows; %s",
@@ -216,16 +217,16 @@ static void tell_sets(const et_tabular_task *task, et_samples *training, const k
                    evaluates ? "name a file of other rows"
                              : "name other rows, or leave --valid out: then Etude holds out rows");
         else
-            tell(task, k, &c, training->count, rows,
-                 evaluates        ? "name rows that were not learned"
-                 : task->other[0] ? "remove them from one of both"
+            warn(task, k, &c, training->count, rows,
+                 evaluates                    ? "name rows that were not learned"
+                 : task->validation_tables[0] ? "remove them from one of both"
                  : et_tabular_is_named(o->time) || et_tabular_is_named(o->groups)
                      ? "remove the copies"
                      : "remove the copies, or keep them together with --group COLUMN");
     }
 }
 
-static int tell_parts(const et_tabular_task *task, et_samples *training, et_error *error)
+static int warn_parts(const et_tabular_task *task, et_samples *training, et_error *error)
 {
     int64_t all = training->count;
     for (int i = 0; i < task->validations; i++)
@@ -240,14 +241,14 @@ static int tell_parts(const et_tabular_task *task, et_samples *training, et_erro
     }
     if (!status) {
         qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
-        tell_sets(task, training, &k);
+        warn_sets(task, training, &k);
     }
     et_free(k.row);
     return status;
 }
 
 /* An evaluation does not need the training files: they may be gone, or too large to read again. */
-static int tell_evaluated(const et_tabular_task *task, et_table_samples_options options,
+static int warn_evaluated(const et_tabular_task *task, et_table_samples_options options,
                           et_error *error)
 {
     const et_tabular_options *o = &task->options;
@@ -264,13 +265,13 @@ static int tell_evaluated(const et_tabular_task *task, et_table_samples_options 
     options.keep_unlabelled = true;
     if (!status && options.paths.count && bytes <= FILES_MOST)
         (void)et_table_samples_open(&training, task->encoder, &options, &unread);
-    int compared = training ? tell_parts(task, training, error) : ET_OK;
+    int compared = training ? warn_parts(task, training, error) : ET_OK;
     et_samples_close(training);
     et_arena_release(&arena);
     return compared;
 }
 
-int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
+int et_tabular_warn_copies(const et_tabular_task *task, const unsigned char *part,
                            const et_table_samples_options *options, et_error *error)
 {
     /* A mix draws rows of its tables; other files are compared with all of them. */
@@ -278,10 +279,10 @@ int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *par
     if (et_comm_rank(task->context.comm))
         return ET_OK;
     if (task->context.evaluates)
-        return task->other[0] ? tell_evaluated(task, *options, error) : ET_OK;
-    if (task->context.reader || (training != task->training && !task->other[0]))
+        return task->validation_tables[0] ? warn_evaluated(task, *options, error) : ET_OK;
+    if (task->context.reader || (training != task->training && !task->validation_tables[0]))
         return ET_OK;
     if (part)
-        return tell_folds(task, part, error);
-    return training && task->validations ? tell_parts(task, training, error) : ET_OK;
+        return warn_folds(task, part, error);
+    return training && task->validations ? warn_parts(task, training, error) : ET_OK;
 }

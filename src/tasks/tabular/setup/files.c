@@ -14,7 +14,7 @@
 #include "data/table/analysis/analyze.h"
 #include "data/table/analysis/column_use.h"
 #include "tasks/tabular/setup/setup_private.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "train/checkpoint/identity.h"
 
 /* Of integers, whose labels are kept one by one. */
@@ -22,10 +22,10 @@
 
 static const struct {
     const char *key, *setting;
-} files[ET_TABLE_TEXTS] = {
-    [ET_TABLE_TEXT_SCHEMA] = { "schema", "schema_path" },
-    [ET_TABLE_TEXT_METADATA] = { "metadata", "metadata_path" },
-    [ET_TABLE_TEXT_FEATURES] = { "features", "features_path" },
+} files[ET_TABLE_FILES] = {
+    [ET_TABLE_FILE_SCHEMA] = { "schema", "schema_path" },
+    [ET_TABLE_FILE_METADATA] = { "metadata", "metadata_path" },
+    [ET_TABLE_FILE_FEATURES] = { "features", "features_path" },
 };
 
 static const char *given(const et_tabular_options *options, int which)
@@ -40,7 +40,7 @@ static const char *given(const et_tabular_options *options, int which)
 /* path: the run's own, or a given one, which may be an export that has it. */
 static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
 {
-    return et_artifact_read_named(path, et_table_text_names[which], ET_TABLE_BYTES_MAX, bytes,
+    return et_artifact_read_named(path, et_table_file_names[which], ET_TABLE_BYTES_MAX, bytes,
                                   length, error);
 }
 
@@ -92,7 +92,7 @@ static int make_encoder(et_tabular_task *task, et_error *error)
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
     const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
-    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+    for (int i = 0; i < ET_TABLE_FILES; i++)
         et_value_set_string(identity, files[i].key,
                             et_checksum_print(self->file[i].checksum).digits);
     if (self->delimiter)
@@ -107,9 +107,9 @@ int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identi
 {
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
-    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
         uint64_t checksum;
-        const char *name = et_table_text_names[i], *path = et_artifact_path(artifact, name, &arena);
+        const char *name = et_table_file_names[i], *path = et_artifact_path(artifact, name, &arena);
         status = path ? et_artifact_checksum(artifact, name, ET_TABLE_BYTES_MAX, &checksum, error)
                       : et_alloc_failed(error, strlen(artifact->name), "a path");
         if (!status)
@@ -162,7 +162,7 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
     int status = read_text(which, path, &text, &length, error);
     if (status)
         return status;
-    status = et_table_text_parse(&task->texts, which, text, length, path, error);
+    status = et_table_file_parse(&task->texts, which, text, length, path, error);
     et_free(text);
     return status;
 }
@@ -255,7 +255,7 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
     const et_tabular_options *o = &task->options;
     const size_t count = inferred ? sizeof kinds / sizeof *kinds : 7;
     const bool drawn = !et_tabular_is_named(o->groups) && !et_tabular_is_named(o->time) &&
-                       !et_tabular_has_other(o); /* held-out rows, one by one */
+                       !et_tabular_has_validation_data(o); /* held-out rows, one by one */
     int reported = 0, more = 0;
     for (const et_value *v = et_value_get(report, "suspicious")->first; v; v = v->next) {
         const char *kind = et_value_get(v, "kind")->string;
@@ -297,7 +297,7 @@ static int analyze(et_tabular_task *task, et_error *error)
         [ET_TABULAR_HEADER_NO] = ET_ANALYZE_HEADER_ABSENT,
     };
     const et_feature_choice choice = et_tabular_choice(&task->options);
-    et_table_texts *texts = &task->texts;
+    et_table_files *texts = &task->texts;
     et_analyze_options options = {
         .csv = et_tabular_table_options(&task->options, task->missing).csv,
         .header = headers[task->options.header],
@@ -381,14 +381,14 @@ static int make(et_tabular_task *task, et_error *error)
         status = find_target(task, error);
     et_encoder_free(task->encoder);
     task->encoder = NULL;
-    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
         const char *path = task->file[i].path, *named = given(&task->options, i);
         char *bytes = NULL;
         size_t length;
         if (!task->file[i].made)
             continue;
         if (!named) {
-            status = et_table_text_save(&task->texts, i, path, error);
+            status = et_table_file_save(&task->texts, i, path, error);
             continue;
         }
         status = read_text(i, named, &bytes, &length, error);
@@ -396,7 +396,7 @@ static int make(et_tabular_task *task, et_error *error)
             status = et_file_write(path, bytes, length, error);
         et_free(bytes);
     }
-    et_table_texts_release(&task->texts);
+    et_table_files_release(&task->texts);
     return status;
 }
 
@@ -405,18 +405,18 @@ static int find(et_tabular_task *task, et_error *error)
 {
     bool missing = false;
     int status = ET_OK;
-    for (int i = 0; i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; i < ET_TABLE_FILES; i++) {
         et_tabular_file *file = &task->file[i];
-        file->path = et_path_join(task->context.model_dir, et_table_text_names[i]);
+        file->path = et_path_join(task->context.model_dir, et_table_file_names[i]);
         if (!file->path)
             return et_alloc_failed(error, strlen(task->context.model_dir), "a path");
         file->made = !et_file_exists(file->path);
         missing |= file->made;
         if (file->made && task->context.reader)
             return et_fail(error, ET_ENOTFOUND, "%s: no %s yet; train this run first",
-                           task->context.model_dir, et_table_text_names[i]);
+                           task->context.model_dir, et_table_file_names[i]);
     }
-    for (int i = 0; missing && !status && i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; missing && !status && i < ET_TABLE_FILES; i++) {
         const char *path = task->file[i].made ? given(&task->options, i) : task->file[i].path;
         if (path)
             status = read_file(task, i, path, error);
@@ -427,7 +427,7 @@ static int find(et_tabular_task *task, et_error *error)
 int et_tabular_open_files(et_tabular_task *task, et_error *error)
 {
     int status = find(task, error);
-    for (int i = 0; !status && i < ET_TABLE_TEXTS; i++) {
+    for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
         et_tabular_file *file = &task->file[i];
         status = checksum_of(&file->checksum, i, file->path, error);
         if (!status)
@@ -447,7 +447,7 @@ int et_tabular_open_files(et_tabular_task *task, et_error *error)
 void et_tabular_close_files(et_tabular_task *task)
 {
     et_encoder_free(task->encoder);
-    et_table_texts_release(&task->texts);
-    for (int i = 0; i < ET_TABLE_TEXTS; i++)
+    et_table_files_release(&task->texts);
+    for (int i = 0; i < ET_TABLE_FILES; i++)
         et_free(task->file[i].path);
 }

@@ -36,16 +36,16 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
     const int classes = task->target.classes;
     class_counts c = { et_layout_find(&task->training->layout, task->target.field),
                        et_alloc_zero((size_t)classes, sizeof *c.count) };
-    int64_t rows = 0, seen = 0;
+    int64_t rows = 0, found = 0;
     if (!c.count)
         return et_alloc_failed(error, (size_t)classes * sizeof *c.count, "weights of classes");
     int status = et_tabular_read(task->training, task->training->count, count_classes, &c, error);
     for (int i = 0; i < classes; i++) {
         rows += c.count[i];
-        seen += c.count[i] > 0;
+        found += c.count[i] > 0;
     }
     for (int i = 0; i < classes; i++)
-        weight[i] = c.count[i] ? (float)((double)rows / ((double)seen * (double)c.count[i])) : 1;
+        weight[i] = c.count[i] ? (float)((double)rows / ((double)found * (double)c.count[i])) : 1;
     et_free(c.count);
     return status;
 }
@@ -163,7 +163,7 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
                 "%s: target %s has the mean %.9g and the deviation %.3g in the training rows, but "
                 "%.9g and %.3g in the metadata, too different for float32; make the metadata again "
                 "from these rows",
-                task->file[ET_TABLE_TEXT_METADATA].path, target->column[k],
+                task->file[ET_TABLE_FILE_METADATA].path, target->column[k],
                 unit.offset + unit.scale * center, unit.scale * fitted, unit.offset, unit.scale);
     }
     et_free(all);
@@ -207,7 +207,7 @@ float *et_tabular_variable(et_params *params, const char *name)
 
 /* kept: the mean and the deviation are those of the weights that it began with, in its own unit. */
 /* kept: mean and deviation come with the weights that the run began with, in their own unit. */
-int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error)
+int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error)
 {
     const et_tabular_options *o = &task->options;
     const bool begun = o->init_checkpoint && *o->init_checkpoint;

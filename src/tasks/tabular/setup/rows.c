@@ -355,7 +355,7 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
 /* Whether the training rows are needed. An evaluation on other rows does not need them. */
 static bool is_trained(const et_tabular_task *task)
 {
-    return !task->context.evaluates || !et_tabular_has_other(&task->options);
+    return !task->context.evaluates || !et_tabular_has_validation_data(&task->options);
 }
 
 int et_tabular_find_files(et_tabular_task *task, et_error *error)
@@ -368,10 +368,10 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
                      : et_paths_match(&task->paths, &from->input_path, "task.train_data.input_path",
                                       &task->arena, error);
     if (!status && data->input_path.count)
-        status = et_paths_match(&task->other_paths[0], &data->input_path,
+        status = et_paths_match(&task->validation_paths[0], &data->input_path,
                                 "task.validation_data.input_path", &task->arena, error);
     for (size_t i = 0; i < data->sets.count && !status; i++)
-        status = et_paths_match(&task->other_paths[i],
+        status = et_paths_match(&task->validation_paths[i],
                                 &((const et_tabular_set *)data->sets.items)[i].input_path,
                                 "task.validation_data.sets", &task->arena, error);
     return status;
@@ -406,7 +406,7 @@ static int open_part(et_samples **out, et_samples *table, const unsigned char *s
 static int open_training(et_tabular_task *task, const unsigned char *side, uint32_t *which,
                          et_error *error)
 {
-    et_samples *rows = task->table ? task->table : task->other[0];
+    et_samples *rows = task->table ? task->table : task->validation_tables[0];
     if (task->table && task->options.train_data.mix.count)
         return open_mix(task, side, error);
     return side ? open_part(&task->training, rows, side, ET_TABULAR_LEARNED, which, error)
@@ -461,7 +461,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     if (!status)
         status = et_tabular_parts(side, &how, error);
     if (!status && o->n_splits)
-        status = et_tabular_tell_copies(task, side, NULL, error);
+        status = et_tabular_warn_copies(task, side, NULL, error);
     for (int64_t i = 0; !status && i < table->count; i++)
         side[i] = (unsigned char)et_tabular_side_of(&how, side[i], o->fold < 0 ? 0 : o->fold);
     const bool each = o->n_splits && o->fold < 0; /* in turn: only whether they can be made */
@@ -532,7 +532,7 @@ static int hold_out(et_tabular_task *task, et_error *error)
 bool et_tabular_has_out_of_fold(const et_tabular_task *task)
 {
     const et_tabular_options *o = &task->options;
-    return o->n_splits && o->fold < 0 && !et_tabular_has_other(o) &&
+    return o->n_splits && o->fold < 0 && !et_tabular_has_validation_data(o) &&
            et_file_exists_in(task->context.model_dir, ET_SERIES_FOLDS);
 }
 
@@ -543,12 +543,12 @@ static int check_folds(const et_tabular_task *task, et_error *error)
     const et_tabular_options *o = &task->options;
     const bool group = et_tabular_is_named(o->groups), time = et_tabular_is_named(o->time);
     const char *setting = o->n_splits ? "n_splits" : group ? "groups" : time ? "time" : NULL;
-    if (setting && task->other_paths[0].count && !task->context.evaluates)
+    if (setting && task->validation_paths[0].count && !task->context.evaluates)
         return et_fail(error, ET_ECONFIG,
                        "task.%s splits the training rows, but validation_data names files; leave "
                        "one of them out",
                        setting);
-    if (o->n_splits && o->fold < 0 && !task->other_paths[0].count && task->context.evaluates &&
+    if (o->n_splits && o->fold < 0 && !task->validation_paths[0].count && task->context.evaluates &&
         !et_tabular_has_out_of_fold(task))
         return et_fail(error, ET_ECONFIG,
                        "the model was trained on folds, so some of its models learned each row; "
@@ -560,7 +560,7 @@ static int check_folds(const et_tabular_task *task, et_error *error)
 static bool splits(const et_tabular_task *task)
 {
     const et_tabular_options *o = &task->options;
-    return !task->other[0] && (o->n_splits || o->held_out > 0);
+    return !task->validation_tables[0] && (o->n_splits || o->held_out > 0);
 }
 
 /* ---- opening ---- */
@@ -660,11 +660,11 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
     if (!status && is_trained(task))
         status =
             et_tabular_open_table(task, &task->table, &task->paths, o->train_data.limit, error);
-    for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->other_paths[i].count; i++) {
-        status = et_tabular_open_table(task, &task->other[i], &task->other_paths[i],
-                                       o->validation_data.limit, error);
+    for (int i = 0; i < ET_TABULAR_SETS_MAX && !status && task->validation_paths[i].count; i++) {
+        status = et_tabular_open_table(task, &task->validation_tables[i],
+                                       &task->validation_paths[i], o->validation_data.limit, error);
         if (!status)
-            status = et_tabular_borrow(&task->validation[i], task->other[i], error);
+            status = et_tabular_borrow(&task->validation[i], task->validation_tables[i], error);
         task->validations += !status;
     }
     if (!status)
@@ -675,9 +675,9 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
         status = check_weights_of(task, task->training, "training", error);
     for (int i = 0; i < task->validations && !status; i++)
         status = check_weights_of(task, task->validation[i], "validation", error);
-    if (!status && (!o->n_splits || task->other[0]))
-        status = et_tabular_tell_copies(task, NULL, &how, error);
-    return status ? status : et_tabular_tell_rare(task, error);
+    if (!status && (!o->n_splits || task->validation_tables[0]))
+        status = et_tabular_warn_copies(task, NULL, &how, error);
+    return status ? status : et_tabular_warn_unlearnable(task, error);
 }
 
 void et_tabular_close_rows(et_tabular_task *task)
@@ -688,5 +688,5 @@ void et_tabular_close_rows(et_tabular_task *task)
         et_samples_close(task->validation[i]);
     et_samples_close(task->table);
     for (int i = 0; i < ET_TABULAR_SETS_MAX; i++)
-        et_samples_close(task->other[i]);
+        et_samples_close(task->validation_tables[i]);
 }

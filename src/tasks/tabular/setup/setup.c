@@ -56,7 +56,7 @@ static int64_t member_width(const et_tabular_task *task)
 }
 
 /* Room for s->rows. */
-static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *error)
+static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_error *error)
 {
     if (!s->rows)
         return ET_OK;
@@ -82,27 +82,27 @@ static int open_rows(et_tabular_seen *s, const et_tabular_task *task, et_error *
     return whole ? ET_OK : et_alloc_failed(error, cells * sizeof *s->value, "validation");
 }
 
-static int open_seen(et_tabular_task *task, et_error *error)
+static int open_results(et_tabular_task *task, et_error *error)
 {
-    et_tabular_seen *s = &task->seen;
+    et_validation_rows *s = &task->results;
     for (int i = 0; i < task->validations; i++)
         s->rows = task->validation[i]->count > s->rows ? task->validation[i]->count : s->rows;
     return open_rows(s, task, error);
 }
 
-static void close_seen(et_tabular_seen *seen)
+static void close_results(et_validation_rows *rows)
 {
-    et_free(seen->output);
-    et_free(seen->weight);
-    et_free(seen->class);
-    et_free(seen->value);
-    et_free(seen->written);
-    et_free(seen->member);
+    et_free(rows->output);
+    et_free(rows->weight);
+    et_free(rows->class);
+    et_free(rows->value);
+    et_free(rows->written);
+    et_free(rows->member);
 }
 
 static bool kept(et_task *self, int number, et_kept_rows *rows)
 {
-    const et_tabular_seen *s = &downcast(self)->seen;
+    const et_validation_rows *s = &downcast(self)->results;
     const size_t width = (size_t)s->width;
     const et_kept_rows all[] = {
         { s->weight, s->rows, sizeof *s->weight },
@@ -120,7 +120,7 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 
 static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
 {
-    et_tabular_seen *s = &task->seen;
+    et_validation_rows *s = &task->results;
     const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         const size_t row = batch->sample[i];
@@ -170,7 +170,7 @@ static double written_at(const batch_values *v, int64_t at)
 
 static void keep_values(et_tabular_task *task, const et_batch *batch, const float *output)
 {
-    et_tabular_seen *s = &task->seen;
+    et_validation_rows *s = &task->results;
     const batch_values v = values_of(task, batch, output);
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         const int64_t row = batch->sample[i];
@@ -224,7 +224,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
     const et_batch *batch = now->inputs;
     const et_tensor output = outputs_of(task, now->model);
     const float *weight = weights_of(task, batch), *member = NULL;
-    et_tabular_seen *s = &task->seen;
+    et_validation_rows *s = &task->results;
     const size_t members = (size_t)s->members;
     et_assert(output.data && output.dtype == ET_F32 && output.shape.size[1] == s->width);
     if (members)
@@ -336,7 +336,7 @@ static void leave_unmeasured(et_class_scores *scores, const et_class_predictions
         scores->recall = scores->f1 = NAN;
 }
 
-static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value *logs,
+static int score(const et_tabular_task *task, const et_validation_rows *s, et_value *logs,
                  et_error *error)
 {
     const et_tabular_target *target = &task->target;
@@ -361,7 +361,7 @@ static int score(const et_tabular_task *task, const et_tabular_seen *s, et_value
 /* As the loss has them: of rows in the unit of the file. */
 static double *standardised(const et_tabular_task *task, const float *mean, const float *deviation)
 {
-    const et_tabular_seen *s = &task->seen;
+    const et_validation_rows *s = &task->results;
     double *to = et_alloc((size_t)(s->rows * s->width), sizeof *to);
     for (int64_t i = 0; to && i < s->rows * s->width; i++) {
         const int64_t k = i % s->width;
@@ -373,8 +373,8 @@ static double *standardised(const et_tabular_task *task, const float *mean, cons
 }
 
 /* Replaces the outputs of the previous ensemble by those of the new one. */
-static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const et_pack_rows *rows,
-                         const float *mean, const float *deviation)
+static void put_ensemble(et_validation_rows *s, const et_tabular_task *task,
+                         const et_pack_rows *rows, const float *mean, const float *deviation)
 {
     for (int64_t i = 0; i < s->rows * rows->width; i++) {
         const int64_t k = i % rows->width;
@@ -394,7 +394,7 @@ static void put_ensemble(et_tabular_seen *s, const et_tabular_task *task, const 
 /* logs NULL: the rows are those of an evaluation, and other rows choose the ensemble of each. */
 static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
 {
-    et_tabular_seen *s = &task->seen;
+    et_validation_rows *s = &task->results;
     et_params *params = task->context.params;
     const float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
     const float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
@@ -420,18 +420,18 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
 
 int et_tabular_cross_fit(et_tabular_task *task, et_error *error)
 {
-    return task->seen.members ? follow_pack(task, NULL, error) : ET_OK;
+    return task->results.members ? follow_pack(task, NULL, error) : ET_OK;
 }
 
 /* In training, the first validation set chooses the ensemble of a pack. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error)
 {
     et_tabular_task *task = downcast(self);
-    const bool follows = task->seen.members && !task->context.evaluates && !task->seen.set;
+    const bool follows = task->results.members && !task->context.evaluates && !task->results.set;
     (void)step;
     int status = follows ? follow_pack(task, logs, error) : ET_OK;
     if (!status)
-        status = score(task, &task->seen, logs, error);
+        status = score(task, &task->results, logs, error);
     if (!status)
         status = et_tabular_judge_best(task, logs, error);
     if (!status && task->scoring.scored)
@@ -495,7 +495,7 @@ static bool has_numbers(const et_value *from, int64_t count)
 }
 
 /* A row whose label is not a class, such as a row without a label, counts in no score. */
-static bool read_row(et_tabular_seen *s, int64_t i, const state_row *row)
+static bool read_row(et_validation_rows *s, int64_t i, const state_row *row)
 {
     const et_value *label = row->label, *output = row->output;
     s->weight[i] = !row->weight ? 1 : is_number(row->weight) ? number_of(row->weight) : -1;
@@ -526,7 +526,7 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
 {
     const et_tabular_task *task = downcast(self);
     const et_value *lists[LISTS_MOST];
-    et_tabular_seen s = { .rows = 0 };
+    et_validation_rows s = { .rows = 0 };
     (void)step;
     int status = find_lists(task, aggregated_logs, "the state of a validation", lists, error);
     if (status)
@@ -544,7 +544,7 @@ static int reduce(et_task *self, const et_value *aggregated_logs, int64_t step, 
                              (long long)rows[i].number, (long long)s.width);
     if (!status)
         status = score(task, &s, results, error);
-    close_seen(&s);
+    close_results(&s);
     et_free(rows);
     return status;
 }
@@ -597,8 +597,8 @@ static int validation_set(et_task *self, int number, const char **name, et_sourc
 static void use_validation_set(et_task *self, int number)
 {
     et_tabular_task *task = downcast(self);
-    task->seen.rows = task->validation[number]->count;
-    task->seen.set = number;
+    task->results.rows = task->validation[number]->count;
+    task->results.set = number;
 }
 
 /* Members of a pack that are done leave its graph. */
@@ -636,7 +636,7 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     int status = et_task_defaults.initialize(self, params, error);
-    return status ? status : et_tabular_fit(downcast(self), params, error);
+    return status ? status : et_tabular_init_from_rows(downcast(self), params, error);
 }
 
 /* r2 is in order of the squared error, and d2_pinball of the pinball loss;
@@ -678,7 +678,7 @@ static int open_missing(et_tabular_task *task, et_error *error)
 
 /* Each needs those before it. */
 static int (*const stages[])(et_tabular_task *, et_error *) = {
-    open_missing, et_tabular_find_files, et_tabular_open_files, et_tabular_open_rows, open_seen,
+    open_missing, et_tabular_find_files, et_tabular_open_files, et_tabular_open_rows, open_results,
 };
 
 int et_tabular_task_open(et_task **out, const et_tabular_options *options,
@@ -728,8 +728,8 @@ void et_tabular_task_close(et_task *task)
         return;
     et_tabular_task *self = downcast(task);
     et_pack_part_release(&self->part);
-    close_seen(&self->seen);
-    et_tabular_close_others(self);
+    close_results(&self->results);
+    et_tabular_close_input_tables(self);
     et_tabular_close_rows(self);
     et_tabular_close_files(self);
     et_strbuf_release(&self->verdict.best);

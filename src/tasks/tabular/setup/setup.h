@@ -32,8 +32,8 @@ int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identi
 
 /* Method validate: scores all rows of a validation, into logs. */
 int et_tabular_validate(et_task *self, int64_t step, et_value *logs, et_error *error);
-/* After an evaluation of a pack: seen gets predictions of each row by an ensemble that other rows
- * choose (et_pack_cross_fit). Other models: no change. */
+/* After an evaluation of a pack: its results get predictions of each row by an ensemble that other
+ * rows choose (et_pack_cross_fit). Other models: no change. */
 int et_tabular_cross_fit(et_tabular_task *task, et_error *error);
 
 /* Whether an evaluation of the task is that of RUN/out_of_fold.jsonl: the run was trained on folds,

@@ -25,20 +25,20 @@ int et_tabular_batches(et_tabular_task *task, bool training, int number, et_sour
 /* Method build_inputs. */
 int et_tabular_build_inputs(et_task *self, const et_data_config *params,
                             const et_input_context *part, et_source **out, et_error *error);
-void et_tabular_close_others(et_tabular_task *task);
+void et_tabular_close_input_tables(et_tabular_task *task);
 
 /* init_from_rows.c: before the first step of a new run. A variable of the target, by its name
  * (networks.h); NULL: the model has none. */
-int et_tabular_fit(et_tabular_task *task, et_params *params, et_error *error);
+int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error);
 float *et_tabular_variable(et_params *params, const char *name);
 
 /* unlearnable.c: warns of classes that no row is learned or scored of. */
-int et_tabular_tell_rare(const et_tabular_task *task, et_error *error);
+int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error);
 
 /* copies.c: warns of validation rows that are training rows as well. part: [rows of
  * task->table], of folds; NULL: training and validation are open. In an evaluation of
  * other files, reads the training files by options if they have at most 256 MiB. */
-int et_tabular_tell_copies(const et_tabular_task *task, const unsigned char *part,
+int et_tabular_warn_copies(const et_tabular_task *task, const unsigned char *part,
                            const et_table_samples_options *options, et_error *error);
 
 /* ---- folds.c ---- */

@@ -14,16 +14,16 @@
 #include "tasks/tabular/setup/setup_private.h"
 
 /* Of the rows of a part of the data. */
-typedef struct target_seen {
+typedef struct target_counts {
     const et_encoded_field *target;
     int field;      /* classes, labels, or the numbers as they are written, in a batch */
     int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
     double *first;  /* [width] of others */
-} target_seen;
+} target_counts;
 
-static void see_classes(void *payload, const et_batch *batch, int64_t first)
+static void count_classes(void *payload, const et_batch *batch, int64_t first)
 {
-    const target_seen *s = payload;
+    const target_counts *s = payload;
     const int32_t *class = batch->data[s->field];
     (void)first;
     for (int64_t i = 0; i < batch->filled[0]; i++)
@@ -31,9 +31,9 @@ static void see_classes(void *payload, const et_batch *batch, int64_t first)
             s->count[class[i]]++;
 }
 
-static void see_numbers(void *payload, const et_batch *batch, int64_t first)
+static void count_numbers(void *payload, const et_batch *batch, int64_t first)
 {
-    const target_seen *s = payload;
+    const target_counts *s = payload;
     const int64_t width = s->target->width;
     for (int64_t i = 0; i < batch->filled[0]; i++)
         for (int64_t k = 0; k < width; k++) {
@@ -44,9 +44,9 @@ static void see_numbers(void *payload, const et_batch *batch, int64_t first)
         }
 }
 
-static void see_labels(void *payload, const et_batch *batch, int64_t first)
+static void count_labels(void *payload, const et_batch *batch, int64_t first)
 {
-    const target_seen *s = payload;
+    const target_counts *s = payload;
     const int64_t width = s->target->width;
     const float *label = batch->data[s->field];
     for (int64_t i = 0; i < batch->filled[0] * width; i++) {
@@ -63,7 +63,8 @@ static int64_t parts_of(const et_encoded_field *target)
 }
 
 /* Counts anew. */
-static int see(target_seen *s, const et_tabular_task *task, et_samples *rows, et_error *error)
+static int count_rows(target_counts *s, const et_tabular_task *task, et_samples *rows,
+                      et_error *error)
 {
     const et_encoded_kind kind = s->target->kind;
     const char *field =
@@ -73,9 +74,9 @@ static int see(target_seen *s, const et_tabular_task *task, et_samples *rows, et
     s->field = et_layout_find(&rows->layout, field);
     memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
     return et_tabular_read(rows, rows->count,
-                           kind == ET_ENCODED_CLASS    ? see_classes
-                           : kind == ET_ENCODED_LABELS ? see_labels
-                                                       : see_numbers,
+                           kind == ET_ENCODED_CLASS    ? count_classes
+                           : kind == ET_ENCODED_LABELS ? count_labels
+                                                       : count_numbers,
                            s, error);
 }
 
@@ -103,7 +104,7 @@ static int name_missing(const char *const *names, const int64_t *count, int all,
 }
 
 /* Targets of two classes that all rows have one of. */
-static void tell_alike(const target_seen *s, const char *rows, const char *so)
+static void warn_alike(const target_counts *s, const char *rows, const char *so)
 {
     et_strbuf names = ET_STRBUF_INIT;
     if (name_missing(s->target->column, s->count, (int)s->target->width, "targets", &names))
@@ -118,11 +119,11 @@ static bool is_fold(const et_tabular_task *task)
     return task->options.n_splits && task->options.fold >= 0;
 }
 
-static void tell_unlearned(const et_tabular_task *task, const target_seen *s)
+static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
 {
     et_strbuf names = ET_STRBUF_INIT;
     if (s->target->kind == ET_ENCODED_LABELS) {
-        tell_alike(s, "training rows", "the model cannot learn the other one");
+        warn_alike(s, "training rows", "the model cannot learn the other one");
         return;
     }
     const int missing =
@@ -139,23 +140,23 @@ static void tell_unlearned(const et_tabular_task *task, const target_seen *s)
     et_strbuf_release(&names);
 }
 
-/* Of two classes precision and the rest are those of the one that is asked for. */
-static const char *unmeasured(const et_tabular_task *task, const target_seen *s, int missing)
+/* With two classes, precision and recall are those of the positive class. */
+static const char *unmeasured(const et_tabular_task *task, const target_counts *s, int missing)
 {
     if (s->target->classes > 2)
         return missing > 1 ? "the scores do not cover them" : "the scores do not cover it";
-    return s->count[et_tabular_asked_for(task)] ? "precision and AUC are meaningless"
-                                                : "precision, recall, F1 and AUC are meaningless";
+    return s->count[et_tabular_positive_of(task)] ? "precision and AUC are meaningless"
+                                                  : "precision, recall, F1 and AUC are meaningless";
 }
 
-static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, const char *where)
+static void warn_unmeasured(const et_tabular_task *task, const target_counts *s, const char *where)
 {
     et_strbuf names = ET_STRBUF_INIT;
     const bool classes = task->target.classes > 0;
     if (task->target.labels) {
         char rows[200];
         snprintf(rows, sizeof rows, "rows that are %.160s", where);
-        tell_alike(s, rows, "F1 and AUC are meaningless");
+        warn_alike(s, rows, "F1 and AUC are meaningless");
         return;
     }
     const int missing =
@@ -177,14 +178,14 @@ static void tell_unmeasured(const et_tabular_task *task, const target_seen *s, c
 /* ---- texts ---- */
 
 /* Of a field of texts. */
-typedef struct texts_seen {
+typedef struct text_counts {
     int field;                  /* of a batch */
     int64_t width, texts, full; /* ids of a text; texts; those whose ids are all used */
-} texts_seen;
+} text_counts;
 
-static void see_texts(void *payload, const et_batch *batch, int64_t first)
+static void count_texts(void *payload, const et_batch *batch, int64_t first)
 {
-    texts_seen *s = payload;
+    text_counts *s = payload;
     const int32_t *ids = batch->data[s->field];
     (void)first;
     for (int64_t i = 0; i < batch->filled[0]; i++) {
@@ -194,7 +195,7 @@ static void see_texts(void *payload, const et_batch *batch, int64_t first)
 }
 
 /* Of training rows. */
-static int tell_cut(const et_tabular_task *task, et_error *error)
+static int warn_cut(const et_tabular_task *task, et_error *error)
 {
     int status = ET_OK;
     for (int f = 0; !status && f < et_encoder_fields(task->encoder); f++) {
@@ -205,8 +206,9 @@ static int tell_cut(const et_tabular_task *task, et_error *error)
                                           : NULL;
         if (!m || (m->most_words && m->most_words <= words))
             continue;
-        texts_seen s = { et_layout_find(&task->training->layout, field->name), field->width, 0, 0 };
-        status = et_tabular_read(task->training, task->training->count, see_texts, &s, error);
+        text_counts s = { et_layout_find(&task->training->layout, field->name), field->width, 0,
+                          0 };
+        status = et_tabular_read(task->training, task->training->count, count_texts, &s, error);
         if (!status && s.full)
             et_log(ET_LOG_WARNING,
                    "column %s: %s of %s texts have at least %lld words, and the model reads the "
@@ -220,28 +222,28 @@ static int tell_cut(const et_tabular_task *task, et_error *error)
 
 /* ---- all parts ---- */
 
-static int look(target_seen *s, const et_tabular_task *task, et_error *error)
+static int check_parts(target_counts *s, const et_tabular_task *task, et_error *error)
 {
     const et_tabular_set *sets = task->options.validation_data.sets.items;
     int status = ET_OK;
     if (!task->target.values) {
-        status = see(s, task, task->training, error);
+        status = count_rows(s, task, task->training, error);
         if (!status)
-            tell_unlearned(task, s);
+            warn_unlearned(task, s);
     }
     for (int i = 0; !status && i < task->validations; i++) {
         char where[160] = "held out";
-        if (task->other[0])
+        if (task->validation_tables[0])
             snprintf(where, sizeof where, "in the validation %s%.120s", sets ? "set " : "data",
                      sets ? sets[i].name : "");
-        status = see(s, task, task->validation[i], error);
+        status = count_rows(s, task, task->validation[i], error);
         if (!status)
-            tell_unmeasured(task, s, where);
+            warn_unmeasured(task, s, where);
     }
-    return status ? status : tell_cut(task, error);
+    return status ? status : warn_cut(task, error);
 }
 
-int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
+int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
 {
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
@@ -254,11 +256,11 @@ int et_tabular_tell_rare(const et_tabular_task *task, et_error *error)
                "class weights make probabilities too high for classes with a large weight. "
                "For right probabilities leave the weights out, and choose --threshold or --costs "
                "in evaluate and predict");
-    target_seen s = { .target = target,
-                      .count = et_alloc(count, sizeof *s.count),
-                      .first = et_alloc(count, sizeof *s.first) };
+    target_counts s = { .target = target,
+                        .count = et_alloc(count, sizeof *s.count),
+                        .first = et_alloc(count, sizeof *s.first) };
     int status = s.count && s.first
-                     ? look(&s, task, error)
+                     ? check_parts(&s, task, error)
                      : et_alloc_failed(error, count * sizeof *s.count, "counts of a target");
     et_free(s.count);
     et_free(s.first);

@@ -39,10 +39,10 @@ int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
 /* That of the target of a task. */
-int et_tabular_asked_for(const et_tabular_task *task);
-/* Scored rows of classes; arrays are seen's. */
+int et_tabular_positive_of(const et_tabular_task *task);
+/* Scored rows of classes; arrays are those of rows. */
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
-                                               const et_tabular_seen *seen);
+                                               const et_validation_rows *rows);
 
 typedef struct et_scored_targets {
     const char *const *column; /* [targets]: their names */
@@ -56,18 +56,18 @@ et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 /* Scores of several targets. numbers: the scores of values. labels: the means of the scores of
  * classes. quantiles: their own scores and, if the median is a level, its scores of values.
  * ET_EDATA: a prediction or weight is invalid. */
-int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *seen,
+int et_tabular_score_numbers(const et_scored_targets *of, const et_validation_rows *rows,
                              et_value *logs, et_error *error);
-int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *seen,
+int et_tabular_score_labels(const et_scored_targets *of, const et_validation_rows *rows,
                             et_value *logs, et_error *error);
-int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_seen *seen,
+int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_rows *rows,
                                et_value *logs, et_error *error);
 
 /* ---- verdict.c ---- */
 
 /* judge: appends lines about scored rows. judge_best: after each validation.
  * verdict_of: method verdict. */
-int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *seen,
+int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *rows,
                      et_error *error);
 int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error);
 const char *et_tabular_verdict_of(et_task *self, bool best);

@@ -21,7 +21,7 @@ int et_tabular_positive(const char *const *label, int classes)
     return classes != 2 || !et_label_is_yes(label[0], label[1]);
 }
 
-int et_tabular_asked_for(const et_tabular_task *task)
+int et_tabular_positive_of(const et_tabular_task *task)
 {
     const et_encoded_field *field =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
@@ -29,15 +29,15 @@ int et_tabular_asked_for(const et_tabular_task *task)
 }
 
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
-                                               const et_tabular_seen *seen)
+                                               const et_validation_rows *rows)
 {
-    return (et_class_predictions){ .count = seen->rows,
-                                   .classes = seen->width,
-                                   .probability = seen->output,
-                                   .target = seen->class,
-                                   .weight = seen->weight,
+    return (et_class_predictions){ .count = rows->rows,
+                                   .classes = rows->width,
+                                   .probability = rows->output,
+                                   .target = rows->class,
+                                   .weight = rows->weight,
                                    .bins = task->options.calibration_bins,
-                                   .first = !et_tabular_asked_for(task),
+                                   .first = !et_tabular_positive_of(task),
                                    .threshold = task->scoring.threshold,
                                    .costs = task->scoring.costs };
 }
@@ -71,7 +71,7 @@ static void copy_column(double *to, const double *from, int64_t rows, int64_t wi
 /* ---- numbers ---- */
 
 /* Of targets that are all alike there is no variance to explain. */
-static bool all_alike(const et_tabular_seen *s, const double *written, int64_t width)
+static bool all_alike(const et_validation_rows *s, const double *written, int64_t width)
 {
     const double *first = NULL;
     for (int64_t row = 0; row < s->rows; row++) {
@@ -85,7 +85,7 @@ static bool all_alike(const et_tabular_seen *s, const double *written, int64_t w
     return true;
 }
 
-static int score_values(const et_tabular_seen *s, int64_t targets, const double *value,
+static int score_values(const et_validation_rows *s, int64_t targets, const double *value,
                         const double *written, et_value *logs, et_error *error)
 {
     const et_value_predictions predictions = { .count = s->rows,
@@ -100,8 +100,8 @@ static int score_values(const et_tabular_seen *s, int64_t targets, const double 
     return status ? status : et_value_scores_log(&scores, PREFIX, logs, error);
 }
 
-int et_tabular_score_numbers(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
-                             et_error *error)
+int et_tabular_score_numbers(const et_scored_targets *of, const et_validation_rows *s,
+                             et_value *logs, et_error *error)
 {
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
     if (status || s->targets < 2)
@@ -126,7 +126,7 @@ enum { CLASS_SCORES = sizeof(et_class_scores) / sizeof(double) };
 _Static_assert(sizeof(et_class_scores) == CLASS_SCORES * sizeof(double), "numbers alone");
 
 typedef struct labels {
-    const et_tabular_seen *seen;
+    const et_validation_rows *rows;
     float *probability;  /* [rows, 2] of one label */
     int32_t *class;      /* [rows] of one label */
     double right, wrong; /* yes that was predicted right; yes and no that were not */
@@ -141,7 +141,7 @@ static bool is_yes(double probability)
 
 static void take_label(labels *l, int64_t k)
 {
-    const et_tabular_seen *s = l->seen;
+    const et_validation_rows *s = l->rows;
     for (int64_t row = 0; row < s->rows; row++) {
         const double p = s->value[row * s->width + k];
         const bool yes = s->written[row * s->width + k] > 0;
@@ -159,11 +159,11 @@ static int score_label(labels *l, int64_t k, int64_t bins, const char *name, et_
     double values[CLASS_SCORES];
     et_class_scores scores;
     take_label(l, k);
-    const et_class_predictions predictions = { .count = l->seen->rows,
+    const et_class_predictions predictions = { .count = l->rows->rows,
                                                .classes = 2,
                                                .probability = l->probability,
                                                .target = l->class,
-                                               .weight = l->seen->weight,
+                                               .weight = l->rows->weight,
                                                .bins = bins };
     int status = et_class_scores_compute(&scores, NULL, &predictions, error);
     if (status)
@@ -177,7 +177,7 @@ static int score_label(labels *l, int64_t k, int64_t bins, const char *name, et_
 }
 
 /* The share of rows of which every label is right. */
-static double exact_match(const et_tabular_seen *s)
+static double exact_match(const et_validation_rows *s)
 {
     double all = 0, exact = 0;
     for (int64_t row = 0; row < s->rows; row++) {
@@ -190,11 +190,11 @@ static double exact_match(const et_tabular_seen *s)
     return exact / all;
 }
 
-int et_tabular_score_labels(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
-                            et_error *error)
+int et_tabular_score_labels(const et_scored_targets *of, const et_validation_rows *s,
+                            et_value *logs, et_error *error)
 {
     const size_t rows = (size_t)s->rows;
-    labels l = { .seen = s,
+    labels l = { .rows = s,
                  .probability = et_alloc(2 * rows, sizeof *l.probability),
                  .class = et_alloc(rows, sizeof *l.class) };
     int status = l.probability && l.class ? ET_OK
@@ -227,7 +227,7 @@ typedef struct ranked {
 } ranked;
 
 /* Of level number k: the pinball loss, and the share of targets that are not above. */
-static void score_level(const et_tabular_seen *s, int64_t k, double level, double scores[2])
+static void score_level(const et_validation_rows *s, int64_t k, double level, double scores[2])
 {
     double all = 0;
     scores[0] = scores[1] = 0;
@@ -242,7 +242,7 @@ static void score_level(const et_tabular_seen *s, int64_t k, double level, doubl
 }
 
 /* The share of targets between the outermost quantiles, and their mean distance. */
-static void score_interval(const et_tabular_seen *s, double scores[2])
+static void score_interval(const et_validation_rows *s, double scores[2])
 {
     double all = 0;
     scores[0] = scores[1] = 0;
@@ -257,7 +257,7 @@ static void score_interval(const et_tabular_seen *s, double scores[2])
 }
 
 /* Of the median, if it is one of the levels. */
-static int score_median(const et_scored_targets *of, const et_tabular_seen *s, et_value *logs,
+static int score_median(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
                         et_error *error)
 {
     int64_t median = 0;
@@ -274,7 +274,7 @@ static int score_median(const et_scored_targets *of, const et_tabular_seen *s, e
     return status;
 }
 
-static int check_rows(const et_tabular_seen *s, et_error *error)
+static int check_rows(const et_validation_rows *s, et_error *error)
 {
     double all = 0;
     for (int64_t row = 0; row < s->rows; row++) {
@@ -310,8 +310,8 @@ static double loss_of_constant(const ranked *sorted, int64_t rows, double all, d
 }
 
 /* 1 - loss / the mean loss of constants; NaN: the targets are all alike. */
-static int score_d2(const et_scored_targets *of, const et_tabular_seen *s, double loss, double *d2,
-                    et_error *error)
+static int score_d2(const et_scored_targets *of, const et_validation_rows *s, double loss,
+                    double *d2, et_error *error)
 {
     ranked *sorted = et_alloc((size_t)s->rows, sizeof *sorted);
     double all = 0, constant = 0;
@@ -330,7 +330,7 @@ static int score_d2(const et_scored_targets *of, const et_tabular_seen *s, doubl
     return ET_OK;
 }
 
-int et_tabular_score_quantiles(const et_scored_targets *of, const et_tabular_seen *s,
+int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_rows *s,
                                et_value *logs, et_error *error)
 {
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };

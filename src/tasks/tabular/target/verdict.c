@@ -30,7 +30,8 @@ typedef struct moments {
     bool same;
 } moments;
 
-static moments moments_of(const et_tabular_seen *s, const double *values, int64_t width, int64_t k)
+static moments moments_of(const et_validation_rows *s, const double *values, int64_t width,
+                          int64_t k)
 {
     moments out = { .same = true };
     double weight = 0;
@@ -46,7 +47,7 @@ static moments moments_of(const et_tabular_seen *s, const double *values, int64_
     return out;
 }
 
-static void judge_numbers(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *s,
+static void judge_numbers(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                           int64_t k)
 {
     const char *name = target_of(task)->column[task->target.quantiles ? 0 : k];
@@ -154,7 +155,7 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
 }
 
 /* One of several targets of two classes. */
-static void judge_label(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *s,
+static void judge_label(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                         int64_t k)
 {
     const et_encoded_field *target = target_of(task);
@@ -174,7 +175,7 @@ static void judge_label(et_strbuf *out, const et_tabular_task *task, const et_ta
                 et_format_count(llround(written[0] + written[1])).text);
 }
 
-static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *s,
+static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                          et_error *error)
 {
     et_class_predictions p = et_tabular_predictions_of(task, s);
@@ -198,7 +199,7 @@ static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_t
     return status;
 }
 
-int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_tabular_seen *s,
+int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                      et_error *error)
 {
     if (s->rows < ROWS_LEAST)
@@ -219,12 +220,12 @@ int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error 
     const bool measured = value && value->kind == ET_VALUE_FLOAT;
     et_tabular_verdict *v = &task->verdict;
     const double sign = et_metric_lower_is_better(metric) ? -1 : 1;
-    if (!measured || task->seen.set || (v->judged && sign * value->real <= v->value))
+    if (!measured || task->results.set || (v->judged && sign * value->real <= v->value))
         return ET_OK;
     v->judged = true;
     v->value = sign * value->real;
     et_strbuf_reset(&v->best);
-    return et_tabular_judge(&v->best, task, &task->seen, error);
+    return et_tabular_judge(&v->best, task, &task->results, error);
 }
 
 const char *et_tabular_verdict_of(et_task *self, bool best)
@@ -234,7 +235,7 @@ const char *et_tabular_verdict_of(et_task *self, bool best)
     if (best && v->judged)
         return et_strbuf_text(&v->best);
     et_strbuf_reset(&v->last);
-    if (task->seen.rows && v->judged && et_tabular_judge(&v->last, task, &task->seen, NULL))
+    if (task->results.rows && v->judged && et_tabular_judge(&v->last, task, &task->results, NULL))
         et_strbuf_reset(&v->last);
     return et_strbuf_text(&v->last);
 }

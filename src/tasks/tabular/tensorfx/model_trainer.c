@@ -36,7 +36,7 @@
 #include "roles/job_server.h"
 #include "systems/orbit/controller.h"
 #include "tasks/tabular/builders/builders.h"
-#include "tasks/tabular/table_texts.h"
+#include "tasks/tabular/table_files.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 #include "train/run/options.h"
@@ -180,7 +180,7 @@ static void show(void *self, const et_showing *showing)
     int64_t done = showing->step - j->first, every = j->args->log_interval_steps;
     j->instances += showing->units;
     j->seconds += showing->seconds;
-    j->builder->inside->global_steps = showing->step;
+    j->builder->internals->global_steps = showing->step;
     if (done == 1 || showing->step % every == 0)
         tell_session(j, done);
     if (showing->step % every == 0 || showing->step == j->steps)
@@ -436,8 +436,8 @@ static int identify(job *j, et_error *error)
 
 static bool is_of_model(const char *name)
 {
-    for (int i = 0; i < ET_TABLE_TEXTS; i++)
-        if (!strcmp(et_table_text_names[i], name))
+    for (int i = 0; i < ET_TABLE_FILES; i++)
+        if (!strcmp(et_table_file_names[i], name))
             return true;
     return !strcmp(name, ET_RUN_BUILDER) || !strcmp(name, ET_ARTIFACT_WEIGHTS) ||
            et_file_is_left_over(name);
@@ -557,7 +557,7 @@ static int run(job *j, et_error *error)
     int status = et_builder_write(j->builder, j->config, j->output, error);
     j->began = j->saved = et_clock_monotonic();
     j->first = et_task_trainer_trainer(j->trainer)->step;
-    j->builder->inside->global_steps = j->first;
+    j->builder->internals->global_steps = j->first;
     if (!status && j->first)
         tell(j, "Global steps: %lld; resuming", (long long)j->first);
     if (!status && j->first && j->graphs.training->init.local_init)
