@@ -109,6 +109,7 @@ static void put_groups(et_parameter_group_options group[2], const et_pack_member
 int et_pack_optimization(et_optimization_options *out, const et_optimization_options *from,
                          const et_tabular_pack *pack, et_arena *arena, et_error *error)
 {
+    et_assert(out && from && pack && arena);
     const et_structs *own = &from->parameter_groups;
     const size_t count = own->count + 2 * (size_t)et_pack_count(pack);
     et_parameter_group_options *groups = et_arena_array(arena, count, sizeof *groups);

@@ -7,6 +7,7 @@
 
 #include <etude/class_scores.h>
 
+#include "base/assert.h"
 #include "base/numbers/decimal.h"
 #include "base/text/strbuf.h"
 #include "data/table/analysis/column_use.h"
@@ -445,6 +446,7 @@ et_feature_choice et_tabular_choice(const et_tabular_options *options)
 int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const char *name,
                       et_error *error)
 {
+    et_assert(widths && count && list && name);
     *count = 0;
     if (list->count > ET_TABULAR_LAYERS_MAX)
         return et_fail(error, ET_ECONFIG, "%s: %zu layers; give at most %d", name, list->count,
@@ -466,6 +468,7 @@ int et_tabular_widths(int64_t *widths, int *count, const et_strings *list, const
 int et_tabular_levels(double level[ET_TABULAR_QUANTILES_MAX], int *count, const et_strings *list,
                       et_error *error)
 {
+    et_assert(level && count && list);
     *count = 0;
     if (list->count > ET_TABULAR_QUANTILES_MAX)
         return et_fail(error, ET_ECONFIG, "task.quantile_levels: %zu levels; give at most %d",
@@ -528,6 +531,7 @@ static int check_paths(const char *name, const et_strings *paths, et_error *erro
 /* Of item number `at` of a list. */
 static int check_name(const char *list, size_t at, const char *name, et_error *error)
 {
+    et_assert(list && name);
     if (*name && strlen(name) <= 64 && strspn(name, NAME_LETTERS) == strlen(name))
         return ET_OK;
     return et_fail(error, ET_ECONFIG,
@@ -696,6 +700,7 @@ static int check_targets(const et_tabular_options *o, et_error *error)
 
 int et_tabular_check(const void *settings, et_error *error)
 {
+    et_assert(settings);
     const et_tabular_options *o = settings;
     int status = check_model(&o->model, error);
     if (!status)
@@ -807,5 +812,6 @@ int et_tabular_check_metric(const void *settings, const char *name, et_error *er
 int et_tabular_check_metric_of(const et_tabular_options *options, const char *name,
                                const char *const *const *names, et_error *error)
 {
+    et_assert(options && name && names);
     return check_metric(options, name, names, error);
 }

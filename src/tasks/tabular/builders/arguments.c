@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
@@ -110,6 +111,7 @@ int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, e
 static int set_list(const et_option *flag, et_arguments *arguments, const et_value *list,
                     const char *where, et_error *error)
 {
+    et_assert(flag->form == ET_OPTION_FORM_INDEXED);
     et_field item_row = flag->field;
     item_row.offset = 0;
     if (list->kind != ET_VALUE_LIST || list->count > ET_INTEGERS_MAX)
@@ -132,6 +134,7 @@ static int set_list(const et_option *flag, et_arguments *arguments, const et_val
 static int set_value(const et_argument_parser *parser, et_arguments *arguments, const char *key,
                      const et_value *value, et_error *error)
 {
+    et_assert(key && value);
     const et_option *flag = find(parser, key, strlen(key));
     const char **names = flag ? NULL : et_alloc(parser->count + 1, sizeof *names);
     if (!flag && !names)
@@ -453,6 +456,7 @@ int et_arguments_process(et_arguments *arguments, et_error *error)
  * as main does, so it asks the system. */
 static int own_arguments(const char *const **out, et_arena *arena, et_error *error)
 {
+    et_assert(out && arena);
     char *bytes;
     size_t length, count = 0, at = 0;
     int status = et_file_read(&bytes, &length, COMMAND_LINE, LINE_MAX_BYTES, error);
@@ -501,6 +505,7 @@ int et_arguments_parse(et_arguments **out, const et_arguments_class *kind, const
 
 et_value *et_arguments_echo(const et_arguments *arguments, et_arena *arena)
 {
+    et_assert(arguments && arena);
     et_argument_parser *parser;
     et_value *dict = et_value_dict(arena);
     if (!dict || et_arguments_build_parser(&parser, arguments->ET_CLASS, NULL))

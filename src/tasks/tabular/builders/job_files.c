@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
@@ -34,6 +35,7 @@ static const et_model_builder_class *const ready[] = { &et_feed_forward_builder 
 int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
                         et_error *error)
 {
+    et_assert(builder->dataset && identity && arena);
     et_value *dict = et_value_dict(arena);
     uint64_t fingerprint = et_encoder_fingerprint(et_table_set_encoder(builder->dataset));
     et_value_set_string(dict, "builder", builder->ET_CLASS->name);
@@ -55,6 +57,7 @@ static int compare(const et_identity *kept, const char *key, const char *now, co
 int et_builder_check_same(const char *directory, const et_value *identity, et_arena *arena,
                           et_error *error)
 {
+    et_assert(directory && identity && arena);
     static const char *const keys[] = { "builder", "encoder" };
     static const char cure[] =
         "name another output, or restore builder, schema, metadata and features";
@@ -68,6 +71,7 @@ int et_builder_check_same(const char *directory, const et_value *identity, et_ar
 int et_builder_check_identity(const et_identity *identity, const et_encoder *encoder,
                               et_error *error)
 {
+    et_assert(identity && encoder);
     char now[24];
     snprintf(now, sizeof now, "%016" PRIx64, et_encoder_fingerprint(encoder));
     return compare(identity, "encoder", now, "its schema, metadata or features have changed",
@@ -136,6 +140,7 @@ static int write_builder(const et_model_builder *builder, const char *path, et_e
 int et_builder_write(const et_model_builder *builder, const et_job_config *config,
                      const char *directory, et_error *error)
 {
+    et_assert(builder->dataset && directory);
     const et_table_files texts = { (et_schema *)et_table_set_schema(builder->dataset),
                                    (et_metadata *)et_table_set_metadata(builder->dataset),
                                    (et_feature_set *)et_table_set_features(builder->dataset) };
@@ -185,6 +190,7 @@ int et_builder_parse(const et_model_builder_class **kind, et_arguments **argumen
                      const char *bytes, size_t length, const char *path,
                      const et_model_builder_class *given, et_error *error)
 {
+    et_assert(kind && arguments && path);
     et_arena arena = ET_ARENA_INIT;
     et_value *root;
     int status = et_yaml_parse(&root, &arena, bytes, length, path, error);

@@ -301,6 +301,7 @@ static void add_metric(et_builder_graph *graph, et_scope *scope, const et_nodes 
 /* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
 static void add_nodes(et_scope *scope, void *payload)
 {
+    et_assert(scope && payload);
     et_builder_graph *graph = payload;
     et_graph_interface *face = &graph->face;
     et_model_builder *builder = face->builder;
@@ -334,6 +335,7 @@ static void add_nodes(et_scope *scope, void *payload)
 
 int et_model_builder_open_device(et_model_builder *builder, et_device **out, et_error *error)
 {
+    et_assert(builder->internals && out);
     et_model_builder_internals *internals = builder->internals;
     int status = internals->device ? ET_OK : et_device_open(&internals->device, error);
     *out = internals->device;
@@ -596,6 +598,7 @@ void et_model_builder_release(et_model_builder *builder)
 
 int et_model_builder_renew(et_model_builder *builder, et_error *error)
 {
+    et_assert(builder->internals);
     et_builder_store *store = et_alloc_zero(1, sizeof *store);
     int status = store ? et_params_new(&store->params, error)
                        : et_alloc_failed(error, sizeof *store, "parameters");

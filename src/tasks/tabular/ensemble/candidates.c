@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "tasks/tabular/tabular_kind.h"
@@ -119,6 +120,7 @@ bool et_candidates_is_auto(const char *experiment)
 
 const char *et_candidates_at(const char *experiment, const void *options, int i)
 {
+    et_assert(experiment && options && i >= 0);
     const et_tabular_options *o = options;
     if (!et_candidates_is_auto(experiment))
         return i ? NULL : experiment;
@@ -175,6 +177,7 @@ static int64_t text_ids(const et_tabular_task *task)
 /* Seconds for the rows in all trainings of a candidate, or in an epoch of all. */
 static double seconds_of(const et_candidate_plan *s, int which)
 {
+    et_assert(which >= 0 && which < CANDIDATES && s->task->table);
     const et_tabular_task *task = s->task;
     const bool held = !task->validation_tables[0] && s->folds < 2;
     const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
@@ -193,6 +196,7 @@ static double start_of(const et_candidate_plan *s)
 /* As many as fit into its share and after the candidates that were chosen before it. */
 static int epochs_of(const et_candidate_plan *s, int which)
 {
+    et_assert(which >= 0 && which < CANDIDATES);
     const double left = s->budget - s->run->seconds - start_of(s);
     const double seconds = fmin(candidates[which].share * s->budget, left);
     const double epochs = fmin(candidates[which].most, seconds / seconds_of(s, which));
@@ -253,6 +257,7 @@ static void add_candidate(const et_candidate_plan *s, et_series_candidate *to,
 int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
                        const et_tabular_options *options, et_error *error)
 {
+    et_assert(s->run && s->arena && s->task && s->folds >= 1);
     et_series_candidate *all = et_arena_array(s->arena, CANDIDATES, sizeof *all);
     const char *name;
     for (int i = 0; all && (name = et_candidates_at(experiment, options, i)) != NULL; i++) {
@@ -280,6 +285,7 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
 /* Folds use all rows of a small table for training. */
 bool et_candidates_take_folds(const et_tabular_task *task, const char *experiment)
 {
+    et_assert(task && experiment);
     const et_tabular_options *o = &task->options;
     return et_candidates_is_auto(experiment) && !o->n_splits && !task->validation_tables[0] &&
            is_small(task) && task->table->count >= 2 * ET_AUTO_FOLDS &&

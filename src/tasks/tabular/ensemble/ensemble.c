@@ -297,6 +297,7 @@ static int open_reading(reading *r, selection *s, const char *directory, et_erro
 
 static int load(reading *r, et_error *error)
 {
+    et_assert(r->trainer);
     et_artifact_weights weights = {
         .artifact = &r->artifact, .params = r->to->params, .check = check_belongs, .payload = r
     };
@@ -315,6 +316,7 @@ static int load(reading *r, et_error *error)
 
 static int open_outputs(const selection *s, outputs *of, et_error *error)
 {
+    et_assert(s->rows >= 0 && s->width > 0);
     const size_t cells = (size_t)(s->rows * s->width);
     close_outputs(of); /* of a reading that failed */
     of->output = s->class ? et_alloc_zero(cells, sizeof *of->output) : NULL;
@@ -477,6 +479,7 @@ static int score_all(const selection *s, const outputs *one, et_series_score *sc
 
 static int score_candidate(et_series_run *run, int which, et_series_score *score, et_error *error)
 {
+    et_assert(which >= 0 && which < run->count);
     selection *s = downcast(run);
     const et_series_candidate *candidate = &run->candidate[which];
     scored *one = &s->scored[which];
@@ -502,6 +505,7 @@ static bool counts(const selection *s, int64_t row)
 /* The loss of sum / count on a row that counts: of the label, or of all targets or quantiles. */
 static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
 {
+    et_assert(count > 0 && row >= 0 && row < s->rows);
     const et_tabular_target *target = &s->task->target;
     double loss = 0;
     if (s->class)
@@ -781,6 +785,7 @@ static int join(selection *s, et_params *params, const et_structs *ensemble, int
 static int write_model(selection *s, const et_experiment *experiment, et_params *params,
                        et_error *error)
 {
+    et_assert(experiment->task && params);
     const et_tabular_options *options = experiment->task;
     et_value *identity = et_value_dict(&s->arena);
     const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);

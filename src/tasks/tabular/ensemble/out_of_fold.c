@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -62,6 +63,8 @@ static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int
 int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
                        et_error *error)
 {
+    et_assert(task && rows && path && rows->width > 0 &&
+              (rows->class ? rows->output != NULL : rows->value && rows->written));
     et_strbuf text = ET_STRBUF_INIT;
     et_arena arena = ET_ARENA_INIT;
     bool failed = false;
@@ -129,6 +132,7 @@ static int read_line(const et_tabular_task *task, et_validation_rows *s, int64_t
                      const char *text, size_t length, const char *path, double *numbers,
                      et_error *error)
 {
+    et_assert(s->rows <= most);
     et_arena arena = ET_ARENA_INIT;
     et_value *line;
     if (s->rows == most)
@@ -169,6 +173,7 @@ static int read_lines(const et_tabular_task *task, et_validation_rows *s, const 
 
 int et_tabular_score_out_of_fold(et_tabular_task *task, et_value *logs, et_error *error)
 {
+    et_assert(task && logs);
     char *path = et_path_join(task->context.model_dir, ET_SERIES_FOLDS);
     int status = path ? read_lines(task, &task->results, path, error)
                       : et_alloc_failed(error, strlen(task->context.model_dir), "a path");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
@@ -119,6 +120,7 @@ static int load(et_model *m, const char *path, et_error *error)
 /* What is there already is this model's, or the run is another one. */
 static int write_text(const et_table_network *n, int which, const char *run, et_error *error)
 {
+    et_assert(which >= 0 && which < TEXTS && run);
     const et_artifact_text *text = &n->text[which];
     char *bytes = NULL, *path = et_path_join(run, text->name);
     size_t length = 0;
@@ -185,6 +187,7 @@ static const et_model_kind saved_kind = {
 static int open_network(et_table_network *n, et_table *table, const char *name,
                         const char *settings, et_error *error)
 {
+    et_assert(table && name);
     et_model *m = &n->model;
     const et_model_options none = { .seed = 0 };
     et_value *identity = NULL;
@@ -298,6 +301,7 @@ typedef struct printing {
 
 static int open_all(printing *p, const char *path, et_error *error)
 {
+    et_assert(p->predictor);
     const et_table_model *model = p->predictor->model;
     const et_row_reader_options rows = { .path = path,
                                          .rows = p->predictor->batch_size,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
@@ -79,6 +80,7 @@ static int check_taken(const et_value *before, const et_experiment *e, et_arena 
 int et_table_experiment(et_experiment *e, const et_table *table, const char *name,
                         const char *settings, et_arena *arena, et_error *error)
 {
+    et_assert(e && table && name && arena);
     int status = et_experiment_begin(e, &et_tabular_program, name, arena, error);
     const et_value *before = status ? NULL : et_experiment_tree(e, arena);
     if (!status)
@@ -133,6 +135,7 @@ static int read_texts(et_table *t, const char *directory, et_error *error)
 int et_table_task(et_task **out, et_table *t, const et_experiment *e, et_device *device,
                   et_params *params, et_arena *arena, et_error *error)
 {
+    et_assert(out && t && e && device && params && arena);
     char *directory = NULL;
     et_task_context context = { .params = params,
                                 .device = device,

@@ -371,6 +371,7 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
                                   const et_encoder *encoder, const et_tabular_target *target,
                                   const bool *which)
 {
+    et_assert(options && encoder && target);
     if (et_tabular_is_pack(options))
         return build_pack(scope, options, encoder, target, which);
     et_node *z, *predicted = options->ensemble.count
@@ -555,6 +556,7 @@ static void values_loss(et_scope *scope, const et_tabular_options *options,
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs)
 {
+    et_assert(options && target && labels && outputs);
     if (target->values) {
         values_loss(scope, options, target, labels, outputs);
         return;

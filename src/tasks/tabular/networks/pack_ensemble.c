@@ -138,6 +138,7 @@ int et_pack_begin(et_params *params, const et_tabular_pack *pack, bool rated, et
 /* Parameters of a member are copied to its best ones. */
 static void keep_best(et_params *params, int64_t number)
 {
+    et_assert(number >= 0);
     char prefix[64], best[512];
     float *all = et_params_values(params);
     const int length = snprintf(prefix, sizeof prefix, ET_PACK_MEMBER "_%lld/", (long long)number);
@@ -323,6 +324,7 @@ static int open_following(following *f, et_error *error)
 int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                    et_value *logs, et_error *error)
 {
+    et_assert(params && pack && rows->members && rows->mean && logs);
     following f = {
         .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
     };
@@ -356,6 +358,7 @@ int et_pack_follow(et_params *params, const et_tabular_pack *pack, const et_pack
 int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_pack_rows *rows,
                       et_error *error)
 {
+    et_assert(params && pack && rows->members && rows->mean);
     following f = {
         .params = params, .pack = pack, .rows = rows, .members = et_pack_count(pack), .apart = -1
     };

@@ -319,6 +319,7 @@ typedef struct worker {
 
 static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t first)
 {
+    et_assert(first >= 0 && first < w->e->rows);
     et_explain *e = w->e;
     const et_encoder *encoder = encoder_of(e);
     const change *c = w->change;
@@ -556,6 +557,7 @@ bool et_explain_reads(const et_explain *e, int field)
 
 int et_explain_importance(et_explain *e, int field, int repeats, double *worse, et_error *error)
 {
+    et_assert(repeats > 0 && worse);
     const char *name = et_schema_at(et_encoder_schema(encoder_of(e)), field)->name;
     uint32_t *order = et_alloc((size_t)e->rows, sizeof *order);
     int status = order ? ET_OK : et_alloc_failed(error, (size_t)e->rows * sizeof *order, "rows");

@@ -1,6 +1,7 @@
 #include "tasks/tabular/predict/prediction_block.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t keep,
                              const et_predictor *p, et_error *error)
@@ -22,6 +23,7 @@ void et_prediction_block_release(et_prediction_block *block)
 static int fail_row(et_prediction_block *b, const et_prediction_how *how, et_block_row *row,
                     int status, et_error *reason)
 {
+    et_assert(status);
     et_fail_while(reason, status, "%s:%lld", how->name, (long long)row->line);
     if (status != ET_EDATA || !how->lenient) {
         b->error = *reason;
@@ -35,6 +37,7 @@ static int fail_row(et_prediction_block *b, const et_prediction_how *how, et_blo
 static int put_row(et_prediction_block *b, et_predictor *p, const et_prediction_how *how, int64_t i,
                    int64_t at, bool *put)
 {
+    et_assert(i >= 0 && i < b->rows.count && at < p->batch_size);
     et_block_row *row = &b->rows.row[i];
     et_error reason = ET_ERROR_INIT;
     *put = false;
@@ -75,6 +78,7 @@ static void take_rows(et_prediction_block *b, et_predictor *p, const et_predicti
 
 void et_prediction_block_run(et_prediction_block *b, et_predictor *p, const et_prediction_how *how)
 {
+    et_assert(p && how->lines && how->name);
     int64_t put = 0;
     b->status = ET_OK;
     et_strbuf_reset(&b->lines);

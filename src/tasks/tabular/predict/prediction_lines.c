@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/values/json.h"
 #include "data/table/schema/schema.h"
 #include "metric/class_scores.h"
@@ -164,6 +165,7 @@ static void append_json(et_strbuf *out, const et_value *value)
 static void append_kept(const et_prediction_lines *lines, et_strbuf *out,
                         const et_prediction_row *row, int kept)
 {
+    et_assert(kept >= 0 && kept < lines->kept);
     if (row->kept)
         append_key(lines, out, &row->kept[kept]);
     else {
@@ -218,6 +220,7 @@ static bool is_list(const et_predictor *p, int column)
 static int print_names(et_prediction_column *column, const et_predicted_output *output,
                        et_error *error)
 {
+    et_assert(output->value);
     column->value = et_alloc_zero((size_t)output->width, sizeof *column->value);
     if (!column->value)
         return et_alloc_failed(error, (size_t)output->width * sizeof *column->value, "names");
@@ -330,6 +333,7 @@ static int name_kept(et_prediction_lines *lines, et_error *error)
 int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
                              const et_prediction_form *form, et_error *error)
 {
+    et_assert(lines && p && form);
     const size_t most = form->keep.count + (size_t)p->facts.outputs + OTHERS;
     *lines = (et_prediction_lines){ .form = *form, .kept = (int)form->keep.count };
     lines->column = et_alloc_zero(most, sizeof *lines->column);
@@ -417,6 +421,7 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
 static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
                          int64_t at, int64_t i, et_strbuf *out)
 {
+    et_assert(output >= 0 && output < p->outputs && i < p->output[output].width);
     const et_target_unit *unit = et_predictor_unit(p, output, i);
     const float value = et_predictor_values(p, output, at)[i];
     const bool score = output == p->scores || output == p->beside;
@@ -453,6 +458,7 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
 static void append_interval(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                             et_strbuf *out)
 {
+    et_assert(p->quantiles >= 0);
     append_value(lines, p, p->quantiles, at, 0, out);
     et_strbuf_append(out, lines->form.csv ? "," : ", ");
     append_value(lines, p, p->quantiles, at, p->output[p->quantiles].width - 1, out);
@@ -462,6 +468,7 @@ static void append_interval(const et_prediction_lines *lines, const et_predictor
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                              const et_prediction_row *row, et_strbuf *out)
 {
+    et_assert(at >= 0 && at < p->batch_size && row);
     for (int c = 0; c < lines->columns; c++) {
         const et_prediction_column *column = &lines->column[c];
         et_strbuf_append(out, column->lead);

@@ -64,6 +64,7 @@ int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifac
 
 const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
 {
+    et_assert(graph);
     return &graph->levels;
 }
 
@@ -72,6 +73,7 @@ static int graph_open(et_tabular_graph **out, const et_experiment *experiment,
                       const char *directory, const et_encoder *encoder, et_arena *arena,
                       et_error *error)
 {
+    et_assert(experiment->task && encoder);
     et_tabular_graph *graph = et_arena_alloc(arena, sizeof *graph);
     *out = graph;
     if (!graph)
@@ -120,6 +122,7 @@ static int choose(et_tabular_graph *graph, const float *share, const char *check
 static int graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
                         const char *checkpoint, bool live_weights, et_arena *arena, et_error *error)
 {
+    et_assert(graph && artifact);
     et_artifact_weights from = { .artifact = artifact,
                                  .named = checkpoint,
                                  .live_weights = live_weights,
@@ -365,6 +368,7 @@ static int read_units(et_table_model *model, et_error *error)
 static int load_model(et_table_model *model, const et_artifact *artifact,
                       const et_predictor_options *options, et_error *error)
 {
+    et_assert(model->params && model->encoder);
     et_artifact_weights load = { .artifact = artifact,
                                  .params = model->params,
                                  .named = options->checkpoint,
@@ -640,11 +644,13 @@ int et_predictor_run(et_predictor *p, int64_t count, et_error *error)
 
 const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
 {
+    et_assert(output >= 0 && output < p->outputs && at >= 0 && at < p->batch_size);
     return p->output[output].values + at * p->output[output].width;
 }
 
 const et_target_unit *et_predictor_unit(const et_predictor *p, int output, int64_t i)
 {
+    et_assert(output < p->outputs && i >= 0);
     if (output < 0 || !p->model->unit_count)
         return NULL;
     return output == p->values      ? &p->model->units[i]
@@ -676,6 +682,7 @@ int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_
 
 int et_predictor_choose(const et_predictor *p, const float *scores)
 {
+    et_assert(p->classes > 0 && scores);
     int best = 0;
     for (int i = 1; i < p->classes; i++)
         if (scores[i] > scores[best])

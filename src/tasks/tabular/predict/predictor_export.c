@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/values/json.h"
 #include "data/table/features/encoder.h"
@@ -26,6 +27,7 @@ typedef struct writing {
 static const char *put_ids(et_onnx *to, const et_encoded_field *field, const char *value,
                            const int32_t *missing, int64_t *ids)
 {
+    et_assert(field->kind == ET_ENCODED_IDS && missing && ids);
     const int width = (int)field->width;
     int64_t *unknown = ids, *none = ids + width;
     for (int c = 0; c < width; c++) {
@@ -182,6 +184,7 @@ static int put_columns(void *payload, et_onnx *to, const char *const *names, con
 /* Numbers of refused rows are NaN. */
 static void refuse_rows(const writing *w, et_onnx *to, et_onnx_result *result)
 {
+    et_assert(w->refused && result->rank >= 1);
     const double nan = NAN;
     int64_t shape[ET_RANK_MAX] = { -1 };
     for (int i = 1; i < result->rank; i++)
@@ -196,6 +199,7 @@ static void refuse_rows(const writing *w, et_onnx *to, et_onnx_result *result)
 /* The class with the largest score; "" if scores are NaN. */
 static void add_label(const et_predictor *p, et_onnx *to, const char *scores)
 {
+    et_assert(p->classes > 0 && p->labels);
     static const char *const none[] = { "" };
     const et_onnx_dim dims[] = { { ET_ONNX_ROWS, 0 } };
     const int64_t axis = 1;
@@ -213,6 +217,7 @@ static void add_label(const et_predictor *p, et_onnx *to, const char *scores)
 /* Several targets with two classes each: the label of each target. */
 static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et_error *error)
 {
+    et_assert(p->beside >= 0);
     static const char *const none[] = { "" };
     const et_predicted_output *output = &p->output[p->beside];
     const et_onnx_dim dims[] = { { ET_ONNX_ROWS, 0 }, { NULL, output->width } };
@@ -239,6 +244,7 @@ static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et
 /* offset + scale x value in doubles, as a predictor has it. */
 static void put_unit(const et_predictor *p, et_onnx *to, int output, et_onnx_result *result)
 {
+    et_assert(output >= 0 && output < p->outputs);
     const int64_t count = p->output[output].width;
     double *numbers = et_alloc(2 * (size_t)count, sizeof *numbers);
     for (int64_t k = 0; numbers && k < count; k++) {

@@ -28,6 +28,7 @@ struct et_row_reader {
 int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encoder, size_t keep,
                       et_error *error)
 {
+    et_assert(rows > 0 && encoder);
     size_t cells = (size_t)et_encoder_cells(encoder);
     *block = (et_row_block){ .room = BLOCK_BYTES };
     block->row = et_alloc_zero((size_t)rows, sizeof *block->row);
@@ -81,6 +82,7 @@ static char *add_cell(et_cell *to, const et_cell *cell, char *bytes)
 /* Copies the texts of a row: to the block, or to its arena where a row is longer than a block. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
 {
+    et_assert(block->count < r->most);
     const size_t size = bytes_of(row, r);
     const bool fits = size <= block->room - block->used;
     char *bytes = fits ? block->bytes + block->used : et_arena_alloc(&block->arena, size);
@@ -185,6 +187,7 @@ bool et_row_reader_waits(const et_row_reader *r)
 
 int et_row_reader_next(et_row_reader *r, et_row_block *block, et_error *error)
 {
+    et_assert(r->most > 0);
     int status = ET_OK;
     et_arena_release(&block->arena);
     block->count = 0;

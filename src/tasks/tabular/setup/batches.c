@@ -4,6 +4,7 @@
 #include <etude/settings.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "data/batches/source.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/samples.h"
@@ -19,6 +20,7 @@
 static int64_t batch_size(const et_tabular_task *task, const et_tabular_data *data, bool training,
                           int64_t rows)
 {
+    et_assert(rows >= 0);
     int64_t size = data->batch_size, shards = training ? task->context.data_shards : 1;
     if (!size && !training)
         size = BATCH_VALIDATION;
@@ -35,6 +37,7 @@ static int open_batches(const et_tabular_task *task, const et_tabular_data *data
                         et_samples *rows, int64_t count, const et_input_context *part,
                         et_source **out, et_error *error)
 {
+    et_assert(data && rows && count >= 0 && out);
     const et_tabular_model *model = &task->options.model;
     const int64_t replicas = part && part->replicas_in_sync ? part->replicas_in_sync : 1;
     const int64_t pipelines = part ? part->input_pipelines : 1;
@@ -99,6 +102,7 @@ static int read_ahead(const et_tabular_task *task, et_source **out, et_error *er
 int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
                        et_error *error)
 {
+    et_assert(out && number >= 0 && (!training || task->training));
     const et_tabular_options *o = &task->options;
     *out = NULL;
     if (!training && number >= task->validations)
@@ -159,6 +163,7 @@ void et_tabular_close_input_tables(et_tabular_task *task)
 int et_tabular_build_inputs(et_task *self, const et_data_config *params,
                             const et_input_context *part, et_source **out, et_error *error)
 {
+    et_assert(self && params && out);
     et_tabular_task *task = (et_tabular_task *)(void *)self;
     const bool training = params->training;
     const et_tabular_data *data =

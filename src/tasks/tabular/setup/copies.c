@@ -14,6 +14,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/text/format.h"
 #include "data/table/analysis/column_use.h"
@@ -99,6 +100,7 @@ typedef enum learned {
 /* Whether rows of parts from least to most have one that is learned when `part` is validated. */
 static bool has_learned(learned how, int part, int least, int most)
 {
+    et_assert(least <= most);
     return how == LEARNED_FIRST     ? least == 0
            : how == LEARNED_EARLIER ? least < part
                                     : least < part || most > part;
@@ -107,6 +109,7 @@ static bool has_learned(learned how, int part, int least, int most)
 /* The rows from `begin` on with equal inputs, and if asked for equal targets; their parts. */
 static int64_t find_run(const keys *k, int64_t begin, bool target, int *least, int *most)
 {
+    et_assert(begin >= 0 && begin < k->count);
     const keyed *first = &k->row[begin];
     int64_t end = begin;
     *least = *most = first->part;
@@ -145,6 +148,7 @@ static copies count(const keys *k, learned how, int counted)
 static void warn(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {
+    et_assert(c->both <= c->inputs && c->inputs <= c->rows);
     const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
     const et_schema *schema = et_encoder_schema(task->encoder);
     double chance = (double)learned_rows; /* copies of a row that are expected by chance */
@@ -171,6 +175,7 @@ static void warn(const et_tabular_task *task, const keys *k, const copies *c, in
 /* Room for the keys of so many rows; row NULL: no memory. */
 static keys keys_of(const et_tabular_task *task, int64_t rows)
 {
+    et_assert(rows >= 0);
     return (keys){ .encoder = task->encoder,
                    .row = et_alloc((size_t)rows + 1, sizeof(keyed)),
                    .room = rows,

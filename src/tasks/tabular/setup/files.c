@@ -9,6 +9,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "data/table/analysis/analyze.h"
@@ -59,6 +60,7 @@ static int checksum_of(uint64_t *checksum, int which, const char *path, et_error
 static int check_belongs(uint64_t checksum, const et_identity *identity, int which,
                          const char *path, et_error *error)
 {
+    et_assert(which >= 0 && which < ET_TABLE_FILES && path);
     const char *was;
     et_checksum_text is = et_checksum_print(checksum);
     if (!identity || !identity->values || !et_value_get(identity->values, files[which].key))
@@ -83,6 +85,7 @@ static bool is_exact(const et_tabular_task *task)
 
 static int make_encoder(et_tabular_task *task, et_error *error)
 {
+    et_assert(!task->encoder);
     return is_exact(task) ? et_encoder_new_exact(&task->encoder, task->texts.schema,
                                                  task->texts.metadata, task->texts.features, error)
                           : et_encoder_new(&task->encoder, task->texts.schema, task->texts.metadata,
@@ -91,6 +94,7 @@ static int make_encoder(et_tabular_task *task, et_error *error)
 
 int et_tabular_identify(const et_task *task, et_value *identity, et_error *error)
 {
+    et_assert(identity && ((const et_tabular_task *)(const void *)task)->training);
     const et_tabular_task *self = (const et_tabular_task *)(const void *)task;
     for (int i = 0; i < ET_TABLE_FILES; i++)
         et_value_set_string(identity, files[i].key,
@@ -105,6 +109,7 @@ int et_tabular_identify(const et_task *task, et_value *identity, et_error *error
 
 int et_tabular_belongs_in(const et_artifact *artifact, const et_identity *identity, et_error *error)
 {
+    et_assert(artifact);
     et_arena arena = ET_ARENA_INIT;
     int status = ET_OK;
     for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
@@ -157,6 +162,7 @@ static int check_same(const et_tabular_task *task, int which, et_error *error)
 
 static int read_file(et_tabular_task *task, int which, const char *path, et_error *error)
 {
+    et_assert(which >= 0 && which < ET_TABLE_FILES && path);
     char *text;
     size_t length;
     int status = read_text(which, path, &text, &length, error);
@@ -357,6 +363,7 @@ static int infer(et_tabular_task *task, et_error *error)
 /* Finds the target and checks that its metrics include the one that selects the best checkpoint. */
 static int find_target(et_tabular_task *task, et_error *error)
 {
+    et_assert(task->encoder);
     const char *metric = task->context.best_metric;
     const et_tabular_target *target = &task->target;
     int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
@@ -426,6 +433,7 @@ static int find(et_tabular_task *task, et_error *error)
 
 int et_tabular_open_files(et_tabular_task *task, et_error *error)
 {
+    et_assert(task->context.model_dir);
     int status = find(task, error);
     for (int i = 0; !status && i < ET_TABLE_FILES; i++) {
         et_tabular_file *file = &task->file[i];

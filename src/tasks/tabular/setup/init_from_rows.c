@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers/decimal.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
@@ -22,6 +23,7 @@ typedef struct class_counts {
 
 static void count_classes(void *payload, const et_batch *batch, int64_t first)
 {
+    et_assert(((const class_counts *)payload)->field >= 0);
     const class_counts *c = payload;
     const int32_t *class = batch->data[c->field];
     (void)first;
@@ -33,6 +35,7 @@ static void count_classes(void *payload, const et_batch *batch, int64_t first)
 /* Rows by classes times the class's own: all classes weigh the same, and the mean weight is 1. */
 static int balance(const et_tabular_task *task, float *weight, et_error *error)
 {
+    et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
     class_counts c = { et_layout_find(&task->training->layout, task->target.field),
                        et_alloc_zero((size_t)classes, sizeof *c.count) };
@@ -131,6 +134,7 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
  * the metadata, unless the metadata are of other rows, or have no moments. */
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)
 {
+    et_assert(task->training && task->target.values > 0);
     const int written = et_encoder_written(task->encoder);
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
@@ -174,6 +178,7 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
 static int restate_values(const et_tabular_task *task, float *mean, float *deviation,
                           et_error *error)
 {
+    et_assert(task->options.init_checkpoint);
     const size_t width = (size_t)task->target.values;
     et_arena arena = ET_ARENA_INIT;
     et_target_unit *was = et_arena_array(&arena, width, sizeof *was);
@@ -199,6 +204,7 @@ static int restate_values(const et_tabular_task *task, float *mean, float *devia
 
 float *et_tabular_variable(et_params *params, const char *name)
 {
+    et_assert(params && name);
     char full[64];
     snprintf(full, sizeof full, ET_TABULAR_TARGET_SCOPE "/%s", name);
     int index = et_params_find(params, full);
@@ -209,6 +215,7 @@ float *et_tabular_variable(et_params *params, const char *name)
 /* kept: mean and deviation come with the weights that the run began with, in their own unit. */
 int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error)
 {
+    et_assert(params && task->encoder);
     const et_tabular_options *o = &task->options;
     const bool begun = o->init_checkpoint && *o->init_checkpoint;
     const bool kept = begun && !(o->init_pattern && *o->init_pattern);

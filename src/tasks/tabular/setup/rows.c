@@ -64,6 +64,7 @@ static int find_mix(et_tabular_task *task, et_error *error)
 static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t at,
                          const unsigned char *side, uint32_t *which, et_error *error)
 {
+    et_assert(at < task->options.train_data.mix.count);
     const int64_t begin = at ? task->mix.end[at - 1] : 0;
     int64_t end = task->mix.end[at], count = 0;
     end = end < task->table->count ? end : task->table->count;
@@ -81,6 +82,7 @@ static int open_mix_part(et_samples **out, const et_tabular_task *task, size_t a
 /* The training data become a mix of the rows that are learned; side NULL: all are. */
 static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *error)
 {
+    et_assert(task->table);
     const et_tabular_data *data = &task->options.train_data;
     const size_t count = data->mix.count;
     const uint64_t seed = data->seed < 0 ? task->context.seed : (uint64_t)data->seed;
@@ -266,6 +268,7 @@ static int row_keys_read(row_keys *keys, const char *column, bool times, et_date
                          const et_encoder *encoder, const et_metadata *metadata,
                          const et_strings *paths, const et_rows_options *options, et_error *error)
 {
+    et_assert(keys && column && paths->count);
     const int fields = et_encoder_fields(encoder);
     const et_layout *layout = et_encoder_layout(encoder);
     key_reading r = { .keys = keys,
@@ -326,6 +329,7 @@ et_table_samples_options et_tabular_table_options(const et_tabular_options *opti
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error)
 {
+    et_assert(out && paths->count && limit >= 0);
     et_table_samples_options options = et_tabular_table_options(&task->options, task->missing);
     et_samples *all;
     options.paths = *paths;
@@ -415,6 +419,7 @@ static int open_training(et_tabular_task *task, const unsigned char *side, uint3
 
 static int list_validated(et_tabular_task *task, const unsigned char *side, et_error *error)
 {
+    et_assert(task->table && task->validation[0] && !task->validated);
     const size_t count = (size_t)task->validation[0]->count;
     task->validated = et_alloc(count + 1, sizeof *task->validated);
     if (!task->validated)
@@ -444,6 +449,7 @@ static void tell_share(const et_tabular_task *task)
 static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, int32_t *class,
                  const row_keys *keys, et_error *error)
 {
+    et_assert(keys && which);
     et_samples *table = task->table;
     const et_tabular_options *o = &task->options;
     const et_tabular_splitting how = { .rows = table->count,
@@ -505,6 +511,7 @@ static int read_keys(const et_tabular_task *task, row_keys *keys, et_error *erro
 
 static int hold_out(et_tabular_task *task, et_error *error)
 {
+    et_assert(task->table);
     const size_t rows = (size_t)task->table->count;
     const bool classes = task->target.classes;
     if (rows < 2)

@@ -8,6 +8,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "tasks/tabular/samples.h"
@@ -66,6 +67,7 @@ static int64_t parts_of(const et_encoded_field *target)
 static int count_rows(target_counts *s, const et_tabular_task *task, et_samples *rows,
                       et_error *error)
 {
+    et_assert(s->target && rows);
     const et_encoded_kind kind = s->target->kind;
     const char *field =
         kind == ET_ENCODED_VALUES
@@ -143,6 +145,7 @@ static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
 /* With two classes, precision and recall are those of the positive class. */
 static const char *unmeasured(const et_tabular_task *task, const target_counts *s, int missing)
 {
+    et_assert(missing > 0);
     if (s->target->classes > 2)
         return missing > 1 ? "the scores do not cover them" : "the scores do not cover it";
     return s->count[et_tabular_positive_of(task)] ? "precision and AUC are meaningless"
@@ -245,6 +248,7 @@ static int check_parts(target_counts *s, const et_tabular_task *task, et_error *
 
 int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
 {
+    et_assert(task->encoder);
     const et_encoded_field *target =
         et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     const size_t count = (size_t)parts_of(target);

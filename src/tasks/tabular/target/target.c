@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 
@@ -109,6 +110,7 @@ static int check_settings(const et_tabular_target *target, const et_tabular_opti
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error)
 {
+    et_assert(target && options && encoder);
     const int index = et_encoder_target(encoder);
     const char *key[2];
     int targets = 0;
@@ -143,6 +145,7 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
 
 int64_t et_tabular_output_width(const et_tabular_target *target)
 {
+    et_assert(target);
     return target->quantiles ? target->quantiles
            : target->values  ? target->values
            : target->labels  ? target->labels
@@ -158,6 +161,7 @@ const char *et_tabular_output_name(const et_tabular_target *target)
 
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)
 {
+    et_assert(task->encoder && column >= 0);
     return task->target.values ? et_encoder_unit(task->encoder, task->target.quantiles ? 0 : column)
                                : (et_target_unit){ 0, 1 };
 }
@@ -172,6 +176,7 @@ static bool number_of(const et_value *value, double *number)
 
 int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error)
 {
+    et_assert(encoder && identity);
     const et_encoded_field *field = et_encoder_field(encoder, et_encoder_target(encoder));
     if (field->kind != ET_ENCODED_VALUES)
         return ET_OK;
@@ -187,6 +192,7 @@ int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_er
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error)
 {
+    et_assert(units && targets > 0 && found);
     const et_value *list = et_value_get(identity, ET_TARGET_UNIT);
     const et_value *value = list ? list->first : NULL;
     bool sound = !list || (list->kind == ET_VALUE_LIST && list->count == 2 * (size_t)targets);

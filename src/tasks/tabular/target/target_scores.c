@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/sort.h"
 #include "base/values/value.h"
 #include "data/table/features/transforms.h"
@@ -18,6 +19,7 @@
 /* Entries are sorted by frequency, so a "yes" is positive, or else the larger number. */
 int et_tabular_positive(const char *const *label, int classes)
 {
+    et_assert(label && classes > 0);
     return classes != 2 || !et_label_is_yes(label[0], label[1]);
 }
 
@@ -64,6 +66,7 @@ static et_value *group_of(et_value *logs, const char *name)
 /* to[row] = from[row, column] */
 static void copy_column(double *to, const double *from, int64_t rows, int64_t width, int64_t column)
 {
+    et_assert(column >= 0 && column < width);
     for (int64_t row = 0; row < rows; row++)
         to[row] = from[row * width + column];
 }
@@ -88,6 +91,7 @@ static bool all_alike(const et_validation_rows *s, const double *written, int64_
 static int score_values(const et_validation_rows *s, int64_t targets, const double *value,
                         const double *written, et_value *logs, et_error *error)
 {
+    et_assert(targets > 0 && value && written);
     const et_value_predictions predictions = { .count = s->rows,
                                                .targets = targets,
                                                .wide_value = value,
@@ -103,6 +107,7 @@ static int score_values(const et_validation_rows *s, int64_t targets, const doub
 int et_tabular_score_numbers(const et_scored_targets *of, const et_validation_rows *s,
                              et_value *logs, et_error *error)
 {
+    et_assert(of && s->value && s->written && logs);
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
     if (status || s->targets < 2)
         return status;
@@ -156,6 +161,7 @@ static void take_label(labels *l, int64_t k)
 static int score_label(labels *l, int64_t k, int64_t bins, const char *name, et_value *logs,
                        et_error *error)
 {
+    et_assert(k >= 0 && k < l->rows->width);
     double values[CLASS_SCORES];
     et_class_scores scores;
     take_label(l, k);
@@ -193,6 +199,7 @@ static double exact_match(const et_validation_rows *s)
 int et_tabular_score_labels(const et_scored_targets *of, const et_validation_rows *s,
                             et_value *logs, et_error *error)
 {
+    et_assert(of && s->value && s->written && logs);
     const size_t rows = (size_t)s->rows;
     labels l = { .rows = s,
                  .probability = et_alloc(2 * rows, sizeof *l.probability),
@@ -229,6 +236,7 @@ typedef struct ranked {
 /* Of level number k: the pinball loss, and the share of targets that are not above. */
 static void score_level(const et_validation_rows *s, int64_t k, double level, double scores[2])
 {
+    et_assert(k >= 0 && k < s->width && level > 0 && level < 1);
     double all = 0;
     scores[0] = scores[1] = 0;
     for (int64_t row = 0; row < s->rows; row++) {
@@ -244,6 +252,7 @@ static void score_level(const et_validation_rows *s, int64_t k, double level, do
 /* The share of targets between the outermost quantiles, and their mean distance. */
 static void score_interval(const et_validation_rows *s, double scores[2])
 {
+    et_assert(s->width > 1);
     double all = 0;
     scores[0] = scores[1] = 0;
     for (int64_t row = 0; row < s->rows; row++) {
@@ -333,6 +342,7 @@ static int score_d2(const et_scored_targets *of, const et_validation_rows *s, do
 int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_rows *s,
                                et_value *logs, et_error *error)
 {
+    et_assert(of->level && s->targets == 1 && logs);
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };
     static const char *const of_level[] = { "pinball_loss", "below", NULL };
     double scores[4] = { 0 }, own[2];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "tasks/tabular/target/target.h"
 #include "train/checkpoint/metric_name.h"
@@ -202,6 +203,7 @@ static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_v
 int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                      et_error *error)
 {
+    et_assert(out && task && s);
     if (s->rows < ROWS_LEAST)
         return ET_OK;
     if (task->target.classes)
@@ -215,6 +217,7 @@ int et_tabular_judge(et_strbuf *out, const et_tabular_task *task, const et_valid
 
 int et_tabular_judge_best(et_tabular_task *task, const et_value *logs, et_error *error)
 {
+    et_assert(task && logs);
     const char *metric = task->task.class->best_metric;
     const et_value *value = et_value_get(logs, metric);
     const bool measured = value && value->kind == ET_VALUE_FLOAT;

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/files/checksum.h"
@@ -270,6 +271,7 @@ static int check(job *j, et_error *error)
 /* Batches of a pass: of the training source or, where that does not know, of the data set's. */
 static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
+    et_assert(j->graphs.training && j->args->batch_size > 0);
     et_source *source = j->graphs.training->input.source;
     const et_table_columns *from = et_table_set_columns(j->builder->dataset, "train");
     const int64_t batch = j->args->batch_size;
@@ -324,6 +326,7 @@ static int open_graphs(job *j, et_error *error)
 /* Their batches are the trainer's from then on, also where it fails. */
 static int open_trainer(job *j, et_error *error)
 {
+    et_assert(j->graphs.training && j->device);
     et_task_trainer_given given = { .train_dataset = j->graphs.training->input.source };
     if (j->graphs.evaluation)
         given.validation_dataset = j->graphs.evaluation->input.source;
@@ -344,6 +347,7 @@ static int open_trainer(job *j, et_error *error)
 
 static int open_controller(job *j, et_error *error)
 {
+    et_assert(j->trainer && j->output);
     char *summaries = et_path_join(j->output, "summaries");
     char metric[128] = "";
     et_action *const actions[] = { &j->action };
@@ -472,6 +476,7 @@ static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *e
 /* removes: the folder too, once nothing but a model's files is known to be in it. */
 static int clear_folder(const char *directory, bool removes, et_error *error)
 {
+    et_assert(directory);
     DIR *folder = opendir(directory);
     if (!folder)
         return errno == ENOENT ? ET_OK : et_fail_errno(error, "%s", directory);
@@ -525,6 +530,7 @@ static int put_in_place(const char *made, const char *position, const char *old,
 static int export_model(et_predictor **out, const et_model_builder *builder, const char *output,
                         const char *checkpoint, et_error *error)
 {
+    et_assert(builder && output);
     const et_predictor_options trained = { .builder = builder->ET_CLASS, .checkpoint = checkpoint };
     const et_predictor_options exported = { .builder = builder->ET_CLASS };
     et_predictor *predictor = NULL;
@@ -554,6 +560,7 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
 
 static int run(job *j, et_error *error)
 {
+    et_assert(j->controller && j->trainer);
     int status = et_builder_write(j->builder, j->config, j->output, error);
     j->began = j->saved = et_clock_monotonic();
     j->first = et_task_trainer_trainer(j->trainer)->step;
@@ -570,6 +577,7 @@ static int run(job *j, et_error *error)
 /* Runs, saves, evaluates: a single node, and the master of a cluster. */
 static int lead(job *j, et_error *error)
 {
+    et_assert(j->trainer && j->identity);
     int status = check_position(j->output, error);
     /* A job that goes on has the weights of one that began with other data or another builder: they
      * would fit, and mean something else. */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/threads/thread.h"
 #include "base/vector.h"
@@ -120,6 +121,7 @@ struct call {
 /* A row that cannot be is a failure of the call, or its own. */
 static int fail_row(call *c, size_t row, int status, const et_error *reason, et_error *error)
 {
+    et_assert(status && row < c->found->count);
     if (status != ET_EDATA || !c->p->lenient)
         return et_fail(error, status, "%s", reason->text);
     c->found->failure[row] = et_arena_strdup(&c->found->arena, reason->text);
@@ -128,6 +130,7 @@ static int fail_row(call *c, size_t row, int status, const et_error *reason, et_
 
 static int put_row(call *c, size_t row, int64_t at, et_error *error)
 {
+    et_assert(row < c->found->count && at >= 0);
     const et_cell *cells;
     et_error reason = ET_ERROR_INIT;
     char where[48];
@@ -151,6 +154,7 @@ static int put_row(call *c, size_t row, int64_t at, et_error *error)
 
 static int take_row(call *c, size_t row, int64_t at, et_error *error)
 {
+    et_assert(row < c->found->count && at >= 0);
     const et_predictor *p = c->p;
     et_error reason = ET_ERROR_INIT;
     char where[48];
