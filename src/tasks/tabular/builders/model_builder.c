@@ -298,7 +298,6 @@ static void add_metric(et_builder_graph *graph, et_scope *scope, const et_nodes 
 }
 
 /* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
-/* payload: the interface. Parts see the dataset that the graph was given as the builder's. */
 static void add_nodes(et_scope *scope, void *payload)
 {
     et_assert(scope && payload);

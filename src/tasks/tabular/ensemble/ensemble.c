@@ -494,14 +494,12 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 
 #define LEAST_PROBABILITY 0x1p-52
 
-/* The loss of the mean prediction for target (or quantile) i of a row; not for classes. */
 /* Whether a row has a prediction and a target. */
 static bool counts(const selection *s, int64_t row)
 {
     return s->fold[row] >= 0 && (!s->class || s->class[row] >= 0);
 }
 
-/* The loss of sum / count on a row that counts. */
 /* The loss of sum / count on a row that counts: of the label, or of all targets or quantiles. */
 static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
 {

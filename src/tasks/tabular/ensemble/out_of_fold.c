@@ -102,7 +102,6 @@ static bool read_numbers(const et_value *line, const char *key, int64_t width, d
 }
 
 /* To row s->rows. numbers: [width], scratch. */
-/* To row s->rows. numbers: [width], scratch. */
 static bool read_row(const et_tabular_task *task, et_validation_rows *s, const et_value *line,
                      double *numbers)
 {

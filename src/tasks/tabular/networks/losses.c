@@ -186,7 +186,6 @@ static int64_t members_of(const et_node *z, int64_t width)
 
 /* ---- quantiles ---- */
 
-/* The level next to 1/2. */
 /* softplus(z + c): the distance of levels k and k + 1, by a column of z. */
 static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int column)
 {
@@ -195,7 +194,6 @@ static et_node *gap_of(const et_tabular_target *target, et_node *z, int k, int c
     return et_softplus(et_offset(et_slice_columns(z, column, 1), (float)log(expm1(usual))));
 }
 
-/* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
 /* Standardised, of the members one below the other: level number k is [rows * members, 1]. */
 static void split_quantiles(const et_tabular_target *target, et_node *z, et_node **level)
 {
@@ -217,7 +215,6 @@ static void split_quantiles(const et_tabular_target *target, et_node *z, et_node
 }
 
 /* z [rows, members * levels] to quantiles of that shape. */
-/* Probabilities, or standardised values, of each member by its own z. */
 /* Probabilities, or standardised values, of each member by its own z; of z's shape. */
 static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
                             et_node *z)
@@ -410,7 +407,6 @@ static void put_loss(et_scope *scope, et_node *rows, et_node *weights, et_node *
 
 /* ---- classes ---- */
 
-/* Of each row's label; only training is weighted. NULL: all are 1. */
 /* The factor on the sum of members' losses. */
 static float share_of(et_scope *scope, const et_tabular_options *options, int64_t members)
 {

@@ -124,7 +124,6 @@ static et_node *layer(et_scope *scope, et_node *x, bool shared, et_node *first,
 
 /* ---- logits ---- */
 
-/* The weights [k inputs] of output c. */
 /* Outputs by one product per member. parts [outputs]: the weights. */
 static et_node *product_of_members(et_node *x, et_node **parts, int64_t outputs, members m)
 {

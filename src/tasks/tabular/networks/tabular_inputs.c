@@ -180,7 +180,6 @@ int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder
 /* ---- nodes ---- */
 
 /* Whether a model reads a field, which is of a kind. */
-/* Whether a model reads a field, which is of a kind. */
 static bool is_read(const et_encoded_field *field, et_encoded_kind kind, const et_strings *ignored)
 {
     bool read = field->kind == kind;

@@ -238,7 +238,6 @@ static int print_names(et_prediction_column *column, const et_predicted_output *
 }
 
 /* `{"label": `, `, "scores": {`; of CSV the comma. */
-/* `{"label": `, `, "scores": {`; of CSV the comma. */
 static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
     int status = ET_OK;
@@ -416,7 +415,6 @@ void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predic
     et_strbuf_append_char(out, '\n');
 }
 
-/* Number i of an output. */
 /* Number i of an output. Of scores, which are shares of 1, five decimals are enough. */
 static void append_value(const et_prediction_lines *lines, const et_predictor *p, int output,
                          int64_t at, int64_t i, et_strbuf *out)
@@ -433,7 +431,6 @@ static void append_value(const et_prediction_lines *lines, const et_predictor *p
         et_prediction_number(out, (double)value);
 }
 
-/* All of an output, or the labels of several targets. */
 /* All of an output, or the labels of several targets. */
 static void append_values(const et_prediction_lines *lines, const et_predictor *p,
                           const et_prediction_column *column, int64_t at, et_strbuf *out)

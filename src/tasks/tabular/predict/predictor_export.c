@@ -21,7 +21,6 @@ typedef struct writing {
     const char *refused;
 } writing;
 
-/* Where(IsNaN(x), missing, x) */
 /* -1 is missing; any other id that is no entry's is unknown, as are places of entries that are too
  * rare for the feature. ids: room for 2 [width]. */
 static const char *put_ids(et_onnx *to, const et_encoded_field *field, const char *value,
@@ -52,7 +51,6 @@ static int find_field(const et_encoder *encoder, const char *name)
     return -1;
 }
 
-/* What predicting has for missing and unknown values. */
 /* What predicting has for missing and unknown values. */
 static const char *put_input(void *payload, et_onnx *to, const char *name, const char *value)
 {

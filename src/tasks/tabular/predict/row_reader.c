@@ -78,7 +78,6 @@ static char *add_cell(et_cell *to, const et_cell *cell, char *bytes)
     return bytes + cell->length;
 }
 
-/* Its texts are copied. */
 /* Copies the texts of a row: to the block, or to its arena where a row is longer than a block. */
 static int add_row(const et_row_reader *r, et_row_block *block, const et_row *row, et_error *error)
 {

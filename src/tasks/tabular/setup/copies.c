@@ -144,7 +144,6 @@ static copies count(const keys *k, learned how, int counted)
 }
 
 /* rows: how the sentence calls the validated ones. */
-/* rows: how the sentence calls the validated ones. */
 static void warn(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {

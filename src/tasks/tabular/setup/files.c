@@ -173,7 +173,6 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
     return status;
 }
 
-/* What there is: the run's own file, or the named one. */
 /* How many different integers of a target are classes, as et_analyze_options has it; a loss of
  * classes says it as well. */
 static int most_classes(const et_tabular_options *options)
@@ -192,7 +191,6 @@ static int most_classes(const et_tabular_options *options)
 
 /* The same of a target whose schema says that it is an integer: without a word two are a yes and a
  * no, and more are numbers. */
-/* Whether all integers among the targets are. */
 /* Whether all integers among the targets are classes. If the settings do not decide, two integers
  * in a row are a yes and a no, and more are numbers. */
 static bool are_classes(const et_tabular_task *task)
@@ -248,10 +246,6 @@ static int check_types(const et_tabular_task *task, et_error *error)
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
  * the target away or are there twice, dates of an order or a century that no row says. For columns
  * with given types, only the first seven kinds. */
-/* Columns of which a model learns little in their present use: texts that look like numbers,
- * dates or durations, numbers that look like codes, labels that look like one, columns that give
- * the target away or are there twice, dates of an order or a century that no row says. For columns
- * with given types, only the first seven kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",
@@ -291,7 +285,6 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
 
 /* A marker that is written in another way than the file has it leaves numbers in the statistics
  * that are none. */
-/* What there is not of schema and metadata. */
 /* Makes schema and metadata where they are missing. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
@@ -359,7 +352,6 @@ static int infer(et_tabular_task *task, et_error *error)
     return status;
 }
 
-/* What is learnt, and whether what is to choose the best is measured of it. */
 /* Finds the target and checks that its metrics include the one that selects the best checkpoint. */
 static int find_target(et_tabular_task *task, et_error *error)
 {
@@ -377,7 +369,6 @@ static int find_target(et_tabular_task *task, et_error *error)
                              : et_tabular_check_metric_of(&task->options, metric, names, error);
 }
 
-/* All three make an encoder before any of them gets the run's name. */
 /* All three make an encoder before any of them gets the run's name. */
 static int make(et_tabular_task *task, et_error *error)
 {

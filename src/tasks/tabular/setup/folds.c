@@ -65,7 +65,6 @@ static bool find_blocks(int64_t *begin, const int64_t *target, int64_t blocks, c
 }
 
 /* Blocks of folds begin at multiples of rows / (folds + 1). */
-/* Blocks of folds begin at multiples of rows / (folds + 1). */
 static int split_by_time(unsigned char *part, const et_tabular_splitting *how, et_error *error)
 {
     const int64_t rows = how->rows, blocks = how->folds ? how->folds : 1;

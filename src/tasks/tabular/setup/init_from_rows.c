@@ -54,7 +54,6 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
 }
 
 /* "label: 2.5", "label=2.5" */
-/* "label: 2.5", "label=2.5" */
 static int read_weight(const et_tabular_task *task, const char *text, float *weight,
                        et_error *error)
 {
@@ -129,7 +128,6 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
 
 /* Standardized in double by the metadata, of which the mean and the deviation of these rows are
  * little off: unless the metadata are of other rows, or have no moments. */
-/* A constant target has the deviation 1: its loss is that of its mean. */
 /* Standardized in double by the metadata. Mean and deviation of the training rows are near those of
  * the metadata, unless the metadata are of other rows, or have no moments. */
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)
@@ -211,7 +209,6 @@ float *et_tabular_variable(et_params *params, const char *name)
     return index < 0 ? NULL : et_params_values(params) + et_params_offset(params, index);
 }
 
-/* kept: the mean and the deviation are those of the weights that it began with, in its own unit. */
 /* kept: mean and deviation come with the weights that the run began with, in their own unit. */
 int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error)
 {

@@ -137,7 +137,6 @@ static int refuse(const key_reading *r, const et_row *row, const char *what)
                    (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
 }
 
-/* In a column of numbers, "1" and "1.0" are the same group. */
 /* Times are in order only in one zone, or if all say how far they are from UTC. */
 static int check_zone(key_reading *r, const et_row *row, const et_date *date)
 {
@@ -260,10 +259,6 @@ static int find_column(key_reading *r, const et_encoder *encoder)
  * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
  * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
  * compared with that of earlier rows. */
-/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
- * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
- * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
- * compared with that of earlier rows. */
 static int row_keys_read(row_keys *keys, const char *column, bool times, et_date_order order,
                          const et_encoder *encoder, const et_metadata *metadata,
                          const et_strings *paths, const et_rows_options *options, et_error *error)
@@ -354,8 +349,6 @@ int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_stri
     return status;
 }
 
-/* The delimiter of the first training file; errors in its rows are reported by the reader of all
- * rows. */
 /* Whether the training rows are needed. An evaluation on other rows does not need them. */
 static bool is_trained(const et_tabular_task *task)
 {
@@ -635,7 +628,6 @@ static int check_weights_of(const et_tabular_task *task, et_samples *rows, const
                          what);
 }
 
-/* Checks that some row has a weight above 0; otherwise there is no loss and no score. */
 /* Finds the delimiter of the first training file, or without training that of the newest
  * checkpoint. Errors in the rows of the file are reported by the reader of all rows. */
 static int find_delimiter(et_tabular_task *task, et_error *error)

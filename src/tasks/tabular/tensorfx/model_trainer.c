@@ -268,7 +268,6 @@ static int check(job *j, et_error *error)
 }
 
 /* Batches of a pass: of the training source or, where that does not know, of the data set's. */
-/* Batches of a pass: of the training source or, where that does not know, of the data set's. */
 static int count_pass(const job *j, int64_t *batches, et_error *error)
 {
     et_assert(j->graphs.training && j->args->batch_size > 0);
@@ -294,7 +293,6 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
 }
 
 /* epochs passes of the data, where that is less than max_steps. */
-/* In a store that no graph before has declared anything into. */
 /* In a store that no graph before has declared anything into. */
 static int open_graphs(job *j, et_error *error)
 {
@@ -409,8 +407,6 @@ static int meet(job *j, et_error *error)
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
 
-/* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
- * output, whose place may differ among hosts. */
 /* What belongs to this job, and, for a cluster, what all tasks must have alike: flags but for the
  * output (--job-dir or --output), whose place may differ among hosts. */
 static int identify(job *j, et_error *error)

@@ -268,7 +268,6 @@ int et_predictor_predict(et_predictor *predictor, const char *const *rows, size_
 /* ---- named cells ---- */
 
 /* By the names of the first row, which all rows are expected to have in that order. */
-/* By the names of the first row, which all rows are expected to have in that order. */
 static int find_cells(call *c, et_error *error)
 {
     const et_encoder *encoder = c->p->model->encoder;
