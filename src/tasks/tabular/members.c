@@ -88,30 +88,15 @@ et_pack_member et_pack_member_at(const et_tabular_pack *pack, int64_t i)
 
 #define MATRICES ET_PACK_LAYER "_[0-9]+/weight$"
 
-/* Muon has a factor (adam_rate) on the rate of parameters that are not matrices. */
-static void put_groups(et_parameter_group_options group[2], const et_pack_member *m,
-                       const et_optimization_options *from, et_arena *arena)
-{
-    const long long number = (long long)m->number;
-    const bool muon = from->optimizer.type == ET_OPTIMIZER_MUON;
-    const double rest = muon ? from->optimizer.muon.adam_rate : 1;
-    group[0] = (et_parameter_group_options){
-        .pattern = et_arena_printf(arena, "^" ET_PACK_MEMBER "_%lld/" MATRICES, number),
-        .learning_rate_multiplier = muon ? m->matrix_rate : m->rate,
-    };
-    group[1] = (et_parameter_group_options){
-        .pattern = et_arena_printf(arena, "^" ET_PACK_MEMBER "_%lld/(?!" MATRICES ")", number),
-        .learning_rate_multiplier = rest > 0 ? m->rate / rest : 0,
-    };
-    group[0].weight_decay_rate = group[1].weight_decay_rate = m->weight_decay;
-}
-
 int et_pack_optimization(et_optimization_options *out, const et_optimization_options *from,
                          const et_tabular_pack *pack, et_arena *arena, et_error *error)
 {
     et_assert(out && from && pack && arena);
     const et_structs *own = &from->parameter_groups;
     const size_t count = own->count + 2 * (size_t)et_pack_count(pack);
+    /* Muon has a factor (adam_rate) on the rate of parameters that are not matrices. */
+    const bool muon = from->optimizer.type == ET_OPTIMIZER_MUON;
+    const double rest = muon ? from->optimizer.muon.adam_rate : 1;
     et_parameter_group_options *groups = et_arena_array(arena, count, sizeof *groups);
     if (!groups)
         return et_alloc_failed(error, count * sizeof *groups, "parameter groups");
@@ -119,7 +104,17 @@ int et_pack_optimization(et_optimization_options *out, const et_optimization_opt
         memcpy(groups, own->items, own->count * sizeof *groups);
     for (size_t i = own->count; i < count; i += 2) {
         const et_pack_member m = et_pack_member_at(pack, (int64_t)(i - own->count) / 2);
-        put_groups(&groups[i], &m, from, arena);
+        const long long number = (long long)m.number;
+        groups[i] = (et_parameter_group_options){
+            .pattern = et_arena_printf(arena, "^" ET_PACK_MEMBER "_%lld/" MATRICES, number),
+            .learning_rate_multiplier = muon ? m.matrix_rate : m.rate,
+            .weight_decay_rate = m.weight_decay
+        };
+        groups[i + 1] = (et_parameter_group_options){
+            .pattern = et_arena_printf(arena, "^" ET_PACK_MEMBER "_%lld/(?!" MATRICES ")", number),
+            .learning_rate_multiplier = rest > 0 ? m.rate / rest : 0,
+            .weight_decay_rate = m.weight_decay
+        };
     }
     *out = *from;
     out->parameter_groups.items = groups;

@@ -539,37 +539,35 @@ static int check_name(const char *list, size_t at, const char *name, et_error *e
                    name);
 }
 
-static int check_set(const et_tabular_set *sets, size_t at, et_error *error)
-{
-    const char *name = sets[at].name ? sets[at].name : "";
-    int status = check_name("validation_data.sets", at, name, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < at; i++)
-        if (!strcmp(sets[i].name, name))
-            return et_fail(error, ET_ECONFIG,
-                           "task.validation_data.sets: two sets are called %s; rename one", name);
-    return sets[at].input_path.count
-               ? check_paths("validation_data.sets", &sets[at].input_path, error)
-               : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu] names no file", at);
-}
-
 static int check_sets(const et_tabular_options *o, et_error *error)
 {
-    const et_structs *sets = &o->validation_data.sets;
+    const et_structs *all = &o->validation_data.sets;
+    const et_tabular_set *sets = all->items;
     int status = ET_OK;
     if (o->train_data.sets.count)
         return et_fail(error, ET_ECONFIG,
                        "task.train_data.sets: sets are only for validation; use input_path or mix");
-    if (sets->count && o->validation_data.input_path.count)
+    if (all->count && o->validation_data.input_path.count)
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data: sets and input_path are both set; move the files "
                        "into a set, or set task.validation_data.input_path=[]");
-    if (sets->count > ET_TABULAR_SETS_MAX)
+    if (all->count > ET_TABULAR_SETS_MAX)
         return et_fail(error, ET_ECONFIG, "task.validation_data.sets: %zu sets; give at most %d",
-                       sets->count, ET_TABULAR_SETS_MAX);
-    for (size_t i = 0; i < sets->count && !status; i++)
-        status = check_set(sets->items, i, error);
+                       all->count, ET_TABULAR_SETS_MAX);
+    for (size_t i = 0; i < all->count && !status; i++) {
+        const char *name = sets[i].name ? sets[i].name : "";
+        status = check_name("validation_data.sets", i, name, error);
+        for (size_t k = 0; k < i && !status; k++)
+            if (!strcmp(sets[k].name, name))
+                status =
+                    et_fail(error, ET_ECONFIG,
+                            "task.validation_data.sets: two sets are called %s; rename one", name);
+        if (!status)
+            status =
+                sets[i].input_path.count
+                    ? check_paths("validation_data.sets", &sets[i].input_path, error)
+                    : et_fail(error, ET_ECONFIG, "task.validation_data.sets[%zu] names no file", i);
+    }
     return status;
 }
 

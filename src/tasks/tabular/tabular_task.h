@@ -34,6 +34,9 @@
 
 /* What the model and its loss are about, beside the settings. */
 typedef struct et_tabular_target {
+    const struct et_target_kind *kind; /* target/target.h */
+    int64_t width;                     /* numbers of the output for a row */
+    int64_t targets;   /* numbers of a row of the data: the width, but 1 of classes and quantiles */
     const char *field; /* of the encoder's layout; borrowed */
     int classes;       /* 0: labels or numbers */
     int labels;        /* targets of two classes each; 0: classes or numbers */

@@ -147,8 +147,8 @@ static int open_arrays(selection *s, et_error *error)
     const et_tabular_target *target = &s->task->target;
     s->rows = s->task->validation_tables[0] ? s->task->validation_tables[0]->count
                                             : s->task->table->count;
-    s->width = et_tabular_output_width(target);
-    s->targets = target->quantiles ? 1 : s->width;
+    s->width = target->width;
+    s->targets = target->targets;
     const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->targets;
     s->fold = et_alloc(rows, sizeof *s->fold);
     s->weight = et_alloc_zero(rows, sizeof *s->weight);
@@ -386,16 +386,6 @@ static int read_training(selection *s, scored *one, const et_series_training *tr
 
 /* ---- scores ---- */
 
-/* The two metrics that are shown. */
-static const char *const *metrics_of(const selection *s)
-{
-    static const char *const values[] = { "rmse", "r2" };
-    static const char *const quantiles[] = { "pinball_loss", "d2_pinball" };
-    static const char *const classes[] = { "log_loss", "accuracy" };
-    const et_tabular_target *target = &s->task->target;
-    return target->quantiles ? quantiles : target->values ? values : classes;
-}
-
 /* The scores of several targets or quantiles, as in the logs of a validation. */
 static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
 {
@@ -408,12 +398,11 @@ static int score_targets(const selection *s, const outputs *one, double *value, 
     const et_scored_targets of = et_scored_targets_of(s->task);
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
-    int status = !logs                    ? et_alloc_failed(error, 0, "scores")
-                 : s->task->target.labels ? et_tabular_score_labels(&of, &rows, logs, error)
-                                          : et_tabular_score_quantiles(&of, &rows, logs, error);
+    const et_target_kind *kind = s->task->target.kind;
+    int status = logs ? kind->score(&of, &rows, logs, error) : et_alloc_failed(error, 0, "scores");
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         char name[64];
-        snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", metrics_of(s)[i]);
+        snprintf(name, sizeof name, ET_LOGGED_OF_VALIDATION "%s", kind->shown[i]);
         const et_value *found = status ? NULL : et_value_get(logs, name);
         value[i] = found && found->kind == ET_VALUE_FLOAT ? found->real : NAN;
     }
@@ -468,7 +457,7 @@ static int score_all(const selection *s, const outputs *one, et_series_score *sc
         }
     }
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
-        score->metric[i] = metrics_of(s)[i];
+        score->metric[i] = s->task->target.kind->shown[i];
         const double mean = sum[i] / folds;
         score->mean[i] = mean;
         score->deviation[i] =

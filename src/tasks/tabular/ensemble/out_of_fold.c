@@ -51,7 +51,7 @@ static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int
         et_value_set_string(out, LABEL, field->label[best]);
         et_value_set_string(out, TARGET, field->label[rows->class[row]]);
     } else {
-        et_value *list = et_value_set_list(out, et_tabular_output_name(&task->target));
+        et_value *list = et_value_set_list(out, task->target.kind->output);
         et_value *targets = et_value_set_list(out, TARGET);
         for (int64_t i = row * rows->width; i < (row + 1) * rows->width; i++)
             et_value_add_float(list, rows->value[i]);
@@ -113,7 +113,7 @@ static bool read_row(const et_tabular_task *task, et_validation_rows *s, const e
         return false;
     if (!s->class)
         return read_numbers(line, TARGET, s->targets, s->written + row * s->targets) &&
-               read_numbers(line, et_tabular_output_name(&task->target), s->width, s->value + at);
+               read_numbers(line, task->target.kind->output, s->width, s->value + at);
     if (!target || target->kind != ET_VALUE_STRING)
         return false;
     while (class < field->classes && strcmp(field->label[class], target->string) != 0)

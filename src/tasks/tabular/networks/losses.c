@@ -174,7 +174,7 @@ static et_node *mean_of(et_node *y, int64_t members, int64_t width)
 /* Numbers that a member gives for a row. */
 static int64_t width_of(const et_tabular_options *options, const et_tabular_target *target)
 {
-    return target->classes && binary(options) ? 1 : et_tabular_output_width(target);
+    return target->classes && binary(options) ? 1 : target->width;
 }
 
 static int64_t members_of(const et_node *z, int64_t width)
@@ -214,7 +214,6 @@ static void split_quantiles(const et_tabular_target *target, et_node *z, et_node
         level[k] = et_sub(level[k + 1], gap_of(target, z, k, k));
 }
 
-/* z [rows, members * levels] to quantiles of that shape. */
 /* Probabilities, or standardised values, of each member by its own z; of z's shape. */
 static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
                             et_node *z)
@@ -260,7 +259,7 @@ static et_node *output_of(et_scope *scope, const et_tabular_options *options,
 
 static void put_output(et_scope *scope, const et_tabular_target *target, et_node *output)
 {
-    et_output(scope, et_tabular_output_name(target), output);
+    et_output(scope, target->kind->output, output);
 }
 
 /* which: members of training that are not done, or of the ensemble that predicts. Validation has
@@ -314,18 +313,6 @@ static et_node *predict(et_scope *scope, const et_tabular_options *options,
     return et_scope_training(scope) ? NULL : predicted_by(scope, options, target, *z);
 }
 
-/* The same of a pack that is one of several models: its ensemble was chosen while it was trained.
- */
-static et_node *predict_pack(et_scope *scope, const et_tabular_options *options,
-                             const et_tabular_model *model, const et_encoder *encoder,
-                             const et_tabular_target *target)
-{
-    const int64_t width = width_of(options, target);
-    et_node *best = pack_best(scope, model, encoder, width, NULL);
-    best = predictions(options, target, best);
-    return output_of(scope, options, target, pack_mean(scope, &model->pack, best, width, NULL));
-}
-
 /* Below it the logarithm is of no use. */
 #define LEAST_PROBABILITY 1e-30f
 
@@ -336,6 +323,7 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
                                  et_node **z)
 {
     const et_tabular_member *members = options->ensemble.items;
+    const int64_t width = width_of(options, target);
     et_node *sum = NULL;
     if (et_scope_training(scope))
         return *z = et_graph_poison(et_scope_graph(scope),
@@ -344,9 +332,15 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
     for (size_t i = 0; i < options->ensemble.count; i++) {
         et_scope *own = et_in(scope, members[i].name);
         const et_tabular_model *model = &members[i].model;
-        et_node *one = model->type == ET_TABULAR_PACK
-                           ? predict_pack(own, options, model, encoder, target)
-                           : predict(own, options, model, encoder, target, z);
+        et_node *one;
+        if (model->type == ET_TABULAR_PACK) {
+            /* The pack's ensemble was chosen while the pack was trained. */
+            one = predictions(options, target, pack_best(own, model, encoder, width, NULL));
+            one = pack_mean(own, &model->pack, one, width, NULL);
+            one = output_of(own, options, target, one);
+        } else {
+            one = predict(own, options, model, encoder, target, z);
+        }
         one = et_scale(one, (float)members[i].weight);
         sum = sum ? et_add(sum, one) : one;
     }

@@ -122,22 +122,6 @@ static float weight_of(int weights, float rows, float all)
     return weights == ET_TABULAR_WORDS_TF_IDF ? 1 + logf((1 + all) / (1 + rows)) : share * share;
 }
 
-static int fit_text(float *weight, int weights, const et_encoded_field *field, et_samples *samples,
-                    et_error *error)
-{
-    const size_t buckets = (size_t)field->cardinality[0];
-    counting c = { et_layout_find(&samples->layout, field->name), field->width, weight,
-                   et_alloc_zero(buckets, sizeof *c.latest) };
-    if (!c.latest)
-        return et_alloc_failed(error, buckets * sizeof *c.latest, "words of a text");
-    memset(weight, 0, buckets * sizeof *weight);
-    int status = et_tabular_read(samples, samples->count, count_rows, &c, error);
-    for (size_t i = 0; i < buckets; i++)
-        weight[i] = weight_of(weights, weight[i], (float)samples->count);
-    et_free(c.latest);
-    return status;
-}
-
 int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder *encoder,
                                 et_samples *samples, et_error *error)
 {
@@ -149,15 +133,24 @@ int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder
                        "words of a text; leave it out, or train tabular/linear in place of "
                        "tabular/tf_idf");
     for (int k = 0; !status && (field = field_of(encoder, k)); k++) {
+        const size_t buckets = (size_t)field->cardinality[0];
         char path[64];
         snprintf(path, sizeof path, SCOPE "_%d/" WEIGHT, k);
         const int index = et_params_find(params, path);
         if (index < 0)
             return et_fail(error, ET_ENOTFOUND, "the model has no parameter %s", path);
+        float *weight = et_params_values(params) + et_params_offset(params, index);
+        counting c = { et_layout_find(&samples->layout, field->name), field->width, weight,
+                       et_alloc_zero(buckets, sizeof *c.latest) };
+        if (!c.latest)
+            return et_alloc_failed(error, buckets * sizeof *c.latest, "words of a text");
         et_params_begin_change(params);
-        status = fit_text(et_params_values(params) + et_params_offset(params, index), weights,
-                          field, samples, error);
+        memset(weight, 0, buckets * sizeof *weight);
+        status = et_tabular_read(samples, samples->count, count_rows, &c, error);
+        for (size_t i = 0; i < buckets; i++)
+            weight[i] = weight_of(weights, weight[i], (float)samples->count);
         et_params_changed(params, true);
+        et_free(c.latest);
     }
     return status;
 }

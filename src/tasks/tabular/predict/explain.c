@@ -413,9 +413,9 @@ static int score_of(const et_explain *e, et_value *dict, et_error *error)
                                       .weight = e->weight };
     const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
     if (is_labels(e))
-        return et_tabular_score_labels(&of, &rows, dict, error);
+        return et_target_labels.score(&of, &rows, dict, error);
     if (is_quantiles(e))
-        return et_tabular_score_quantiles(&of, &rows, dict, error);
+        return et_target_quantiles.score(&of, &rows, dict, error);
     if (is_classes(e)) {
         const et_class_predictions p = { .count = e->rows,
                                          .classes = e->width,

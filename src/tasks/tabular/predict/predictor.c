@@ -40,26 +40,21 @@ struct et_tabular_graph {
     bool *chosen;      /* [members] of a pack that are in its ensemble, in arena; NULL: no pack */
 };
 
-static bool is_ours(const char *name)
-{
-    const et_experiment_row *row = et_tabular_experiments;
-    while (row->name && strcmp(row->name, name) != 0)
-        row++;
-    return row->name != NULL;
-}
-
 /* A run of another task is reported as such, not by an unknown name. */
 int et_tabular_graph_check(et_experiment *experiment, const et_artifact *artifact, et_arena *arena,
                            et_error *error)
 {
+    const et_experiment_row *row = et_tabular_experiments;
     const char *name;
     int status = et_experiment_artifact_name(&name, &et_tabular_program, artifact, arena, error);
-    if (!status && name && !is_ours(name))
-        status = et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
-                         artifact->name, name);
-    return status ? status
-                  : et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena,
-                                                error);
+    if (status)
+        return status;
+    while (name && row->name && strcmp(row->name, name) != 0)
+        row++;
+    if (!row->name)
+        return et_fail(error, ET_ECONFIG, "%s: a run of %s, which is not a task for tables",
+                       artifact->name, name);
+    return et_experiment_open_artifact(experiment, &et_tabular_program, artifact, arena, error);
 }
 
 const et_strings *et_tabular_graph_levels(const et_tabular_graph *graph)
@@ -203,18 +198,6 @@ static int read_encoder(et_table_model *model, const et_artifact *artifact, et_e
 
 /* ---- which model ---- */
 
-static int build_prediction(et_table_model *model, et_error *error)
-{
-    et_graph_interface *graph;
-    int status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error);
-    if (status)
-        return status;
-    model->params = et_model_builder_params(model->builder);
-    model->build = graph->build;
-    model->payload = graph;
-    return ET_OK;
-}
-
 static int open_builder(et_table_model *model, const et_artifact *artifact,
                         const et_predictor_options *options, et_error *error)
 {
@@ -224,6 +207,7 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
                                          .metadata = model->texts.metadata,
                                          .features = model->texts.features };
     et_model_builder_class whole;
+    et_graph_interface *graph;
     int status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_BUILDER, &path, error);
     if (!status)
         status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
@@ -238,7 +222,14 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
     if (!status)
         status = et_model_builder_init(model->builder, model->kind, model->arguments,
                                        model->dataset, error);
-    return status ? status : build_prediction(model, error);
+    if (!status)
+        status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error);
+    if (status)
+        return status;
+    model->params = et_model_builder_params(model->builder);
+    model->build = graph->build;
+    model->payload = graph;
+    return ET_OK;
 }
 
 static int open_run(et_table_model *model, const et_artifact *artifact,
@@ -397,20 +388,6 @@ static int load_model(et_table_model *model, const et_artifact *artifact,
 
 /* ---- opening ---- */
 
-static int check_options(bool model, const et_predictor_options *o, et_error *error)
-{
-    if (!model && !o->shares)
-        return et_fail(error, ET_ECONFIG, "the directory of the model is NULL: name one");
-    if (o->shares && (model || o->checkpoint || o->live_weights || o->builder))
-        return et_fail(error, ET_ECONFIG,
-                       "a predictor that shares weights must not set directory, checkpoint, "
-                       "live_weights or builder");
-    if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
-        return et_fail(error, ET_ECONFIG, "batch_size %lld: give 1 to %d rows, or 0 for %d",
-                       (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
-    return ET_OK;
-}
-
 /* The encoder's fields without targets. */
 static int make_layout(et_predictor *p, et_error *error)
 {
@@ -558,11 +535,20 @@ static int open_predictor(et_predictor **out, const et_artifact *artifact,
     static const et_predictor_options defaults = { 0 };
     const et_predictor_options *o = options ? options : &defaults;
     int status = et_thread_check_stack(error);
-    if (!status)
-        status = check_options(artifact != NULL, o, error);
-    et_predictor *p = status ? NULL : et_alloc_zero(1, sizeof *p);
+    if (status)
+        return status;
+    if (!artifact && !o->shares)
+        return et_fail(error, ET_ECONFIG, "the directory of the model is NULL: name one");
+    if (o->shares && (artifact || o->checkpoint || o->live_weights || o->builder))
+        return et_fail(error, ET_ECONFIG,
+                       "a predictor that shares weights must not set directory, checkpoint, "
+                       "live_weights or builder");
+    if (o->batch_size < 0 || o->batch_size > ET_PREDICTOR_BATCH_MAX)
+        return et_fail(error, ET_ECONFIG, "batch_size %lld: give 1 to %d rows, or 0 for %d",
+                       (long long)o->batch_size, ET_PREDICTOR_BATCH_MAX, ET_PREDICTOR_BATCH);
+    et_predictor *p = et_alloc_zero(1, sizeof *p);
     if (!p)
-        return status ? status : et_alloc_failed(error, sizeof *p, "a predictor");
+        return et_alloc_failed(error, sizeof *p, "a predictor");
     p->shares = o->shares != NULL;
     p->batch_size = o->batch_size ? o->batch_size : ET_PREDICTOR_BATCH;
     if (p->shares)

@@ -189,8 +189,6 @@ static int most_classes(const et_tabular_options *options)
     return type == ET_TABULAR_TARGET_AUTO && loss == ET_TABULAR_LOSS_AUTO ? 0 : -1;
 }
 
-/* The same of a target whose schema says that it is an integer: without a word two are a yes and a
- * no, and more are numbers. */
 /* Whether all integers among the targets are classes. If the settings do not decide, two integers
  * in a row are a yes and a no, and more are numbers. */
 static bool are_classes(const et_tabular_task *task)
@@ -240,8 +238,6 @@ static int check_types(const et_tabular_task *task, et_error *error)
 /* Texts are no numbers and fractions no classes, whatever the settings call them. */
 #define REPORTED_MAX 8
 
-/* Whether the model reads the column, as far as the settings say. */
-/* Whether held-out rows are drawn one by one. */
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
  * the target away or are there twice, dates of an order or a century that no row says. For columns
@@ -283,8 +279,6 @@ static void tell_suspicious(const et_tabular_task *task, const et_value *report,
                task->paths.items[0]);
 }
 
-/* A marker that is written in another way than the file has it leaves numbers in the statistics
- * that are none. */
 /* Makes schema and metadata where they are missing. */
 static int analyze(et_tabular_task *task, et_error *error)
 {
@@ -357,16 +351,10 @@ static int find_target(et_tabular_task *task, et_error *error)
 {
     et_assert(task->encoder);
     const char *metric = task->context.best_metric;
-    const et_tabular_target *target = &task->target;
     int status = et_tabular_target_of(&task->target, &task->options, task->encoder, error);
-    const char *const *const names[] = { target->values ? et_value_score_names
-                                                        : et_class_score_names,
-                                         target->quantiles ? et_tabular_quantile_score_names
-                                         : target->labels  ? et_tabular_label_score_names
-                                                           : NULL,
-                                         NULL };
     return status || !metric ? status
-                             : et_tabular_check_metric_of(&task->options, metric, names, error);
+                             : et_tabular_check_metric_of(&task->options, metric,
+                                                          task->target.kind->scores, error);
 }
 
 /* All three make an encoder before any of them gets the run's name. */

@@ -126,8 +126,6 @@ static void add_moments(void *payload, const et_batch *batch, int64_t first)
 /* Steps of a float32 at a mean, in deviations: more are too coarse to learn from. */
 #define STEP_MOST 1e-3
 
-/* Standardized in double by the metadata, of which the mean and the deviation of these rows are
- * little off: unless the metadata are of other rows, or have no moments. */
 /* Standardized in double by the metadata. Mean and deviation of the training rows are near those of
  * the metadata, unless the metadata are of other rows, or have no moments. */
 static int fit_values(const et_tabular_task *task, float *mean, float *deviation, et_error *error)

@@ -52,7 +52,7 @@ static int list_count(const et_tabular_task *task)
 static int64_t member_width(const et_tabular_task *task)
 {
     const bool binary = task->target.classes && task->options.loss == ET_TABULAR_LOSS_BINARY;
-    return binary ? 1 : et_tabular_output_width(&task->target);
+    return binary ? 1 : task->target.width;
 }
 
 /* Room for s->rows. */
@@ -60,8 +60,8 @@ static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_erro
 {
     if (!s->rows)
         return ET_OK;
-    s->width = et_tabular_output_width(&task->target);
-    s->targets = task->target.classes || task->target.quantiles ? 1 : s->width;
+    s->width = task->target.width;
+    s->targets = task->target.targets;
     size_t rows = (size_t)s->rows, cells = rows * (size_t)s->width;
     s->weight = et_alloc_zero(rows, sizeof *s->weight);
     if (task->target.classes) {
@@ -151,8 +151,8 @@ static batch_values values_of(const et_tabular_task *task, const et_batch *batch
         .written = exact < 0 ? NULL
                              : batch->data[et_layout_find(
                                    batch->layout, et_encoder_field(task->encoder, exact)->name)],
-        .width = et_tabular_output_width(&task->target),
-        .targets = task->target.quantiles ? 1 : et_tabular_output_width(&task->target),
+        .width = task->target.width,
+        .targets = task->target.targets,
     };
 }
 
@@ -190,7 +190,7 @@ static const float *weights_of(const et_tabular_task *task, const et_batch *batc
 
 static et_tensor outputs_of(const et_tabular_task *task, const et_pass *model)
 {
-    return et_pass_output(model, et_tabular_output_name(&task->target));
+    return et_pass_output(model, task->target.kind->output);
 }
 
 /* Scores the labels and outputs of the program, or else of the batch. Values have the encoder's
@@ -320,40 +320,11 @@ static int aggregate(et_task *self, et_value *state, const et_value *step_output
                : et_alloc_failed(error, 0, "the state of a validation");
 }
 
-/* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
- * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
-static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
-{
-    if (of->classes != 2 || !isnan(scores->auc))
-        return;
-    int64_t row = 0;
-    while (row < of->count && (of->target[row] < 0 || of->weight[row] <= 0))
-        row++;
-    if (row == of->count)
-        return;
-    scores->precision = NAN;
-    if (of->target[row] == of->first)
-        scores->recall = scores->f1 = NAN;
-}
-
-static int score(const et_tabular_task *task, const et_validation_rows *s, et_value *logs,
+static int score(const et_tabular_task *task, const et_validation_rows *rows, et_value *logs,
                  et_error *error)
 {
-    const et_tabular_target *target = &task->target;
     const et_scored_targets of = et_scored_targets_of(task);
-    if (target->classes) {
-        const et_class_predictions predictions = et_tabular_predictions_of(task, s);
-        et_class_scores scores;
-        int status = et_class_scores_compute(&scores, NULL, &predictions, error);
-        if (!status) {
-            leave_unmeasured(&scores, &predictions);
-            status = et_class_scores_log(&scores, ET_LOGGED_OF_VALIDATION, logs, error);
-        }
-        return status;
-    }
-    return target->labels      ? et_tabular_score_labels(&of, s, logs, error)
-           : target->quantiles ? et_tabular_score_quantiles(&of, s, logs, error)
-                               : et_tabular_score_numbers(&of, s, logs, error);
+    return task->target.kind->score(&of, rows, logs, error);
 }
 
 /* ---- a pack ---- */

@@ -132,6 +132,14 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     if (!status)
         status =
             et_tabular_levels(target->level, &target->quantiles, &options->quantile_levels, error);
+    target->kind = target->quantiles ? &et_target_quantiles
+                   : target->values  ? &et_target_values
+                   : target->labels  ? &et_target_labels
+                                     : &et_target_classes;
+    target->width = target->quantiles ? target->quantiles
+                    : target->classes ? target->classes
+                                      : field->width;
+    target->targets = target->classes || target->quantiles ? 1 : target->width;
     if (!status)
         status = find_weight(target, options, encoder, error);
     if (!status && field->kind == ET_ENCODED_CLASS && field->classes < 2)
@@ -141,22 +149,6 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     if (!status)
         status = check_loss(target, options, field, error);
     return status ? status : check_settings(target, options, field, error);
-}
-
-int64_t et_tabular_output_width(const et_tabular_target *target)
-{
-    et_assert(target);
-    return target->quantiles ? target->quantiles
-           : target->values  ? target->values
-           : target->labels  ? target->labels
-                             : target->classes;
-}
-
-const char *et_tabular_output_name(const et_tabular_target *target)
-{
-    return target->quantiles ? ET_TABULAR_QUANTILES
-           : target->values  ? ET_TABULAR_VALUES
-                             : ET_TABULAR_SCORES;
 }
 
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)

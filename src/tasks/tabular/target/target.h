@@ -16,10 +16,6 @@
 int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *options,
                          const et_encoder *encoder, et_error *error);
 
-/* Numbers of the output for a row, and its name. */
-int64_t et_tabular_output_width(const et_tabular_target *target);
-const char *et_tabular_output_name(const et_tabular_target *target);
-
 /* The unit of a number of an output: that of its target. */
 et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column);
 
@@ -47,21 +43,30 @@ et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
 typedef struct et_scored_targets {
     const char *const *column; /* [targets]: their names */
     const double *level;       /* [width], of quantiles */
-    int64_t bins; /* of calibration, of labels; 0: as many as et_class_predictions has */
+    int64_t bins;              /* of calibration; 0: as many as et_class_predictions has */
+    int64_t first;             /* as in et_class_predictions, of classes, as the next */
+    double threshold;
+    const double *costs;
 } et_scored_targets;
 
 /* Borrowed from the task. */
 et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 
-/* Scores of several targets. numbers: the scores of values. labels: the means of the scores of
- * classes. quantiles: their own scores and, if the median is a level, its scores of values.
- * ET_EDATA: a prediction or weight is invalid. */
-int et_tabular_score_numbers(const et_scored_targets *of, const et_validation_rows *rows,
-                             et_value *logs, et_error *error);
-int et_tabular_score_labels(const et_scored_targets *of, const et_validation_rows *rows,
-                            et_value *logs, et_error *error);
-int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_rows *rows,
-                               et_value *logs, et_error *error);
+/* What depends on the kind of target. */
+typedef struct et_target_kind {
+    const char *output;           /* the name of the output: ET_TABULAR_SCORES, ... */
+    const char *const *scores[3]; /* lists of names of scores, each ended by NULL */
+    const char *shown[2];         /* the scores that a series of trainings shows */
+    /* Scores the rows of a validation, into logs. ET_EDATA: a prediction or weight is invalid. */
+    int (*score)(const et_scored_targets *of, const et_validation_rows *rows, et_value *logs,
+                 et_error *error);
+} et_target_kind;
+
+/* Labels are several targets of two classes each: their scores are the means of the scores of
+ * classes. Values are numbers. Quantiles have their own scores and, if the median is a level, its
+ * scores of values. */
+extern const et_target_kind et_target_classes, et_target_labels, et_target_values,
+    et_target_quantiles;
 
 /* ---- verdict.c ---- */
 

@@ -30,27 +30,66 @@ int et_tabular_positive_of(const et_tabular_task *task)
     return et_tabular_positive(field->label, field->classes);
 }
 
-et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
-                                               const et_validation_rows *rows)
+static et_class_predictions predictions(const et_scored_targets *of, const et_validation_rows *rows)
 {
     return (et_class_predictions){ .count = rows->rows,
                                    .classes = rows->width,
                                    .probability = rows->output,
                                    .target = rows->class,
                                    .weight = rows->weight,
-                                   .bins = task->options.calibration_bins,
-                                   .first = !et_tabular_positive_of(task),
-                                   .threshold = task->scoring.threshold,
-                                   .costs = task->scoring.costs };
+                                   .bins = of->bins,
+                                   .first = of->first,
+                                   .threshold = of->threshold,
+                                   .costs = of->costs };
+}
+
+et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
+                                               const et_validation_rows *rows)
+{
+    const et_scored_targets of = et_scored_targets_of(task);
+    return predictions(&of, rows);
 }
 
 et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 {
-    return (et_scored_targets){
-        .column = et_encoder_field(task->encoder, et_encoder_target(task->encoder))->column,
-        .level = task->target.level,
-        .bins = task->options.calibration_bins
-    };
+    const et_encoded_field *field =
+        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    return (et_scored_targets){ .column = field->column,
+                                .level = task->target.level,
+                                .bins = task->options.calibration_bins,
+                                .first = task->target.classes && !et_tabular_positive_of(task),
+                                .threshold = task->scoring.threshold,
+                                .costs = task->scoring.costs };
+}
+
+/* ---- classes ---- */
+
+/* If all rows have the same one of two classes, precision is undefined like AUC; recall and f1 are
+ * undefined if no row has the positive class. Undefined scores are NaN, which is never the best. */
+static void leave_unmeasured(et_class_scores *scores, const et_class_predictions *of)
+{
+    if (of->classes != 2 || !isnan(scores->auc))
+        return;
+    int64_t row = 0;
+    while (row < of->count && (of->target[row] < 0 || of->weight[row] <= 0))
+        row++;
+    if (row == of->count)
+        return;
+    scores->precision = NAN;
+    if (of->target[row] == of->first)
+        scores->recall = scores->f1 = NAN;
+}
+
+static int score_classes(const et_scored_targets *of, const et_validation_rows *rows,
+                         et_value *logs, et_error *error)
+{
+    const et_class_predictions p = predictions(of, rows);
+    et_class_scores scores;
+    int status = et_class_scores_compute(&scores, NULL, &p, error);
+    if (status)
+        return status;
+    leave_unmeasured(&scores, &p);
+    return et_class_scores_log(&scores, PREFIX, logs, error);
 }
 
 /* A group of scores, by the target's name unless that could be a score's. */
@@ -104,8 +143,8 @@ static int score_values(const et_validation_rows *s, int64_t targets, const doub
     return status ? status : et_value_scores_log(&scores, PREFIX, logs, error);
 }
 
-int et_tabular_score_numbers(const et_scored_targets *of, const et_validation_rows *s,
-                             et_value *logs, et_error *error)
+static int score_numbers(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
+                         et_error *error)
 {
     et_assert(of && s->value && s->written && logs);
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
@@ -144,9 +183,13 @@ static bool is_yes(double probability)
     return probability > 0.5;
 }
 
-static void take_label(labels *l, int64_t k)
+static int score_label(labels *l, int64_t k, int64_t bins, const char *name, et_value *logs,
+                       et_error *error)
 {
     const et_validation_rows *s = l->rows;
+    double values[CLASS_SCORES];
+    et_class_scores scores;
+    et_assert(k >= 0 && k < s->width);
     for (int64_t row = 0; row < s->rows; row++) {
         const double p = s->value[row * s->width + k];
         const bool yes = s->written[row * s->width + k] > 0;
@@ -156,22 +199,13 @@ static void take_label(labels *l, int64_t k)
         l->right += s->weight[row] * (yes && is_yes(p));
         l->wrong += s->weight[row] * (yes != is_yes(p));
     }
-}
-
-static int score_label(labels *l, int64_t k, int64_t bins, const char *name, et_value *logs,
-                       et_error *error)
-{
-    et_assert(k >= 0 && k < l->rows->width);
-    double values[CLASS_SCORES];
-    et_class_scores scores;
-    take_label(l, k);
-    const et_class_predictions predictions = { .count = l->rows->rows,
-                                               .classes = 2,
-                                               .probability = l->probability,
-                                               .target = l->class,
-                                               .weight = l->rows->weight,
-                                               .bins = bins };
-    int status = et_class_scores_compute(&scores, NULL, &predictions, error);
+    const et_class_predictions one = { .count = s->rows,
+                                       .classes = 2,
+                                       .probability = l->probability,
+                                       .target = l->class,
+                                       .weight = s->weight,
+                                       .bins = bins };
+    int status = et_class_scores_compute(&scores, NULL, &one, error);
     if (status)
         return status;
     memcpy(values, &scores, sizeof values);
@@ -196,8 +230,8 @@ static double exact_match(const et_validation_rows *s)
     return exact / all;
 }
 
-int et_tabular_score_labels(const et_scored_targets *of, const et_validation_rows *s,
-                            et_value *logs, et_error *error)
+static int score_labels(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
+                        et_error *error)
 {
     et_assert(of && s->value && s->written && logs);
     const size_t rows = (size_t)s->rows;
@@ -339,8 +373,8 @@ static int score_d2(const et_scored_targets *of, const et_validation_rows *s, do
     return ET_OK;
 }
 
-int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_rows *s,
-                               et_value *logs, et_error *error)
+static int score_quantiles(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
+                           et_error *error)
 {
     et_assert(of->level && s->targets == 1 && logs);
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };
@@ -368,3 +402,24 @@ int et_tabular_score_quantiles(const et_scored_targets *of, const et_validation_
     }
     return status;
 }
+
+/* ---- kinds ---- */
+
+const et_target_kind et_target_classes = { .output = ET_TABULAR_SCORES,
+                                           .scores = { et_class_score_names },
+                                           .shown = { "log_loss", "accuracy" },
+                                           .score = score_classes };
+const et_target_kind et_target_labels = { .output = ET_TABULAR_SCORES,
+                                          .scores = { et_class_score_names,
+                                                      et_tabular_label_score_names },
+                                          .shown = { "log_loss", "accuracy" },
+                                          .score = score_labels };
+const et_target_kind et_target_values = { .output = ET_TABULAR_VALUES,
+                                          .scores = { et_value_score_names },
+                                          .shown = { "rmse", "r2" },
+                                          .score = score_numbers };
+const et_target_kind et_target_quantiles = { .output = ET_TABULAR_QUANTILES,
+                                             .scores = { et_value_score_names,
+                                                         et_tabular_quantile_score_names },
+                                             .shown = { "pinball_loss", "d2_pinball" },
+                                             .score = score_quantiles };

@@ -144,7 +144,7 @@ static void tell(const job *j, const char *format, ...)
         et_log(ET_LOG_INFO, "%s", text);
 }
 
-static void tell_of_run(void *self, const char *text)
+static void tell_line(void *self, const char *text)
 {
     tell(self, "%s", text);
 }
@@ -292,7 +292,6 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
     return ET_OK;
 }
 
-/* epochs passes of the data, where that is less than max_steps. */
 /* In a store that no graph before has declared anything into. */
 static int open_graphs(job *j, et_error *error)
 {
@@ -366,7 +365,7 @@ static int open_controller(job *j, et_error *error)
                  .best_comparison = evaluation && evaluation->lower_is_better ? ET_COMPARE_LOWER
                                                                               : ET_COMPARE_HIGHER,
                  .best_tie = ET_LOGGED_VALIDATION_LOSS,
-                 .observer = { .self = j, .show = show, .tell = tell_of_run },
+                 .observer = { .self = j, .show = show, .tell = tell_line },
                  .identity = j->identity,
                  .stop = j->given->stop,
                  .save = &j->save },
@@ -381,11 +380,6 @@ static int open_controller(job *j, et_error *error)
 }
 
 /* ---- a cluster ---- */
-
-static void tell_of_cluster(void *self, const char *line)
-{
-    tell(self, "%s", line);
-}
 
 /* Workers and servers begin once the master is there. */
 static int meet(job *j, et_error *error)
@@ -402,7 +396,7 @@ static int meet(job *j, et_error *error)
                                                .patience = PATIENCE,
                                                .stop = j->given->stop,
                                                .listener = j,
-                                               .tell = tell_of_cluster,
+                                               .tell = tell_line,
                                                .computed = computed };
     return et_job_config_master(j->config) ? ET_OK : et_cluster_wait(&j->cluster_options, error);
 }
