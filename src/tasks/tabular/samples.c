@@ -242,9 +242,9 @@ static int64_t class_rows(const drawn *order, int64_t begin, int64_t rows)
     return end - begin;
 }
 
-/* Of a class that begins with row `begin` of all: each row that is due by its place, or instead of
- * one before that could not be (`due` of them, at last of those that are left), but never its last.
- * Returns how many are due still. */
+/* Holds out rows of a class, which begins with row `begin` of all: each row that is due by its
+ * place, or in place of an earlier row that could not be held out (`due` of them). The last row of
+ * a class is never held out. Returns how many rows are still due. */
 static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int64_t size,
                              double share, int64_t due)
 {
@@ -262,8 +262,8 @@ static int64_t hold_of_class(bool *held, const drawn *order, int64_t begin, int6
     return due;
 }
 
-/* Shares are cut of all rows in order of classes, not of each: parts of a row are not lost where
- * classes are small. What a class cannot give, which keeps a row, others give. */
+/* The share is taken of all rows in order of classes, not of each class, so that small classes do
+ * not lose parts of a row. A class keeps a row; other classes give the rows that it cannot give. */
 int et_tabular_hold_out(bool *held, const int32_t *class, int64_t rows, double share, uint64_t seed,
                         et_error *error)
 {

@@ -4,7 +4,7 @@
 
 #include <etude/data.h>
 
-/* The same samples, which stay their owner's and outlive these. */
+/* The same samples, which stay their owner's and must outlive the borrowed ones. */
 int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 
 /* Shuffles the samples for each member independently, by the seed and the pass. Sample j of the
@@ -13,11 +13,11 @@ int et_tabular_borrow(et_samples **out, et_samples *samples, et_error *error);
 int et_tabular_order_for_members(et_samples **out, et_samples *samples, int64_t members,
                                  uint64_t seed, et_error *error);
 
-/* So of the rows that are listed, which is copied. */
+/* The listed rows of the samples, which stay their owner's. The list is copied. */
 int et_tabular_choose(et_samples **out, et_samples *samples, const uint32_t *which, int64_t count,
                       et_error *error);
 
-/* Calls visit for batches of so many of the rows, evenly spread, in their order; number 0 of a
+/* Calls visit for batches of `rows` of the rows, evenly spread and in order. The first row of a
  * batch is number `first` of them. */
 typedef void et_tabular_visit_fn(void *payload, const et_batch *batch, int64_t first);
 int et_tabular_read(et_samples *samples, int64_t rows, et_tabular_visit_fn *visit, void *payload,

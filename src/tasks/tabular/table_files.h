@@ -17,7 +17,7 @@
 #define ET_TABLE_METADATA "metadata.json"
 #define ET_TABLE_FEATURES "features.yaml"
 
-/* Bytes of one. */
+/* Most bytes of a file. */
 #define ET_TABLE_BYTES_MAX ((size_t)1 << 30)
 
 /* In the order of reading: features are of a schema. */
@@ -36,7 +36,7 @@ enum { ET_TABLE_FILE_MODEL = ET_TABLE_FILES, ET_TABLE_MODEL_FILES };
 extern const char *const et_table_file_names[ET_TABLE_FILES];
 
 typedef struct et_table_files {
-    et_schema *schema; /* NULL, as all: not there */
+    et_schema *schema; /* NULL: missing, as the next */
     et_metadata *metadata;
     et_feature_set *features;
 } et_table_files;

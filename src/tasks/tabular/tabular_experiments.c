@@ -11,14 +11,13 @@
     "train_epochs: " epochs ", validation_interval: 1ep, checkpoint_interval: 1ep, "               \
     "summary_interval: 1ep, max_to_keep: 1, early_stopping: {patience: " patience "}"
 
-/* Which of a few rows are held out says more than which step it is: what was measured chooses
- * nothing, and the last step is what predicts. */
+/* With few rows, validation scores are mostly noise, so the last step is used. */
 #define LAST(epochs)                                                                               \
     "train_epochs: " epochs ", validation_interval: 10ep, checkpoint_interval: 10ep, "             \
     "summary_interval: 10ep, max_to_keep: 1, best_checkpoint_eval_metric: null"
 
-/* The average is worth about what a schedule that ends low is, and needs not know where the end is.
- * excluded: what does not decay. */
+/* The average is about as good as a schedule that ends low, and does not depend on the length of
+ * the training. excluded: parameters without decay. */
 #define ADAMW(rate, decay, excluded)                                                               \
     "optimizer_config: {optimizer: {type: adamw, adamw: {weight_decay_rate: " decay                \
     ", exclude_from_weight_decay: [" excluded "]}}, "                                              \
@@ -44,9 +43,9 @@
     "exclude_from_orthogonalization: ['logits|text_'], orthogonalization_dtype: auto}}, "          \
     "learning_rate: {type: constant, constant: {learning_rate: 1}}}"
 
-/* A value of few rows says little. On the held-out rows of tables with columns of many values that
- * do not matter, the loss of the MLP is some 1 % lower, on others about the same; RealMLP's is not
- * lower on Adult. */
+/* A value with few rows tells little. On the held-out rows of tables with columns of many values
+ * that do not matter, the loss of the MLP is some 1 % lower, on others about the same; RealMLP's is
+ * not lower on Adult. */
 #define SHRUNK "embedding_shrinkage: 5"
 
 #define EXPERIMENT(task, trainer) "{task: {" task "}, trainer: {" trainer "}, " RUNTIME "}"

@@ -12,7 +12,7 @@
 /* Its experiments, ended by a row without a name. */
 extern const et_experiment_row et_tabular_experiments[];
 
-/* For what reads settings and trains nothing. */
+/* For code that reads settings and does not train. */
 extern const et_program et_tabular_program;
 
 #endif

@@ -739,7 +739,7 @@ int et_tabular_check(const void *settings, et_error *error)
     return status ? status : check_character("comment", o->comment, error);
 }
 
-/* lists: scores that there are, ended by NULL. */
+/* lists: names of all scores, ended by NULL. */
 static int check_metric(const et_tabular_options *o, const char *name,
                         const char *const *const *lists, et_error *error)
 {
@@ -795,7 +795,7 @@ const char *const et_tabular_label_score_names[] = { "micro_f1", "exact_match", 
 const char *const et_tabular_quantile_score_names[] = { "pinball_loss", "d2_pinball", "coverage",
                                                         "interval_width", NULL };
 
-/* Those of classes and those of numbers: which of both there are the data say. */
+/* Scores of classes and of numbers: only the data tell which of them there are. */
 int et_tabular_check_metric(const void *settings, const char *name, et_error *error)
 {
     const et_tabular_options *o = settings;

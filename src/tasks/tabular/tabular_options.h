@@ -173,9 +173,9 @@ typedef struct et_tabular_data {
     et_strings input_path; /* files, wildcards allowed */
     et_structs mix;        /* et_tabular_part: of train_data, in place of input_path */
     et_structs sets;       /* et_tabular_set: of validation_data, in place of input_path */
-    int64_t batch_size;    /* rows; 0: by how many there are */
+    int64_t batch_size;    /* rows; 0: by the number of rows */
     int64_t seed;          /* of their order; -1: the run's */
-    int64_t limit;         /* the first rows, so many; 0: all */
+    int64_t limit;         /* number of the first rows to use; 0: all */
 } et_tabular_data;
 
 /* task.features: choices for inferred features. */
@@ -212,7 +212,7 @@ typedef struct et_tabular_options {
     const char *delimiter; /* one character; "": found in the first rows */
     const char *comment;   /* rows that begin with it are left out; "": none */
     int header;            /* ET_TABULAR_HEADER_* */
-    et_strings missing;    /* texts that are no value, beside the usual ones */
+    et_strings missing;    /* extra texts of missing values */
     int64_t entries;       /* kept of a discrete column; 0: as data analyze has them */
     int64_t quantiles;     /* of a numeric column, the same */
     const char *schema_path, *metadata_path, *features_path; /* NULL: the run's own, or inferred */
@@ -229,10 +229,10 @@ typedef struct et_tabular_options {
 extern const et_fields et_tabular_fields;
 extern const et_fields et_tabular_data_fields; /* of et_tabular_data */
 
-/* Scores beside those of <etude/class_scores.h>, ended by NULL. Of labels: micro_f1, the F1 of all
- * labels together; exact_match, the share of rows with all labels right. Of quantiles: the pinball
- * loss, its mean over levels, and d2_pinball (ET_TABULAR_D2); of two levels or more also the share
- * of targets between the outermost two, ends included, and the mean distance of these. */
+/* Scores in addition to those of <etude/class_scores.h>, ended by NULL. Of labels: micro_f1, the F1
+ * of all labels together; exact_match, the share of rows with all labels right. Of quantiles: the
+ * pinball loss, its mean over levels, and d2_pinball (ET_TABULAR_D2); of two levels or more also
+ * the share of targets between the outermost two, ends included, and the mean distance of these. */
 extern const char *const et_tabular_label_score_names[];
 extern const char *const et_tabular_quantile_score_names[];
 

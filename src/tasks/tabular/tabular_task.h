@@ -32,7 +32,7 @@
 #define ET_TABULAR_PINBALL ET_LOGGED_OF_VALIDATION "pinball_loss"
 #define ET_TABULAR_D2      ET_LOGGED_OF_VALIDATION "d2_pinball"
 
-/* What the model and its loss are about, beside the settings. */
+/* The target of the model and its loss. */
 typedef struct et_tabular_target {
     const struct et_target_kind *kind; /* target/target.h */
     int64_t width;                     /* numbers of the output for a row */
@@ -85,7 +85,7 @@ typedef struct et_tabular_scoring {
     void *payload;
 } et_tabular_scoring;
 
-/* One of the texts that say what the table is (table_files.h). */
+/* A file that describes the table (table_files.h). */
 typedef struct et_tabular_file {
     char *path;        /* in the run's directory */
     uint64_t checksum; /* of its bytes */

@@ -153,12 +153,12 @@ static int set_value(const et_argument_parser *parser, et_arguments *arguments, 
 
 /* ---- a command line ---- */
 
-/* The flags, for a line of so many words. */
+/* Opens a command line of the parser's flags. */
 static int open_line(et_command_line *line, const et_argument_parser *parser, et_call *call,
                      et_program *program, et_arguments *arguments, et_arena *arena, et_error *error)
 {
     static const et_option none[] = { ET_OPTION_END };
-    /* The struct has more than flags, and keeps what it has. */
+    /* The struct has more members than flags, and keeps their values. */
     const et_usage usage = { parser->count ? parser->flags : none, 0, NULL, NULL };
     *program = (et_program){ .name = parser->name };
     call->program = program;

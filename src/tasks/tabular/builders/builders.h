@@ -56,7 +56,7 @@ typedef struct et_model_builder_internals {
     int64_t global_steps;
 } et_model_builder_internals;
 
-/* A class with what its bases give: methods, arguments, the size of its struct. */
+/* A class with methods, arguments and size of the struct from its bases. */
 int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
                                    et_error *error);
 
@@ -73,8 +73,9 @@ int et_model_builder_renew(et_model_builder *builder, et_error *error);
  * the dataset. This module writes and reads them; model_trainer.c makes model/, the export of the
  * job. */
 
-/* What checkpoints of a builder belong to, in arena; whether those in a directory do. ET_ECONFIG:
- * they are of another builder or of rows that are read otherwise. */
+/* identify: the identity of a builder's checkpoints, in arena. check_same, check_identity: check
+ * that checkpoints have it. ET_ECONFIG: they are of another builder, or of rows with another
+ * encoding. */
 int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
                         et_error *error);
 int et_builder_check_same(const char *directory, const et_value *identity, et_arena *arena,

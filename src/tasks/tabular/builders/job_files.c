@@ -30,7 +30,7 @@ enum { JOB_FILES = ET_TABLE_MODEL_FILES + 1 };
 /* Those that a directory can name without a program. */
 static const et_model_builder_class *const ready[] = { &et_feed_forward_builder };
 
-/* ---- what checkpoints belong to ---- */
+/* ---- identity ---- */
 
 int et_builder_identify(et_model_builder *builder, et_value **identity, et_arena *arena,
                         et_error *error)

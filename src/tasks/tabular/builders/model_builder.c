@@ -372,7 +372,7 @@ static int open_pass(et_builder_graph *graph, et_error *error)
                                  graph, &options, error);
 }
 
-/* The three differ in what they read and in what add_nodes does for their phase. */
+/* The three graphs differ in their source, and in the nodes of their phase. */
 static int build_graph(et_model_builder *self, et_table_set *dataset, et_builder_phase phase,
                        et_graph_interface **out, et_error *error)
 {
@@ -426,7 +426,7 @@ void et_graph_interface_close(et_graph_interface *face)
     et_free(graph);
 }
 
-/* ---- what a class need not say ---- */
+/* ---- defaults of a class ---- */
 
 static int build_training_graph(et_model_builder *self, et_table_set *dataset,
                                 et_graph_interface **out, et_error *error)
@@ -480,8 +480,7 @@ static int build_graph_interfaces(et_model_builder *self, const et_job_config *c
     return status;
 }
 
-/* Initial values are drawn by what parameters were declared with; nothing is to be done after a
- * restore. */
+/* Parameters are drawn as they were declared, and a restore needs no work. */
 static void build_init(et_model_builder *self, et_builder_init *out)
 {
     (void)self;
@@ -530,7 +529,7 @@ static int resolve(et_model_builder_class *methods, const et_model_builder_class
     return ET_OK;
 }
 
-/* A base before what is based on it. */
+/* A base comes before its classes. */
 int et_model_builder_class_resolve(et_model_builder_class *out, const et_model_builder_class *kind,
                                    et_error *error)
 {
@@ -681,7 +680,7 @@ int et_model_builder_build_input(et_model_builder *builder, et_table_set *datase
     return status;
 }
 
-/* A part that no class has: what is built with it fails, by name. */
+/* A part that no class has: the graph fails with the name of the part. */
 static bool has(et_model_builder *builder, bool method, const char *name, et_scope *scope)
 {
     if (!method)

@@ -55,7 +55,7 @@ typedef struct outputs {
 typedef struct scored {
     bool done;
     outputs rows;      /* by which the candidate is scored and weighed */
-    outputs model;     /* those of the model, where they differ: of a pack without folds */
+    outputs model;     /* outputs of the model if they differ: of a pack without folds */
     trained *training; /* [count]; in the arena */
 } scored;
 
@@ -86,7 +86,7 @@ static selection *downcast(et_series_run *run)
     return (selection *)(void *)run;
 }
 
-/* ---- what is trained ---- */
+/* ---- the plan ---- */
 
 static bool wanted(const char *experiment, const void *options)
 {

@@ -42,7 +42,7 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
  *
  * A run writes the file when all folds are trained. Later its rows are scored as a validation's. */
 
-/* Arrays are borrowed: those of classes, or of all others written and value. */
+/* Arrays are borrowed. Classes have class and output, other targets written and value. */
 typedef struct et_fold_rows {
     int64_t count, width;
     int64_t targets;       /* of a row, but of classes */

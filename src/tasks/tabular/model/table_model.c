@@ -85,7 +85,7 @@ static int save(const et_model *m, const char *path, et_error *error)
     return et_artifact_write(&content, path, error);
 }
 
-/* Whether weights are of this table and these settings. */
+/* Checks that weights are of this table and these settings. */
 static int is_same(void *payload, const et_artifact_weights *weights, et_error *error)
 {
     const et_table_network *n = payload;
@@ -117,7 +117,7 @@ static int load(et_model *m, const char *path, et_error *error)
 
 /* ---- a run ---- */
 
-/* What is there already is this model's, or the run is another one. */
+/* Refuses a run that has a file of another model. */
 static int write_text(const et_table_network *n, int which, const char *run, et_error *error)
 {
     et_assert(which >= 0 && which < TEXTS && run);

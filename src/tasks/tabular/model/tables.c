@@ -28,12 +28,12 @@ static int assign(et_experiment *e, const char *path, const char *text, et_arena
 
 /* ---- settings ---- */
 
-/* What a model object does by calls or not at all. */
+/* Settings that a model object has calls for, or does not support; and exceptions. */
 static const char *const refused[] = { "trainer", "runtime", NULL };
 static const char *const taken[] = { "trainer.optimizer_config", "runtime.seed",
                                      "runtime.mixed_precision_dtype", NULL };
 
-/* The first setting below path that is another one now; NULL: there is none, or no memory. */
+/* The first changed setting below path; NULL: none, or no memory. */
 static const char *first_other(const et_value *before, const et_value *now, const char *path,
                                et_arena *arena)
 {

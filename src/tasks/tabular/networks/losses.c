@@ -235,14 +235,14 @@ static et_node *predictions(const et_tabular_options *options, const et_tabular_
     return et_reshape(y, shape);
 }
 
-/* A variable of targets, for all quantiles of one. */
+/* A variable with a number for each target; one number for all quantiles. */
 static et_node *of_target(et_scope *scope, const char *name, const et_tabular_target *target)
 {
     et_node *all = vector(scope, name, target->values);
     return target->quantiles ? et_reshape(all, et_shape_scalar()) : all;
 }
 
-/* Scores or values, of what the whole model predicts, [rows, width]. */
+/* Scores or values from the prediction of the whole model, [rows, width]. */
 static et_node *output_of(et_scope *scope, const et_tabular_options *options,
                           const et_tabular_target *target, et_node *y)
 {
@@ -389,8 +389,7 @@ static et_node *weighted(et_node *rows, et_node *weights)
     return weights ? et_mul(rows, weights) : rows;
 }
 
-/* The loss of rows; counts [rows, 1]: what each counts in the divisor, NULL: the rows themselves.
- */
+/* The loss of rows. counts [rows, 1]: weight of each row in the divisor; NULL: 1. */
 static void put_loss(et_scope *scope, et_node *rows, et_node *weights, et_node *counts)
 {
     if (weights)

@@ -63,7 +63,7 @@ static et_init uniform(int64_t inputs)
 
 /* ---- layers ---- */
 
-/* What a layer multiplies by. */
+/* Factors of a layer. */
 typedef struct factors {
     et_node *input_scale; /* [k inputs]; NULL: none */
     et_node *weight;

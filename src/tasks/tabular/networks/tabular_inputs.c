@@ -41,8 +41,8 @@
 /* Of the sum of squares, for texts without a word. */
 #define EPSILON 1e-6f
 
-/* Rows that weigh as much as what is known of a word without any row; and the factor of a text, by
- * which its vectors learn more slowly than weights do. */
+/* The weight of the prior of a word, in rows; and the factor of a text, which makes its vectors
+ * learn more slowly than weights. */
 #define PRIOR_ROWS 40
 #define SCALE      0.3f
 
@@ -181,7 +181,7 @@ static bool is_read(const et_encoded_field *field, et_encoded_kind kind, const e
     return read;
 }
 
-/* Names of features that there are not are mistakes. */
+/* Refuses names of unknown features. */
 static et_node *check_ignored(et_scope *scope, const et_encoder *encoder, const et_strings *ignored)
 {
     for (size_t i = 0; i < ignored->count; i++) {

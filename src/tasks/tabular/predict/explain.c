@@ -33,7 +33,7 @@ struct et_explain {
     et_explain_facts facts;
     et_predictor *predictor[THREADS_MAX];
     int predictors;
-    int output;                             /* of the predictor: what is scored */
+    int output;                             /* of the predictor: the scored one */
     int64_t width;                          /* of the output */
     int64_t targets;                        /* of a row: the width, but for classes and quantiles */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
@@ -351,7 +351,7 @@ static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t fir
     return status;
 }
 
-/* Every so manyth batch. */
+/* Predicts every n-th batch, n: the number of workers. */
 static void *work(void *payload)
 {
     worker *w = payload;
@@ -624,7 +624,7 @@ static int64_t join_levels(level *levels, int64_t count)
     return different;
 }
 
-/* Of sorted numbers: values at so many equal parts of the rows, each once. */
+/* Of sorted numbers: the values at `most` equal distances, each once. */
 static int64_t take_quantiles(level *levels, int64_t count, int most)
 {
     int64_t kept = 0;

@@ -58,7 +58,7 @@ typedef struct et_table_model {
     et_experiment experiment; /* kind NULL: a builder's */
     struct et_tabular_graph *graph;
     const char **missing; /* ended by NULL; owned. NULL: the usual */
-    et_csv_options csv;   /* rows as those of training: missing, comment, and a delimiter that
+    et_csv_options csv;   /* reads rows as in training: missing, comment, and a delimiter that
                              would not be found */
     et_csv_known known;   /* of csv: the delimiter that training found */
     /* of a job */
@@ -110,9 +110,8 @@ const float *et_predictor_values(const et_predictor *predictor, int output, int6
 const et_target_unit *et_predictor_unit(const et_predictor *predictor, int output, int64_t i);
 /* The same, number i of them, in the unit of the target as the file has it. */
 double et_predictor_value(const et_predictor *predictor, int output, int64_t at, int64_t i);
-/* ET_EDATA: scores, or values of a target, of the row at that place of the last run are not
- * numbers: inputs far beyond those of training overflow inside the model. where: NULL, or a
- * prefix. */
+/* Checks the outputs of row `at` of the last run. ET_EDATA: they are not finite, because inputs far
+ * from those of training overflow inside the model. where: NULL, or a prefix. */
 int et_predictor_check(const et_predictor *predictor, int64_t at, const char *where,
                        et_error *error);
 /* The place of the largest score, the first of equals. */

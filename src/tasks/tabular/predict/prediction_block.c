@@ -19,7 +19,7 @@ void et_prediction_block_release(et_prediction_block *block)
     et_unseen_release(&block->unseen);
 }
 
-/* A row that cannot be ends the block, or is kept with what is wrong. */
+/* A bad row ends the block, or is kept with its message. */
 static int fail_row(et_prediction_block *b, const et_prediction_how *how, et_block_row *row,
                     int status, et_error *reason)
 {

@@ -16,7 +16,7 @@
 
 typedef struct et_prediction_block {
     et_row_block rows;
-    et_strbuf lines;  /* what is printed */
+    et_strbuf lines;  /* the printed lines */
     et_unseen unseen; /* of its rows */
     int status;       /* of a row that ended it, after the lines before */
     et_error error;
@@ -33,7 +33,7 @@ int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t ke
                              const et_predictor *predictor, et_error *error);
 void et_prediction_block_release(et_prediction_block *block);
 
-/* Lines of the rows, from the first; those behind a row that ends the block are not looked at. */
+/* Makes the lines of the rows, up to the first row that ends the block. */
 void et_prediction_block_run(et_prediction_block *block, et_predictor *predictor,
                              const et_prediction_how *how);
 

@@ -81,7 +81,7 @@ static void append_full(et_strbuf *out, float value)
 /* Five decimals of a number below it are less than five digits. */
 #define SMALL 0.1
 
-/* What a network tells apart, in units of its target: about a step of a float32. */
+/* The precision of a network, in units of its target: about a step of a float32. */
 #define STEP 1e-7
 
 /* A number of a target with that deviation; full: it is read back as the same double. */
@@ -187,7 +187,7 @@ static void append_kept(const et_prediction_lines *lines, et_strbuf *out,
     }
 }
 
-/* ---- what is in a line ---- */
+/* ---- columns of a line ---- */
 
 static void add_column(et_prediction_lines *lines, const char *name, int output)
 {
@@ -364,7 +364,7 @@ void et_prediction_lines_release(et_prediction_lines *lines)
     *lines = (et_prediction_lines){ .columns = 0 };
 }
 
-/* What a value is: a label's score, a target's value, or one of many. NULL: the only one. */
+/* The name of a value: its label, target or number. NULL: the only value. */
 static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
 {
     const et_predicted_output *of = &p->output[output];

@@ -48,7 +48,7 @@ typedef struct et_prediction_column {
     const char *name;
     int output; /* -1: the label, -2: the key, -3: the number of the line, -4: the interval, -5 and
                    below: kept */
-    char *lead; /* what stands before its value in each line; owned */
+    char *lead; /* text before its value in each line; owned */
     char **value; /* [width]: text before each value of an output; owned. NULL: a comma */
     int64_t width;
 } et_prediction_column;
@@ -68,14 +68,14 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *pre
                              const et_prediction_form *form, et_error *error);
 void et_prediction_lines_release(et_prediction_lines *lines);
 
-/* The first line of CSV; of JSON there is none. */
+/* The first line of CSV; JSON has none. */
 void et_prediction_lines_begin(const et_prediction_lines *lines, const et_predictor *predictor,
                                et_strbuf *out);
 /* The row at a place of the last run. */
 void et_prediction_lines_add(const et_prediction_lines *lines, const et_predictor *predictor,
                              int64_t at, const et_prediction_row *row, et_strbuf *out);
 
-/* "0.98123", "-0.00001"; "null" of what is no finite number. Equal to printf's %.5f. */
+/* "0.98123", "-0.00001"; "null" if the value is not finite. Equal to printf's %.5f. */
 void et_prediction_number(et_strbuf *out, double value);
 
 #endif

@@ -129,7 +129,7 @@ static int graph_choose(et_tabular_graph *graph, const et_artifact *artifact,
     int status = et_params_new(&params, error);
     if (status)
         return status;
-    /* A store of these alone: what else there is depends on them. */
+    /* Loads only the shares: the rest of the graph depends on them. */
     int index;
     status = et_params_declare_variable(params, ET_PACK_ENSEMBLE "/" ET_PACK_SHARE,
                                         et_shape_1(et_pack_count(&graph->options->model.pack)),
@@ -339,7 +339,7 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
                                                          &identity, error);
 }
 
-/* A builder's targets are as its data set has them; so are those of weights that say nothing. */
+/* Targets of a builder, and of weights without a unit, are as in the files. */
 static int read_units(et_table_model *model, et_error *error)
 {
     const int target = et_encoder_target(model->encoder);
@@ -378,7 +378,7 @@ static int load_model(et_table_model *model, const et_artifact *artifact,
         status = read_units(model, error);
     if (status)
         return status;
-    /* After a restore a builder has a word, as documented for local init. */
+    /* The builder's local init runs after a restore. */
     et_builder_init init;
     if (!model->kind)
         return ET_OK;
@@ -424,7 +424,7 @@ static int compare_outputs(const void *a, const void *b)
     return strcmp(((const et_predicted_output *)a)->name, ((const et_predicted_output *)b)->name);
 }
 
-/* What the graph gives of each row, by name. */
+/* The outputs of the graph, by name. */
 static int find_outputs(et_predictor *p, et_error *error)
 {
     const char *name;
@@ -490,7 +490,7 @@ static void find_targets(et_predictor *p)
         p->output[numbers].value = field->column;
 }
 
-/* The graph declares what the weights of a first predictor are then loaded into. */
+/* The graph declares the parameters; a first predictor then loads their weights. */
 static int open_pass(et_predictor *p, const et_artifact *artifact,
                      const et_predictor_options *options, et_error *error)
 {

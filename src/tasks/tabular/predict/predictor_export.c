@@ -51,7 +51,7 @@ static int find_field(const et_encoder *encoder, const char *name)
     return -1;
 }
 
-/* What predicting has for missing and unknown values. */
+/* Encodes missing and unknown values as predicting does. */
 static const char *put_input(void *payload, et_onnx *to, const char *name, const char *value)
 {
     const et_encoder *encoder = ((const writing *)payload)->p->model->encoder;
@@ -126,7 +126,7 @@ static int note_list(et_onnx *to, const char *key, const char *const *texts, int
     return note(to, key, &list, error);
 }
 
-/* What the columns of outputs are. */
+/* Notes the names of the columns of outputs. */
 static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
 {
     const int target = et_encoder_target(p->model->encoder);

@@ -34,7 +34,7 @@ typedef struct et_row_reader_options {
     et_strings keep;    /* columns that rows also have as they are; borrowed */
     et_csv_options csv; /* as rows of training: missing, also of JSON; comment; a delimiter
                                    that stands for 0 above, but of TSV */
-    bool lenient;       /* a bad row stands in its block; else reading ends behind it */
+    bool lenient;       /* a bad row is in its block; else reading ends after it */
 } et_row_reader_options;
 
 /* A row: its cells, as an encoder has them, or what is wrong with it. */
@@ -52,9 +52,9 @@ typedef struct et_row_block {
     et_block_row *row; /* [rows], owned */
     et_cell *cell;     /* [rows, cells], owned */
     et_cell *kept;     /* [rows, keep], owned */
-    char *bytes;       /* what cells point to; owned */
+    char *bytes;       /* texts of cells; owned */
     size_t used, room;
-    et_arena arena; /* what is too long for bytes, and messages */
+    et_arena arena; /* long texts, and messages */
 } et_row_block;
 
 typedef struct et_row_reader et_row_reader;
@@ -74,8 +74,8 @@ int et_row_block_open(et_row_block *block, int64_t rows, const et_encoder *encod
                       et_error *error);
 void et_row_block_release(et_row_block *block);
 
-/* The cells of a row of JSON, with what the model knows (et_row_cells). ET_EDATA: it is no object,
- * or has a column or a value that cannot be. */
+/* Reads the cells of a row of JSON. ET_EDATA: it is not an object, or has an unknown column or a
+ * bad value. */
 int et_row_block_parse(et_row_block *block, const et_table_model *model, int64_t row,
                        et_error *error);
 

@@ -22,7 +22,7 @@
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 
-/* Rows that are compared; of more, those of some hashes. */
+/* Most rows that are compared; of more rows, only those with some hashes. */
 #define ROWS_MOST 4000000
 /* Of the validated rows, copies that are named; times the copies by chance. */
 #define COPIES_LEAST 2
@@ -85,7 +85,7 @@ static int by_key(const void *left, const void *right)
 
 /* ---- copies ---- */
 
-/* Of the rows that are validated, or of those of one part. */
+/* Counts of validated rows, or of those of one part. */
 typedef struct copies {
     int64_t rows, inputs, both; /* all; with the inputs of a learned row; with its target as well */
 } copies;
@@ -143,7 +143,7 @@ static copies count(const keys *k, learned how, int counted)
                      c.both * (int64_t)k->every };
 }
 
-/* rows: how the sentence calls the validated ones. */
+/* rows: the name of the validated rows in the message. */
 static void warn(const et_tabular_task *task, const keys *k, const copies *c, int64_t learned_rows,
                  const char *rows, const char *cure)
 {

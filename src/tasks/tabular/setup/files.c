@@ -36,7 +36,7 @@ static const char *given(const et_tabular_options *options, int which)
     return paths[which] && *paths[which] ? paths[which] : NULL;
 }
 
-/* ---- what checkpoints belong to ---- */
+/* ---- identity ---- */
 
 /* path: the run's own, or a given one, which may be an export that has it. */
 static int read_text(int which, const char *path, char **bytes, size_t *length, et_error *error)
@@ -76,7 +76,7 @@ static int check_belongs(uint64_t checksum, const et_identity *identity, int whi
                    path, identity->checkpoint, is.digits, was, files[which].setting);
 }
 
-/* A run goes on with targets as its weights have them. */
+/* A resumed run keeps the unit of its weights. */
 static bool is_exact(const et_tabular_task *task)
 {
     const et_identity *identity = task->context.identity;
@@ -138,8 +138,7 @@ int et_tabular_belongs(const void *options, const char *model_dir, const et_iden
 
 /* ---- the run's own ---- */
 
-/* By content: the file that the settings name may have been moved, and what is gone is not needed
- * any more. */
+/* Compares the content of the named file with the run's copy. A file that is gone is not needed. */
 static int check_same(const et_tabular_task *task, int which, et_error *error)
 {
     const char *path = given(&task->options, which);
@@ -173,8 +172,8 @@ static int read_file(et_tabular_task *task, int which, const char *path, et_erro
     return status;
 }
 
-/* How many different integers of a target are classes, as et_analyze_options has it; a loss of
- * classes says it as well. */
+/* How many different integers of a target are classes, as in et_analyze_options. A loss of classes
+ * asks for classes, too. */
 static int most_classes(const et_tabular_options *options)
 {
     const int type = options->target_type, loss = options->loss;
@@ -240,8 +239,8 @@ static int check_types(const et_tabular_task *task, et_error *error)
 
 /* Columns of which a model learns little in their present use: texts that look like numbers,
  * dates or durations, numbers that look like codes, labels that look like one, columns that give
- * the target away or are there twice, dates of an order or a century that no row says. For columns
- * with given types, only the first seven kinds. */
+ * the target away or occur twice, dates whose order or century no row tells. For columns with given
+ * types, only the first seven kinds. */
 static void tell_suspicious(const et_tabular_task *task, const et_value *report, bool inferred)
 {
     static const char *const kinds[] = { "labels",    "flat",    "outlier",  "leak",  "copy",

@@ -98,7 +98,7 @@ static int weigh_classes(const et_tabular_task *task, float *weight, et_error *e
 
 /* ---- values ---- */
 
-/* Sums of what a column of targets is off the first row's: no two large numbers are subtracted. */
+/* Sums of the differences from the first row, so that no two large numbers are subtracted. */
 typedef struct moments {
     int field;
     bool written; /* the field has doubles */

@@ -423,7 +423,7 @@ static int list_validated(et_tabular_task *task, const unsigned char *side, et_e
     return ET_OK;
 }
 
-/* Rows of one time or group are on one side, so the share may be far from the one that is set. */
+/* Rows of one time or group are on one side, so the share may be far from the set one. */
 static void tell_share(const et_tabular_task *task)
 {
     const et_tabular_options *o = &task->options;

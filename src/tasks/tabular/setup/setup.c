@@ -454,7 +454,7 @@ static double number_of(const et_value *one)
     return one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
 }
 
-/* Whether it is a list of so many numbers, or the one. */
+/* Whether it is a list of `count` numbers, or the only number. */
 static bool has_numbers(const et_value *from, int64_t count)
 {
     if (from->kind != ET_VALUE_LIST)
@@ -603,15 +603,15 @@ static int create_optimizer(et_task *self, const et_optimizer_request *request, 
     return status ? status : et_task_defaults.create_optimizer(self, &own, out, error);
 }
 
-/* First what the library does for any task: weights of another run come with its means. */
+/* First the library's own part: weights of another run come with its means. */
 static int initialize(et_task *self, et_params *params, et_error *error)
 {
     int status = et_task_defaults.initialize(self, params, error);
     return status ? status : et_tabular_init_from_rows(downcast(self), params, error);
 }
 
-/* r2 is in order of the squared error, and d2_pinball of the pinball loss;
- * the log loss says more of a few rows than how many are right. */
+/* r2 ranks like the squared error, and d2_pinball like the pinball loss. With few rows, the log
+ * loss is less noisy than the accuracy. */
 #define METHODS                                                                                    \
     .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
     .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \

@@ -9,7 +9,7 @@
 #include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/artifact/artifact.h"
 
-/* How files are read, by the settings; without paths. */
+/* How the settings ask files to be read; without paths. */
 et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
                                                   const char *const *missing);
 

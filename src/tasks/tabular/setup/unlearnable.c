@@ -86,7 +86,7 @@ static int count_rows(target_counts *s, const et_tabular_task *task, et_samples 
 
 #define NAMED_MAX 8
 
-/* "a, b and c", of many the first ones; how many there are. */
+/* Appends "a, b and c", or the first names of many. Returns how many are missing. */
 static int name_missing(const char *const *names, const int64_t *count, int all, const char *noun,
                         et_strbuf *text)
 {

@@ -1,4 +1,4 @@
-/* What the target is, by features and settings, and its unit. */
+/* Finds the target by features and settings, and its unit. */
 #include "tasks/tabular/target/target.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static int check_names(const et_tabular_options *options, const et_encoded_field
     return ET_OK;
 }
 
-/* What the loss may be. */
+/* Checks that the loss is one of this kind of target. */
 static int check_loss(const et_tabular_target *target, const et_tabular_options *options,
                       const et_encoded_field *field, et_error *error)
 {
@@ -75,7 +75,7 @@ static int check_loss(const et_tabular_target *target, const et_tabular_options 
     return ET_OK;
 }
 
-/* What only some targets have. */
+/* Checks settings that only some kinds of target have. */
 static int check_settings(const et_tabular_target *target, const et_tabular_options *options,
                           const et_encoded_field *field, et_error *error)
 {

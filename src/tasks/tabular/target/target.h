@@ -34,9 +34,9 @@ int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
 
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
-/* That of the target of a task. */
+/* The positive class of the target of a task. */
 int et_tabular_positive_of(const et_tabular_task *task);
-/* Scored rows of classes; arrays are those of rows. */
+/* Scored rows of classes; arrays are borrowed from rows. */
 et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
                                                const et_validation_rows *rows);
 

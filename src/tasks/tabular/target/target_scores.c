@@ -112,7 +112,7 @@ static void copy_column(double *to, const double *from, int64_t rows, int64_t wi
 
 /* ---- numbers ---- */
 
-/* Of targets that are all alike there is no variance to explain. */
+/* If all targets are equal, there is no variance to explain. */
 static bool all_alike(const et_validation_rows *s, const double *written, int64_t width)
 {
     const double *first = NULL;

@@ -161,7 +161,7 @@ static void tell_session(const job *j, int64_t done)
          (int)(et_clock_monotonic() - j->began), throughput(j));
 }
 
-/* Of a worker, which has steps of its own alone. */
+/* Called after each step of a worker, which counts only its own steps. */
 static void computed(void *self, int64_t units, double seconds)
 {
     job *j = self;
@@ -172,8 +172,9 @@ static void computed(void *self, int64_t units, double seconds)
         tell_session(j, j->computed);
 }
 
-/* After every step: TensorFX's two lines at the first step and once an interval, and a save where
- * so many seconds have gone by. Duration is all time, throughput that of steps, in this process. */
+/* After every step: prints TensorFX's two lines at the first step and once an interval, and asks
+ * for a checkpoint once checkpoint_interval_secs have passed. Duration is all time, throughput that
+ * of steps, in this process. */
 static void show(void *self, const et_showing *showing)
 {
     job *j = self;
@@ -449,7 +450,7 @@ static void remove_file(int folder, const char *name)
     unlinkat(folder, name, 0);
 }
 
-/* Visits what an export has written or had begun to. ET_ECONFIG: something else is there. */
+/* Visits the files of an export, whole or not. ET_ECONFIG: the folder has another file. */
 static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *error)
 {
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
@@ -485,7 +486,7 @@ static int remove_model(const char *directory, et_error *error)
     return clear_folder(directory, true, error);
 }
 
-/* Before there is anything to export. */
+/* Checks the folders of the export before the training. */
 static int check_position(const char *output, et_error *error)
 {
     static const char *const folders[] = { "model", "model.new", "model.old" };
@@ -569,8 +570,7 @@ static int lead(job *j, et_error *error)
 {
     et_assert(j->trainer && j->identity);
     int status = check_position(j->output, error);
-    /* A job that goes on has the weights of one that began with other data or another builder: they
-     * would fit, and mean something else. */
+    /* Weights of another builder or other data may have the same shapes, but another meaning. */
     if (!status)
         status = et_builder_check_same(j->output, j->identity, &j->arena, error);
     if (!status && j->server)
