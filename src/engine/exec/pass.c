@@ -28,6 +28,8 @@
 #include "engine/tensor/layout.h"
 #include "engine/tensor/params.h"
 
+/* ---- a variant ---- */
+
 /* What all variants of a pass are made of. */
 typedef struct et_variant_parts {
     et_device *device; /* borrowed, like all members before options, and listener */

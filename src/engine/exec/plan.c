@@ -35,7 +35,7 @@
 #include "engine/kernel/positions.h"
 #include "engine/tensor/params.h"
 
-/* The values of a plan and their memory, for all files that make and run calls. */
+/* ---- spans ---- */
 
 /* Plans on a device with a trace: each call runs as a span, with an activity that describes it.
  * Labels are made with the plan and belong to the trace, which outlives the plan.
@@ -169,6 +169,8 @@ static int choose_run(et_plan *plan, et_error *error)
     plan->activity = &plan->activities[plan->call_count];
     return ET_OK;
 }
+
+/* ---- gradients that are final ---- */
 
 /* Readiness of gradients: the call after which each range of the store's gradient array is final. A
  * gradient is final when the call that writes it has run. Earlier writes to the same memory (a base

@@ -14,14 +14,15 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/node.h"
 
-/* This file follows labels from the ops that read them to the loss, in the order of the nodes. It
- * follows ops that keep rows separate: element-wise ops, sums over columns, and the last sum over
- * all rows. It stops at a product or a norm, whose result is a prediction for any input.
+/* ---- rows with a label ---- */
+
+/* Rows with a label: follows labels from the ops that read them to the loss, in the order of the
+ * nodes. It follows ops that keep rows separate: element-wise ops, sums over columns, and the last
+ * sum over all rows. It stops at a product or a norm, whose result is a prediction for any input.
  *
  * A one-hot matrix may be a feature. It is a label only if it is combined with a prediction, as in
  * t log p and (p - t)^2. It is not a label in t w, with weights of classes, nor in t table, which
  * looks up a feature. */
-
 typedef struct followed {
     et_node *rows;  /* [T, 1]: rows with a label; NULL: unknown */
     bool empty;     /* the value is 0 in rows without a label */
@@ -30,8 +31,6 @@ typedef struct followed {
     bool wanted;    /* on a way to the loss */
     et_node *label; /* of labels: their et_labelled, once it was asked for */
 } followed;
-
-/* ---- one node ---- */
 
 static bool keeps_rows(et_op op)
 {
@@ -67,8 +66,6 @@ static bool keeps_zero(et_op op)
         return !et_op_is_elementwise(op);
     }
 }
-
-/* ---- two inputs ---- */
 
 /* a waits, and meets b, which is node's. */
 static void meet(followed *a, const followed *b, const et_node *node)
@@ -114,8 +111,6 @@ static followed combine(followed a, const et_node *a_node, followed b, const et_
     f.empty = op == ET_OP_DIV ? a.empty : product && same ? a.empty || b.empty : a.empty && b.empty;
     return f;
 }
-
-/* ---- a graph ---- */
 
 static et_node *labelled(followed *of, et_node *labels)
 {
@@ -205,6 +200,8 @@ static et_node *labelled_rows(et_node *node, bool *empty)
     *empty = !rows || found.empty;
     return rows;
 }
+
+/* ---- marks ---- */
 
 const et_layout *et_scope_layout(const et_scope *scope)
 {

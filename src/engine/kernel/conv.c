@@ -20,9 +20,11 @@
 
 typedef struct et_conv_block et_conv_block;
 
-/* oneDNN's convolution as a block. This file decides how a primitive is described, the layout of
- * its weight (the library's choice; images are [N, H, W, C]), and that it neither allocates nor
- * starts threads when it runs. Invariants as in gemm/onednn_block.c.
+/* ---- a block ---- */
+
+/* oneDNN's convolution as a block. Decided here are how a primitive is described, the layout of its
+ * weight (the library's choice; images are [N, H, W, C]), and that it neither allocates nor starts
+ * threads when it runs. Invariants as in gemm/onednn_block.c.
  *
  * The three layouts of each block have the same numbers for any computation: A is read first, B
  * second, OUT is written, as in et_conv_run. WEIGHT says which of them is the weight. */
@@ -418,6 +420,8 @@ static void block_run(const et_conv_block *block, int thread, void *scratch, voi
         arguments[count++] = argument(of[SCRATCH], DNNL_ARG_SCRATCHPAD, scratch);
     execute(block, thread, block->convolution, count, arguments);
 }
+
+/* ---- a convolution ---- */
 
 /* Most blocks of a batch that threads share, and most pieces of it with separate sums. Part of a
  * weight gradient's bits. */

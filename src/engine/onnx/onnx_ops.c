@@ -103,6 +103,8 @@ static const char *refuse(et_onnx_exporter *exporter, const et_node *node, const
     return NULL;
 }
 
+/* ---- attention ---- */
+
 /* Attention over rows as attention over batches:
  *
  *   rows [segments * longest, width] -> [segments, heads, longest, width / heads]

@@ -15,6 +15,8 @@
 #include "engine/optim/optimizer_private.h"
 #include "engine/tensor/params.h"
 
+/* ---- the layout ---- */
+
 /* Neighbours that a rule treats equally share chunks, so many small parameters cost little. A run
  * of neighbours ends if the next parameter of the group does not follow directly, or has another
  * rate or decay; the padding after a parameter belongs to its run. If a rule works on whole
@@ -140,6 +142,8 @@ static int layout_divide(et_optim_layout *layout, et_rule_granularity how, bool 
     et_assert(layout->chunk_count <= most && layout->block_count <= most);
     return ET_OK;
 }
+
+/* ---- slots ---- */
 
 /* The arrays of an optimizer, and their owners: for each slot the rule gives the shape for a
  * tensor, and a rank keeps the slots that it updates. Slots are packed arrays over the group. The
@@ -339,6 +343,8 @@ static void free_slots(et_optimizer *optimizer)
     optimizer->parts = NULL;
     optimizer->cuts = NULL;
 }
+
+/* ---- decay and adaptation ---- */
 
 static bool is_found(const et_patterns *patterns, size_t index, const et_params *params)
 {

@@ -103,7 +103,7 @@ void et_optim_team_release(et_optim_team *team);
 
 /* The moving average that an optimizer keeps of weights, and of variables on request
  * (et_ema_options): one array with the layout of the store's values, so that the store can point to
- * it. The rules' kernels update the average of weights in the pass that changes them; this module
+ * it. The rules' kernels update the average of weights in the pass that changes them; average.c
  * does the rest. */
 typedef struct et_optim_average {
     et_ema_options options;

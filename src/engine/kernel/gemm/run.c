@@ -21,7 +21,9 @@
 #include "engine/kernel/gemm/gemm_private.h"
 #include "engine/kernel/parallel.h"
 
-/* B for a block, in the layout of gemm/gemm_private.h: panels of 64 columns one after another, each
+/* ---- slabs ---- */
+
+/* B for a block, in the layout of gemm_private.h: panels of 64 columns one after another, each
  * filled by a kernel of staging.h from its part of B. Columns after n in the last panel and rows
  * after k are zeros, which add nothing to a sum. */
 
@@ -75,9 +77,6 @@ static void fill_panel(const et_gemm_slab *slab, void *to, const et_staging *sta
         (transposed ? staging->across : staging->rows)(to, rows, PANEL, slab->dtype, from);
 }
 
-/* Fills a slab from B as stored: [k, n], or [n, k] if transposed; from's type is the slab's or the
- * slab is float32. Fills all of it, or one of its panels (a dense slab has one); `to` is the slab's
- * begin in both cases. */
 static int64_t slab_panels(const et_gemm_slab *slab)
 {
     return slab->panels ? round_up(slab->n, PANEL) / PANEL : 1;
@@ -102,7 +101,7 @@ static void slab_fill_panel(const et_gemm_slab *slab, int64_t index, void *to,
     fill_panel(slab, (char *)to + (size_t)index * panel, staging, &part, transposed);
 }
 
-/* Running a tile. */
+/* ---- a tile ---- */
 
 /* The position of a tile, in elements, and whether it is the last one in each direction. */
 typedef struct tile_position {

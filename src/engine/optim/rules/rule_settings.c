@@ -11,6 +11,8 @@
 #include "engine/optim/rules/rule.h"
 #include "engine/optim/rules/rule_options.h"
 
+/* ---- clips ---- */
+
 /* Clipping by norm: Pascanu, Mikolov and Bengio 2013, "On the difficulty of training recurrent
  * neural networks". */
 
@@ -42,6 +44,8 @@ static int add_clip(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class 
     clips[count] = (et_clip){ class, limit };
     return count + 1;
 }
+
+/* ---- rules and their rows ---- */
 
 /* The rules that settings can choose, and what rows of their tables mean by their names. */
 
@@ -128,6 +132,8 @@ const char *et_rule_adapts(const et_optimizer_rule *rule, const void *settings, 
     *exclude = list(rule, settings, ET_NO_DECAY);
     return ET_NO_DECAY;
 }
+
+/* ---- settings ---- */
 
 static const char *const optimizer_types[] = {
     [ET_OPTIMIZER_NONE] = "none",
