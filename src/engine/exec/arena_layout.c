@@ -137,6 +137,7 @@ static void find_parts(parts *p, const et_arena_layout *layout, int first, int l
 static int add_span(et_arena_layout *layout, const parts *p, size_t begin, size_t end,
                     et_error *error)
 {
+    /* Room for a span in each list that it may join, so that joining cannot fail half-way. */
     const size_t wanted = (size_t)layout->used + 2 * PARTS_MAX;
     et_arena_layout_span *spans =
         et_vector_grow(layout->spans, &layout->capacity, wanted, sizeof *spans, 1024);

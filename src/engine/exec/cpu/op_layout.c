@@ -1,5 +1,6 @@
 /* Ops that move elements, look up columns and sample: see <etude/ops_layout.h> and
- * <etude/ops_random.h>. */
+ * <etude/ops_random.h>. Elements of any type are copied with memcpy, blocks and rows divided among
+ * threads. */
 #include <etude/dtype.h>
 
 #include <stddef.h>
@@ -12,78 +13,23 @@
 #include "engine/kernel/parallel.h"
 
 /* `blocks` pieces of `bytes` bytes each, which begin every stride bytes: to[i] = from[i]. */
-typedef struct et_blocks {
+typedef struct copies {
     char *to;
     const char *from;
     size_t to_stride, from_stride, bytes;
     int64_t blocks;
-} et_blocks;
+} copies;
 
-static void blocks_part(const et_blocks *b, int64_t begin, int64_t end)
+static void blocks_part(const copies *b, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
         memcpy(b->to + (size_t)i * b->to_stride, b->from + (size_t)i * b->from_stride, b->bytes);
 }
 
-static void copy_blocks(const et_blocks *b)
+static void copy_blocks(const copies *b)
 {
     const bool much = b->blocks * (int64_t)b->bytes >= 4 * ET_GRAIN;
     ET_PARALLEL(much, b->blocks, 1, blocks_part, b);
-}
-
-static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, int64_t begin,
-                      int64_t end)
-{
-    for (int64_t r = begin; r < end; r++)
-        if (row[r] < 0)
-            memset(y + (size_t)r * bytes, 0, bytes);
-        else
-            memcpy(y + (size_t)r * bytes, x + (size_t)row[r] * bytes, bytes);
-}
-
-/* y[r] = x[row[r]], rows of `bytes` bytes; a negative row is zeros. */
-static void copy_rows(void *y, const void *x, const int32_t *row, int64_t rows, size_t bytes)
-{
-    const bool much = rows * (int64_t)bytes >= 4 * ET_GRAIN;
-    ET_PARALLEL(much, rows, 1, rows_part, y, x, row, bytes);
-}
-
-static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dtype, int64_t begin,
-                         int64_t end)
-{
-    const size_t row = (size_t)depth * et_dtype_size(dtype);
-    memset((char *)y + (size_t)begin * row, 0, (size_t)(end - begin) * row);
-    for (int64_t t = begin; t < end; t++) {
-        if (ids[t] < 0 || ids[t] >= depth)
-            continue;
-        if (dtype == ET_BF16)
-            ((et_bf16 *)y)[t * depth + ids[t]] = et_bf16_from_float(1);
-        else
-            ((float *)y)[t * depth + ids[t]] = 1;
-    }
-}
-
-/* y[t, ids[t]] = 1, all else 0; ids outside 0 .. depth - 1 have no 1. */
-static void write_one_hot(void *y, const int32_t *ids, int64_t rows, int64_t depth, et_dtype dtype)
-{
-    et_assert(dtype != ET_I32);
-    ET_PARALLEL(rows * depth >= ET_GRAIN, rows, 1, one_hot_part, y, ids, depth, dtype);
-}
-
-static void numbers_part(void *y, const int32_t *x, et_dtype dtype, int64_t begin, int64_t end)
-{
-    for (int64_t i = begin; i < end; i++)
-        if (dtype == ET_BF16)
-            ((et_bf16 *)y)[i] = et_bf16_from_float((float)x[i]);
-        else
-            ((float *)y)[i] = (float)x[i];
-}
-
-/* y[i] = x[i] as float32 or bfloat16. */
-static void write_numbers(void *y, const int32_t *x, int64_t count, et_dtype dtype)
-{
-    et_assert(dtype != ET_I32);
-    ET_PARALLEL(count >= ET_GRAIN, count, 1, numbers_part, y, x, dtype);
 }
 
 /* memory.c lets result and input share their memory if possible: then nothing is left to do. */
@@ -124,12 +70,12 @@ static void run_concatenate(const et_plan *plan, const et_plan_call *call)
     for (int i = 0; i < call->in_count; i++) {
         const et_tensor *x = in_tensor(plan, call, i);
         const int64_t planned = call->node->input[i]->type[0].shape.size[axis];
-        const et_blocks copy = { .to = (char *)y->data + at,
-                                 .from = x->data,
-                                 .to_stride = (size_t)y->shape.size[axis] * unit,
-                                 .from_stride = (size_t)x->shape.size[axis] * unit,
-                                 .bytes = (size_t)x->shape.size[axis] * unit,
-                                 .blocks = outer(x->shape, axis) };
+        const copies copy = { .to = (char *)y->data + at,
+                              .from = x->data,
+                              .to_stride = (size_t)y->shape.size[axis] * unit,
+                              .from_stride = (size_t)x->shape.size[axis] * unit,
+                              .bytes = (size_t)x->shape.size[axis] * unit,
+                              .blocks = outer(x->shape, axis) };
         copy_blocks(&copy);
         at += (size_t)planned * unit;
     }
@@ -142,12 +88,12 @@ static void run_slice(const et_plan *plan, const et_plan_call *call)
     const et_tensor *x = in_tensor(plan, call, 0), *y = out_tensor(plan, call, 0);
     const et_axis_range *along = &call->node->attributes.along;
     const size_t unit = inner(x->shape, along->axis, x->dtype);
-    const et_blocks copy = { .to = y->data,
-                             .from = (const char *)x->data + (size_t)along->first * unit,
-                             .to_stride = (size_t)y->shape.size[along->axis] * unit,
-                             .from_stride = (size_t)x->shape.size[along->axis] * unit,
-                             .bytes = (size_t)y->shape.size[along->axis] * unit,
-                             .blocks = outer(y->shape, along->axis) };
+    const copies copy = { .to = y->data,
+                          .from = (const char *)x->data + (size_t)along->first * unit,
+                          .to_stride = (size_t)y->shape.size[along->axis] * unit,
+                          .from_stride = (size_t)x->shape.size[along->axis] * unit,
+                          .bytes = (size_t)y->shape.size[along->axis] * unit,
+                          .blocks = outer(y->shape, along->axis) };
     copy_blocks(&copy);
 }
 
@@ -159,23 +105,37 @@ static void run_slice_grad(const et_plan *plan, const et_plan_call *call)
     const et_tensor *dy = in_tensor(plan, call, 0), *dx = out_tensor(plan, call, 0);
     const et_axis_range *along = &call->node->attributes.along;
     const size_t unit = inner(dx->shape, along->axis, dx->dtype);
-    const et_blocks copy = { .to = (char *)dx->data + (size_t)along->first * unit,
-                             .from = dy->data,
-                             .to_stride = (size_t)dx->shape.size[along->axis] * unit,
-                             .from_stride = (size_t)dy->shape.size[along->axis] * unit,
-                             .bytes = (size_t)dy->shape.size[along->axis] * unit,
-                             .blocks = outer(dy->shape, along->axis) };
+    const copies copy = { .to = (char *)dx->data + (size_t)along->first * unit,
+                          .from = dy->data,
+                          .to_stride = (size_t)dx->shape.size[along->axis] * unit,
+                          .from_stride = (size_t)dy->shape.size[along->axis] * unit,
+                          .bytes = (size_t)dy->shape.size[along->axis] * unit,
+                          .blocks = outer(dy->shape, along->axis) };
     memset(dx->data, 0, et_tensor_bytes(*dx));
     copy_blocks(&copy);
 }
 
 const et_op_functions et_cpu_SLICE_GRAD = { .run = run_slice_grad };
 
+static void rows_part(char *y, const char *x, const int32_t *row, size_t bytes, int64_t begin,
+                      int64_t end)
+{
+    for (int64_t r = begin; r < end; r++)
+        if (row[r] < 0)
+            memset(y + (size_t)r * bytes, 0, bytes);
+        else
+            memcpy(y + (size_t)r * bytes, x + (size_t)row[r] * bytes, bytes);
+}
+
+/* y[r] = x[row[r]]; a negative row is zeros. */
 static void run_gather(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    copy_rows(y->data, in(plan, call, 0), in(plan, call, 1), rows_of(y),
-              (size_t)width_of(y) * et_dtype_size(y->dtype));
+    const void *x = in(plan, call, 0);
+    const int32_t *row = in(plan, call, 1);
+    const size_t bytes = (size_t)width_of(y) * et_dtype_size(y->dtype);
+    const bool much = rows_of(y) * (int64_t)bytes >= 4 * ET_GRAIN;
+    ET_PARALLEL(much, rows_of(y), 1, rows_part, y->data, x, row, bytes);
 }
 
 const et_op_functions et_cpu_GATHER = { .run = run_gather };
@@ -202,18 +162,50 @@ static void run_gather_grad(const et_plan *plan, const et_plan_call *call)
 const et_op_functions et_cpu_GATHER_GRAD = { .run = run_gather_grad,
                                              .scratch = scratch_of_gather_grad };
 
+static void one_hot_part(void *y, const int32_t *ids, int64_t depth, et_dtype dtype, int64_t begin,
+                         int64_t end)
+{
+    const size_t row = (size_t)depth * et_dtype_size(dtype);
+    memset((char *)y + (size_t)begin * row, 0, (size_t)(end - begin) * row);
+    for (int64_t t = begin; t < end; t++) {
+        if (ids[t] < 0 || ids[t] >= depth)
+            continue;
+        if (dtype == ET_BF16)
+            ((et_bf16 *)y)[t * depth + ids[t]] = et_bf16_from_float(1);
+        else
+            ((float *)y)[t * depth + ids[t]] = 1;
+    }
+}
+
+/* y[t, ids[t]] = 1, all else 0; ids outside 0 .. depth - 1 have no 1. */
 static void run_one_hot(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    write_one_hot(y->data, in(plan, call, 0), rows_of(y), width_of(y), y->dtype);
+    const int32_t *ids = in(plan, call, 0);
+    et_assert(y->dtype != ET_I32);
+    ET_PARALLEL(rows_of(y) * width_of(y) >= ET_GRAIN, rows_of(y), 1, one_hot_part, y->data, ids,
+                width_of(y), y->dtype);
 }
 
 const et_op_functions et_cpu_ONE_HOT = { .run = run_one_hot };
 
+static void numbers_part(void *y, const int32_t *x, et_dtype dtype, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        if (dtype == ET_BF16)
+            ((et_bf16 *)y)[i] = et_bf16_from_float((float)x[i]);
+        else
+            ((float *)y)[i] = (float)x[i];
+}
+
+/* y[i] = x[i] as float32 or bfloat16. */
 static void run_cast(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *y = out_tensor(plan, call, 0);
-    write_numbers(y->data, in(plan, call, 0), et_shape_count(y->shape), y->dtype);
+    const int64_t count = et_shape_count(y->shape);
+    const int32_t *x = in(plan, call, 0);
+    et_assert(y->dtype != ET_I32);
+    ET_PARALLEL(count >= ET_GRAIN, count, 1, numbers_part, y->data, x, y->dtype);
 }
 
 const et_op_functions et_cpu_CAST = { .run = run_cast };
