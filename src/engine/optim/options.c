@@ -397,18 +397,6 @@ static int check_group(const et_parameter_group_options *g, const et_optimizer_o
     return status;
 }
 
-static int check_groups(const et_optimization_options *options, et_error *error)
-{
-    const et_parameter_group_options *groups = options->parameter_groups.items;
-    int status = ET_OK;
-    for (size_t i = 0; !status && i < options->parameter_groups.count; i++) {
-        char at[80];
-        snprintf(at, sizeof at, "trainer.optimizer_config.parameter_groups[%zu]", i);
-        status = check_group(&groups[i], &options->optimizer, at, error);
-    }
-    return status;
-}
-
 static int check_frozen(const et_optimization_options *options, et_error *error)
 {
     et_patterns *frozen;
@@ -431,8 +419,12 @@ int et_optimization_check(const et_optimization_options *options, et_error *erro
 {
     et_schedule schedule;
     int status = et_optimizer_options_check(&options->optimizer, error);
-    if (!status)
-        status = check_groups(options, error);
+    const et_parameter_group_options *groups = options->parameter_groups.items;
+    for (size_t i = 0; !status && i < options->parameter_groups.count; i++) {
+        char at[80];
+        snprintf(at, sizeof at, "trainer.optimizer_config.parameter_groups[%zu]", i);
+        status = check_group(&groups[i], &options->optimizer, at, error);
+    }
     if (!status)
         status = check_frozen(options, error);
     return status ? status
