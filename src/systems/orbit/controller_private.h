@@ -1,5 +1,5 @@
-/* Controllers, for their own files: controller.c (options, opening), actions.c (own actions),
- * outer_loop.c (calls). */
+/* Controllers, for their own files: controller.c (options, own actions, opening), outer_loop.c
+ * (calls). */
 #ifndef ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
 #define ETUDE_SYSTEMS_ORBIT_CONTROLLER_PRIVATE_H
 
@@ -65,13 +65,6 @@ static inline void et_controller_sane(const et_controller *c)
     for (int i = 0; i < ET_OWN_ACTIONS; i++)
         et_assert(c->own[i].controller == c && c->own[i].every >= 0);
 }
-
-/* Whether options.patience evaluations in a row were not the best, or the best reached
- * options.target. */
-bool et_controller_has_enough(const et_controller *controller);
-
-/* actions.c: their classes. */
-extern const et_action_class et_own_actions[ET_OWN_ACTIONS];
 
 /* Evaluates limit steps (0 and -1: all data), notes the best, logs, and puts values into the loop.
  * ET_EINTERRUPTED: nothing was done. */

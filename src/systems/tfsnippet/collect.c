@@ -83,7 +83,7 @@ void et_logger_release(et_logger *logger)
 }
 
 /* {"loss": {"class": "statistics", ...}}: names with values only. */
-int et_logger_save(const et_logger *logger, et_value *dict, et_error *error)
+static int save_logger(const et_logger *logger, et_value *dict, et_error *error)
 {
     for (size_t i = 0; i < logger->count; i++) {
         const et_logger_item *item = &logger->items[i];
@@ -99,7 +99,7 @@ int et_logger_save(const et_logger *logger, et_value *dict, et_error *error)
     return ET_OK;
 }
 
-int et_logger_restore(et_logger *logger, const et_value *dict, et_error *error)
+static int restore_logger(et_logger *logger, const et_value *dict, et_error *error)
 {
     et_logger_clear(logger);
     for (const et_value *one = dict->first; one; one = one->next) {
@@ -112,6 +112,28 @@ int et_logger_restore(et_logger *logger, const et_value *dict, et_error *error)
     }
     return ET_OK;
 }
+
+static int save_metrics(const void *self, et_value *dict, et_error *error)
+{
+    const et_loop *loop = self;
+    et_value *epoch = et_value_set_dict(dict, "epoch"), *step = et_value_set_dict(dict, "step");
+    if (!epoch || !step)
+        return et_alloc_failed(error, 0, "a state tree");
+    int status = save_logger(&loop->metrics.epoch, epoch, error);
+    return status ? status : save_logger(&loop->metrics.step, step, error);
+}
+
+static int restore_metrics(void *self, const et_value *dict, et_error *error)
+{
+    et_loop *loop = self;
+    const et_value *epoch = et_value_get(dict, "epoch"), *step = et_value_get(dict, "step");
+    if (!epoch || epoch->kind != ET_VALUE_DICT || !step || step->kind != ET_VALUE_DICT)
+        return et_fail(error, ET_EFORMAT, "epoch or step is missing");
+    int status = restore_logger(&loop->metrics.epoch, epoch, error);
+    return status ? status : restore_logger(&loop->metrics.step, step, error);
+}
+
+const et_part_class et_loop_metrics_part = { "a loop's metrics", save_metrics, restore_metrics };
 
 static double mean_of(const et_loop_metric *metric)
 {

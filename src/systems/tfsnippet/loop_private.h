@@ -191,23 +191,17 @@ int et_loop_explain(const et_loop *loop, int status, et_error *error);
 /* A line for people. */
 void et_loop_print(et_loop *loop, const char *text);
 
-/* ---- resumes.c ---- */
-
-/* Attaches the loop's own state, and that of its trainers. */
-int et_loop_add_parts(et_loop *loop, et_error *error);
-
 /* ---- steps.c ---- */
 
 /* name "": the source has no name. saved: the source gets the restored position of this name.
  * ET_ECONFIG: saved, and the name is taken. */
 int et_flows_add(et_flows *flows, const char *name, et_source *source, bool saved, et_error *error);
 void et_flows_release(et_flows *flows);
-/* The loop ends: closes all passes. A batch that was read ahead, of a next pass, is given back. */
-void et_flows_close(et_flows *flows);
 /* For et_state_add. */
 extern const et_part_class et_flows_part;
 
-/* Ends an open step and epoch without their events, at the end of the loop. */
+/* At the end of the loop: ends an open step and epoch without their events, and closes all passes.
+ * A batch that was read ahead, of a next pass, is given back. */
 void et_loop_end_open(et_loop *loop);
 
 /* ---- collect.c ---- */
@@ -216,8 +210,8 @@ bool et_logger_is_time(const char *name);
 void et_logger_clear(et_logger *logger);
 void et_logger_release(et_logger *logger);
 
-int et_logger_save(const et_logger *logger, et_value *dict, et_error *error);
-int et_logger_restore(et_logger *logger, const et_value *dict, et_error *error);
+/* Of the state. */
+extern const et_part_class et_loop_metrics_part;
 
 /* step_time or epoch_time since *begun, unless it is collected. */
 int et_loop_collect_time(et_loop *loop, const char *name, double *begun);

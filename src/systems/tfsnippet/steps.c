@@ -66,21 +66,6 @@ static void close_flow(et_flow *flow)
     flow->open = false;
 }
 
-/* Gives a batch back only if no other reader has moved the source. */
-void et_flows_close(et_flows *flows)
-{
-    for (size_t i = 0; i < flows->count; i++) {
-        et_flow *flow = &flows->flows[i];
-        et_position now;
-        close_flow(flow);
-        if (!flow->cursor.waits || flow->cursor.source->reader)
-            continue;
-        et_source_position(flow->cursor.source, &now);
-        if (et_position_equal(&now, &flow->at)) /* the next reader sees a failure */
-            (void)et_batch_cursor_give_back(&flow->cursor, NULL);
-    }
-}
-
 /* {"position": {...}, "pass": 3, "over": 1}; "pass" -1: none is open. */
 static int restore_flow(et_flow *flow, const et_value *dict, et_error *error)
 {
@@ -329,6 +314,16 @@ void et_loop_end_open(et_loop *loop)
         save(loop, false);
     }
     drop(loop);
+    for (size_t i = 0; i < loop->flows.count; i++) {
+        et_flow *flow = &loop->flows.flows[i];
+        et_position now;
+        close_flow(flow);
+        if (!flow->cursor.waits || flow->cursor.source->reader)
+            continue; /* another reader has moved the source */
+        et_source_position(flow->cursor.source, &now);
+        if (et_position_equal(&now, &flow->at)) /* the next reader sees a failure */
+            (void)et_batch_cursor_give_back(&flow->cursor, NULL);
+    }
 }
 
 static int ready_to_leave(et_loop *loop)
