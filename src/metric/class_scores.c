@@ -24,6 +24,150 @@
 
 #define BINS_MOST 1000000
 
+/* 0 if `whole` is 0. */
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+void et_class_lines(et_class_line *lines, const double *confusion, int64_t classes)
+{
+    for (int64_t c = 0; c < classes; c++) {
+        const double hit = confusion[c * classes + c];
+        double targets = 0, predicted = 0;
+        for (int64_t i = 0; i < classes; i++) {
+            targets += confusion[c * classes + i];
+            predicted += confusion[i * classes + c];
+        }
+        lines[c] = (et_class_line){ share(hit, predicted), share(hit, targets),
+                                    share(2 * hit, targets + predicted), targets };
+    }
+}
+
+/* ---- curves ---- */
+
+static double weight_of(const et_class_predictions *p, int64_t row)
+{
+    return p->target[row] < 0 ? 0 : p->weight ? p->weight[row] : 1;
+}
+
+static int open_curve(et_class_curve *curve, size_t points, et_error *error)
+{
+    *curve = (et_class_curve){ .count = 0 };
+    curve->x = et_alloc_zero(points, sizeof *curve->x);
+    curve->y = et_alloc_zero(points, sizeof *curve->y);
+    curve->weight = et_alloc_zero(points, sizeof *curve->weight);
+    if (curve->x && curve->y && curve->weight)
+        return ET_OK;
+    et_class_curve_release(curve);
+    return et_alloc_failed(error, points * sizeof *curve->x, "a curve");
+}
+
+void et_class_curve_release(et_class_curve *curve)
+{
+    et_free(curve->x);
+    et_free(curve->y);
+    et_free(curve->weight);
+    *curve = (et_class_curve){ .count = 0 };
+}
+
+/* ---- ROC ---- */
+
+typedef struct ranked {
+    float score;
+    int64_t row;
+} ranked;
+
+/* Largest first; equal ones by row, so that sums have the same bits with any qsort. */
+static int by_falling_score(const void *left, const void *right)
+{
+    const ranked *a = left, *b = right;
+    if (a->score < b->score || a->score > b->score)
+        return a->score > b->score ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+static size_t rank_rows(ranked *order, const et_class_predictions *p, int64_t class)
+{
+    size_t count = 0;
+    for (int64_t row = 0; row < p->count; row++)
+        if (weight_of(p, row) > 0)
+            order[count++] = (ranked){ p->probability[row * p->classes + class], row };
+    qsort(order, count, sizeof *order, by_falling_score);
+    return count;
+}
+
+/* Weights so far, then divided by their ends. */
+static void draw_roc(et_class_curve *curve, const et_class_predictions *p, int64_t class,
+                     const ranked *order, size_t count)
+{
+    double sum[2] = { 0, 0 };
+    curve->count = 1;
+    for (size_t i = 0; i < count; curve->count++) {
+        const float score = order[i].score;
+        double group = 0;
+        for (; i < count && order[i].score == score; i++) {
+            const double weight = weight_of(p, order[i].row);
+            sum[p->target[order[i].row] == class] += weight;
+            group += weight;
+        }
+        curve->x[curve->count] = sum[0];
+        curve->y[curve->count] = sum[1];
+        curve->weight[curve->count] = group;
+    }
+    const bool both = sum[0] > 0 && sum[1] > 0;
+    for (size_t i = 0; both && i < curve->count; i++) {
+        curve->x[i] /= sum[0];
+        curve->y[i] /= sum[1];
+    }
+    curve->count = both ? curve->count : 0;
+}
+
+int et_roc_curve(et_class_curve *curve, const et_class_predictions *p, int64_t class,
+                 et_error *error)
+{
+    int status = open_curve(curve, (size_t)p->count + 1, error);
+    ranked *order = status ? NULL : et_alloc((size_t)p->count, sizeof *order);
+    if (!status && !order) {
+        et_class_curve_release(curve);
+        status = et_alloc_failed(error, (size_t)p->count * sizeof *order, "a curve");
+    }
+    if (!status)
+        draw_roc(curve, p, class, order, rank_rows(order, p, class));
+    et_free(order);
+    return status;
+}
+
+/* ---- calibration ---- */
+
+int et_calibration_curve(et_class_curve *curve, const et_class_predictions *p, int64_t class,
+                         et_error *error)
+{
+    const int64_t bins = p->bins ? p->bins : ET_CALIBRATION_BINS;
+    int status = open_curve(curve, (size_t)bins, error);
+    for (int64_t row = 0; row < p->count && !status; row++) {
+        const double weight = weight_of(p, row);
+        if (weight <= 0)
+            continue;
+        const float *of = p->probability + row * p->classes;
+        const int64_t asked = class < 0 ? et_class_most_likely(of, p->classes) : class;
+        const int64_t at = (int64_t)ceil((double)bins * (double)of[asked]) - 1;
+        const int64_t bin = at < 0 ? 0 : at >= bins ? bins - 1 : at;
+        curve->x[bin] += weight * (double)of[asked];
+        curve->y[bin] += weight * (p->target[row] == asked);
+        curve->weight[bin] += weight;
+    }
+    for (int64_t bin = 0; bin < bins && !status; bin++) {
+        const double weight = curve->weight[bin];
+        if (weight <= 0)
+            continue;
+        curve->x[curve->count] = curve->x[bin] / weight;
+        curve->y[curve->count] = curve->y[bin] / weight;
+        curve->weight[curve->count++] = weight;
+    }
+    return status;
+}
+
 /* ---- the rows ---- */
 
 /* The input of every score. */
@@ -34,38 +178,27 @@ typedef struct rows {
     double weight;     /* of all rows */
 } rows;
 
-static double weight_of(const rows *r, int64_t row)
-{
-    const et_class_predictions *p = r->given;
-    return p->target[row] < 0 ? 0 : p->weight ? p->weight[row] : 1;
-}
-
 static const float *probability_of(const rows *r, int64_t row)
 {
     return r->given->probability + row * r->classes;
 }
 
-/* The first of the cheapest. */
-static int64_t cheapest(const float *p, const double *costs, int64_t classes)
-{
-    int64_t best = 0;
-    double least = INFINITY;
-    for (int64_t y = 0; y < classes; y++) {
-        double cost = 0;
-        for (int64_t t = 0; t < classes; t++)
-            cost += (double)p[t] * costs[t * classes + y];
-        if (cost < least) {
-            least = cost;
-            best = y;
-        }
-    }
-    return best;
-}
-
 int64_t et_class_choose(const et_class_predictions *given, const float *p)
 {
-    if (given->costs)
-        return cheapest(p, given->costs, given->classes);
+    if (given->costs) { /* the first of the cheapest */
+        int64_t best = 0;
+        double least = INFINITY;
+        for (int64_t y = 0; y < given->classes; y++) {
+            double cost = 0;
+            for (int64_t t = 0; t < given->classes; t++)
+                cost += (double)p[t] * given->costs[t * given->classes + y];
+            if (cost < least) {
+                least = cost;
+                best = y;
+            }
+        }
+        return best;
+    }
     if (given->threshold > 0)
         return (double)p[!given->first] >= given->threshold ? !given->first : given->first;
     return et_class_most_likely(p, given->classes);
@@ -158,12 +291,6 @@ static outcome outcome_of(const rows *r, int64_t class)
     return o;
 }
 
-/* 0 if `whole` is 0. */
-static double share(double part, double whole)
-{
-    return whole > 0 ? part / whole : 0;
-}
-
 static void score_confusion(const rows *r, et_class_scores *s)
 {
     double hits = 0, seen = 0, targeted = 0, recalls = 0;
@@ -193,11 +320,6 @@ static void score_confusion(const rows *r, et_class_scores *s)
 
 /* ---- by rank ---- */
 
-typedef struct ranked {
-    float score;
-    int64_t row;
-} ranked;
-
 /* Equal scores in order of rows, so that sums of weights have the same bits with any qsort. */
 ET_SORT_BY(by_score, ranked, ET_UP(score), ET_UP(row))
 
@@ -207,7 +329,7 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
     int64_t count = 0;
     double all[2] = { 0, 0 }, below = 0, area = 0;
     for (int64_t i = 0; i < r->given->count; i++) {
-        double weight = weight_of(r, i);
+        double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
         order[count++] = (ranked){ probability_of(r, i)[class], i };
@@ -218,7 +340,7 @@ static double auc_of(const rows *r, int64_t class, ranked *order)
         double group[2] = { 0, 0 };
         float score = order[i].score;
         for (; i < count && order[i].score == score; i++)
-            group[r->given->target[order[i].row] == class] += weight_of(r, order[i].row);
+            group[r->given->target[order[i].row] == class] += weight_of(r->given, order[i].row);
         area += group[1] * (below + group[0] / 2);
         below += group[0];
     }
@@ -246,31 +368,22 @@ static int score_ranks(const rows *r, et_class_scores *s, et_error *error)
 
 /* ---- by probability ---- */
 
-static double square(double x)
-{
-    return x * x;
-}
-
-static double brier_of(const rows *r, int64_t row)
-{
-    const float *p = probability_of(r, row);
-    const int32_t target = r->given->target[row];
-    double sum = 0;
-    for (int64_t c = r->classes == 2; c < r->classes; c++)
-        sum += square((double)p[c] - (c == target));
-    return sum;
-}
-
 static void score_probabilities(const rows *r, et_class_scores *s)
 {
     double log_loss = 0, brier = 0;
     for (int64_t i = 0; i < r->given->count; i++) {
-        double weight = weight_of(r, i);
+        const double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
-        double p = (double)probability_of(r, i)[r->given->target[i]];
-        log_loss -= weight * log(fmin(fmax(p, DBL_EPSILON), 1 - DBL_EPSILON));
-        brier += weight * brier_of(r, i);
+        const float *p = probability_of(r, i);
+        const int32_t target = r->given->target[i];
+        double squares = 0;
+        for (int64_t c = r->classes == 2; c < r->classes; c++) {
+            const double d = (double)p[c] - (c == target);
+            squares += d * d;
+        }
+        log_loss -= weight * log(fmin(fmax((double)p[target], DBL_EPSILON), 1 - DBL_EPSILON));
+        brier += weight * squares;
     }
     s->log_loss = log_loss / r->weight;
     s->brier = brier / r->weight;
@@ -293,22 +406,18 @@ static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
 
 /* ---- all ---- */
 
-static void fill_confusion(rows *r)
+static int score(rows *r, et_class_scores *scores, et_error *error)
 {
+    et_assert(r->confusion && r->classes >= 2 && r->weight == 0);
     for (int64_t i = 0; i < r->classes * r->classes; i++)
         r->confusion[i] = 0;
     for (int64_t i = 0; i < r->given->count; i++) {
-        double weight = weight_of(r, i);
+        double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
         r->confusion[r->given->target[i] * r->classes + predicted(r, i)] += weight;
         r->weight += weight;
     }
-}
-
-static int score(rows *r, et_class_scores *scores, et_error *error)
-{
-    fill_confusion(r);
     if (r->weight <= 0)
         return et_fail(error, ET_EDATA, "scores of %lld rows: all weights are 0",
                        (long long)r->given->count);

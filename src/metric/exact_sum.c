@@ -94,13 +94,6 @@ void et_exact_sum_merge(et_exact_sum *sum, const et_exact_sum *other)
         et_exact_sum_settle(sum);
 }
 
-static double special_value(uint32_t special)
-{
-    if (special == PLUS)
-        return INFINITY;
-    return special == MINUS ? -INFINITY : NAN;
-}
-
 /* 64 bits from bit `from` on, of settled digits that are not negative. */
 static uint64_t window(const et_exact_sum *sum, int from)
 {
@@ -149,7 +142,7 @@ static double round_digits(const et_exact_sum *sum)
 double et_exact_sum_value(const et_exact_sum *sum)
 {
     if (sum->special)
-        return special_value(sum->special);
+        return sum->special == PLUS ? INFINITY : sum->special == MINUS ? -INFINITY : NAN;
     et_exact_sum settled = *sum;
     et_exact_sum_settle(&settled);
     bool negative = settled.digit[LAST] < 0;

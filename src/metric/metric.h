@@ -57,8 +57,6 @@ bool et_metrics_is_settled(const et_metrics *metrics, const void *bytes);
 size_t et_metric_size(const et_metric *metric);
 void et_metric_add(const et_metric *metric, void *state, const et_sample *sample);
 void et_metric_merge(const et_metric *metric, void *state, const void *other);
-void et_metric_settle(const et_metric *metric, void *state);
-bool et_metric_is_settled(const et_metric *metric, const void *state);
 
 /* Both return how many there are: at most ET_METRIC_VALUES_MAX. */
 int et_metric_names(const et_metric *metric, const char *const **names);

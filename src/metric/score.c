@@ -37,21 +37,6 @@ static int check_pair(const char *hypothesis, const char *reference, int64_t lin
 /* More than both metrics have. */
 enum { COUNTS_MAX = 32 };
 
-/* sum is not changed if it fails. */
-static int add_counts(void *sum, const void *counts, size_t size, et_error *error)
-{
-    int64_t to[COUNTS_MAX], from[COUNTS_MAX];
-    et_assert(size <= sizeof to && size % sizeof *to == 0);
-    memcpy(to, sum, size);
-    memcpy(from, counts, size);
-    for (size_t i = 0; i < size / sizeof *to; i++)
-        if (from[i] < 0 || __builtin_add_overflow(to[i], from[i], &to[i]))
-            return et_fail(error, ET_EDATA, "counts to merge: %" PRId64 " is not a valid count",
-                           from[i]);
-    memcpy(sum, to, size);
-    return 0;
-}
-
 int et_score_new(et_score **out, const et_score_class *class, const et_bleu_options *options,
                  et_error *error)
 {
@@ -130,11 +115,23 @@ void et_score_compute(const et_score *score, et_score_result *result, const et_s
     score->class->compute(score, result, counts);
 }
 
-/* Integers only, so the order of merging changes no bit. */
+/* Integers only, so the order of merging changes no bit. A failure changes nothing. */
 int et_score_merge(et_score *score, const et_score_counts *counts, et_error *error)
 {
+    const size_t size = score->class->size;
+    int64_t to[COUNTS_MAX], from[COUNTS_MAX];
+    et_assert(size <= sizeof to && size % sizeof *to == 0);
     int status = score->class->check(counts, error);
-    return status ? status : add_counts(&score->counts, counts, score->class->size, error);
+    if (status)
+        return status;
+    memcpy(to, &score->counts, size);
+    memcpy(from, counts, size);
+    for (size_t i = 0; i < size / sizeof *to; i++)
+        if (from[i] < 0 || __builtin_add_overflow(to[i], from[i], &to[i]))
+            return et_fail(error, ET_EDATA, "counts to merge: %" PRId64 " is not a valid count",
+                           from[i]);
+    memcpy(&score->counts, to, size);
+    return ET_OK;
 }
 
 /* No pair at all is an error, not a score of 0. */

@@ -8,8 +8,24 @@
 #include <etude/score.h>
 
 #include "metric/ngram.h"
-#include "metric/shift_edits.h"
 #include "metric/tokenize.h"
+
+/* Memory for the edits of one pair (ter.c), used again for the next; all owned. Zeros are empty.
+ * Row i of the matrix is for the first i words of the hypothesis; its cells are for columns from
+ * first[i], a column for each number of reference words. */
+typedef struct et_shift_edits {
+    et_codes words, moved; /* the hypothesis after the moves so far, and with one more */
+    size_t *begin;         /* [rows + 1] of a row's cells in the next three */
+    size_t *first;         /* [rows] */
+    int32_t *cost, *trial; /* of words and of moved */
+    char *step;            /* of words: how its cell was reached */
+    size_t row_capacity, cell_capacity, column_capacity;
+    int64_t *align;        /* [reference] the word before which a reference word stands; -1: none */
+    char *reference_wrong; /* [reference] 1: it does not match */
+    char *wrong;           /* [hypothesis] the same */
+} et_shift_edits;
+
+void et_shift_edits_release(et_shift_edits *edits);
 
 typedef struct et_score_class {
     const char *title;

@@ -173,13 +173,6 @@ static int64_t weight_at(et_shape weights, et_shape batch, int64_t n)
     return at;
 }
 
-static void add_array(et_statistics *self, const double *value, double weight)
-{
-    et_metric_add(&et_metric_statistics, self, &(et_sample){ .value = *value, .weight = weight });
-    for (int64_t i = 1; i < self->elements; i++)
-        add_value(self->more[i - 1], weight, value[i]);
-}
-
 int et_statistics_collect_array(et_statistics *self, const double *values, et_shape shape,
                                 const double *weights, et_shape weights_shape, et_error *error)
 {
@@ -196,9 +189,14 @@ int et_statistics_collect_array(et_statistics *self, const double *values, et_sh
     if (weights && weighted && (weighted < 0 || !broadcasts(weights_shape, batch)))
         return et_fail(error, ET_EDATA, "weights of %s do not broadcast to %s values",
                        et_shape_print(weights_shape, text), et_shape_print(batch, other));
-    for (int64_t n = 0; n < count / self->elements; n++)
-        add_array(self, values + n * self->elements,
-                  weights && weighted ? weights[weight_at(weights_shape, batch, n)] : 1);
+    for (int64_t n = 0; n < count / self->elements; n++) {
+        const double *value = values + n * self->elements;
+        double weight = weights && weighted ? weights[weight_at(weights_shape, batch, n)] : 1;
+        et_metric_add(&et_metric_statistics, self,
+                      &(et_sample){ .value = *value, .weight = weight });
+        for (int64_t i = 1; i < self->elements; i++)
+            add_value(self->more[i - 1], weight, value[i]);
+    }
     return ET_OK;
 }
 

@@ -73,9 +73,10 @@ static int check(const et_value_predictions *p, int64_t targets, et_error *error
     return status;
 }
 
-/* From the first target that counts on, so that no two large sums are subtracted. */
-static double mean_of(column c, double weight)
+/* weight: of the rows that count. */
+static void score_column(column c, double weight, et_value_scores *s)
 {
+    /* From the first target that counts on, so that no two large sums are subtracted. */
     int64_t first = 0;
     double sum = 0;
     while (weight_of(c, first) <= 0)
@@ -83,13 +84,7 @@ static double mean_of(column c, double weight)
     for (int64_t i = first; i < c.given->count; i++)
         if (weight_of(c, i) > 0)
             sum += weight_of(c, i) * (target_of(c, i) - target_of(c, first));
-    return target_of(c, first) + sum / weight;
-}
-
-/* weight: of the rows that count. */
-static void score_column(column c, double weight, et_value_scores *s)
-{
-    const double mean = mean_of(c, weight);
+    const double mean = target_of(c, first) + sum / weight;
     double squared = 0, absolute = 0, squares = 0;
     for (int64_t i = 0; i < c.given->count; i++) {
         double w = weight_of(c, i);

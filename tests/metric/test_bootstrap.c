@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "metric/bootstrap.h"
-#include "metric/resample.h"
 #include "metric/score_lines.h"
 
 #define DATA ET_TEST_SOURCE "/tests/metric/data/"
