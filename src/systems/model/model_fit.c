@@ -480,10 +480,15 @@ static int64_t size_of(const et_model *m, int field)
     return et_shape_count(f->item) * (int64_t)et_dtype_size(f->dtype);
 }
 
-static int open_arrays(et_model *m, const void *x, const void *y, int64_t count, int64_t held,
-                       const et_fit *fit, et_source *sources[2], et_error *error)
+static int open_arrays(et_model *m, const void *x, const void *y, int64_t count, const et_fit *fit,
+                       et_source *sources[2], et_error *error)
 {
-    const int64_t from = count - held, batch = fit->batch_size ? fit->batch_size : ET_MODEL_BATCH;
+    const int64_t batch = fit->batch_size ? fit->batch_size : ET_MODEL_BATCH;
+    int64_t held = (int64_t)((double)count * fit->validation_part + 0.5);
+    if (fit->validation_part > 0 && held < 1)
+        held = 1; /* at least one sample for each part */
+    held = held < count ? held : count - 1;
+    const int64_t from = count - held;
     const et_batches_options learns = { .seed = m->seed,
                                         .shuffle = true,
                                         .repeat = true,
@@ -498,26 +503,20 @@ static int open_arrays(et_model *m, const void *x, const void *y, int64_t count,
     return status;
 }
 
-/* At least one sample for each part. */
-static int64_t held_out(const et_fit *fit, int64_t count)
-{
-    const int64_t held = (int64_t)((double)count * fit->validation_part + 0.5);
-    return fit->validation_part > 0 && held < 1 ? 1 : held < count ? held : count - 1;
-}
-
 int et_model_fit_arrays(et_model *m, const void *x, const void *y, int64_t count, const et_fit *fit,
                         et_error *error)
 {
     static const et_fit defaults = { 0 };
     et_fit own = fit ? *fit : defaults;
     et_source *sources[2] = { NULL, NULL };
+
     int status = check_fit(m, &own, error);
     if (!status)
         status = et_model_check_arrays(m, x, y, count, error);
     if (!status && own.validation_part > 0 && count < 2)
         status = et_fail(error, ET_ECONFIG, "et_fit.validation_part: 1 sample cannot be divided");
     if (!status)
-        status = open_arrays(m, x, y, count, held_out(&own, count), &own, sources, error);
+        status = open_arrays(m, x, y, count, &own, sources, error);
     own.validation_part = 0;
     own.batch_size = 0;
     if (sources[1])

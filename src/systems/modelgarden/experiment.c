@@ -94,16 +94,6 @@ static size_t list_names(const char *names[NAMES_MAX + 1], const et_program *pro
     return count;
 }
 
-/* The bytes that two names have in common, up to the last "/" of them. */
-static size_t common_folder(const char *a, const char *b)
-{
-    size_t folder = 0;
-    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
-        if (a[i] == '/')
-            folder = i + 1;
-    return folder;
-}
-
 /* "tabular/mlp" -> "mlp" */
 static const char *short_name(const char *name)
 {
@@ -130,10 +120,10 @@ static int unknown_name(const et_program *program, const char *name, et_error *e
 {
     const char *names[NAMES_MAX + 1];
     size_t count = list_names(names, program), folder = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t common = common_folder(name, names[i]);
-        folder = common > folder ? common : folder;
-    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; name[k] && name[k] == names[i][k]; k++)
+            if (name[k] == '/' && k + 1 > folder)
+                folder = k + 1; /* of the longest folder that a name shares */
     char where[160] = "";
     if (folder)
         snprintf(where, sizeof where, " (%.*s has no %s)", (int)folder, name, name + folder);
@@ -149,13 +139,6 @@ static int unknown_name(const et_program *program, const char *name, et_error *e
     et_strbuf_release(&hint);
     et_strbuf_release(&related);
     return status;
-}
-
-/* Whether name is the other, or a folder above it. */
-static bool is_above(const char *name, const char *other)
-{
-    size_t length = strlen(name);
-    return !strncmp(name, other, length) && (!other[length] || other[length] == '/');
 }
 
 static int check_kind(const et_program *program, int number, et_error *error)
@@ -196,15 +179,18 @@ int et_program_check(const et_program *program, et_error *error)
     for (int i = 0; !status && i < program->count; i++)
         status = check_kind(program, i, error);
     size_t count = status ? 0 : list_names(names, program);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(names[i]);
         for (size_t k = 0; k < count; k++)
-            if (i != k && is_above(names[i], names[k]))
+            if (i != k && !strncmp(names[i], names[k], length) &&
+                (!names[k][length] || names[k][length] == '/'))
                 return et_fail(
                     error, ET_EUSAGE,
                     strcmp(names[i], names[k])
                         ? "experiments %s and %s: one name is a folder of the other; rename one"
                         : "experiment %s is registered twice (%s); rename one",
                     names[i], names[k]);
+    }
     return status;
 }
 

@@ -90,14 +90,9 @@ static double all_shares(const et_multitask *m, int64_t step)
     return sum;
 }
 
-static bool is_part(const et_multitask *m, int i)
-{
-    return i >= 0 && i < m->count;
-}
-
 double et_multitask_probability(const et_multitask *m, int i, int64_t step)
 {
-    if (!is_part(m, i))
+    if (i < 0 || i >= m->count)
         return 0;
     return m->order == ET_MULTITASK_JOINT ? 1 : share(m, i, step) / all_shares(m, step);
 }
@@ -220,10 +215,10 @@ static void clear_gradients(const et_multitask *m)
 static void count_step(et_multitask *m, int i)
 {
     const et_trainer *one = &m->parts[i].trainer->trainer;
-    et_trainer_view seen = { 0 };
-    one->class->view(one, &seen);
+    et_trainer_view view_of_step = { 0 };
+    one->class->view(one, &view_of_step);
     m->parts[i].steps++;
-    m->parts[i].epoch = seen.epoch;
+    m->parts[i].epoch = view_of_step.epoch;
 }
 
 static int interleaved_step(et_multitask *m, et_error *error)
@@ -635,13 +630,13 @@ int et_multitask_open(et_multitask **out, const et_multitask_part *parts, int co
                       et_device *device, et_params *params, const et_multitask_options *options,
                       et_error *error)
 {
-    return et_multitask_open_inside(out, parts, count, NULL, device, params, options, error);
+    return et_multitask_open_internal(out, parts, count, NULL, device, params, options, error);
 }
 
-int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts, int count,
-                             const et_multitask_inside *inside, et_device *device,
-                             et_params *params, const et_multitask_options *options,
-                             et_error *error)
+int et_multitask_open_internal(et_multitask **out, const et_multitask_part *parts, int count,
+                               const et_multitask_internals *inside, et_device *device,
+                               et_params *params, const et_multitask_options *options,
+                               et_error *error)
 {
     static const et_multitask_options defaults = { 0 };
     const et_multitask_options *o = options ? options : &defaults;
@@ -709,5 +704,5 @@ et_evaluator *et_multitask_evaluator(et_multitask *m)
 
 int64_t et_multitask_steps(const et_multitask *m, int i)
 {
-    return is_part(m, i) ? m->parts[i].steps : 0;
+    return i >= 0 && i < m->count ? m->parts[i].steps : 0;
 }

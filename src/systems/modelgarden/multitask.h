@@ -11,15 +11,15 @@ typedef struct et_multitask_request {
     const et_task_trainer_options *options;
 } et_multitask_request;
 
-typedef struct et_multitask_inside {
+typedef struct et_multitask_internals {
     et_params *const
         *views;     /* [count]: how each task sees the store (engine/tensor/params_view.h) */
     et_task *whole; /* initialized after its tasks */
-} et_multitask_inside;
+} et_multitask_internals;
 
 /* inside: its pointers are borrowed; NULL: all tasks see the whole store. */
-int et_multitask_open_inside(et_multitask **out, const et_multitask_part *parts, int count,
-                             const et_multitask_inside *inside, et_device *device,
+int et_multitask_open_internal(et_multitask **out, const et_multitask_part *parts, int count,
+                             const et_multitask_internals *inside, et_device *device,
                              et_params *params, const et_multitask_options *options,
                              et_error *error);
 

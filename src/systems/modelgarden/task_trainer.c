@@ -103,12 +103,12 @@ static int loop_begin(et_trainer *trainer, et_error *error)
 }
 
 /* Reads the loss of the task's own train_step; a skipped step has no loss. */
-static int note_loss(et_task_trainer *t, bool *said, et_error *error)
+static int note_loss(et_task_trainer *t, bool *has_loss, et_error *error)
 {
     const char *key = et_task_loss(t->task);
     const et_value *loss = et_value_get(t->logs, key);
-    *said = t->options.loss_scale >= 0 || (loss && loss->kind != ET_VALUE_NULL);
-    if (!*said)
+    *has_loss = t->options.loss_scale >= 0 || (loss && loss->kind != ET_VALUE_NULL);
+    if (!*has_loss)
         return ET_OK;
     int status = et_value_read_float(t->logs, key, &t->step.loss, error);
     if (status)
@@ -167,12 +167,12 @@ static int train_step(et_task_trainer *t, et_error *error)
         et_step_add_norm(step);
     if (t->metrics.has_own && (step->updated || own))
         status = keep_own(t, error);
-    bool said = false;
+    bool has_loss = false;
     if (!status && own)
-        status = note_loss(t, &said, error);
+        status = note_loss(t, &has_loss, error);
     /* The default step was judged before its update; the loss of a task's own step is known only
      * now. */
-    return status || !said ? status : et_task_trainer_judge(t, error);
+    return status || !has_loss ? status : et_task_trainer_judge(t, error);
 }
 
 /* Builds the training graph again if the task's model has changed. */
@@ -716,13 +716,6 @@ int et_task_trainer_open(et_task_trainer **out, et_task *task, et_device *device
     return status;
 }
 
-/* Closes a given source that options.use leaves unread. */
-static void close_unread(et_source *given, const et_source *read)
-{
-    if (given != read)
-        et_source_close(given);
-}
-
 /* Sources last: their threads fill batches of layouts that passes refer to. */
 void et_task_trainer_close(et_task_trainer *t)
 {
@@ -738,8 +731,11 @@ void et_task_trainer_close(et_task_trainer *t)
         et_optimizer_free(t->optimizer);
     et_validation_release(&t->validation);
     et_pass_close(t->pass);
-    close_unread(t->given.validation_dataset, t->validation.source);
-    close_unread(t->given.train_dataset, t->source);
+    /* Given sources that options.use leaves unread. */
+    if (t->given.validation_dataset != t->validation.source)
+        et_source_close(t->given.validation_dataset);
+    if (t->given.train_dataset != t->source)
+        et_source_close(t->given.train_dataset);
     et_validation_close_source(&t->validation);
     et_source_close(t->source);
     et_arena_release(&t->arena);

@@ -38,14 +38,6 @@ struct et_cursor {
 
 /* ---- making ---- */
 
-static const leaf *find_source(const et_cursor *cursor, const et_source *source)
-{
-    for (int i = 0; i < cursor->count; i++)
-        if (cursor->leaves[i].source == source)
-            return &cursor->leaves[i];
-    return NULL;
-}
-
 static leaf *find_path(const et_cursor *cursor, const char *path)
 {
     for (int i = 0; i < cursor->count; i++)
@@ -62,9 +54,10 @@ static int add_leaf(et_cursor *cursor, const et_source_tree *dataset, const char
     et_assert(source && path);
     if (find_path(cursor, path))
         return et_fail(error, ET_EUSAGE, "a data set has two sources called %s", path);
-    if (find_source(cursor, source))
-        return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
-                       find_source(cursor, source)->path, path);
+    for (int i = 0; i < cursor->count; i++)
+        if (cursor->leaves[i].source == source)
+            return et_fail(error, ET_EUSAGE, "a data set has the same source twice: %s and %s",
+                           cursor->leaves[i].path, path);
     leaf *to = &cursor->leaves[cursor->count++];
     to->path = et_strdup(path);
     to->source = source;

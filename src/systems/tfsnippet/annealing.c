@@ -13,8 +13,21 @@
 
 /* ---- scalars ---- */
 
-static int check_limits(const et_annealing_scalar *s, et_error *error)
+int et_annealing_scalar_init(et_annealing_scalar *s, const et_loop *loop,
+                             const et_annealing_scalar_options *options, et_error *error)
 {
+    int status = et_options_need(options, "et_annealing_scalar_options", error);
+    if (status)
+        return status;
+    *s = (et_annealing_scalar){
+        .loop = loop,
+        .initial_value = options->initial_value,
+        .ratio = options->ratio,
+        .minimum = options->minimum ? *options->minimum : -INFINITY,
+        .maximum = options->maximum ? *options->maximum : INFINITY,
+        .epochs = options->epochs,
+        .steps = options->steps,
+    };
     if (!isfinite(s->initial_value) || !isfinite(s->ratio))
         return et_fail(error, ET_ECONFIG, "annealing from %g by %g: give finite numbers",
                        s->initial_value, s->ratio);
@@ -25,32 +38,11 @@ static int check_limits(const et_annealing_scalar *s, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "annealing: initial_value %g is outside the limits, %g to %g",
                        s->initial_value, s->minimum, s->maximum);
-    return ET_OK;
-}
-
-int et_annealing_scalar_init(et_annealing_scalar *scalar, const et_loop *loop,
-                             const et_annealing_scalar_options *options, et_error *error)
-{
-    int status = et_options_need(options, "et_annealing_scalar_options", error);
-    if (status)
-        return status;
-    *scalar = (et_annealing_scalar){
-        .loop = loop,
-        .initial_value = options->initial_value,
-        .ratio = options->ratio,
-        .minimum = options->minimum ? *options->minimum : -INFINITY,
-        .maximum = options->maximum ? *options->maximum : INFINITY,
-        .epochs = options->epochs,
-        .steps = options->steps,
-    };
-    status = check_limits(scalar, error);
-    if (status)
-        return status;
-    if (scalar->epochs < 0 || scalar->steps < 0)
+    if (s->epochs < 0 || s->steps < 0)
         return et_fail(error, ET_ECONFIG, "annealing every %lld %s: give a positive number",
-                       (long long)(scalar->epochs < 0 ? scalar->epochs : scalar->steps),
-                       scalar->epochs < 0 ? "epochs" : "steps");
-    if (!scalar->epochs == !scalar->steps)
+                       (long long)(s->epochs < 0 ? s->epochs : s->steps),
+                       s->epochs < 0 ? "epochs" : "steps");
+    if (!s->epochs == !s->steps)
         return et_fail(error, ET_ECONFIG, "annealing: give either epochs or steps");
     return ET_OK;
 }

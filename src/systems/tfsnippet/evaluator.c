@@ -257,15 +257,6 @@ static int take_batch(void *self, const et_batch *batch, int64_t number, bool mi
     return status || !mine ? status : run_batch(e, number, error);
 }
 
-static void sane(const et_loop_evaluator *e)
-{
-    et_assert(e->loop && e->events && e->cursor.batch && e->time_metric);
-    et_assert(e->options.source && !e->options.pass != !e->options.run_batch);
-    et_assert(e->measures.count > 0 && e->measures.pass == e->options.pass);
-    et_assert(e->last_count >= 0 && e->last_count <= e->measures.count);
-    et_assert(e->row && e->sums && e->weights);
-}
-
 static int run_batches(et_loop_evaluator *e, et_error *error)
 {
     size_t bytes = (size_t)e->measures.count * sizeof(double);
@@ -324,7 +315,11 @@ int et_loop_evaluator_run(et_loop_evaluator *e, const et_bound_value *values, in
 {
     et_error failure = ET_ERROR_INIT;
     et_bound_values more;
-    sane(e);
+    et_assert(e->loop && e->events && e->cursor.batch && e->time_metric);
+    et_assert(e->options.source && !e->options.pass != !e->options.run_batch);
+    et_assert(e->measures.count > 0 && e->measures.pass == e->options.pass);
+    et_assert(e->last_count >= 0 && e->last_count <= e->measures.count);
+    et_assert(e->row && e->sums && e->weights);
     if (e->running)
         return et_fail(
             error, ET_EUSAGE,

@@ -392,7 +392,7 @@ int et_loop_make_checkpoint(et_loop *loop)
 }
 
 /* Between steps: handles a request to stop by saving for the next start. */
-static int look_around(et_loop *loop)
+static int check_stop(et_loop *loop)
 {
     int status = et_run_between_steps(loop->run, loop->at.step, &loop->error);
     et_loop_read_best(loop); /* a save of it may have failed */
@@ -465,7 +465,7 @@ bool et_loop_next_step(et_loop *loop, et_source *source)
     if (!status && loop->at.within_step)
         status = end_step(loop);
     if (!status)
-        status = look_around(loop);
+        status = check_stop(loop);
     if (!status)
         status = begin_step(loop, source, &over);
     return !et_loop_explain(loop, status, &loop->error) && !over;
@@ -519,7 +519,7 @@ bool et_loop_next_epoch(et_loop *loop)
     if (!status && loop->at.within_epoch)
         status = end_epoch(loop);
     if (!status)
-        status = look_around(loop);
+        status = check_stop(loop);
     if (et_loop_explain(loop, status, &loop->error))
         return false;
     /* A resumed epoch counts as within max_epoch: its steps may be done, but its end is not. */

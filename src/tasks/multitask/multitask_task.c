@@ -135,8 +135,8 @@ static int open_multitask(et_task *self, const struct et_multitask_request *requ
                                         .eval_steps = routine->eval_steps };
         views[i] = s->parts[i].params;
     }
-    const et_multitask_inside inside = { views, self };
-    int status = et_multitask_open_inside(&multitask, parts, s->count, &inside, request->device,
+    const et_multitask_internals inside = { views, self };
+    int status = et_multitask_open_internal(&multitask, parts, s->count, &inside, request->device,
                                           request->params, &options, error);
     if (!status)
         status = check_shared(s, error);
