@@ -114,51 +114,31 @@ static int draw(const et_multitask *m, int64_t step)
 
 /* ---- as a trainer ---- */
 
-/* member: the offset in an et_multitask_member of the count that is saved. */
-static int64_t *count_of(const et_multitask *m, int part, size_t member)
+static int64_t *count_of(const et_multitask_counts *counts, int part)
 {
-    return (int64_t *)(void *)((char *)&m->parts[part] + member);
+    return (int64_t *)(void *)((char *)&counts->of->parts[part] + counts->member);
 }
 
-static int save(const et_multitask *m, size_t member, et_value *dict, et_error *error)
+static int save_counts(const void *self, et_value *dict, et_error *error)
 {
-    for (int i = 0; i < m->count; i++)
-        if (!et_value_set_int(dict, et_multitask_name(m, i), *count_of(m, i, member)))
-            return et_alloc_failed(error, 0, "the state");
-    return ET_OK;
+    const et_multitask_counts *counts = self;
+    for (int i = 0; i < counts->of->count; i++)
+        et_value_set_int(dict, et_multitask_name(counts->of, i), *count_of(counts, i));
+    return et_value_failed(dict) ? et_alloc_failed(error, 0, "the state") : ET_OK;
 }
 
-static int restore(et_multitask *m, size_t member, const et_value *dict, et_error *error)
+static int restore_counts(void *self, const et_value *dict, et_error *error)
 {
+    const et_multitask_counts *counts = self;
     int status = ET_OK;
-    for (int i = 0; !status && i < m->count; i++)
-        status = et_value_read_int(dict, et_multitask_name(m, i), count_of(m, i, member), error);
+    for (int i = 0; !status && i < counts->of->count; i++)
+        status =
+            et_value_read_int(dict, et_multitask_name(counts->of, i), count_of(counts, i), error);
     return status;
 }
 
-static int save_steps(const void *self, et_value *dict, et_error *error)
-{
-    return save(self, offsetof(et_multitask_member, steps), dict, error);
-}
-
-static int restore_steps(void *self, const et_value *dict, et_error *error)
-{
-    return restore(self, offsetof(et_multitask_member, steps), dict, error);
-}
-
-static const et_part_class steps_part = { "steps of tasks", save_steps, restore_steps };
-
-static int save_epochs(const void *self, et_value *dict, et_error *error)
-{
-    return save(self, offsetof(et_multitask_member, epoch), dict, error);
-}
-
-static int restore_epochs(void *self, const et_value *dict, et_error *error)
-{
-    return restore(self, offsetof(et_multitask_member, epoch), dict, error);
-}
-
-static const et_part_class epochs_part = { "epochs of tasks", save_epochs, restore_epochs };
+static const et_part_class steps_part = { "steps of tasks", save_counts, restore_counts };
+static const et_part_class epochs_part = { "epochs of tasks", save_counts, restore_counts };
 
 static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
@@ -167,9 +147,9 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
     if (!status)
         status = et_state_add_optimizer(state, "optimizer", et_multitask_optimizer(m), error);
     if (!status)
-        status = et_state_add(state, "multitask", &steps_part, m, error);
+        status = et_state_add(state, "multitask", &steps_part, &m->steps, error);
     if (!status)
-        status = et_state_add_optional(state, "multitask_epochs", &epochs_part, m, error);
+        status = et_state_add_optional(state, "multitask_epochs", &epochs_part, &m->epochs, error);
     if (!status)
         status = et_state_add(state, "metrics", &et_metrics_state, m->metrics, error);
     for (int i = 0; !status && i < m->count; i++)
@@ -659,6 +639,8 @@ int et_multitask_open_internal(et_multitask **out, const et_multitask_part *part
                          .params = params,
                          .whole = inside ? inside->whole : NULL,
                          .parts = made };
+    m->steps = (et_multitask_counts){ m, offsetof(et_multitask_member, steps) };
+    m->epochs = (et_multitask_counts){ m, offsetof(et_multitask_member, epoch) };
     if (o->trainer)
         m->options = *o->trainer;
     status = open_passes(m, parts, count, inside ? inside->views : NULL, device, error);

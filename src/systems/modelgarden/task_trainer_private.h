@@ -186,6 +186,12 @@ typedef struct et_multitask_member {
     int64_t epoch; /* of its data, from 1; 0: it has had no step, or that is not known */
 } et_multitask_member;
 
+/* A count of each task, as a part of the state. */
+typedef struct et_multitask_counts {
+    et_multitask *of;
+    size_t member; /* offset of the count in et_multitask_member */
+} et_multitask_counts;
+
 struct et_multitask {
     et_trainer trainer;
     et_evaluator evaluator;
@@ -194,9 +200,10 @@ struct et_multitask {
     double alpha;
     int64_t steps_per_epoch, total_steps;
     double (*share)(void *payload, int part, int64_t step);
-    void *payload;              /* of share */
-    et_params *params;          /* borrowed */
-    et_task *whole;             /* that they make; borrowed. NULL: none */
+    void *payload;     /* of share */
+    et_params *params; /* borrowed */
+    et_task *whole;    /* that they make; borrowed. NULL: none */
+    et_multitask_counts steps, epochs;
     et_multitask_member *parts; /* [count]; trainers are owned */
     int count;
     int last;            /* interleaved: which task had the last step */

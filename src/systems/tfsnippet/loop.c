@@ -238,9 +238,12 @@ void et_loop_close(et_loop *loop)
     et_free(loop);
 }
 
-/* Names that checkpoints hold. */
-static int check_name(const char *what, const char *name, et_error *error)
+/* et_loop_begin restores parts by their names, which checkpoints hold. */
+static int check_part(const et_loop *loop, const char *what, const char *name, et_error *error)
 {
+    if (loop->phase != ET_LOOP_OPEN)
+        return et_fail(error, ET_EUSAGE, "%s: et_loop_begin restores objects, so add them before",
+                       name ? name : "(without a name)");
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG, "%s of a loop has no name", what);
     return et_utf8_valid(name, strlen(name), NULL)
@@ -248,19 +251,11 @@ static int check_name(const char *what, const char *name, et_error *error)
                : et_fail(error, ET_ECONFIG, "%s of a loop: the name %s is not UTF-8", what, name);
 }
 
-static int refuse_late(const char *name, et_error *error)
-{
-    return et_fail(error, ET_EUSAGE, "%s: et_loop_begin restores objects, so add them before",
-                   name ? name : "(without a name)");
-}
-
 int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kind, void *self,
                        et_error *error)
 {
     et_assert(kind->save && kind->restore);
-    if (loop->phase != ET_LOOP_OPEN)
-        return refuse_late(name, error);
-    int status = check_name("an object", name, error);
+    int status = check_part(loop, "an object", name, error);
     if (status)
         return status;
     for (size_t i = 0; i < loop->own.object_count; i++)
@@ -278,9 +273,7 @@ int et_loop_add_object(et_loop *loop, const char *name, const et_part_class *kin
 
 int et_loop_add_source(et_loop *loop, const char *name, et_source *source, et_error *error)
 {
-    if (loop->phase != ET_LOOP_OPEN)
-        return refuse_late(name, error);
-    int status = check_name("a source", name, error);
+    int status = check_part(loop, "a source", name, error);
     if (status)
         return status;
     if (!source)

@@ -290,10 +290,10 @@ static bool save_asked(const et_loop *loop)
     return loop->saves.after_step || loop->saves.after_epoch;
 }
 
-static int save(et_loop *loop, bool transient)
+static int save(et_loop *loop)
 {
     loop->saves.after_step = loop->saves.after_epoch = false;
-    return et_run_save(loop->run, loop->at.step, transient, &loop->error);
+    return et_run_save(loop->run, loop->at.step, false, &loop->error);
 }
 
 /* Makes a save that was requested and not yet made: it has the epoch as ended. */
@@ -303,7 +303,7 @@ static void drop(et_loop *loop)
     forget_metrics(loop);
     loop->at.resumes = false;
     if (save_asked(loop) && !loop->error.status)
-        save(loop, false);
+        save(loop);
 }
 
 /* The program ends here: a restart continues in this epoch. */
@@ -311,7 +311,7 @@ void et_loop_end_open(et_loop *loop)
 {
     if (save_asked(loop) && !loop->error.status) {
         close_step(loop);
-        save(loop, false);
+        save(loop);
     }
     drop(loop);
     for (size_t i = 0; i < loop->flows.count; i++) {
@@ -417,7 +417,7 @@ static int end_step(et_loop *loop)
     close_step(loop);
     et_run_touch(loop->run);
     const bool after_epoch = loop->saves.after_epoch;
-    status = loop->saves.after_step ? save(loop, false) : ET_OK;
+    status = loop->saves.after_step ? save(loop) : ET_OK;
     loop->saves.after_epoch = after_epoch;
     return status;
 }
@@ -489,7 +489,7 @@ static int end_epoch(et_loop *loop)
     end_flows(&loop->flows);
     et_run_touch(loop->run);
     bool due = freq && loop->at.epoch % freq == 0;
-    return due || save_asked(loop) ? save(loop, false) : ET_OK;
+    return due || save_asked(loop) ? save(loop) : ET_OK;
 }
 
 static int begin_epoch(et_loop *loop)

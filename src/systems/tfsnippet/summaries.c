@@ -20,30 +20,28 @@ static int need_writer(et_loop *loop)
                    "cannot write a summary: give the loop summary_dir or summary_writer");
 }
 
-static int tell_added(et_loop *loop, et_loop_event *event)
-{
-    int status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, event, false);
-    return et_loop_explain(loop, status, &loop->error);
-}
-
 int et_loop_add_summary(et_loop *loop, const et_value *summary)
 {
+    et_loop_event event = { .summary = summary };
     int status = need_writer(loop);
     if (!status && (!summary || summary->kind != ET_VALUE_DICT))
         status = et_fail(&loop->error, ET_EDATA, "a summary must be a dict of values by tag");
     if (!status && loop->writer)
         status = et_sink_write(loop->writer, loop->at.step, summary, &loop->error);
-    return status ? et_loop_explain(loop, status, &loop->error)
-                  : tell_added(loop, &(et_loop_event){ .summary = summary });
+    if (!status)
+        status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, &event, false);
+    return et_loop_explain(loop, status, &loop->error);
 }
 
 int et_loop_add_summary_bytes(et_loop *loop, const void *bytes, size_t length)
 {
+    et_loop_event event = { .bytes = bytes, .length = length };
     int status = need_writer(loop);
     if (!status && loop->writer)
         status = et_sink_write_summary(loop->writer, loop->at.step, bytes, length, &loop->error);
-    return status ? et_loop_explain(loop, status, &loop->error)
-                  : tell_added(loop, &(et_loop_event){ .bytes = bytes, .length = length });
+    if (!status)
+        status = et_loop_fire(loop, ET_EVENT_SUMMARY_ADDED, &event, false);
+    return et_loop_explain(loop, status, &loop->error);
 }
 
 /* ---- the graph of a pass ---- */
