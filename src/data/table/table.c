@@ -22,7 +22,7 @@
 #include "base/text/format.h"
 #include "base/vector.h"
 #include "data/table/features/unseen.h"
-#include "data/text/encoded_seen.h"
+#include "data/text/encoding_stamp.h"
 #include "data/text/text.h"
 #include "engine/tensor/layout.h"
 
@@ -35,7 +35,7 @@
 
 /* The cache of a table's rows. The file's name depends on the paths and options, its key on the
  * contents. So when a file changes, its rows are made again in the same place, and no unused rows
- * remain. A note (encoded_seen) records what was read and undamaged, so the next start reads
+ * remain. A note (encoding_stamp) records what was read and undamaged, so the next start reads
  * neither text nor rows. */
 
 /* The file of a table whose rows do not fit into memory, in the machine's byte order (the magic
@@ -360,10 +360,10 @@ static uint64_t stamp_of(const et_table_cache *cache)
 static int find_key(et_table_cache *cache, et_error *error)
 {
     const et_corpus_paths corpus = as_corpus(cache);
-    et_encoded_seen seen;
+    et_encoding_stamp stamp;
     cache->stamp = stamp_of(cache);
-    cache->known = et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
-                   et_encoded_recall(&seen, cache->path, &cache->key);
+    cache->known = et_encoding_stamp_take(&stamp, cache->facts, &corpus, cache->path) &&
+                   et_encoding_stamp_recall(&stamp, cache->path, &cache->key);
     if (cache->known)
         return ET_OK;
     const et_strings *paths = &cache->options->paths;
@@ -416,16 +416,17 @@ static bool use(et_table_cache *cache, table_parts *parts, const et_mapping *map
                 const char **fault)
 {
     const et_corpus_paths corpus = as_corpus(cache);
-    et_encoded_seen seen;
+    et_encoding_stamp stamp;
     bool current;
     *fault = table_file_fault(parts, mapping, cache->key, cache->encoder,
                               cache->options->paths.count, cache->known, &current);
     if (!*fault && !current)
         *fault = "";
     /* The key belongs to the files as they were before they were read. */
-    if (!*fault && !cache->known && et_encoded_look(&seen, cache->facts, &corpus, cache->path) &&
+    if (!*fault && !cache->known &&
+        et_encoding_stamp_take(&stamp, cache->facts, &corpus, cache->path) &&
         stamp_of(cache) == cache->stamp)
-        et_encoded_note(&seen, cache->path, cache->key);
+        et_encoding_stamp_note(&stamp, cache->path, cache->key);
     return !*fault;
 }
 

@@ -29,7 +29,7 @@
 #include "base/files/file.h"
 #include "base/threads/team.h"
 #include "data/text/encoded_private.h"
-#include "data/text/encoded_seen.h"
+#include "data/text/encoding_stamp.h"
 #include "data/text/punctuation.h"
 
 /* ---- building ---- */
@@ -785,12 +785,13 @@ static bool map_cache(whole *self, const char *path, uint64_t key, et_sides side
 
 /* Maps a cache that was found intact before, if no file was written since. If anything differs,
  * map_cache reports it. */
-static bool map_seen(whole *self, const et_encoded_seen *seen, const char *path, uint64_t *key)
+static bool map_stamped(whole *self, const et_encoding_stamp *stamp, const char *path,
+                        uint64_t *key)
 {
     size_t files[2] = { et_corpus_files(&self->paths, false)->count,
                         et_corpus_files(&self->paths, true)->count };
     et_mapping mapping;
-    if (!et_encoded_recall(seen, path, key) || et_mapping_open(&mapping, path, NULL))
+    if (!et_encoding_stamp_recall(stamp, path, key) || et_mapping_open(&mapping, path, NULL))
         return false;
     /* Still checks the header: this costs one page and gives the key. */
     bool sound = file_is_still_sound(&mapping, *key, files);
@@ -864,14 +865,15 @@ static int open_any(whole *self, et_sides sides, const et_encoded_options *optio
                     const char *cache_path, uint64_t *key, et_error *error)
 {
     uint64_t facts = facts_of(sides, options, &self->paths);
-    et_encoded_seen before, after;
-    bool seen = cache_path && et_encoded_look(&before, facts, &self->paths, cache_path);
-    if (seen && map_seen(self, &before, cache_path, key))
+    et_encoding_stamp before, after;
+    bool stamped = cache_path && et_encoding_stamp_take(&before, facts, &self->paths, cache_path);
+    if (stamped && map_stamped(self, &before, cache_path, key))
         return check_expected(self, options, *key, error);
     int status = open_content(self, sides, options, cache_path, key, error);
-    if (!status && seen && !options->read_only && self->mapping.data &&
-        et_encoded_look(&after, facts, &self->paths, cache_path) && after.stamp == before.stamp)
-        et_encoded_note(&before, cache_path, *key);
+    if (!status && stamped && !options->read_only && self->mapping.data &&
+        et_encoding_stamp_take(&after, facts, &self->paths, cache_path) &&
+        after.stamp == before.stamp)
+        et_encoding_stamp_note(&before, cache_path, *key);
     return status;
 }
 

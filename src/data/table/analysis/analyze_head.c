@@ -18,7 +18,7 @@
 #define BYTES_MAX ((size_t)32 << 20)
 
 /* Columns that a message lists. */
-#define NAMES_SAID 12
+#define NAMES_SHOWN 12
 
 /* Only an empty cell is not a name. */
 static const char *const no_name[] = { "", NULL };
@@ -437,7 +437,7 @@ static int check_column(const et_table_head *head, const et_analyze_options *opt
     et_strbuf list = ET_STRBUF_INIT;
     for (int i = 0; names && i < head->fields; i++) {
         names[i] = et_table_head_field(head, options, i);
-        if (i < NAMES_SAID)
+        if (i < NAMES_SHOWN)
             et_strbuf_printf(&list, strchr(names[i], ',') ? "%s\"%.60s\"" : "%s%.60s",
                              i ? ", " : "", names[i]);
     }
@@ -445,7 +445,7 @@ static int check_column(const et_table_head *head, const et_analyze_options *opt
         et_fail(error, ET_EDATA, "%s: there is no column \"%.60s\"%s. The file has %d%s: %s%s",
                 path, column, names ? et_nearest_hint(column, names, "").text : "", head->columns,
                 head->header ? "" : " and no header", et_strbuf_text(&list),
-                head->fields > NAMES_SAID ? ", ..." : "");
+                head->fields > NAMES_SHOWN ? ", ..." : "");
     et_strbuf_release(&list);
     et_free(names);
     return status;

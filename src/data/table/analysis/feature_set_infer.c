@@ -16,7 +16,7 @@
 /* Rows below which different texts are no sign that a target has no classes, unless all are. */
 #define CLASS_ROWS 20
 /* Columns that a message names. */
-#define NAMES_SAID 5
+#define NAMES_SHOWN 5
 /* For texts whose entries are not known. */
 #define HASH_BUCKETS 1024
 /* For words and pairs of free text. */
@@ -216,7 +216,7 @@ static int no_column(const choosing *c)
         const et_schema_field *f = et_schema_at(c->schema, i);
         const et_column_metadata *m = et_metadata_find(c->metadata, f->name);
         et_column_use use = et_column_use_infer(f, m, &c->choice);
-        if (!use.ignored || said++ >= NAMES_SAID)
+        if (!use.ignored || said++ >= NAMES_SHOWN)
             continue;
         et_strbuf_printf(&why, "%s%.60s (", said > 1 ? ", " : "", f->name);
         et_column_use_print(&why, &use, m);
@@ -226,7 +226,7 @@ static int no_column(const choosing *c)
     int status = et_fail(
         c->error, ET_ECONFIG, "no column is useful%s%s: %s%s; %s (doc/features.md)",
         target ? " about " : "", target ? target : "",
-        said ? et_strbuf_text(&why) : "there is no other column", said > NAMES_SAID ? ", ..." : "",
+        said ? et_strbuf_text(&why) : "there is no other column", said > NAMES_SHOWN ? ", ..." : "",
         c->choice.dropped_count || c->choice.only_count
             ? "name other columns with --features, or write a features file"
             : "choose columns in a features file");

@@ -723,7 +723,7 @@ static bool is_word(const char *label, const char *word)
     return !*word && !*label;
 }
 
-bool et_label_is_yes(const char *label, const char *other)
+bool et_label_is_positive(const char *label, const char *other)
 {
     static const char *const words[] = { "true", "yes", "y", "t", "positive", "pos", NULL };
     double number, second;
@@ -806,7 +806,7 @@ static void fit_beside(et_fitted *fitted, const et_fitting *with)
         return;
     }
     fitted->beside = true;
-    fitted->yes = !et_label_is_yes(fitted->column[0], fitted->column[1]);
+    fitted->yes = !et_label_is_positive(fitted->column[0], fitted->column[1]);
     const char **names = et_arena_array(with->arena, 2, sizeof *names);
     for (int i = 0; names && i < 2; i++)
         names[i] = fitted->column[i == fitted->yes];

@@ -148,7 +148,7 @@ double et_normal_quantile(double p);
 /* Which of two labels is asked for: the positive class. */
 
 /* Whether a label is the positive one beside the other: a word for yes, or the larger number. */
-bool et_label_is_yes(const char *label, const char *other);
+bool et_label_is_positive(const char *label, const char *other);
 
 /* ---- words of texts: the transform words, and counting; pure functions ---- */
 

@@ -8,7 +8,7 @@
 #include "data/table/schema/number.h"
 
 /* Names that a message lists. */
-#define NAMES_SAID 12
+#define NAMES_SHOWN 12
 
 #define NAME_MAX_BYTES 4096 /* of a cell that may be a name */
 
@@ -116,14 +116,14 @@ typedef struct names {
 
 static void add_name(names *to, const char *name)
 {
-    if (to->count++ < NAMES_SAID)
+    if (to->count++ < NAMES_SHOWN)
         et_strbuf_printf(&to->text, "%s%.60s", to->text.length ? ", " : "", name);
 }
 
 static void end_names(names *to)
 {
-    if (to->count > NAMES_SAID)
-        et_strbuf_printf(&to->text, ", and %d more", to->count - NAMES_SAID);
+    if (to->count > NAMES_SHOWN)
+        et_strbuf_printf(&to->text, ", and %d more", to->count - NAMES_SHOWN);
 }
 
 int et_same_header_find(const et_same_header *self, int *position, const char *path,

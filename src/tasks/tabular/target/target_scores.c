@@ -20,7 +20,7 @@
 int et_tabular_positive(const char *const *label, int classes)
 {
     et_assert(label && classes > 0);
-    return classes != 2 || !et_label_is_yes(label[0], label[1]);
+    return classes != 2 || !et_label_is_positive(label[0], label[1]);
 }
 
 int et_tabular_positive_of(const et_tabular_task *task)

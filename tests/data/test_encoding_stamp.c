@@ -1,6 +1,6 @@
 /* The note of an earlier check: it is valid until a file is written. Files settle in two seconds,
  * so the cases share some files that are made once. */
-#include "data/text/encoded_seen.h"
+#include "data/text/encoding_stamp.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,49 +20,49 @@ typedef struct world {
     fixture *files;
     et_corpus_paths paths;
     const char *source, *target, *cache;
-    et_encoded_seen seen;
+    et_encoding_stamp seen;
 } world;
 
 static world w;
 
-static et_encoded_seen look(uint64_t facts)
+static et_encoding_stamp look(uint64_t facts)
 {
-    et_encoded_seen seen;
-    assert_true(et_encoded_look(&seen, facts, &w.paths, w.cache));
+    et_encoding_stamp seen;
+    assert_true(et_encoding_stamp_take(&seen, facts, &w.paths, w.cache));
     return seen;
 }
 
 static bool recalls(uint64_t facts)
 {
     uint64_t key;
-    et_encoded_seen seen = look(facts);
-    bool known = et_encoded_recall(&seen, w.cache, &key);
+    et_encoding_stamp seen = look(facts);
+    bool known = et_encoding_stamp_recall(&seen, w.cache, &key);
     if (known)
         assert_int_equal(key, KEY);
     return known;
 }
 
 /* A new file is not noted; a settled one is, and its note is only valid for these facts. */
-static void test_encoded_seen__settles(void **state)
+static void test_encoding_stamp__settles(void **state)
 {
     (void)state;
-    et_encoded_seen fresh = look(FACTS);
+    et_encoding_stamp fresh = look(FACTS);
     assert_false(fresh.settled);
-    et_encoded_note(&fresh, w.cache, KEY);
+    et_encoding_stamp_note(&fresh, w.cache, KEY);
     assert_false(recalls(FACTS));
     sleep(3);
     w.seen = look(FACTS);
     assert_true(w.seen.settled);
     assert_int_equal(w.seen.stamp, fresh.stamp);
     assert_false(recalls(FACTS));
-    et_encoded_note(&w.seen, w.cache, KEY);
+    et_encoding_stamp_note(&w.seen, w.cache, KEY);
     assert_true(recalls(FACTS));
     assert_true(recalls(FACTS));
     assert_false(recalls(FACTS + 1));
 }
 
 /* Any bit, any length. */
-static void test_encoded_seen__damaged_note(void **state)
+static void test_encoding_stamp__damaged_note(void **state)
 {
     (void)state;
     char *bytes;
@@ -99,38 +99,38 @@ static void change_unseen(const char *path)
     assert_false(look(FACTS).settled);
 }
 
-static void test_encoded_seen__changes(void **state)
+static void test_encoding_stamp__changes(void **state)
 {
     (void)state;
     const char *const paths[] = { w.source, w.target, w.cache };
     for (size_t i = 0; i < 3; i++) {
         assert_true(recalls(FACTS) == (i == 0));
         change_unseen(paths[i]);
-        et_encoded_seen now = look(FACTS); /* as if it had settled */
+        et_encoding_stamp now = look(FACTS); /* as if it had settled */
         now.settled = true;
-        et_encoded_note(&now, w.cache, KEY);
+        et_encoding_stamp_note(&now, w.cache, KEY);
         assert_true(recalls(FACTS));
-        et_encoded_note(&w.seen, w.cache, KEY);
+        et_encoding_stamp_note(&w.seen, w.cache, KEY);
     }
 }
 
 /* Missing files are not noted, and nothing is noted if no file may be written. */
-static void test_encoded_seen__not_there(void **state)
+static void test_encoding_stamp__not_there(void **state)
 {
     (void)state;
-    et_encoded_seen seen;
+    et_encoding_stamp seen;
     uint64_t key;
     const char *none = fixture_path(w.files, "none"), *pipe = fixture_path(w.files, "pipe");
-    assert_false(et_encoded_look(&seen, FACTS, &w.paths, none));
+    assert_false(et_encoding_stamp_take(&seen, FACTS, &w.paths, none));
     assert_int_equal(mkfifo(pipe, 0600), 0);
-    assert_false(et_encoded_look(&seen, FACTS, &w.paths, pipe));
+    assert_false(et_encoding_stamp_take(&seen, FACTS, &w.paths, pipe));
     et_corpus_paths two = w.paths;
     const char *const names[] = { w.source, none };
     two.source = (et_strings){ (const char **)names, 2 };
-    assert_false(et_encoded_look(&seen, FACTS, &two, w.cache));
+    assert_false(et_encoding_stamp_take(&seen, FACTS, &two, w.cache));
     const char *nowhere = fixture_path(w.files, "no/such/pairs");
-    et_encoded_note(&w.seen, nowhere, KEY);
-    assert_false(et_encoded_recall(&w.seen, nowhere, &key));
+    et_encoding_stamp_note(&w.seen, nowhere, KEY);
+    assert_false(et_encoding_stamp_recall(&w.seen, nowhere, &key));
 }
 
 static int open_world(void **state)
@@ -149,10 +149,10 @@ static int open_world(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoded_seen__settles),
-        cmocka_unit_test(test_encoded_seen__damaged_note),
-        cmocka_unit_test(test_encoded_seen__changes),
-        cmocka_unit_test(test_encoded_seen__not_there),
+        cmocka_unit_test(test_encoding_stamp__settles),
+        cmocka_unit_test(test_encoding_stamp__damaged_note),
+        cmocka_unit_test(test_encoding_stamp__changes),
+        cmocka_unit_test(test_encoding_stamp__not_there),
     };
     return cmocka_run_group_tests(tests, open_world, fixture_close);
 }

@@ -7,25 +7,25 @@
  * A file that changed in the last two seconds is not noted: a change right after could have the
  * same time. Notes are optional: a missing or damaged note, or one that cannot be written, is
  * ignored. */
-#ifndef ETUDE_DATA_TEXT_ENCODED_SEEN_H
-#define ETUDE_DATA_TEXT_ENCODED_SEEN_H
+#ifndef ETUDE_DATA_TEXT_ENCODING_STAMP_H
+#define ETUDE_DATA_TEXT_ENCODING_STAMP_H
 
 #include "data/text/corpus.h"
 
-typedef struct et_encoded_seen {
+typedef struct et_encoding_stamp {
     uint64_t stamp; /* of the system's facts about the files, and of facts */
     bool settled;   /* no file is as new that its time says little */
-} et_encoded_seen;
+} et_encoding_stamp;
 
 /* Looks at the files of a corpus and at its cache. facts: the parts of the key besides text. false:
  * a file is missing or not a regular file. */
-bool et_encoded_look(et_encoded_seen *seen, uint64_t facts, const et_corpus_paths *paths,
-                     const char *cache_path);
+bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t facts, const et_corpus_paths *paths,
+                            const char *cache_path);
 
 /* The key that was noted for exactly these files; false: none was. */
-bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key);
+bool et_encoding_stamp_recall(const et_encoding_stamp *seen, const char *cache_path, uint64_t *key);
 
 /* Notes the key of the files, if their last changes are old enough. */
-void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64_t key);
+void et_encoding_stamp_note(const et_encoding_stamp *seen, const char *cache_path, uint64_t key);
 
 #endif

@@ -7,7 +7,7 @@
  * which no program can set. Two changes within one tick of that clock look like one. So a file is
  * noted only when its last change is SETTLE_SECONDS ago (git does the same for its index: "racy
  * git"). */
-#include "data/text/encoded_seen.h"
+#include "data/text/encoding_stamp.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static uint64_t checksum_of(const note *kept)
 }
 
 /* Adds one file to the stamp. false: the file is missing or not regular, so nothing is noted. */
-static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream *stream)
+static bool look_at(et_encoding_stamp *seen, const char *path, et_checksum_stream *stream)
 {
     struct stat info;
     if (stat(path, &info) || !S_ISREG(info.st_mode))
@@ -60,7 +60,8 @@ static bool look_at(et_encoded_seen *seen, const char *path, et_checksum_stream 
 }
 
 /* The count separates the lists, as in the key. */
-static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_checksum_stream *stream)
+static bool look_at_all(et_encoding_stamp *seen, const et_strings *files,
+                        et_checksum_stream *stream)
 {
     uint64_t count = files->count;
     et_checksum_stream_add(stream, &count, sizeof count);
@@ -70,7 +71,7 @@ static bool look_at_all(et_encoded_seen *seen, const et_strings *files, et_check
     return true;
 }
 
-static bool look_at_records(et_encoded_seen *seen, const et_corpus_paths *paths,
+static bool look_at_records(et_encoding_stamp *seen, const et_corpus_paths *paths,
                             et_checksum_stream *stream)
 {
     if (!paths->records.count)
@@ -81,11 +82,11 @@ static bool look_at_records(et_encoded_seen *seen, const et_corpus_paths *paths,
 }
 
 /* The cache is examined too: if it was written since, it must be checked again. */
-bool et_encoded_look(et_encoded_seen *seen, uint64_t key_facts, const et_corpus_paths *paths,
-                     const char *cache_path)
+bool et_encoding_stamp_take(et_encoding_stamp *seen, uint64_t key_facts,
+                            const et_corpus_paths *paths, const char *cache_path)
 {
     et_checksum_stream *stream;
-    *seen = (et_encoded_seen){ .settled = true };
+    *seen = (et_encoding_stamp){ .settled = true };
     if (et_checksum_stream_open(&stream, NULL))
         return false;
     et_checksum_stream_add(stream, &key_facts, sizeof key_facts);
@@ -110,7 +111,7 @@ static int open_note(const char *cache_path, int flags)
 }
 
 /* *key is written in any case and means something only if the result is true. */
-bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint64_t *key)
+bool et_encoding_stamp_recall(const et_encoding_stamp *seen, const char *cache_path, uint64_t *key)
 {
     _Static_assert(sizeof(note) == 32, "the note has no holes");
     note kept = { 0 };
@@ -124,7 +125,7 @@ bool et_encoded_recall(const et_encoded_seen *seen, const char *cache_path, uint
            kept.stamp == seen->stamp;
 }
 
-void et_encoded_note(const et_encoded_seen *seen, const char *cache_path, uint64_t key)
+void et_encoding_stamp_note(const et_encoding_stamp *seen, const char *cache_path, uint64_t key)
 {
     note kept = { MAGIC, seen->stamp, key, 0 };
     kept.checksum = checksum_of(&kept);
