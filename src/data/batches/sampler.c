@@ -332,16 +332,6 @@ static bool are_probabilities(const float *p, int64_t count)
     return !other;
 }
 
-/* Names the first value that is not a probability. */
-static int no_probability(const et_batch *batch, const char *field, int64_t i, const float *p,
-                          et_error *error)
-{
-    while (*p >= 0 && *p <= 1)
-        p++;
-    return et_fail(error, ET_EDATA, "%s of sample %lu is %g: give a probability from 0 to 1", field,
-                   (unsigned long)batch->sample[i], (double)*p);
-}
-
 /* Draws the values of a sample, in runs. `first`: the number of its first value. A run is so short
  * that a kernel does not divide it among threads, because a source may run in its own thread. */
 static void choose(void *to, const float *p, int64_t item, int64_t first, const sampler *self,
@@ -369,8 +359,14 @@ static int draw_bernoulli(void *payload, const et_batch *from, et_batch *to, et_
     const float *p = from->data[self->field];
     char *made = to->data[self->field];
     for (int64_t i = 0; i < from->filled[0]; i++) {
-        if (!are_probabilities(p + i * item, item))
-            return no_probability(from, field->name, i, p + i * item, error);
+        if (!are_probabilities(p + i * item, item)) {
+            const float *first = p + i * item;
+            while (*first >= 0 && *first <= 1)
+                first++;
+            return et_fail(error, ET_EDATA,
+                           "%s of sample %lu is %g: give a probability from 0 to 1", field->name,
+                           (unsigned long)from->sample[i], (double)*first);
+        }
         choose(made + (size_t)(i * item) * et_dtype_size(field->dtype), p + i * item, item,
                (int64_t)from->sample[i] * stretch, self, random, field->dtype);
     }

@@ -139,13 +139,6 @@ static int unpack(sink *out, const char *path, bool *wrong, et_error *error)
     return status;
 }
 
-static int unpack_to_memory(file *f, et_error *error)
-{
-    bool wrong;
-    sink out = { .memory = &f->memory };
-    return unpack(&out, f->path, &wrong, error);
-}
-
 /* *wrong: as above; else what failed is the cache's affair. */
 static int unpack_to_file(const file *f, const char *cached, bool *wrong, et_error *error)
 {
@@ -261,8 +254,10 @@ static int record_files_open(record_files **out, const et_strings *paths, const 
             status = open_cached(self, f, cache, &done, error);
         if (status || done)
             continue;
-        status =
-            f->gzip ? unpack_to_memory(f, error) : et_mapping_open(&f->mapping, f->path, error);
+        sink memory = { .memory = &f->memory };
+        bool wrong;
+        status = f->gzip ? unpack(&memory, f->path, &wrong, error)
+                         : et_mapping_open(&f->mapping, f->path, error);
         if (!status)
             status = walk(self, f, error);
     }

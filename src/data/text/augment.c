@@ -139,13 +139,6 @@ static void append_name(et_strbuf *out, et_random random, uint64_t element)
         et_strbuf_append_char(out, (char)('a' + et_random_below(random, element + 1 + i, 26)));
 }
 
-/* 0 to 9. Half are below 3: few messages have more arguments. */
-static int small_number(et_random random)
-{
-    const int number = (int)et_random_below(random, 3, 20);
-    return number < 10 ? number : number % 3;
-}
-
 enum { NUMBERED, PRINTF, ORDERED, SHELL, ADDRESS, DIGITS, NAMED };
 
 /* Of 20 placeholders. */
@@ -157,8 +150,9 @@ static void make_placeholder(et_strbuf *out, et_random random)
     et_strbuf name = ET_STRBUF_INIT;
     append_name(&name, random, 100);
     const char *letters = et_strbuf_text(&name);
-    const int number = small_number(random);
-    int kind = 0;
+    /* 0 to 9. Half are below 3: few messages have more arguments. */
+    int number = (int)et_random_below(random, 3, 20), kind = 0;
+    number = number < 10 ? number : number % 3;
     for (uint64_t draw = et_random_below(random, 2, 20); draw >= shares[kind]; kind++)
         draw -= shares[kind];
     switch (kind) {

@@ -536,7 +536,7 @@ static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *err
             p->row_line = et_alloc(rows, sizeof *p->row_line);
             p->row_lines = p->row_line ? rows : 0;
         }
-        if (!(p->cells >= cells && p->row_lines >= rows))
+        if (p->cells < cells || p->row_lines < rows)
             return et_alloc_failed(error, PIECE * 17, "rows of a table");
         block->begin = p->end;
     }
@@ -766,16 +766,6 @@ static int read_files(et_table_stats *stats, et_csv *first, et_error *error)
     return status;
 }
 
-/* Whether all files can be read once more. */
-static bool are_files(const et_strings *paths)
-{
-    struct stat info;
-    for (size_t i = 0; i < paths->count; i++)
-        if (stat(paths->items[i], &info) || !S_ISREG(info.st_mode))
-            return false;
-    return true;
-}
-
 /* Reads the files, and once more if columns have a notation. A column that has more texts than its
  * notation promised is read as it is, in a third pass. */
 static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_error *error)
@@ -789,7 +779,11 @@ static int read_table(et_table_stats *stats, et_csv *first, et_arena *arena, et_
         status = et_alloc_failed(error, count * sizeof *stats->unclear, "columns");
     for (size_t i = 0; !status && stats->options->schema && i < count; i++)
         stats->format[i] = et_number_format_of(et_schema_at(stats->options->schema, (int)i));
-    bool again = !stats->options->schema && are_files(stats->paths);
+    /* If all files can be read once more. */
+    struct stat info;
+    bool again = !stats->options->schema;
+    for (size_t i = 0; again && i < stats->paths->count; i++)
+        again = !stat(stats->paths->items[i], &info) && S_ISREG(info.st_mode);
     if (status)
         et_csv_close(first);
     else

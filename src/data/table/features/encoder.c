@@ -23,13 +23,6 @@ void et_encoder_free(et_encoder *encoder)
 
 /* ---- rows ---- */
 
-static int no_value(et_error *error)
-{
-    return et_fail(error, ET_EDATA,
-                   "the value is missing, but the schema requires one: fill it in, or set "
-                   "nullable: true in the schema");
-}
-
 static int no_number(const et_encoder_input *in, const et_cell *cell, et_number kind,
                      et_error *error)
 {
@@ -51,24 +44,25 @@ static int no_number(const et_encoder_input *in, const et_cell *cell, et_number 
         length, cell->text, et_schema_type_name(in->field->type), length, cell->text);
 }
 
-static int no_integer(const et_reading *value, et_error *error)
+static int check_integer(const et_encoder_input *in, const et_reading *value, et_error *error)
 {
+    if (in->field->type != ET_SCHEMA_INTEGER || in->field->fractions ||
+        value->number == floor(value->number))
+        return ET_OK;
     return et_fail(error, ET_EDATA,
                    "%.17g is not an integer, but the schema says so: correct it, set fractions: "
                    "true, or make the field real",
                    value->number);
 }
 
-static int check_integer(const et_encoder_input *in, const et_reading *value, et_error *error)
-{
-    bool whole = in->field->type == ET_SCHEMA_INTEGER && !in->field->fractions;
-    return whole && value->number != floor(value->number) ? no_integer(value, error) : ET_OK;
-}
-
 static int read_missing(const et_encoder_input *in, et_reading *out, et_error *error)
 {
     *out = in->missing;
-    return out->missing && in->field->required ? no_value(error) : ET_OK;
+    if (out->missing && in->field->required)
+        return et_fail(error, ET_EDATA,
+                       "the value is missing, but the schema requires one: fill it in, or set "
+                       "nullable: true in the schema");
+    return ET_OK;
 }
 
 static int read_cell(const et_encoder_input *in, const et_cell *cell, et_reading *out,

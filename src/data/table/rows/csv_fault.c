@@ -26,43 +26,21 @@ static quotation quote(const char *text, size_t length)
     return q;
 }
 
-static quotation delimiter_name(char delimiter)
-{
-    const quotation tab = { "a tab" };
-    return delimiter == '\t' ? tab : quote(&delimiter, 1);
-}
-
-/* The column, from 1, that the byte at `at` of the row is in. */
-static int column_of(const et_csv_scanner *scanner, const char *at)
+/* "train.csv:17: column 3" of a place within the row, in line and column, from 1. */
+static int fail_at(const et_csv_scanner *scanner, const char *name, int64_t line, const char *text,
+                   et_error *error)
 {
     int column = 1;
     bool open = false, first = true;
-    for (const char *i = scanner->begin; i < at; i++) {
+    for (const char *i = scanner->begin; i < scanner->at; i++) {
         if (*i == '"' && (open || first))
             open = !open;
         first = !open && (*i == scanner->delimiter || (first && et_csv_is_blank(scanner, *i)));
         column += !open && *i == scanner->delimiter;
     }
-    return column;
-}
-
-/* The row's first line, as far as it fits and is valid UTF-8. */
-static quotation quote_row(const et_csv_scanner *scanner)
-{
-    size_t length = 0, most = (size_t)(scanner->next - scanner->begin);
-    while (length < most && scanner->begin[length] != '\r' && scanner->begin[length] != '\n')
-        length++;
-    et_utf8_valid(scanner->begin, length, &length);
-    return quote(scanner->begin, length);
-}
-
-/* "train.csv:17: column 3" of a place within the row, in line and column. */
-static int fail_at(const et_csv_scanner *scanner, const char *name, int64_t line, const char *text,
-                   et_error *error)
-{
     return et_fail(error, ET_EDATA, "%s:%lld: column %d: %s", name,
-                   (long long)(line + et_csv_count_lines(scanner->begin, scanner->at)),
-                   column_of(scanner, scanner->at), text);
+                   (long long)(line + et_csv_count_lines(scanner->begin, scanner->at)), column,
+                   text);
 }
 
 static int fail_columns(const et_csv_scanner *scanner, const char *name, int64_t line,
@@ -71,11 +49,17 @@ static int fail_columns(const et_csv_scanner *scanner, const char *name, int64_t
     char seen[64] = "are expected";
     if (scanner->columns_line)
         snprintf(seen, sizeof seen, "are in line %lld", (long long)scanner->columns_line);
+    /* The row's first line, as far as it fits and is valid UTF-8. */
+    size_t length = 0, most = (size_t)(scanner->next - scanner->begin);
+    while (length < most && scanner->begin[length] != '\r' && scanner->begin[length] != '\n')
+        length++;
+    et_utf8_valid(scanner->begin, length, &length);
     return et_fail(error, ET_EDATA,
                    "%s:%lld: %d columns, where %d %s, in %s: correct the row, quote values that "
                    "contain the delimiter (%s), or name another delimiter",
                    name, (long long)line, scanner->count, scanner->columns, seen,
-                   quote_row(scanner).text, delimiter_name(scanner->delimiter).text);
+                   quote(scanner->begin, length).text,
+                   scanner->delimiter == '\t' ? "a tab" : quote(&scanner->delimiter, 1).text);
 }
 
 int et_csv_fault_fail(const et_csv_scanner *scanner, const char *name, int64_t line,

@@ -46,22 +46,6 @@ static void json_close(et_rows *rows)
 
 /* ---- lines ---- */
 
-static int read_stream(json_rows *self, size_t *got, et_error *error)
-{
-    ssize_t count;
-    do
-        count = read(self->descriptor, self->bytes + self->end, READ_BYTES);
-    while (count < 0 && errno == EINTR);
-    *got = count > 0 ? (size_t)count : 0;
-    return count < 0 ? et_fail_errno(error, "cannot read %s", name_of(self)) : ET_OK;
-}
-
-static int read_file(json_rows *self, size_t *got, et_error *error)
-{
-    const int status = et_packed_read(self->file, self->bytes + self->end, READ_BYTES, got, error);
-    return status ? et_fail_while(error, status, "%s", name_of(self)) : ET_OK;
-}
-
 /* Reads more bytes after the rest, which is moved to the front. */
 static int fill(json_rows *self, et_error *error)
 {
@@ -76,7 +60,21 @@ static int fill(json_rows *self, et_error *error)
         return et_alloc_failed(error, self->end + READ_BYTES, "a line");
     self->bytes = bytes;
     size_t got = 0;
-    const int status = self->stream ? read_stream(self, &got, error) : read_file(self, &got, error);
+    int status = ET_OK;
+    if (self->stream) {
+        ssize_t count;
+        do
+            count = read(self->descriptor, self->bytes + self->end, READ_BYTES);
+        while (count < 0 && errno == EINTR);
+        if (count < 0)
+            status = et_fail_errno(error, "cannot read %s", name_of(self));
+        else
+            got = (size_t)count;
+    } else {
+        status = et_packed_read(self->file, self->bytes + self->end, READ_BYTES, &got, error);
+        if (status)
+            status = et_fail_while(error, status, "%s", name_of(self));
+    }
     self->end += got;
     self->ended = !got;
     return status;
