@@ -174,3 +174,18 @@ char *et_score_print(const et_score *score, const et_score_result *result, int w
     score->class->print(result, width < 0 ? 0 : width > 17 ? 17 : width, name, text);
     return text;
 }
+
+void et_shift_edits_release(et_shift_edits *e)
+{
+    et_codes_release(&e->words);
+    et_codes_release(&e->moved);
+    et_free(e->begin);
+    et_free(e->first);
+    et_free(e->wrong);
+    et_free(e->cost);
+    et_free(e->trial);
+    et_free(e->step);
+    et_free(e->align);
+    et_free(e->reference_wrong);
+    *e = (et_shift_edits){ 0 };
+}

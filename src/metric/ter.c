@@ -328,21 +328,6 @@ static int count_shift_edits(et_shift_edits *e, const et_codes *hypothesis,
     return ET_OK;
 }
 
-void et_shift_edits_release(et_shift_edits *e)
-{
-    et_codes_release(&e->words);
-    et_codes_release(&e->moved);
-    et_free(e->begin);
-    et_free(e->first);
-    et_free(e->wrong);
-    et_free(e->cost);
-    et_free(e->trial);
-    et_free(e->step);
-    et_free(e->align);
-    et_free(e->reference_wrong);
-    *e = (et_shift_edits){ 0 };
-}
-
 /* TER: edits over words of the references, in percent; of empty references 100, or 0 if the
  * hypotheses are empty, too. Words are what white space separates, as in Tercom without its
  * normalization. */

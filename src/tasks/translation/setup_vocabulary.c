@@ -453,3 +453,20 @@ int et_translation_look_for_tags(const et_translation_task *task, const et_encod
     et_strbuf_release(&list);
     return status;
 }
+
+/* A model of another program that the task's files come from: it is opened once for all of them. */
+int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
+                           et_error *error)
+{
+    *out = task->context.foreign;
+    if (*out && et_import_is_of(*out, folder))
+        return ET_OK;
+    *out = task->foreign;
+    if (*out && et_import_is_of(*out, folder))
+        return ET_OK;
+    et_import_close(task->foreign);
+    task->foreign = NULL;
+    int status = et_import_open(out, folder, error);
+    task->foreign = status ? NULL : *out;
+    return status;
+}

@@ -574,3 +574,10 @@ int et_translation_build_inputs(et_task *self, const et_data_config *params,
                ? translation_training(task, &other->input, &other->data, part, out, error)
                : et_translation_validation(task, &other->scored, &other->data, part, out, error);
 }
+
+int64_t et_translation_sampled(const et_translation_task *task)
+{
+    const int64_t words = et_vocabulary_size(task->sides.target);
+    const int64_t sampled = task->options.model.sampled_vocabulary;
+    return sampled && sampled < words ? sampled : words;
+}

@@ -114,13 +114,6 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
     }
 }
 
-int64_t et_translation_sampled(const et_translation_task *task)
-{
-    const int64_t words = et_vocabulary_size(task->sides.target);
-    const int64_t sampled = task->options.model.sampled_vocabulary;
-    return sampled && sampled < words ? sampled : words;
-}
-
 /* The labels of a program's own model: those with that name, or the only ones. */
 static et_node *labels_of(et_scope *scope, const et_nodes *labels)
 {
@@ -154,23 +147,6 @@ static void build_losses(et_task *self, et_scope *scope, const et_nodes *own,
     else
         loss = et_sampled_loss(scope, h, table, labels, smoothing, et_translation_sampled(task));
     et_loss(scope, "loss", loss, 1);
-}
-
-/* A model of another program that the task's files come from: it is opened once for all of them. */
-int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
-                           et_error *error)
-{
-    *out = task->context.foreign;
-    if (*out && et_import_is_of(*out, folder))
-        return ET_OK;
-    *out = task->foreign;
-    if (*out && et_import_is_of(*out, folder))
-        return ET_OK;
-    et_import_close(task->foreign);
-    task->foreign = NULL;
-    int status = et_import_open(out, folder, error);
-    task->foreign = status ? NULL : *out;
-    return status;
 }
 
 static int data(et_task *self, bool training, et_source **out, et_error *error)

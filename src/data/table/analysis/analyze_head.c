@@ -463,3 +463,11 @@ int et_table_head_check_columns(const et_table_head *head, const et_analyze_opti
             status = check_column(head, options, others[k]->items[i], path, error);
     return status;
 }
+
+void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text)
+{
+    et_value *item = et_value_add_dict(list);
+    et_value_set_string(item, "column", column);
+    et_value_set_string(item, "kind", kind);
+    et_value_set_string(item, "text", text);
+}

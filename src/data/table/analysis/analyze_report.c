@@ -102,14 +102,6 @@ static bool may_be_id(const et_table_column *c)
            (double)c->distinct >= ID_SHARE * values && (range < 1.5 * values || range > 1e12);
 }
 
-void et_table_suspect(et_value *list, const char *column, const char *kind, const char *text)
-{
-    et_value *item = et_value_add_dict(list);
-    et_value_set_string(item, "column", column);
-    et_value_set_string(item, "kind", kind);
-    et_value_set_string(item, "text", text);
-}
-
 __attribute__((format(printf, 4, 5))) static void suspect(et_value *list, const et_table_column *c,
                                                           const char *kind, const char *format, ...)
 {

@@ -17,10 +17,60 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/files/checksum.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/number.h"
+
+/* Of a text; not the mark of a missing value. */
+static uint64_t hash(const char *text, size_t length)
+{
+    const uint64_t h = et_checksum(text, length);
+    return h == ET_FIRST_MISSING ? 0 : h;
+}
+
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+    const double one = number == 0 ? 0 : number; /* -0 is 0 */
+    memcpy(&bits, &one, sizeof bits);
+    return bits;
+}
+
+double et_first_rows_number(const et_first_rows *rows, int64_t row)
+{
+    double number;
+    et_assert(row >= 0 && row < rows->count);
+    memcpy(&number, &rows->value[row], sizeof number);
+    return number;
+}
+
+bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, const double *number)
+{
+    if (et_first_rows_full(rows))
+        return true;
+    if (rows->count == rows->room) {
+        const int64_t twice = rows->room ? 2 * rows->room : 64;
+        const int64_t room = twice < rows->most ? twice : rows->most;
+        uint64_t *grown = et_realloc(rows->value, (size_t)room, sizeof *grown);
+        if (!grown)
+            return false;
+        rows->value = grown;
+        rows->room = room;
+    }
+    rows->value[rows->count++] = !text    ? ET_FIRST_MISSING
+                                 : number ? bits_of(*number)
+                                          : hash(text, length);
+    rows->numbers += text && number;
+    return true;
+}
+
+void et_first_rows_release(et_first_rows *rows)
+{
+    et_free(rows->value);
+    *rows = (et_first_rows){ .most = rows->most };
+}
 
 /* Recognizes texts that people read as dates or numbers, but the reader of numbers does not. Pure
  * functions. */

@@ -9,7 +9,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,106 +19,10 @@
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/number.h"
 
-/* A column is constant if its standard deviation is below this share of its mean: the deviation is
- * only rounding. Times in nanoseconds since 1970 that differ by a millisecond are not constant. */
-#define STD_MIN DBL_EPSILON
-
-const char *const et_transform_words[ET_TRANSFORM_COUNT + 1] = {
-#define TRANSFORM(constant, function, word, over, gives, takes) word,
-#include "data/table/features/transforms.def"
-#undef TRANSFORM
-    NULL,
-};
-
-const char *et_transform_name(et_transform type)
-{
-    return type >= 0 && type < ET_TRANSFORM_COUNT ? et_transform_words[type] : "unknown";
-}
-
-/* ---- what fits share ---- */
-
-void et_fitting_problem(const et_fitting *with, const char *format, ...)
-{
-    char text[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (with->spec->line)
-        et_problems_add(with->problems, "line %d: feature %s: %s", with->spec->line,
-                        with->spec->name, text);
-    else
-        et_problems_add(with->problems, "feature %s: %s", with->spec->name, text);
-}
-
-static const char **fit_columns(et_fitted *fitted, const et_fitting *with, int64_t width)
-{
-    const char **names = et_arena_array(with->arena, (size_t)width, sizeof *names);
-    fitted->width = width;
-    fitted->column = names;
-    return names;
-}
-
-void et_fit_one_column(et_fitted *fitted, const et_fitting *with)
-{
-    const char **names = fit_columns(fitted, with, 1);
-    if (names)
-        names[0] = with->name;
-}
-
-void et_fit_line(et_fitted *fitted, const et_fitting *with)
-{
-    et_fit_one_column(fitted, with);
-    fitted->divisor = fitted->span = 1;
-}
-
-void et_fitting_lacks(const et_fitting *with, const char *what)
-{
-    const et_column_metadata *m = with->metadata;
-    if (!m->count && m->missing)
-        et_fitting_problem(with, "%s has no value in any row: remove the feature",
-                           with->field->name);
-    else
-        et_fitting_problem(with,
-                           "the metadata has no %s of %s, which %s needs: make the metadata again",
-                           what, with->field->name, et_transform_name(with->spec->type));
-}
-
-void et_fit_standardize(et_fitted *fitted, const et_fitting *with)
-{
-    const et_column_metadata *m = with->metadata;
-    et_fit_line(fitted, with);
-    if (!m->has_moments) {
-        et_fitting_lacks(with, "mean and std");
-        return;
-    }
-    bool constant =
-        (m->has_range && m->min == m->max) || !(m->std > STD_MIN * fabs(m->mean)) || m->std == 0;
-    fitted->offset = m->mean;
-    fitted->divisor = constant ? 1 : m->std;
-    fitted->span = constant ? 0 : 1;
-}
-
-/* ---- points ---- */
-
-int et_fitted_points_below(const et_fitted *f, double x, bool or_equal)
-{
-    int low = 0, high = f->points;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        double p = f->point[middle];
-        if (or_equal ? p <= x : p < x)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The largest number of classes that are integers from min to max, without entries. */
 #define RANGE_CLASSES_MAX 65536
 
-/* ---- what fits share ---- */
+/* ---- entries ---- */
 
 /* Makes a dictionary of the column's entries. Skips entries with fewer rows than minimum_count.
  * NULL: there are none, and a problem was added. */
@@ -299,7 +202,7 @@ static const char *emit_log(et_emitting *e)
 
 static void fit_missing(et_fitted *fitted, const et_fitting *with)
 {
-    const char **names = fit_columns(fitted, with, 1);
+    const char **names = et_fit_columns(fitted, with, 1);
     if (names)
         names[0] = et_arena_printf(with->arena, "%s is missing", with->name);
 }
@@ -333,7 +236,7 @@ static void fit_bucketize(et_fitted *fitted, const et_fitting *with)
 {
     int n = with->spec->boundary_count;
     const double *b = with->spec->boundaries;
-    const char **names = fit_columns(fitted, with, n + 1);
+    const char **names = et_fit_columns(fitted, with, n + 1);
     double *points = et_arena_array(with->arena, (size_t)n, sizeof *points);
     if (!names || !points)
         return;
@@ -367,7 +270,7 @@ static void fit_one_hot(et_fitted *fitted, const et_fitting *with)
 {
     fitted->labels = entries(with);
     int n = fitted->labels ? et_dictionary_count(fitted->labels) : 0;
-    const char **names = fit_columns(fitted, with, (int64_t)n + 1);
+    const char **names = et_fit_columns(fitted, with, (int64_t)n + 1);
     if (!fitted->labels || !names)
         return;
     for (int i = 0; i < n; i++)
@@ -507,7 +410,7 @@ static int apply_hash(const et_fitted *f, const et_reading *value, void *to, et_
 
 static void fit_cross(et_fitted *fitted, const et_fitting *with)
 {
-    const char **names = fit_columns(fitted, with, 1);
+    const char **names = et_fit_columns(fitted, with, 1);
     if (names)
         names[0] = with->spec->name;
     fitted->cardinality = with->spec->buckets + 1;
@@ -749,7 +652,7 @@ static void fit_range_classes(et_fitted *fitted, const et_fitting *with)
     }
     fitted->offset = m->min;
     fitted->cardinality = (int64_t)count;
-    const char **names = fit_columns(fitted, with, fitted->cardinality);
+    const char **names = et_fit_columns(fitted, with, fitted->cardinality);
     for (int64_t i = 0; names && i < fitted->cardinality; i++)
         names[i] = et_arena_printf(with->arena, "%.0f", m->min + (double)i);
 }

@@ -134,6 +134,9 @@ extern const char *const et_transform_words[ET_TRANSFORM_COUNT + 1];
 /* The parts of a date, ended by NULL: a part's place is its bit. */
 extern const char *const et_date_parts[];
 
+/* Names of width columns, which the caller fills; NULL: no memory, which the arena remembers. */
+const char **et_fit_columns(et_fitted *fitted, const et_fitting *with, int64_t width);
+
 /* Prints the beginning of a problem of a fit: line and name of the feature. */
 void et_fitting_problem(const et_fitting *with, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

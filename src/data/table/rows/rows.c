@@ -24,13 +24,6 @@ et_column_name et_column_name_of(const et_schema_field *field, int64_t at)
     return name;
 }
 
-et_column_name et_column_numbered(int column)
-{
-    et_column_name name;
-    snprintf(name.text, sizeof name.text, "column_%d", column + 1);
-    return name;
-}
-
 static bool is_text(const et_cell *cell, const char *text)
 {
     size_t length = strlen(text);

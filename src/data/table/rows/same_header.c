@@ -1,11 +1,19 @@
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/strbuf.h"
 #include "data/table/rows/rows.h"
 #include "data/table/schema/number.h"
+
+et_column_name et_column_numbered(int column)
+{
+    et_column_name name;
+    snprintf(name.text, sizeof name.text, "column_%d", column + 1);
+    return name;
+}
 
 /* Names that a message lists. */
 #define NAMES_SHOWN 12
