@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_check_circles.sh CC: check-circles on objects that the test makes: a chain passes; two files
-# that use each other, and three in a ring, fail, and the message names them and what they use.
+# that use each other, three in a ring, and two folders that use each other fail, and the message
+# names them and what they use.
 set -eu
 cc=$1
 check=$(cd "$(dirname "$0")/../../tools" && pwd)/check-circles
@@ -9,10 +10,11 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir lib.dir
 
-# file NAME USED...: an object that defines et_NAME_value and uses et_USED_value.
+# file [FOLDER/]NAME USED...: an object that defines et_NAME_value and uses et_USED_value.
 file() {
-    name=$1
+    name=${1##*/} folder=lib.dir/${1%"${1##*/}"}
     shift
+    mkdir -p "$folder"
     {
         sum=1
         for used in "$@"; do
@@ -22,8 +24,8 @@ file() {
         echo "extern int et_${name}_value; int et_${name}_value; int et_$name(void);"
         echo "int et_$name(void) { return $sum; }"
     } >"$name.c"
-    $cc -c "$name.c" -o "lib.dir/$name.c.o"
-    echo "$work/lib.dir/$name.c.o" >>list
+    $cc -c "$name.c" -o "$folder$name.c.o"
+    echo "$work/$folder$name.c.o" >>list
 }
 
 # refused LINES WORDS: as many lines are said, one of them with these words.
@@ -50,6 +52,12 @@ file bottom top
 refused 4 '^middle.c uses bottom.c: et_bottom_value$'
 file bottom other # which nobody defines
 "$check" list
+
+: >list
+file a/one two
+file b/two three
+file a/three
+refused 1 '^a and b use each other: et_two_value; et_three_value$'
 
 : >list
 file alone
