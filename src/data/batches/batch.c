@@ -125,3 +125,12 @@ void et_batch_copy(et_batch *to, const et_batch *from)
     memcpy(to->filled, from->filled, sizeof to->filled);
     to->epoch = from->epoch;
 }
+
+et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *batch)
+{
+    et_batch view = {
+        .layout = layout, .data = data, .sample = batch->sample, .epoch = batch->epoch
+    };
+    memcpy(view.filled, batch->filled, sizeof view.filled);
+    return view;
+}

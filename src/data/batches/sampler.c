@@ -31,15 +31,6 @@ typedef struct convert {
     bool owned; /* payload is */
 } convert;
 
-et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *batch)
-{
-    et_batch view = {
-        .layout = layout, .data = data, .sample = batch->sample, .epoch = batch->epoch
-    };
-    memcpy(view.filled, batch->filled, sizeof view.filled);
-    return view;
-}
-
 static int convert_next(et_source *source, et_batch *batch, et_error *error)
 {
     convert *self = (convert *)source;

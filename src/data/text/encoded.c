@@ -928,24 +928,6 @@ void et_encoded_close(et_encoded *encoded)
 
 /* ---- pairs ---- */
 
-/* Three offsets, which may be on two lines of cache: the second is seldom, and left. */
-void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair)
-{
-    et_assert(pair >= 0 && pair < encoded->pairs);
-    __builtin_prefetch(&encoded->offsets[2 * pair], 0, 2);
-}
-
-/* Both sides are adjacent. */
-void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair)
-{
-    et_assert(pair >= 0 && pair < encoded->pairs);
-    uint64_t width = (uint64_t)encoded->width;
-    const char *at = (const char *)encoded->tokens + encoded->offsets[2 * pair] * width;
-    const char *end = (const char *)encoded->tokens + encoded->offsets[2 * pair + 2] * width;
-    for (; at < end; at += 64)
-        __builtin_prefetch(at, 0, 3);
-}
-
 /* Ids of two bytes are widened; EOS is added here and is in no file. */
 int64_t et_encoded_truncated_ids(const et_encoded *encoded, int64_t pair, bool target, int64_t most,
                                  int32_t *ids)

@@ -84,12 +84,6 @@ static inline int64_t et_encoded_truncated_length(const et_encoded *encoded, int
     return most && length > most ? most : length;
 }
 
-/* A hint: the pair's lengths, or its ids once the lengths are near, will be needed soon. Fetches
- * them into the processor's caches, since no processor predicts the order of a shuffled corpus.
- * Changes nothing. */
-void et_encoded_lengths_soon(const et_encoded *encoded, int64_t pair);
-void et_encoded_ids_soon(const et_encoded *encoded, int64_t pair);
-
 /* Writes the ids of one side, EOS last: et_encoded_source_length (target_length) of them. */
 void et_encoded_ids(const et_encoded *encoded, int64_t pair, bool target, int32_t *ids);
 /* The same of a side that ends at most tokens, EOS counted (0: any). Returns how many there are. */

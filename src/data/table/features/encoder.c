@@ -301,9 +301,3 @@ bool et_encoder_reads(const et_encoder *encoder, int field, bool target)
     et_assert(field >= 0 && field < et_schema_count(encoder->schema));
     return encoder->row.reads[target][field];
 }
-
-et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field)
-{
-    et_assert(field >= 0 && field < et_schema_count(encoder->schema));
-    return encoder->levels[field];
-}

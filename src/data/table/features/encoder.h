@@ -97,16 +97,6 @@ int et_encoder_weight(const et_encoder *encoder);
 /* Whether the values of a field go into anything but targets and weights, or into one of these. */
 bool et_encoder_reads(const et_encoder *encoder, int field, bool target);
 
-/* How features other than targets treat a field's values: as numbers, or not at all (NONE); as any
- * text, by a hash (HASHED); as the levels of the metadata (KNOWN). */
-typedef enum et_encoder_levels {
-    ET_LEVELS_NONE,
-    ET_LEVELS_HASHED,
-    ET_LEVELS_KNOWN,
-} et_encoder_levels;
-
-et_encoder_levels et_encoder_levels_of(const et_encoder *encoder, int field);
-
 /* Writes one row: cells [et_encoder_cells]; to[f]: the destination of field f's item. A target that
  * is missing, or not wanted (to[f] NULL), is -1 or NaN. where: "file:line" for messages; NULL: the
  * caller adds it to the recorded error. ET_EDATA: a value is no number, a label is unknown, a

@@ -35,6 +35,14 @@ typedef struct et_encoder_step {
     bool coarse;   /* float32 cannot distinguish its values */
 } et_encoder_step;
 
+/* How features other than targets treat a field's values: as numbers, or not at all (NONE); as any
+ * text, by a hash (HASHED); as the levels of the metadata (KNOWN). */
+typedef enum et_encoder_levels {
+    ET_LEVELS_NONE,
+    ET_LEVELS_HASHED,
+    ET_LEVELS_KNOWN,
+} et_encoder_levels;
+
 typedef struct et_encoder_key_field {
     const char *name;
     int position;

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/unicode.h"
-#include "data/table/features/transforms.h"
+#include "data/table/features/encoder_private.h"
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
@@ -20,7 +20,7 @@ static int find_entries(const et_unseen *self, int field)
     const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
     const int position = et_metadata_position(self->metadata, f->name);
     const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
-    const et_encoder_levels levels = et_encoder_levels_of(self->encoder, field);
+    const et_encoder_levels levels = self->encoder->levels[field];
     const bool all = m->entry_count > 0 && !m->cut && f->type == ET_SCHEMA_DISCRETE;
     return levels == ET_LEVELS_KNOWN || (levels == ET_LEVELS_HASHED && all) ? position : -1;
 }
