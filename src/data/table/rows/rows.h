@@ -5,6 +5,13 @@
  *     while (!(status = et_rows_next(rows, &row, &error)) && !row.end)
  *         status = et_row_encode(encoder, rows, &row, to, &error);
  *
+ * The header of the first file finds the columns of another:
+ *
+ *     et_same_header_begin(&same, path, &first, &error);
+ *     if (et_same_header_is(&same, &other))
+ *         status = et_same_header_find(&same, place, path, &other, &error);
+ *     et_same_header_release(&same);
+ *
  * A row's values are valid until the next call of et_rows_next. Use from one thread at a time. */
 #ifndef ETUDE_DATA_TABLE_ROWS_ROWS_H
 #define ETUDE_DATA_TABLE_ROWS_ROWS_H
@@ -198,13 +205,8 @@ int et_row_cells(et_cell *cells, const et_json_columns *columns, const et_value 
 int et_row_parse(et_cell *cells, const et_json_columns *columns, const et_bytes *json,
                  et_arena *arena, const et_value **object, et_error *error);
 
-/* The header of a table's first file. It is used to find the columns of the other files: their
- * order may differ, but the columns must be the same.
- *
- *     et_same_header_begin(&same, path, &first, &error);
- *     if (et_same_header_is(&same, &other))
- *         status = et_same_header_find(&same, place, path, &other, &error);
- *     et_same_header_release(&same);
+/* The header of a table's first file, which finds the columns of the other files: their order may
+ * differ, but the columns must be the same (the second example at the top).
  *
  * A column with an empty name has its number as name (et_column_numbered). */
 
