@@ -63,9 +63,6 @@ int et_cluster_serve(et_task_trainer *trainer, const et_cluster_options *options
 /* trainer is borrowed; steps: the run's last. */
 int et_cluster_trainer_open(et_trainer **out, et_task_trainer *trainer,
                             const et_cluster_options *options, int64_t steps, et_error *error);
-/* Fetches weights, slots and the data's position of the last update. */
-int et_cluster_trainer_fetch(et_trainer *trainer, et_error *error);
-int et_cluster_trainer_workers(const et_trainer *trainer); /* workers that are connected now */
 /* Tells servers and workers that the work is done. */
 void et_cluster_trainer_close(et_trainer *trainer); /* NULL allowed */
 

@@ -29,7 +29,7 @@ int et_inner_loop_init(et_inner_loop *loop, size_t actions, et_error *error)
 
 void et_inner_loop_release(et_inner_loop *loop)
 {
-    et_recovery_release(&loop->recovery);
+    et_arena_release(&loop->recovery.arena);
     et_free(loop->actions);
     et_arena_release(&loop->evaluation.arena);
     et_arena_release(&loop->steps.arena);

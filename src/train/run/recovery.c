@@ -150,11 +150,6 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     return status;
 }
 
-void et_recovery_release(et_recovery *r)
-{
-    et_arena_release(&r->arena);
-}
-
 static int remember(et_recovery *r, et_trainer *trainer, et_error *error)
 {
     const et_trainer_class *class = trainer->class;

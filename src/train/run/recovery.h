@@ -19,7 +19,7 @@ typedef struct et_recovery {
     int64_t max_trials;     /* in a row; at most 0: the run ends by the first failure */
     int64_t trials, all;    /* trials in this row; trials ever, which retry gets as trial */
     int64_t step, failed;   /* step of the last recovery's checkpoint, and the step that failed */
-    et_arena arena;         /* of memory */
+    et_arena arena;         /* of memory; the owner releases it */
     const et_value *memory; /* the trainer's data from `diverged`; NULL: none yet */
 } et_recovery;
 
@@ -27,7 +27,6 @@ typedef struct et_recovery {
  * open. Reads earlier trials and lets the trainer continue with them. */
 int et_recovery_open(et_recovery *recovery, et_run *run, et_trainer *trainer, int64_t step,
                      et_error *error);
-void et_recovery_release(et_recovery *recovery);
 
 /* Call after a step failed with ET_EDIVERGED, with the error of the step. ET_OK: the state is that
  * of the checkpoint. ET_EDIVERGED: no trial is left. */

@@ -248,18 +248,6 @@ int et_exports_clean_up(et_exports *self, et_error *error)
 
 /* ---- exporting ---- */
 
-static int write_module(const et_export_action *self, const char *weights, et_error *error)
-{
-    char *directory = et_path_parent(weights);
-    char *path = directory ? et_path_join(directory, MODEL) : NULL;
-    int status = path ? et_export_onnx(path, (et_params *)self->params, self->module->layout,
-                                       et_export_module_serve, (void *)self->module, error)
-                      : et_alloc_failed(error, strlen(weights), "a path");
-    et_free(path);
-    et_free(directory);
-    return status;
-}
-
 typedef struct export_content {
     int (*write_weights)(void *payload, const char *path, et_error *error);
     void *payload;
@@ -395,8 +383,15 @@ static int write_now(void *payload, const char *path, et_error *error)
     const et_artifact_content weights = { .params = (et_params *)self->params, .step = now->step };
     bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
     int status = et_artifact_write_weights(&weights, path, error);
-    if (!status && self->module)
-        status = write_module(self, path, error);
+    if (!status && self->module) {
+        char *directory = et_path_parent(path);
+        char *model = directory ? et_path_join(directory, MODEL) : NULL;
+        status = model ? et_export_onnx(model, (et_params *)self->params, self->module->layout,
+                                        et_export_module_serve, (void *)self->module, error)
+                       : et_alloc_failed(error, strlen(path), "a path");
+        et_free(model);
+        et_free(directory);
+    }
     if (shown)
         et_optimizer_hide_average(self->optimizer);
     return status;
