@@ -91,7 +91,7 @@ typedef struct et_checkpoint_options {
     bool partial; /* restore accepts a file with fewer or more tensors and parts, and warns of each
                      by name. Those that the file lacks keep their values; others of the file are
                      ignored. Another shape is an error, as always */
-    const struct et_inside *inside; /* internal; NULL */
+    const struct et_internals *internals; /* internal; NULL */
 } et_checkpoint_options;
 
 /* Makes the directories, takes the lock and deletes leftovers of a killed run. Attach all parts to

@@ -74,9 +74,9 @@ typedef struct et_run_options {
     bool partial;            /* restore also a file with fewer or more: et_checkpoint_options */
     const et_value
         *identity; /* identity of the run's checkpoints, which the command sets; NULL: none */
-    const volatile sig_atomic_t *stop; /* not 0: asked to stop; NULL: never */
-    volatile sig_atomic_t *save;       /* not 0: asked to save; then reset to 0. NULL: never */
-    const struct et_inside *inside;    /* internal; NULL */
+    const volatile sig_atomic_t *stop;    /* not 0: asked to stop; NULL: never */
+    volatile sig_atomic_t *save;          /* not 0: asked to save; then reset to 0. NULL: never */
+    const struct et_internals *internals; /* internal; NULL */
 } et_run_options;
 
 #endif

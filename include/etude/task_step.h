@@ -40,11 +40,11 @@ typedef struct et_task_step {
     et_metrics *metrics;          /* defined by build_metrics; NULL: none */
     et_metrics *compiled_metrics; /* metrics that follow the model's measures; NULL: none, or, in
                                      the trainer's own steps, the trainer's */
-    const et_tensor *labels, *outputs; /* values that metrics compare. NULL: the field "labels" of
-                                          inputs, the output "outputs" of model */
-    uint64_t seed, number;             /* for the random numbers of this batch: et_pass_run */
-    int64_t step;                      /* updates before this step */
-    struct et_task_inside *inside;     /* internal; NULL in a program's own steps */
+    const et_tensor *labels, *outputs;   /* values that metrics compare. NULL: the field "labels" of
+                                            inputs, the output "outputs" of model */
+    uint64_t seed, number;               /* for the random numbers of this batch: et_pass_run */
+    int64_t step;                        /* updates before this step */
+    struct et_task_internals *internals; /* internal; NULL in a program's own steps */
 } et_task_step;
 
 #endif

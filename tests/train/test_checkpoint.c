@@ -105,7 +105,7 @@ static void test_checkpoint__one_writer(void **state)
 
     /* The options name the lock that the caller holds. */
     et_checkpoint_options locked = defaults;
-    locked.inside = &(et_inside){ .lock = &lock };
+    locked.internals = &(et_internals){ .lock = &lock };
     assert_ok(et_checkpoints_lock(&lock, in(state, "lock"), error));
     assert_ok(et_checkpoints_open(&checkpoints, in(state, "lock"), t.state, &locked, error));
     assert_ok(et_checkpoints_close(checkpoints, error));

@@ -63,9 +63,9 @@ static double clock_of_test(void)
 /* Saves a step each hour, in one opening or in an opening each. */
 static void save_hourly(const char *directory, int64_t from, int64_t to, bool reopens)
 {
-    const et_inside inside = { .clock = clock_of_test };
+    const et_internals internals = { .clock = clock_of_test };
     const et_checkpoint_options options = { .max_to_keep = 2,
-                                            .inside = &inside,
+                                            .internals = &internals,
                                             .keep_every_n_hours = 2 };
     et_checkpoints *checkpoints = NULL;
     int64_t restored;

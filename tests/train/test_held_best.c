@@ -354,9 +354,9 @@ static void test_held_best__time_passes(void **state)
 static void test_held_best__waited_for(void **state)
 {
     const char *directory = in(state, "waited");
-    const et_inside inside = { .waits = true };
+    const et_internals internals = { .waits = true };
     driver d;
-    begin_with(&d, directory, &(et_run_options){ .inside = &inside });
+    begin_with(&d, directory, &(et_run_options){ .internals = &internals });
     assert_ok(validate(&d, 1, 1, false, error));
     assert_int_equal(best_of(directory), 1);
     end(&d);

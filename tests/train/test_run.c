@@ -640,12 +640,12 @@ static void test_run__logs_elsewhere(void **state)
 /* The save has ended, but that is only reported at the next check. */
 static void test_run__logs_wait_for_no_save(void **state)
 {
-    const et_inside inside = { .waits = true };
+    const et_internals internals = { .waits = true };
     driver d = { .state = toy_new(0) };
     toy_attach(&d.state);
     et_run_options options = { .model_dir = in(state, "beside"),
                                .state = d.state.state,
-                               .inside = &inside };
+                               .internals = &internals };
     assert_ok(et_run_open(&d.run, &options, error));
     assert_ok(et_run_begin(d.run, error));
     flushes = 0;

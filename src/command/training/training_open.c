@@ -138,9 +138,9 @@ static bool stops_early(et_training *t)
 /* stop and save are flags that signal handlers set; the directory's lock is ours already. */
 static et_controller_options controller_options(et_training *t, const char *directory)
 {
-    t->inside = (et_inside){ .lock = &t->directory.lock,
-                             .track = et_device_track(t->device),
-                             .waits = !t->args->async };
+    t->internals = (et_internals){ .lock = &t->directory.lock,
+                                   .track = et_device_track(t->device),
+                                   .waits = !t->args->async };
     et_controller_options options = {
         .trainer = et_training_trainer(t),
         .evaluator = evaluator_of(t),
@@ -149,7 +149,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .best_tie = t->best_tie,
                  .observer = { .self = t, .show = show, .tell = tell },
                  .verbose = t->args->verbose,
-                 .inside = &t->inside,
+                 .internals = &t->internals,
                  .other_optimizer = t->args->accept_changes,
                  .identity = t->identity,
                  .comm = t->comm,

@@ -25,8 +25,8 @@ typedef struct et_training {
     const et_call *call;
     et_arena arena; /* texts of settings and paths, until the end */
     et_model_dir directory;
-    et_inside inside; /* what its run gets of directory and device */
-    bool set_up;      /* everything is open, and there is a run to keep */
+    et_internals internals; /* what its run gets of directory and device */
+    bool set_up;            /* everything is open, and there is a run to keep */
     const et_train_args *args;
     et_comm *comm;             /* the ranks that train together; usually only this process */
     et_experiment experiment;  /* all settings; refers to texts in arena */

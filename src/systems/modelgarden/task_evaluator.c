@@ -176,8 +176,8 @@ static int prepare(et_task_trainer *t, et_error *error)
         status = et_metrics_define(v->loss, ET_LOGGED_VALIDATION_LOSS, &et_metric_mean, error);
     if (!status)
         status = et_task_check_metrics(t->task, v->own, v->metrics, error);
-    v->inside = (et_task_inside){ NULL, v->metrics, v->index, false };
-    v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .inside = &v->inside };
+    v->internals = (et_task_internals){ NULL, v->metrics, v->index, false };
+    v->now = (et_task_step){ .model = v->pass, .metrics = v->own, .internals = &v->internals };
     return status ? status : et_batch_new(&v->batch, &v->source->layout, error);
 }
 
@@ -409,9 +409,9 @@ static int step_and_reduce(et_task_trainer *t, et_source *iterator, bool *more, 
     et_value *outputs = reduces ? et_value_dict(&v->step_arena) : NULL;
     if (reduces && !outputs)
         return et_alloc_failed(error, sizeof *outputs, "a step's logs");
-    v->inside.reduces = reduces && !t->given.eval_reduce && !t->given.eval_end;
+    v->internals.reduces = reduces && !t->given.eval_reduce && !t->given.eval_end;
     status = validate(t, outputs, error);
-    v->inside.reduces = false;
+    v->internals.reduces = false;
     return status || !reduces ? status : et_eval_shard_keep(&v->shard, outputs, error);
 }
 

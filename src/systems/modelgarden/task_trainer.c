@@ -476,12 +476,12 @@ static int open_step(et_task_trainer *t, et_error *error)
                    .seen = t->metrics.has_own ? see_batch : NULL },
     };
     status = et_step_open(&t->step, &parts, error);
-    t->inside = (et_task_inside){ &t->step, t->metrics.window, t->step.metric, false };
+    t->internals = (et_task_internals){ &t->step, t->metrics.window, t->step.metric, false };
     t->now = (et_task_step){ .inputs = t->step.batch,
                              .model = t->pass,
                              .optimizer = t->optimizer,
                              .metrics = t->metrics.pending,
-                             .inside = &t->inside };
+                             .internals = &t->internals };
     return status ? status
                   : et_task_check_metrics(t->task, t->metrics.own, t->metrics.window, error);
 }

@@ -44,7 +44,7 @@ typedef struct et_validation {
     et_metrics *joined[3]; /* of the set: those above */
     et_arena arena;        /* until the next evaluation */
     et_value *state;
-    et_task_inside inside;
+    et_task_internals internals;
     et_task_step now;
 } et_validation;
 
@@ -99,7 +99,7 @@ struct et_task_trainer {
                                       function */
     bool keeps;                    /* a start keeps the weights in the store */
     int64_t kept_step;             /* and counts from this step */
-    et_task_inside inside;
+    et_task_internals internals;
     et_task_step now;
     et_validation validation;
 };

@@ -615,7 +615,7 @@ static void begin_loop(et_controller *c)
 {
     static const et_trainer_class nobody = { .name = "nobody" };
     const et_controller_options *o = &c->options;
-    const et_inside *inside = o->run.inside;
+    const et_internals *internals = o->run.internals;
     et_inner_loop *loop = &c->loop;
     c->nobody.class = &nobody;
     loop->trainer = o->trainer ? o->trainer : &c->nobody;
@@ -624,7 +624,7 @@ static void begin_loop(et_controller *c)
     loop->trainer->driver = loop;
     loop->trainer->summary_interval = o->summary_interval;
     c->evaluated = -1;
-    loop->track = inside && inside->track ? inside->track : et_track_off();
+    loop->track = internals && internals->track ? internals->track : et_track_off();
     loop->length = (et_loop_length){ c->outer.steps_per_loop, c->outer.payload, o->steps_per_loop };
     loop->recovery = (et_recovery){ .max_trials = o->recovery_max_trials };
 }

@@ -319,7 +319,7 @@ int et_translation_validation_outputs(et_task *self, const et_task_step *now, et
     et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     for (int64_t i = 0; i < now->inputs->filled[0]; i++)
         et_value_add_int(ids, now->inputs->sample[i]);
-    if (now->inside && now->inside->reduces)
+    if (now->internals && now->internals->reduces)
         return et_value_failed(logs) ? et_alloc_failed(error, 0, "a step's logs") : ET_OK;
     int status = log_search(downcast(self), now->inputs, logs, &arena, error);
     et_arena_release(&arena);

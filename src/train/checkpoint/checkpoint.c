@@ -94,7 +94,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status;
     if ((status = make_paths(self, model_dir, error)) || (status = check_link(self, error)) ||
-        (!self->inside.lock && (status = et_checkpoints_lock(&self->lock, model_dir, error))) ||
+        (!self->internals.lock && (status = et_checkpoints_lock(&self->lock, model_dir, error))) ||
         (status =
              et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error)) ||
         (status = list_tensors(self, error)))
@@ -149,7 +149,7 @@ static int check_options(const char *model_dir, const et_state *state,
     if (!model_dir || !state)
         return et_fail(error, ET_EUSAGE, "checkpoints need a directory and a state");
     int status = et_path_check(model_dir, error);
-    bool asks = options && options->inside && options->inside->asks;
+    bool asks = options && options->internals && options->internals->asks;
     if (!status && et_state_ranks(state) && !asks)
         return et_fail(error, ET_EUSAGE,
                        "a state that is split over %d ranks (sharded_optimizer) can only be saved "
@@ -177,14 +177,14 @@ int et_checkpoints_open(et_checkpoints **out, const char *model_dir, et_state *s
     self->state = state;
     if (options)
         self->options = *options;
-    if (self->options.inside)
-        self->inside = *self->options.inside;
-    if (!self->inside.track)
-        self->inside.track = et_track_off();
+    if (self->options.internals)
+        self->internals = *self->options.internals;
+    if (!self->internals.track)
+        self->internals.track = et_track_off();
     int64_t newest = self->options.max_to_keep ? self->options.max_to_keep : 5;
     self->keep = (et_checkpoint_keep){ newest < 0 ? INT64_MAX / 2 : newest,
                                        self->options.keep_every_n_hours, et_checkpoints_now(self) };
-    self->writer_track = et_track_beside(self->inside.track, "saving");
+    self->writer_track = et_track_beside(self->internals.track, "saving");
     self->lock = -1;
     self->newest_step = self->line = self->best_before = -1;
     /* With default attributes these cannot fail on Linux. */

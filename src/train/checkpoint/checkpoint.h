@@ -16,8 +16,8 @@
 #define ET_CHECKPOINT_KEY_STATE "state"
 #define ET_CHECKPOINT_KEY_STEP  "step"
 
-/* Values that the command passes to a run and to checkpoints (inside, in their options). */
-typedef struct et_inside {
+/* Values that the command passes to a run and to checkpoints (internals, in their options). */
+typedef struct et_internals {
     int *lock;       /* the caller's (et_checkpoints_lock), held until after close; NULL: one of the
                         manager's own */
     et_track *track; /* the caller's track; the writing thread gets another. NULL: no trace */
@@ -26,7 +26,7 @@ typedef struct et_inside {
     double (*clock)(void); /* seconds since 1970; NULL: of the machine */
     bool asks;             /* other ranks give their parts of the state while a save is asked for
                               (tensor_shards.h) */
-} et_inside;
+} et_internals;
 
 /* For a program that writes more into model_dir than checkpoints, and before they are opened:
  * makes the directories and takes the lock (ET_EBUSY: another process trains there). Drop it

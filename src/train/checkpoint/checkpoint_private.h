@@ -55,12 +55,12 @@ typedef struct et_checkpoint_held {
 struct et_checkpoints {
     et_state *state; /* borrowed; outlives the manager, and so do its arrays */
     et_checkpoint_options options;
-    et_inside inside;       /* a copy of options.inside; track is never NULL */
+    et_internals internals; /* a copy of options.internals; track is never NULL */
     et_track *writer_track; /* of the thread */
     char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
     char *lock_path;                              /* owned, in directory */
     char *link;                                   /* owned: options.best_link in RUN; NULL: none */
-    int lock;             /* -1: not held, or held by the caller (inside.lock) */
+    int lock;             /* -1: not held, or held by the caller (internals.lock) */
     et_manifest manifest; /* entries of the manifest on the disk, and files that were added */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */
     et_safetensors_item *items; /* the state's tensors, in their memory; NULL: in parts */
@@ -92,7 +92,7 @@ struct et_checkpoints {
 /* Seconds since 1970, by the clock of the options. */
 static inline double et_checkpoints_now(const et_checkpoints *checkpoints)
 {
-    return checkpoints->inside.clock ? checkpoints->inside.clock() : et_clock_wall();
+    return checkpoints->internals.clock ? checkpoints->internals.clock() : et_clock_wall();
 }
 
 /* Removes transient and old checkpoints from the manifest; the newest always stays. Files are

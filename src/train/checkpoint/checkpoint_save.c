@@ -83,7 +83,7 @@ int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 /* With the folder, if that is gone too: the state in memory is still a run. */
 int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 {
-    int *lock = checkpoints->inside.lock ? checkpoints->inside.lock : &checkpoints->lock;
+    int *lock = checkpoints->internals.lock ? checkpoints->internals.lock : &checkpoints->lock;
     pthread_mutex_lock(&checkpoints->mutex);
     int status = et_lock_check(lock, checkpoints->lock_path, error);
     if (status == ET_ENOTFOUND) {
@@ -567,7 +567,7 @@ static int launch(et_checkpoints *self, bool reading, et_error *error)
         self->job.drafted = false;
     }
     self->running = !status;
-    if (!status && self->inside.waits) {
+    if (!status && self->internals.waits) {
         et_thread_join(self->thread);
         self->joined = true;
     }
@@ -613,10 +613,10 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
         return;
     pthread_mutex_lock(&checkpoints->mutex);
     if (checkpoints->reading) {
-        et_track_begin(checkpoints->inside.track, &read_activity, checkpoints->job.step);
+        et_track_begin(checkpoints->internals.track, &read_activity, checkpoints->job.step);
         while (checkpoints->reading)
             pthread_cond_wait(&checkpoints->has_read, &checkpoints->mutex);
-        et_track_end(checkpoints->inside.track);
+        et_track_end(checkpoints->internals.track);
     }
     pthread_mutex_unlock(&checkpoints->mutex);
 }
@@ -744,7 +744,7 @@ static void swap_texts(et_checkpoints *self)
 
 bool et_checkpoints_may_hold(const et_checkpoints *checkpoints)
 {
-    return !et_state_ranks(checkpoints->state) && !checkpoints->inside.waits &&
+    return !et_state_ranks(checkpoints->state) && !checkpoints->internals.waits &&
            elements(checkpoints) <= ET_CHECKPOINT_HELD_MAX;
 }
 

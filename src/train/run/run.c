@@ -260,12 +260,13 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
         et_sink_close(options ? options->console : NULL, NULL);
         return status ? status : et_alloc_failed(error, sizeof *run, "a run");
     }
-    et_inside inside = options->inside ? *options->inside : (et_inside){ .lock = NULL };
-    inside.asks = true;
+    et_internals internals =
+        options->internals ? *options->internals : (et_internals){ .lock = NULL };
+    internals.asks = true;
     et_checkpoint_options checkpoints = { .max_to_keep = options->max_to_keep,
                                           .other_optimizer = options->other_optimizer,
                                           .partial = options->partial,
-                                          .inside = &inside,
+                                          .internals = &internals,
                                           .keep_every_n_hours = options->keep_every_n_hours };
     open_warnings(&run->warnings);
     status = copy_options(run, options, error);

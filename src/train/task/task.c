@@ -262,29 +262,29 @@ int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_m
 
 ET_NOINLINE static void add_last_run(const et_task_step *now)
 {
-    const et_task_inside *inside = now->inside;
+    const et_task_internals *internals = now->internals;
     const int count = et_pass_measures(now->model);
     for (int i = 0; i < count; i++) {
         et_measured one = et_pass_measured(now->model, i);
-        et_metrics_add_at(inside->measured, inside->index[i], one.total, one.weight);
+        et_metrics_add_at(internals->measured, internals->index[i], one.total, one.weight);
     }
-    et_metrics_add_at(inside->measured, inside->index[count], et_pass_loss(now->model),
+    et_metrics_add_at(internals->measured, internals->index[count], et_pass_loss(now->model),
                       et_pass_divisor(now->model));
 }
 
 /* For an update of the default step, all its batches, added up exactly; else the last run. */
 static int process_compiled_metrics(et_task *self, const et_task_step *now, et_error *error)
 {
-    const et_task_inside *inside = now->inside;
-    if (!inside && now->labels && now->outputs)
+    const et_task_internals *internals = now->internals;
+    if (!internals && now->labels && now->outputs)
         return compare(self, now, now->compiled_metrics, error);
-    if (!inside) {
+    if (!internals) {
         for (int i = 0; now->compiled_metrics && i < et_pass_measures(now->model); i++) {
             et_measured one = et_pass_measured(now->model, i);
             et_metrics_add(now->compiled_metrics, one.name, one.total, one.weight);
         }
-    } else if (inside->step && inside->step->updated) {
-        et_step_add_measures(inside->step);
+    } else if (internals->step && internals->step->updated) {
+        et_step_add_measures(internals->step);
     } else {
         add_last_run(now);
     }
@@ -314,7 +314,7 @@ static int process_both(et_task *self, const et_task_step *now, et_error *error)
 /* Metrics of build_metrics are added batch by batch, by the step's hook. */
 static int train_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
-    et_step *step = now->inside ? now->inside->step : NULL;
+    et_step *step = now->internals ? now->internals->step : NULL;
     if (!step) {
         /* An update of the program's own step: its only batch. */
         et_update update;

@@ -7,13 +7,13 @@
 #include "train/step/step.h"
 
 /* The destination of the measures of a step's pass. */
-typedef struct et_task_inside {
+typedef struct et_task_internals {
     et_step *step; /* of training; NULL: validation */
     et_metrics *measured;
     const int *index; /* [measures of the pass + 1], et_define_measures; -1: not added */
     bool reduces;     /* the trainer aggregates and reduces these logs: what reduce can find out for
                          all of them together may be left to it */
-} et_task_inside;
+} et_task_internals;
 
 /* ET_ECONFIG: metrics of build_metrics have names of the model's measures. */
 int et_task_check_metrics(const et_task *task, const et_metrics *own, const et_metrics *measured,

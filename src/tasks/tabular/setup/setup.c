@@ -219,7 +219,7 @@ static int process_metrics(et_task *self, const et_task_step *now, et_error *err
 {
     et_tabular_task *task = downcast(self);
     const int status = compare(self, now, error);
-    if (status || !now->inside || now->optimizer)
+    if (status || !now->internals || now->optimizer)
         return status;
     const et_batch *batch = now->inputs;
     const et_tensor output = outputs_of(task, now->model);
