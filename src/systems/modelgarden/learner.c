@@ -7,8 +7,8 @@
 #include "engine/tensor/params.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/task_trainer_private.h"
-#include "train/run/options.h"
 #include "train/checkpoint/metric_name.h"
+#include "train/run/options.h"
 
 /* The name of a set of validation data; NULL: no set has this number. */
 static const char *validation_set(const et_task_trainer *t, int number)

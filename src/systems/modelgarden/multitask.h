@@ -19,9 +19,9 @@ typedef struct et_multitask_internals {
 
 /* inside: its pointers are borrowed; NULL: all tasks see the whole store. */
 int et_multitask_open_internal(et_multitask **out, const et_multitask_part *parts, int count,
-                             const et_multitask_internals *inside, et_device *device,
-                             et_params *params, const et_multitask_options *options,
-                             et_error *error);
+                               const et_multitask_internals *inside, et_device *device,
+                               et_params *params, const et_multitask_options *options,
+                               et_error *error);
 
 /* The number of batches until every task has passed through its data once, on average, given how
  * often it is drawn: a joint step takes one batch of each task. With annealing, steps_per_epoch

@@ -20,9 +20,9 @@
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "systems/orbit/controller_private.h"
+#include "train/checkpoint/run_names.h"
 #include "train/ranks/eval_shard.h"
 #include "train/run/run.h"
-#include "train/checkpoint/run_names.h"
 
 /* ---- the controller's own actions ---- */
 
