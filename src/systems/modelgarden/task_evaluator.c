@@ -311,13 +311,10 @@ static int begin(et_task_trainer *t, et_comm *comm, int64_t step, et_error *erro
     return status;
 }
 
-static int check_begun(const et_task_trainer *t, et_error *error)
+static int not_begun(const et_task_trainer *t, et_error *error)
 {
-    return t->validation.begun
-               ? ET_OK
-               : et_fail(error, ET_EUSAGE,
-                         "the evaluation of %s has not begun: call eval_begin first",
-                         et_task_name(t->task));
+    return et_fail(error, ET_EUSAGE, "the evaluation of %s has not begun: call eval_begin first",
+                   et_task_name(t->task));
 }
 
 static int take(et_task_trainer *t, et_source *iterator, et_error *error)
@@ -325,15 +322,16 @@ static int take(et_task_trainer *t, et_source *iterator, et_error *error)
     et_validation *v = &t->validation;
     et_source *source = iterator ? iterator : v->source;
     et_task_trainer_sane(t);
-    int status = check_begun(t, error);
-    if (status || v->taken)
-        return status;
+    if (!v->begun)
+        return not_begun(t, error);
+    if (v->taken)
+        return ET_OK;
     v->took_own = v->took_own || !iterator;
     et_arena_release(&v->step_arena);
     v->extra = t->given.next_eval_inputs ? et_value_dict(&v->step_arena) : NULL;
-    status = t->given.next_eval_inputs
-                 ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
-                 : et_source_next(source, v->batch, error);
+    int status = t->given.next_eval_inputs
+                     ? t->given.next_eval_inputs(t->given.self, source, v->batch, v->extra, error)
+                     : et_source_next(source, v->batch, error);
     if (!status && v->extra && et_value_failed(v->extra))
         status = et_alloc_failed(error, 0, "inputs of a step");
     v->taken = !status;
@@ -475,9 +473,9 @@ static bool has_next_set(const et_validation *v)
 static int finish(et_task_trainer *t, const et_value *state, et_value *logs, et_error *error)
 {
     et_validation *v = &t->validation;
-    int status = check_begun(t, error);
-    if (!status)
-        status = end_set(t, state, logs, error);
+    if (!v->begun)
+        return not_begun(t, error);
+    int status = end_set(t, state, logs, error);
     if (!status && v->sets)
         status = et_value_merge(logs, v->results, error);
     if (!status && t->given.checkpoint_exporter)
@@ -547,20 +545,17 @@ const et_evaluator_class et_task_evaluator_class = {
 
 /* ---- as members of the trainer ---- */
 
-static int check_data(const et_task_trainer *t, et_error *error)
+static int no_data(const et_task_trainer *t, et_error *error)
 {
-    return t->validation.source
-               ? ET_OK
-               : et_fail(error, ET_EUSAGE, "%s has no validation data; name data in its settings",
-                         et_task_name(t->task));
+    return et_fail(error, ET_EUSAGE, "%s has no validation data; name data in its settings",
+                   et_task_name(t->task));
 }
 
 /* Called outside a driver, this rank evaluates all batches. */
 int et_task_trainer_eval_begin(et_task_trainer *t, et_error *error)
 {
-    int status = check_data(t, error);
-    if (status)
-        return status;
+    if (!t->validation.source)
+        return no_data(t, error);
     return t->in_given[ET_GIVEN_EVAL_BEGIN] ? begin_metrics(t, error)
                                             : begin(t, NULL, t->trainer.step, error);
 }
@@ -593,24 +588,22 @@ int et_task_trainer_eval_step(et_task_trainer *t, et_source *iterator, et_value 
 int et_task_trainer_eval_reduce(et_task_trainer *t, et_value *state, const et_value *step_outputs,
                                 et_error *error)
 {
-    int status = check_begun(t, error);
-    return status ? status : reduce(t, state, step_outputs, error);
+    return t->validation.begun ? reduce(t, state, step_outputs, error) : not_begun(t, error);
 }
 
 int et_task_trainer_eval_end(et_task_trainer *t, const et_value *aggregated_logs, et_value *logs,
                              et_error *error)
 {
     const et_validation *v = &t->validation;
-    int status = check_begun(t, error);
-    if (status)
-        return status;
+    if (!v->begun)
+        return not_begun(t, error);
     if (t->in_given[ET_GIVEN_EVAL_END]) {
-        status = logs ? finish(t, aggregated_logs, logs, error) : ET_OK;
+        int status = logs ? finish(t, aggregated_logs, logs, error) : ET_OK;
         et_optimizer_hide_average(t->optimizer);
         return status;
     }
     bool partly = logs && v->took_own && has_next_set(v);
-    status = end(t, aggregated_logs, partly ? NULL : logs, error);
+    int status = end(t, aggregated_logs, partly ? NULL : logs, error);
     return status || !partly ? status
                              : et_fail(error, ET_EUSAGE,
                                        "%s has %d sets of validation data, but step by step only "
@@ -672,9 +665,7 @@ int et_task_trainer_evaluate(et_task_trainer *t, int64_t num_steps, et_value *lo
         return et_fail(error, ET_EUSAGE, "%lld evaluation steps; give -1 for all data",
                        (long long)num_steps);
     et_comm *comm = t->evaluator.comm;
-    int status = check_data(t, error);
-    if (!status)
-        status = begin(t, comm, t->trainer.step, error);
+    int status = t->validation.source ? begin(t, comm, t->trainer.step, error) : no_data(t, error);
     if (!status)
         status = eval_loop(t, NULL, num_steps, error);
     return et_evaluation_end(comm, status, end_of_sets, t, logs, error);
