@@ -166,7 +166,8 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 void et_training_follow_length(et_training *t)
 {
     et_task_trainer *one;
-    const int64_t was = t->plan.train_steps, now = et_controller_length(t->controller);
+    const int64_t was = t->plan.train_steps;
+    const int64_t now = et_controller_facts_of(t->controller).length;
     if (was == now)
         return;
     if (!et_learner_single(t->learner, &one, NULL))

@@ -21,18 +21,6 @@ static bool is_of(const char *name, const char *layer, size_t length)
     return layer_length(name) == length && !strncmp(name, layer, length);
 }
 
-/* The last node in the layer's scope; NULL: the layer has none of its name. */
-static const et_node *output_of(const et_graph *graph, const char *layer, size_t length)
-{
-    const et_node *last = NULL;
-    for (int i = 0; i < graph->count; i++) {
-        const et_node *node = graph->nodes[i];
-        if (node->op != ET_OP_PARAM && length && is_of(node->name, layer, length))
-            last = node;
-    }
-    return last;
-}
-
 /* Samples are not counted: "-, 10" of [256, 10]. */
 static void add_shape(et_grid *grid, const et_node *node)
 {
@@ -48,19 +36,25 @@ static void add_shape(et_grid *grid, const et_node *node)
     et_grid_add(grid, et_shape_print(shape, text));
 }
 
-/* Adds the row of a layer. The parameters of a layer follow each other in the store. */
+/* Adds the row of a layer. The parameters of a layer follow each other in the store. The last node
+ * in the layer's scope is its output. */
 static int add_layer(const et_model *m, et_grid *grid, int first)
 {
+    const et_graph *graph = et_pass_graph(m->pass);
     const char *layer = et_params_name(m->params, first);
     const size_t length = layer_length(layer);
+    const et_node *output = NULL;
     int64_t trained = 0, kept = 0;
     int i = first;
     for (; i < et_params_count(m->params) && is_of(et_params_name(m->params, i), layer, length);
          i++)
         *(et_params_is_trained(m->params, i) ? &trained : &kept) +=
             et_shape_count(et_params_shape(m->params, i));
+    for (int n = 0; length && n < graph->count; n++)
+        if (graph->nodes[n]->op != ET_OP_PARAM && is_of(graph->nodes[n]->name, layer, length))
+            output = graph->nodes[n];
     et_grid_addf(grid, "%.*s", (int)(length ? length : strlen(layer)), layer);
-    add_shape(grid, output_of(et_pass_graph(m->pass), layer, length));
+    add_shape(grid, output);
     et_grid_add(grid, et_format_count(trained).text);
     et_grid_add(grid, kept ? et_format_count(kept).text : "");
     return i;

@@ -102,22 +102,6 @@ static int loop_begin(et_trainer *trainer, et_error *error)
     return ET_OK;
 }
 
-/* Reads the loss of the task's own train_step; a skipped step has no loss. */
-static int note_loss(et_task_trainer *t, bool *has_loss, et_error *error)
-{
-    const char *key = et_task_loss(t->task);
-    const et_value *loss = et_value_get(t->logs, key);
-    *has_loss = t->options.loss_scale >= 0 || (loss && loss->kind != ET_VALUE_NULL);
-    if (!*has_loss)
-        return ET_OK;
-    int status = et_value_read_float(t->logs, key, &t->step.loss, error);
-    if (status)
-        return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
-                       key);
-    et_metrics_add(t->metrics.window, ET_LOGGED_TRAINING_LOSS, t->step.loss, 1);
-    return ET_OK;
-}
-
 int et_task_trainer_judge(const et_task_trainer *t, et_error *error)
 {
     int64_t step = t->trainer.step + 1;
@@ -154,9 +138,10 @@ static int keep_own(et_task_trainer *t, et_error *error)
 static int train_step(et_task_trainer *t, et_error *error)
 {
     et_step *step = &t->step;
-    bool own = t->logs != NULL;
+    const char *key = et_task_loss(t->task);
+    const bool own = t->logs != NULL;
     begin_step(t);
-    if (own && !et_value_set_null(t->logs, et_task_loss(t->task)))
+    if (own && !et_value_set_null(t->logs, key))
         return et_alloc_failed(error, 0, "a step's logs");
     int status = et_task_train_step(t->task, &t->now, t->logs, error);
     step->taken = false;
@@ -167,12 +152,18 @@ static int train_step(et_task_trainer *t, et_error *error)
         et_step_add_norm(step);
     if (t->metrics.has_own && (step->updated || own))
         status = keep_own(t, error);
-    bool has_loss = false;
-    if (!status && own)
-        status = note_loss(t, &has_loss, error);
-    /* The default step was judged before its update; the loss of a task's own step is known only
-     * now. */
-    return status || !has_loss ? status : et_task_trainer_judge(t, error);
+    if (status || !own)
+        return status;
+    /* The default step was judged before its update; a task's own step logs its loss only now. A
+     * skipped step has no loss. */
+    const et_value *loss = et_value_get(t->logs, key);
+    if (t->options.loss_scale < 0 && (!loss || loss->kind == ET_VALUE_NULL))
+        return ET_OK;
+    if (et_value_read_float(t->logs, key, &step->loss, error))
+        return et_fail(error, ET_ECONFIG, "train_step of task %s logs no %s", et_task_name(t->task),
+                       key);
+    et_metrics_add(t->metrics.window, ET_LOGGED_TRAINING_LOSS, step->loss, 1);
+    return et_task_trainer_judge(t, error);
 }
 
 /* Builds the training graph again if the task's model has changed. */

@@ -112,21 +112,6 @@ static void choose_columns(table *t, const et_value *validation)
         set_column(&t->columns[0], t->columns[0].metric, 0);
 }
 
-/* The subject takes 13 columns, as in all lines at the start. */
-static void append_explanation(et_strbuf *line, const et_training_table_options *o)
-{
-    char best[LABEL_MAX];
-    if (!o->best && !o->log)
-        return;
-    et_strbuf_append(line, "table        ");
-    if (o->best) {
-        make_label(best, o->best, LABEL_MAX - 1);
-        et_strbuf_printf(line, "* = new %s %s%s", o->lowest ? "lowest" : "best", best,
-                         o->log ? "; " : "");
-    }
-    et_strbuf_printf(line, "%s%s\n", o->log ? "all values: " : "", o->log ? o->log : "");
-}
-
 static void sane(const table *t)
 {
     et_assert(!t->options.progress || t->options.now);
@@ -140,18 +125,28 @@ static void sane(const table *t)
 static void write_head(table *t, const et_value *validation)
 {
     et_assert(!t->headed && !t->count);
+    const et_training_table_options *o = &t->options;
     et_strbuf *line = &t->line;
+    char best[LABEL_MAX];
     choose_columns(t, validation);
     et_strbuf_reset(line);
-    append_explanation(line, &t->options);
+    if (o->best || o->log)
+        et_strbuf_append(line, "table        "); /* 13 columns, as in all lines at the start */
+    if (o->best) {
+        make_label(best, o->best, LABEL_MAX - 1);
+        et_strbuf_printf(line, "* = new %s %s%s", o->lowest ? "lowest" : "best", best,
+                         o->log ? "; " : "");
+    }
+    if (o->best || o->log)
+        et_strbuf_printf(line, "%s%s\n", o->log ? "all values: " : "", o->log ? o->log : "");
     et_strbuf_printf(line, "%*s", t->step_width, "step");
     if (t->epoch)
         append_cell(line, EPOCH_WIDTH, "epoch");
-    if (t->options.progress)
+    if (o->progress)
         append_cell(line, NUMBER_WIDTH, ET_LOGGED_LOSS);
     for (int i = 0; i < t->count; i++)
         append_cell(line, t->columns[i].width, t->columns[i].label);
-    if (t->options.progress)
+    if (o->progress)
         append_cell(line, TIME_WIDTH, "time");
     say(t);
     t->headed = true;

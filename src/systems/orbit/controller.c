@@ -415,11 +415,6 @@ static int list_actions(et_controller *c, et_error *error)
 
 /* ---- set-up ---- */
 
-int64_t et_controller_length(const et_controller *c)
-{
-    return c->options.train_steps;
-}
-
 void et_controller_set_length(et_controller *c, int64_t steps)
 {
     et_inner_loop *loop = &c->loop;
@@ -465,7 +460,8 @@ et_controller_facts et_controller_facts_of(const et_controller *c)
 {
     et_controller_facts facts = { .improving = c->improving,
                                   .stopped_early = stopped_early(c),
-                                  .evaluation_seconds = c->evaluation_seconds };
+                                  .evaluation_seconds = c->evaluation_seconds,
+                                  .length = c->options.train_steps };
     facts.best_step = et_run_best_step(c->run, &facts.best);
     return facts;
 }

@@ -6,7 +6,7 @@
 
 #include "train/run/inner_loop.h"
 
-/* Facts about evaluations, for people. */
+/* Facts about a run. */
 typedef struct et_controller_facts {
     int64_t best_step;         /* of the best evaluation so far; -1: there is none */
     double best;               /* its value */
@@ -16,6 +16,9 @@ typedef struct et_controller_facts {
     bool stopped_early;        /* evaluations without a new best, or one that reached the target,
                                   have ended the run, now or before */
     double evaluation_seconds; /* of the last evaluation of this process; 0: there was none */
+    int64_t length;            /* the steps of the run: train_steps, or the value of
+                                  et_controller_set_length, now or before a restart with the same
+                                  train_steps */
 } et_controller_facts;
 
 et_controller_facts et_controller_facts_of(const et_controller *controller);
@@ -24,9 +27,7 @@ et_controller_facts et_controller_facts_of(const et_controller *controller);
  * and nothing is written. Never if the program drives it call by call. */
 bool et_controller_finished(const et_controller *controller);
 
-/* The steps of the run: train_steps, or the value of et_controller_set_length, now or before a
- * restart with the same train_steps. The caller adapts schedules. */
-int64_t et_controller_length(const et_controller *controller);
+/* Sets the steps of the run; the caller adapts schedules. */
 void et_controller_set_length(et_controller *controller, int64_t steps);
 
 /* After an interruption: evaluates the step that was saved, if it has not been evaluated, and saves
