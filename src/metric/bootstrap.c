@@ -123,6 +123,8 @@ uint32_t et_resample_draw(et_resample *r, uint64_t count)
     return (uint32_t)(product >> 32);
 }
 
+/* ---- the test ---- */
+
 /* The scores of all resamples, [outputs, samples], and the lines of one, [lines]. */
 typedef struct resamples {
     const et_score *score;

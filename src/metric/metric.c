@@ -153,6 +153,8 @@ int et_metric_restore(const et_metric *metric, void *state, const et_value *dict
     return status;
 }
 
+/* ---- sets ---- */
+
 /* A short list in order of definition, which is also the order in logs, and one block with all
  * states, one after another. The position of a metric never changes, so code that adds in every
  * step looks up its names once. The block is cleared, merged and sent as a whole. */

@@ -11,6 +11,7 @@
 #include "train/step/trainer.h"
 
 /* ---- the begin of an inner loop, and the logs at its end ---- */
+
 int et_task_trainer_check_idle(const et_task_trainer *t, et_error *error)
 {
     return t->validation.begun

@@ -36,7 +36,7 @@ struct et_cursor {
     bool lives, marked_alive;
 };
 
-/* ---- making ---- */
+/* ---- cursors: making ---- */
 
 static leaf *find_path(const et_cursor *cursor, const char *path)
 {

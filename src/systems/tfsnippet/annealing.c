@@ -157,8 +157,10 @@ void et_annealing_variable_anneal(et_annealing_variable *variable)
     et_scheduled_variable_set(&variable->variable, (double)(value > minimum ? value : minimum));
 }
 
-/* Bound values. A value that the store already has is not written, so nothing waits for a save that
- * reads the store. */
+/* ---- bound values ---- */
+
+/* A value that the store already has is not written, so nothing waits for a save that reads the
+ * store. */
 double et_dynamic_get(const et_dynamic *dynamic)
 {
     return dynamic->get ? dynamic->get(dynamic->payload) : dynamic->constant;

@@ -14,7 +14,8 @@
 #include "metric/metric.h"
 #include "systems/tfsnippet/loop_private.h"
 
-/* Statistics of metrics, as a short list: a loop has few metrics. */
+/* ---- statistics of metrics: a short list, since a loop has few ---- */
+
 bool et_logger_is_time(const char *name)
 {
     return et_text_ends(name, "time") || et_text_ends(name, "timer");

@@ -262,6 +262,8 @@ static int restore_flows(void *self, const et_value *dict, et_error *error)
 
 const et_part_class et_flows_part = { "positions in data", save_flows, restore_flows };
 
+/* ---- the end of steps and epochs ---- */
+
 static void close_step(et_loop *loop)
 {
     loop->at.within_step = loop->at.ends_step = false;
