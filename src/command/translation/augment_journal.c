@@ -174,16 +174,6 @@ static int look(et_augment_journal *journal, const et_value *work, bool *empty, 
     return status;
 }
 
-/* A file that has got nothing goes again. */
-static void give_up(et_augment_journal *journal)
-{
-    struct stat file;
-    et_assert(journal->lock < 0 || journal->path);
-    if (journal->lock >= 0 && !fstat(journal->lock, &file) && file.st_nlink && !file.st_size)
-        unlink(journal->path);
-    et_augment_journal_close(journal);
-}
-
 int et_augment_journal_open(et_augment_journal *journal, const char *output, const et_value *work,
                             et_error *error)
 {
@@ -202,8 +192,14 @@ int et_augment_journal_open(et_augment_journal *journal, const char *output, con
     }
     if (!status && empty)
         status = write_work(journal, work, error);
-    if (status)
-        give_up(journal);
+    if (status) {
+        /* A file that has got nothing goes again. */
+        struct stat file;
+        et_assert(journal->lock < 0 || journal->path);
+        if (journal->lock >= 0 && !fstat(journal->lock, &file) && file.st_nlink && !file.st_size)
+            unlink(journal->path);
+        et_augment_journal_close(journal);
+    }
     return status;
 }
 

@@ -331,13 +331,6 @@ static int translate_batch(augmentation *a, const et_lines *lines, et_error *err
     return status;
 }
 
-static size_t next_size(size_t size, double seconds)
-{
-    if (seconds > LONG)
-        return size > BATCH_MIN ? size / 2 : size;
-    return seconds < SHORT && size < BATCH_MAX ? 2 * size : size;
-}
-
 static int translate_rest(augmentation *a, et_line_reader *input, et_error *error)
 {
     et_lines lines = ET_LINES_INIT;
@@ -362,7 +355,11 @@ static int translate_rest(augmentation *a, et_line_reader *input, et_error *erro
             status = et_fail(error, ET_EDATA, "%s changed while it was read", input->name);
         if (!status)
             status = translate_batch(a, &lines, error);
-        size = next_size(size, et_clock_monotonic() - start);
+        const double seconds = et_clock_monotonic() - start;
+        if (seconds > LONG && size > BATCH_MIN)
+            size /= 2;
+        else if (seconds < SHORT && size < BATCH_MAX)
+            size *= 2;
     }
     et_lines_release(&lines);
     return status;
@@ -464,17 +461,6 @@ static void print_counts(const filter *f, et_strbuf *out)
         }
 }
 
-static int open_outputs(filter *f, et_error *error)
-{
-    const augmentation *a = f->augmentation;
-    int status = et_line_reader_open_texts(&f->input, &a->args->data, a->name, error);
-    if (!status)
-        status = et_packed_writer_open(&f->synthetic, a->synthetic,
-                                       et_path_ends(a->synthetic, ".gz"), error);
-    return status ? status
-                  : et_packed_writer_open(&f->kept, a->kept, et_path_ends(a->kept, ".gz"), error);
-}
-
 static int check_some(const filter *f, et_error *error)
 {
     et_strbuf counts = ET_STRBUF_INIT;
@@ -508,28 +494,28 @@ static int close_outputs(filter *f, int status, et_error *error)
     return status;
 }
 
-static void tell(const filter *f)
-{
-    const augmentation *a = f->augmentation;
-    et_strbuf counts = ET_STRBUF_INIT;
-    print_counts(f, &counts);
-    et_print_lines(stderr, "augmented    %s\nwritten      %s, %s\n", et_strbuf_text(&counts),
-                   a->args->forward ? a->kept : a->synthetic,
-                   a->args->forward ? a->synthetic : a->kept);
-    et_strbuf_release(&counts);
-}
-
 static int write_outputs(augmentation *a, et_error *error)
 {
     filter f = { .augmentation = a, .input = { .fd = -1 }, .lines = ET_LINES_INIT };
-    int status = open_outputs(&f, error);
+    int status = et_line_reader_open_texts(&f.input, &a->args->data, a->name, error);
+    if (!status)
+        status = et_packed_writer_open(&f.synthetic, a->synthetic,
+                                       et_path_ends(a->synthetic, ".gz"), error);
+    if (!status)
+        status = et_packed_writer_open(&f.kept, a->kept, et_path_ends(a->kept, ".gz"), error);
     if (!status)
         status = et_augment_journal_read(&a->journal, filter_line, &f, error);
     status = close_outputs(&f, status, error);
     if (!status)
         status = et_augment_journal_remove(&a->journal, error);
-    if (!status && !a->args->work.quiet)
-        tell(&f);
+    if (!status && !a->args->work.quiet) {
+        const bool forward = a->args->forward;
+        et_strbuf counts = ET_STRBUF_INIT;
+        print_counts(&f, &counts);
+        et_print_lines(stderr, "augmented    %s\nwritten      %s, %s\n", et_strbuf_text(&counts),
+                       forward ? a->kept : a->synthetic, forward ? a->synthetic : a->kept);
+        et_strbuf_release(&counts);
+    }
     return status;
 }
 

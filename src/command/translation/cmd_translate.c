@@ -67,17 +67,6 @@ typedef struct line_output {
     et_file_writer writer;
 } line_output;
 
-/* path NULL: standard output; comm NULL: this process alone. */
-static int line_output_open(line_output *output, const char *path, const et_comm *comm,
-                            et_error *error)
-{
-    const bool silent = et_comm_rank(comm) != 0;
-    *output = (line_output){ .file = path && !silent, .silent = silent };
-    int status = output->file ? et_file_writer_open(&output->writer, path, error) : ET_OK;
-    output->open = !status;
-    return status;
-}
-
 /* All of text, which is empty afterwards. ET_ENOMEM: text is not whole. */
 static int line_output_write(line_output *output, et_strbuf *text, et_error *error)
 {
@@ -103,15 +92,6 @@ static int line_output_close(line_output *output, int status, et_error *error)
     if (file)
         et_file_writer_abandon(&output->writer);
     return status;
-}
-
-/* split: cut into sentences, by the rules of language (NULL: of all). ET_ECONFIG, ET_ENOTFOUND: no
- * ICU. */
-static int documents_open(documents *texts, int format, bool split, const char *language,
-                          et_error *error)
-{
-    *texts = (documents){ .format = format };
-    return split ? et_sentences_open(&texts->sentences, language, error) : ET_OK;
 }
 
 static void count(et_document_counts *all, const et_document_counts *some)
@@ -572,8 +552,8 @@ static int translate_all(void *self, et_error *error)
     et_comm *comm = args->work.options.comm;
     bool shown =
         !args->work.quiet && isatty(STDERR_FILENO) && (args->input || !isatty(STDIN_FILENO));
-    int status = args->texts
-                     ? documents_open(args->texts, args->format, args->split, args->language, error)
+    int status = args->texts && args->split
+                     ? et_sentences_open(&args->texts->sentences, args->language, error)
                      : ET_OK;
     if (!status)
         status = et_translating_open(work, shown ? STDERR_FILENO : -1, error);
@@ -583,8 +563,13 @@ static int translate_all(void *self, et_error *error)
      */
     if (!status && args->work.output)
         et_signals_catch_with_input();
-    if (!status)
-        status = line_output_open(&t->output, args->work.output, comm, error);
+    if (status)
+        return status;
+    const bool silent = et_comm_rank(comm) != 0;
+    t->output = (line_output){ .file = args->work.output && !silent, .silent = silent };
+    if (t->output.file)
+        status = et_file_writer_open(&t->output.writer, args->work.output, error);
+    t->output.open = !status;
     return status ? status : translate_input(args, &t->output, error);
 }
 

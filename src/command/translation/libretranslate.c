@@ -102,16 +102,6 @@ static int read_text(const et_value *body, const char *key, const char **out, et
     return ET_OK;
 }
 
-static int read_languages(et_libre *r, const et_value *body, et_error *error)
-{
-    const char *source, *target;
-    int status = read_text(body, "source", &source, error);
-    if (!status)
-        status = read_text(body, "target", &target, error);
-    return status ? status
-                  : et_libre_models_find(r->models, source, target, &r->route, &r->detected, error);
-}
-
 /* A form has digits for a number. As LibreTranslate: less than 0 is 0, and a fraction is cut. */
 static int read_alternatives(et_libre *r, const et_value *body, et_error *error)
 {
@@ -239,7 +229,12 @@ int et_libre_open(et_libre **out, const et_libre_models *models, const et_servic
     if (status || !r)
         return status ? status : et_alloc_failed(error, sizeof *r, "a request");
     r->models = models;
-    status = read_languages(r, request->json, error);
+    const char *source, *target;
+    status = read_text(request->json, "source", &source, error);
+    if (!status)
+        status = read_text(request->json, "target", &target, error);
+    if (!status)
+        status = et_libre_models_find(models, source, target, &r->route, &r->detected, error);
     if (!status)
         status = read_alternatives(r, request->json, error);
     if (!status)

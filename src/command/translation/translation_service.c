@@ -33,15 +33,6 @@ typedef struct asked {
     et_libre *libre;      /* a request of LibreTranslate's API, owned; NULL: of ours */
 } asked;
 
-/* Requests are answered together if they have the same route, beam size and number of results. Beam
- * and results are at most ET_BEAM_SIZE_MAX, and models are at most 32. */
-static uint64_t group_of(const asked *to)
-{
-    const size_t first = to->route.models[0], second = to->route.models[to->route.count - 1];
-    return (uint64_t)first << 48 | (uint64_t)second << 40 | (uint64_t)to->beam << 20 |
-           (uint64_t)to->results;
-}
-
 /* ---- opening ---- */
 
 static void close_service(et_service *self)
@@ -219,8 +210,15 @@ static int read_request(et_service *self, et_service_request *request, et_error 
         return et_alloc_failed(error, sizeof *to, "a request");
     int status = et_libre_is(request) ? read_texts(all, request, to, error)
                                       : read_own(all, request, to, error);
-    request->group = status ? 0 : group_of(to);
-    return status;
+    request->group = 0;
+    if (status)
+        return status;
+    /* Requests are answered together if they have the same route, beam size and number of results.
+     * Beam and results are at most ET_BEAM_SIZE_MAX, and models are at most 32. */
+    const size_t first = to->route.models[0], second = to->route.models[to->route.count - 1];
+    request->group = (uint64_t)first << 48 | (uint64_t)second << 40 | (uint64_t)to->beam << 20 |
+                     (uint64_t)to->results;
+    return ET_OK;
 }
 
 static void release_request(et_service_request *request)

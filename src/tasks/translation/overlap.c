@@ -221,18 +221,6 @@ static void tell_seen(const overlap *o, int set)
         both ? "are also training pairs" : "have a source of the training text", more);
 }
 
-static void tell_swapped(const overlap *o, const et_corpus_paths *paths)
-{
-    if (o->grams[0] < GRAMS_LEAST || o->grams[1] < GRAMS_LEAST ||
-        !(o->rating[0] / (double)o->grams[0] < -CLEAR &&
-          o->rating[1] / (double)o->grams[1] > CLEAR))
-        return;
-    et_log(ET_LOG_WARNING,
-           "%s: the languages seem to be swapped: the source looks like the target of the training "
-           "text, and the target like its source; name the files in the other order",
-           et_corpus_files(paths, false)->items[0]);
-}
-
 /* ---- all ---- */
 
 static bool is_tagged(const et_corpus_paths *paths)
@@ -251,8 +239,14 @@ static int read_tested(overlap *o, et_error *error)
         if (status)
             break;
         tell_equal(o, paths, false);
-        if (!is_tagged(paths))
-            tell_swapped(o, paths);
+        if (!is_tagged(paths) && o->grams[0] >= GRAMS_LEAST && o->grams[1] >= GRAMS_LEAST &&
+            o->rating[0] / (double)o->grams[0] < -CLEAR &&
+            o->rating[1] / (double)o->grams[1] > CLEAR)
+            et_log(ET_LOG_WARNING,
+                   "%s: the languages seem to be swapped: the source looks like the target of the "
+                   "training text, and the target like its source; name the files in the other "
+                   "order",
+                   et_corpus_files(paths, false)->items[0]);
     }
     for (int both = 0; both < 2 && o->pairs; both++)
         qsort(o->known[both], (size_t)o->pairs, sizeof(known), by_hash);

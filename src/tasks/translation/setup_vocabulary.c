@@ -65,18 +65,6 @@ static int next_line(void *payload, const char **text, size_t *length, et_error 
     return status;
 }
 
-/* A limit that was not reached is no failure, but worth a word: results of other runs may have
- * been made with another size. */
-static void say_smaller(const opening *o, int64_t limit)
-{
-    int32_t size = et_vocabulary_size(*model_of(o));
-    if (size < limit)
-        et_task_tell(
-            &o->task->context,
-            "a %s of %s tokens, the most that the text allows (task.vocabulary.max_size: %s)",
-            o->role->title, et_format_count(size).text, et_format_count(limit).text);
-}
-
 /* Saves a model's bytes under the run's name, if the run's checkpoints were trained with this
  * model. */
 static int keep(const opening *o, const char *bytes, size_t length, const char *from,
@@ -147,8 +135,14 @@ static int train(const opening *o, et_error *error)
     if (!status)
         status = et_vocabulary_parse(model_of(o), bytes, length, o->path, error);
     et_free(bytes);
-    if (!status)
-        say_smaller(o, options.size);
+    /* A limit that was not reached is no failure, but worth a word: results of other runs may have
+     * been made with another size. */
+    if (!status && et_vocabulary_size(*model_of(o)) < options.size)
+        et_task_tell(
+            &o->task->context,
+            "a %s of %s tokens, the most that the text allows (task.vocabulary.max_size: %s)",
+            o->role->title, et_format_count(et_vocabulary_size(*model_of(o))).text,
+            et_format_count(options.size).text);
     o->task->vocabulary_seconds[o->number] = et_clock_monotonic() - start;
     return status;
 }

@@ -133,14 +133,6 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
                          tag);
 }
 
-/* Only without a cache: cached text was checked when the cache was made. */
-static int look_at(const et_translation_task *task, const et_translation_text *text,
-                   et_error *error)
-{
-    int status = et_translation_look_for_unknowns(task, text->encoded, error);
-    return status ? status : et_translation_look_for_tags(task, text->encoded, "train_data", error);
-}
-
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
     const et_translation_data *data = &task->options.train_data;
@@ -156,8 +148,12 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
         if (!status)
             status = open_encoded(task, &input->texts[i].encoded, name, &input->texts[i].paths,
                                   &filter, error);
-        if (!status && !input->texts[i].encoded->from_cache)
-            status = look_at(task, &input->texts[i], error);
+        /* Cached text was checked when the cache was made. */
+        const et_encoded *encoded = input->texts[i].encoded;
+        if (!status && !encoded->from_cache)
+            status = et_translation_look_for_unknowns(task, encoded, error);
+        if (!status && !encoded->from_cache)
+            status = et_translation_look_for_tags(task, encoded, "train_data", error);
     }
     if (!status && input->count > 1)
         status = check_texts(task, error);

@@ -203,18 +203,6 @@ typedef struct comparison {
     et_bootstrap_result *results;
 } comparison;
 
-static int allocate(comparison *c, et_error *error)
-{
-    const size_t outputs = (size_t)c->count;
-    c->results = et_alloc_zero(METRICS_MAX * outputs, sizeof *c->results);
-    c->counts = et_alloc_zero(outputs, sizeof *c->counts);
-    bool ok = c->results && c->counts;
-    for (size_t o = 0; o < outputs && ok; o++)
-        ok = (c->counts[o] = et_alloc(c->lines, sizeof **c->counts)) != NULL;
-    return ok ? ET_OK
-              : et_alloc_failed(error, outputs * c->lines * sizeof **c->counts, "scores of lines");
-}
-
 static int compute(comparison *c, const metric *m, et_bootstrap_result *results, et_error *error)
 {
     const et_bootstrap bootstrap = { c->options->samples, (uint64_t)c->options->seed };
@@ -339,8 +327,16 @@ int et_scores_compare(const et_scored_output *outputs, int output_count,
     comparison c = { outputs, output_count, references, count, options, NULL, NULL };
     metrics all;
     int status = open_metrics(&all, options, error);
-    if (!status)
-        status = allocate(&c, error);
+    if (!status) {
+        const size_t n = (size_t)output_count;
+        c.results = et_alloc_zero(METRICS_MAX * n, sizeof *c.results);
+        c.counts = et_alloc_zero(n, sizeof *c.counts);
+        bool ok = c.results && c.counts;
+        for (size_t o = 0; o < n && ok; o++)
+            ok = (c.counts[o] = et_alloc(count, sizeof **c.counts)) != NULL;
+        if (!ok)
+            status = et_alloc_failed(error, n * count * sizeof **c.counts, "scores of lines");
+    }
     for (int i = 0; i < all.count && !status; i++)
         status = compute(&c, &all.items[i], c.results + i * output_count, error);
     if (!status && results)

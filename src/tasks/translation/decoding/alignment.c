@@ -72,18 +72,6 @@ void et_aligner_free(et_aligner *a)
 
 /* ---- the pass ---- */
 
-static int make_arrays(et_aligner *a, et_error *error)
-{
-    for (int side = 0; side < SIDES; side++) {
-        size_t rows = (size_t)a->room[side];
-        a->ids[side] = et_alloc(rows, sizeof(int32_t));
-        a->positions[side] = et_alloc(rows, sizeof(int32_t));
-        if (!a->ids[side] || !a->positions[side])
-            return et_alloc_failed(error, rows * sizeof(int32_t), "alignments");
-    }
-    return ET_OK;
-}
-
 static int make_plan(et_aligner *a, et_error *error)
 {
     et_node *outputs[2] = { NULL, NULL };
@@ -121,7 +109,14 @@ static int make_room(et_aligner *a, et_error *error)
 {
     if (a->plan)
         return ET_OK;
-    int status = make_arrays(a, error);
+    int status = ET_OK;
+    for (int side = 0; side < SIDES && !status; side++) {
+        size_t rows = (size_t)a->room[side];
+        a->ids[side] = et_alloc(rows, sizeof(int32_t));
+        a->positions[side] = et_alloc(rows, sizeof(int32_t));
+        if (!a->ids[side] || !a->positions[side])
+            status = et_alloc_failed(error, rows * sizeof(int32_t), "alignments");
+    }
     if (!status)
         status = make_plan(a, error);
     if (status)

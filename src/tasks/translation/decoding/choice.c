@@ -21,20 +21,6 @@ bool et_choice_reads_logits(const et_choice_options *options)
     return options->sampling || options->noise > 0 || options->first || options->never_count;
 }
 
-static int allow_first(et_choice *choice, et_error *error)
-{
-    const et_choice_options *o = &choice->options;
-    size_t words = (size_t)(choice->vocabulary + 63) / 64;
-    choice->allowed = et_alloc_zero(words, sizeof *choice->allowed);
-    if (!choice->allowed)
-        return et_alloc_failed(error, words * sizeof *choice->allowed, "a choice");
-    for (int i = 0; i < o->first_count; i++) {
-        et_assert(o->first[i] >= 0 && o->first[i] < choice->vocabulary);
-        choice->allowed[o->first[i] / 64] |= (uint64_t)1 << (o->first[i] % 64);
-    }
-    return ET_OK;
-}
-
 int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
                    et_error *error)
 {
@@ -48,8 +34,16 @@ int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t 
     int status = choice->log_p && choice->order && (choice->each || !models)
                      ? ET_OK
                      : et_alloc_failed(error, (3 + models) * count * sizeof(float), "a choice");
-    if (!status && options->first)
-        status = allow_first(choice, error);
+    if (!status && options->first) {
+        const size_t words = (count + 63) / 64;
+        choice->allowed = et_alloc_zero(words, sizeof *choice->allowed);
+        if (!choice->allowed)
+            status = et_alloc_failed(error, words * sizeof *choice->allowed, "a choice");
+        for (int i = 0; i < options->first_count && !status; i++) {
+            et_assert(options->first[i] >= 0 && options->first[i] < choice->vocabulary);
+            choice->allowed[options->first[i] / 64] |= (uint64_t)1 << (options->first[i] % 64);
+        }
+    }
     if (status)
         et_choice_release(choice);
     return status;

@@ -144,20 +144,6 @@ static int64_t grown(int64_t wanted, int64_t have, int64_t step)
     return (size + step - 1) / step * step;
 }
 
-/* Rows and slots are numbered in 32 bits. */
-static int check_size(const et_decoder *decoder, const et_search_size *wanted, et_error *error)
-{
-    const int beam = decoder->options.beam.size;
-    if (wanted->tokens <= INT32_MAX - TOKENS_STEP &&
-        wanted->positions <= INT32_MAX / beam - TOKENS_STEP)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "a batch of %d sentences of up to %lld tokens, with translations of up to %lld "
-                   "tokens and a beam of %d, is too large; decode fewer sentences together",
-                   decoder->options.sentences, (long long)wanted->source, (long long)wanted->target,
-                   beam);
-}
-
 /* Makes the sizes large enough for sentences that come longest first. tokens and positions are for
  * all places of a search together. The first sentence of a place is its longest. The `places`
  * longest sentences of all need at least as much as those of any one search, so their sum is enough
@@ -178,9 +164,15 @@ static int grow(et_decoder *decoder, et_decoder_sentence *const *order, int64_t 
     if (wanted.source <= size->source && wanted.target <= size->target &&
         wanted.tokens <= size->tokens && wanted.positions <= size->positions)
         return ET_OK;
-    int status = check_size(decoder, &wanted, error);
-    if (status)
-        return status;
+    /* Rows and slots are numbered in 32 bits. */
+    const int beam = decoder->options.beam.size;
+    if (wanted.tokens > INT32_MAX - TOKENS_STEP ||
+        wanted.positions > INT32_MAX / beam - TOKENS_STEP)
+        return et_fail(
+            error, ET_ECONFIG,
+            "a batch of %d sentences of up to %lld tokens, with translations of up to "
+            "%lld tokens and a beam of %d, is too large; decode fewer sentences together",
+            decoder->options.sentences, (long long)wanted.source, (long long)wanted.target, beam);
     free_searches(decoder);
     size->source = grown(wanted.source, size->source, LENGTH_STEP);
     size->target = grown(wanted.target, size->target, LENGTH_STEP);
@@ -280,16 +272,6 @@ static bool copy_results(et_arena *arena, et_decoder_sentence *sentence, const e
     return results != NULL;
 }
 
-static void leave_ended(et_search *search, queue *q)
-{
-    const int count = et_search_drop_ended(search);
-    if (!count)
-        return;
-    pthread_mutex_lock(&q->lock);
-    q->done += count;
-    pthread_mutex_unlock(&q->lock);
-}
-
 /* Only the caller's thread reports progress. progress is called without the lock: it may take long,
  * while other threads continue. */
 static void tell(queue *q)
@@ -323,7 +305,12 @@ static bool stopped(queue *q)
 static void run_search(et_search *search, int *over, queue *q, bool tells)
 {
     while (!stopped(q)) {
-        leave_ended(search, q);
+        const int ended = et_search_drop_ended(search);
+        if (ended) {
+            pthread_mutex_lock(&q->lock);
+            q->done += ended;
+            pthread_mutex_unlock(&q->lock);
+        }
         refill(search, q);
         if (et_search_in_use(search) == 0)
             break;
@@ -357,14 +344,6 @@ static void run_search(et_search *search, int *over, queue *q, bool tells)
     pthread_mutex_unlock(&q->lock);
 }
 
-static bool is_over(queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    const bool over = q->running == 0;
-    pthread_mutex_unlock(&q->lock);
-    return over;
-}
-
 /* Runs a thread for each search; their kernels start no further threads. omp_set_num_threads only
  * applies inside the region. If OpenMP gives fewer threads, a thread runs several searches one
  * after another. */
@@ -387,7 +366,9 @@ static void run_searches(et_decoder *decoder, queue *q)
              * because the others may finish during a report. A signal that comes before the wait is
              * followed by the next step's; the last signal is given under the lock. */
             for (bool over = false; !over;) {
-                over = is_over(q);
+                pthread_mutex_lock(&q->lock);
+                over = q->running == 0;
+                pthread_mutex_unlock(&q->lock);
                 tell(q);
                 pthread_mutex_lock(&q->lock);
                 if (q->running > 0)

@@ -272,17 +272,13 @@ static int compare(const void *left, const void *right)
     return a->term.line < b->term.line ? -1 : a->term.line > b->term.line;
 }
 
-static bool is_same(const entry *a, const entry *b)
-{
-    return a->count == b->count && a->exact == b->exact &&
-           !memcmp(a->words, b->words, a->count * sizeof *a->words);
-}
-
 static int check_doubles(const et_glossary *g, et_error *error)
 {
     for (size_t i = 1; i < g->count; i++) {
         const entry *a = &g->entries[i - 1], *b = &g->entries[i];
-        if (is_same(a, b) && strcmp(a->term.target, b->term.target))
+        const bool same = a->count == b->count && a->exact == b->exact &&
+                          !memcmp(a->words, b->words, a->count * sizeof *a->words);
+        if (same && strcmp(a->term.target, b->term.target))
             return et_fail(error, ET_EDATA,
                            "%s:%lld: line %lld has another target for \"%s\": \"%s\" and \"%s\"; "
                            "keep one",
@@ -395,13 +391,6 @@ static const entry *longest_of(const et_glossary *g, int64_t number, const word 
     return NULL;
 }
 
-static const entry *find_at(const et_glossary *g, const word *words, size_t count)
-{
-    const entry *written = longest_of(g, number_of(g, words->text), words, count);
-    const entry *lower = longest_of(g, number_of(g, words->lower), words, count);
-    return !written || (lower && lower->count > written->count) ? lower : written;
-}
-
 static void add_found(const et_term *term, const et_term **found, size_t most, size_t *count)
 {
     const size_t known = *count < most ? *count : most;
@@ -421,7 +410,11 @@ int et_glossary_find(const et_glossary *g, const char *text, size_t length, cons
     int status = cut(&c, text, length, error);
     *count = 0;
     for (size_t at = 0; at < c.count && !status;) {
-        const entry *e = find_at(g, c.words + at, c.count - at);
+        const word *words = c.words + at;
+        const entry *e = longest_of(g, number_of(g, words->text), words, c.count - at);
+        const entry *lower = longest_of(g, number_of(g, words->lower), words, c.count - at);
+        if (!e || (lower && lower->count > e->count))
+            e = lower;
         if (e)
             add_found(&e->term, found, most, count);
         at += e ? e->count : 1;

@@ -26,20 +26,6 @@ struct et_hypotheses {
     et_hypothesis *items;
 };
 
-static et_hypotheses *new_hypotheses(size_t lines, et_decoder_sentence **sentences)
-{
-    et_hypotheses *h = et_alloc_zero(1, sizeof *h);
-    if (!h)
-        return NULL;
-    h->lines = lines;
-    h->begin = et_arena_array(&h->arena, lines + 1, sizeof *h->begin);
-    *sentences = et_arena_array(&h->arena, lines, sizeof **sentences);
-    if (h->begin && *sentences)
-        return h;
-    et_hypotheses_free(h);
-    return NULL;
-}
-
 static int fill_item(et_hypotheses *h, et_hypothesis *item, const et_decoder_result *result,
                      const et_vocabulary *vocabulary, et_strbuf *text, et_error *error)
 {
@@ -116,9 +102,21 @@ static int begin(et_hypotheses **out, et_decoder_sentence **sentences, size_t li
                  et_error *error)
 {
     int status = et_thread_check_stack(error);
-    *out = status ? NULL : new_hypotheses(lines, sentences);
-    return status || *out ? status
-                          : et_alloc_failed(error, lines * sizeof **sentences, "sentences");
+    et_hypotheses *h = status ? NULL : et_alloc_zero(1, sizeof *h);
+    *out = NULL;
+    if (status)
+        return status;
+    if (h) {
+        h->lines = lines;
+        h->begin = et_arena_array(&h->arena, lines + 1, sizeof *h->begin);
+        *sentences = et_arena_array(&h->arena, lines, sizeof **sentences);
+    }
+    if (!h || !h->begin || !*sentences) {
+        et_hypotheses_free(h);
+        return et_alloc_failed(error, lines * sizeof **sentences, "sentences");
+    }
+    *out = h;
+    return ET_OK;
 }
 
 static int begin_lines(et_hypotheses **out, et_decoder_sentence **sentences, et_translator *t,

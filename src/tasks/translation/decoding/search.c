@@ -137,16 +137,6 @@ static bool reads_logits(const et_search *search)
            et_choice_reads_logits(&search->options.choice);
 }
 
-static int make_choice(et_search *search, et_error *error)
-{
-    size_t size = (size_t)search->options.beam.size, count = 2 * size * size;
-    search->best = et_alloc(count, sizeof *search->best);
-    search->best_token = et_alloc(count, sizeof *search->best_token);
-    if (!search->best || !search->best_token)
-        return et_alloc_failed(error, count * sizeof *search->best, "decoding");
-    return et_choice_init(&search->choice, &search->options.choice, vocabulary_of(search), error);
-}
-
 static int make_models(et_search *search, const et_decoder_model *models, et_device *device,
                        const et_search *packed_by, et_error *error)
 {
@@ -159,8 +149,15 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
             et_search_model_init(&search->models[i], &models[i], device, &search->size,
                                  i ? ET_DECODER_OTHER_SPAN : ET_DECODER_STEP_SPAN, beam, best,
                                  &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
-    if (!status && best <= 0)
-        status = make_choice(search, error);
+    if (!status && best <= 0) {
+        const size_t wide = (size_t)search->options.beam.size, found = 2 * wide * wide;
+        search->best = et_alloc(found, sizeof *search->best);
+        search->best_token = et_alloc(found, sizeof *search->best_token);
+        status = search->best && search->best_token
+                     ? et_choice_init(&search->choice, &search->options.choice,
+                                      vocabulary_of(search), error)
+                     : et_alloc_failed(error, found * sizeof *search->best, "decoding");
+    }
     if (status)
         return status;
     /* Rows of logits of the listed tokens, and a list for each place. */
@@ -433,21 +430,6 @@ static bool read_row(et_search *search, const seat *at, int i, et_choice_positio
     return et_choice_read(&search->choice, logits, which);
 }
 
-/* Beam search over logits: of each row what et_vocabulary_best would give. */
-static void advance_beam(et_search *search, seat *at)
-{
-    const int wide = 2 * search->options.beam.size;
-    for (int i = 0; i < at->rows; i++) {
-        if (!read_row(search, at, i, choice_of(at, i))) {
-            et_beam_abandon(&at->beam);
-            return;
-        }
-        et_choice_best(&search->choice, wide, search->best + i * wide,
-                       search->best_token + i * wide);
-    }
-    et_beam_advance(&at->beam, search->best, search->best_token, at->parent, at->next);
-}
-
 /* The likeliest tokens of the row that was read last, and those that hypothesis i needs. */
 static void propose(et_search *search, seat *at, int i)
 {
@@ -466,16 +448,26 @@ static void propose(et_search *search, seat *at, int i)
     }
 }
 
-static void advance_phrases(et_search *search, seat *at)
+/* Beam search over logits: of each row what et_vocabulary_best would give, or what phrases need. */
+static void advance_rows(et_search *search, seat *at)
 {
+    const bool phrases = search->options.beam.phrases;
+    const int wide = 2 * search->options.beam.size;
     for (int i = 0; i < at->rows; i++) {
         if (!read_row(search, at, i, choice_of(at, i))) {
             et_beam_abandon(&at->beam);
             return;
         }
-        propose(search, at, i);
+        if (phrases)
+            propose(search, at, i);
+        else
+            et_choice_best(&search->choice, wide, search->best + i * wide,
+                           search->best_token + i * wide);
     }
-    et_beam_choose(&at->beam, at->parent, at->next);
+    if (phrases)
+        et_beam_choose(&at->beam, at->parent, at->next);
+    else
+        et_beam_advance(&at->beam, search->best, search->best_token, at->parent, at->next);
 }
 
 /* Samples, or a target that is given. At the first step all samples begin from one row, which is
@@ -529,10 +521,8 @@ static void advance_seat(et_search *search, seat *at)
         advance_likeliest(search, at, log_p + from, token + from);
     } else if (alone) {
         extend(search, at);
-    } else if (search->options.beam.phrases) {
-        advance_phrases(search, at);
     } else {
-        advance_beam(search, at);
+        advance_rows(search, at);
     }
     at->rows = at->beam.living;
 }

@@ -163,17 +163,6 @@ static int make_decoder(et_search_model *model, et_params *params, et_device *de
                        error);
 }
 
-/* A step that gives rows does not read them, but the store has them. */
-static void find_table(et_search_model *model)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s/table", model->transformer.output.scope);
-    model->table = et_params_find(model->params, name);
-    snprintf(name, sizeof name, "%s/bias", model->transformer.output.scope);
-    model->bias = model->transformer.output_bias ? et_params_find(model->params, name) : -1;
-    et_assert(model->table >= 0);
-}
-
 /* The sinusoids cover the longest source or target. */
 int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
                          const et_search_size *size, const char *span, int beam, int best,
@@ -202,8 +191,15 @@ int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_
         status = make_decoder(model, of->params, device, best, &decode, error);
     if (!status)
         bind_decoder(model, rows);
-    if (!status && best < 0)
-        find_table(model);
+    if (!status && best < 0) {
+        /* A step that gives rows does not read them, but the store has them. */
+        char name[128];
+        snprintf(name, sizeof name, "%s/table", model->transformer.output.scope);
+        model->table = et_params_find(model->params, name);
+        snprintf(name, sizeof name, "%s/bias", model->transformer.output.scope);
+        model->bias = model->transformer.output_bias ? et_params_find(model->params, name) : -1;
+        et_assert(model->table >= 0);
+    }
     return status;
 }
 

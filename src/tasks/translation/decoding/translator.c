@@ -418,18 +418,6 @@ static int encode(const et_sides *sides, const char *tag, const char *line, size
     return ET_OK;
 }
 
-/* Warns once of a line without a tag: the model would choose a language itself. */
-static void look_for_language(et_translator *t, const et_tokens *tokens, size_t number)
-{
-    if (!t->tags || !tokens->count || has_language(t->sides.source, tokens) ||
-        atomic_exchange(&t->warned, true))
-        return;
-    et_log(ET_LOG_WARNING,
-           "line %zu has no tag for the target language; begin each line with one of the model's "
-           "tags, or use --tag: %s",
-           number, t->tags);
-}
-
 /* length 1 is only EOS: a line without a token, which et_translator_decode skips. */
 static int encode_line(et_translator *t, const char *line, size_t number,
                        et_decoder_sentence *sentence, et_tokens *tokens, et_arena *arena,
@@ -439,8 +427,13 @@ static int encode_line(et_translator *t, const char *line, size_t number,
     et_decoder_source source = { .length = 0 }, *others = NULL;
     const char *tag = t->options.tag;
     int status = encode(&t->sides, tag, line, number, &source, tokens, arena, error);
-    if (!status)
-        look_for_language(t, tokens, number);
+    /* Once of all lines: the model would choose a language itself. */
+    if (!status && t->tags && tokens->count && !has_language(t->sides.source, tokens) &&
+        !atomic_exchange(&t->warned, true))
+        et_log(ET_LOG_WARNING,
+               "line %zu has no tag for the target language; begin each line with one of the "
+               "model's tags, or use --tag: %s",
+               number, t->tags);
     if (!status && count) {
         others = et_arena_array(arena, (size_t)count, sizeof *others);
         status = others ? ET_OK : et_alloc_failed(error, 0, "a sentence");

@@ -18,18 +18,13 @@ static double length_penalty(const et_translator *t)
     return o->alpha > 0 ? o->alpha : model_of(t)->alpha;
 }
 
-static bool uses_shortlist(const et_translator *t)
-{
-    const et_translator_options *o = &t->options;
-    return !o->no_shortlist && !t->other_count && (o->shortlist || !t->step);
-}
-
 et_decoder_options et_translator_decoder_options(const et_translator *t)
 {
     const et_translation_model *settings = model_of(t);
     const et_translator_options *o = &t->options;
     const int results = t->decoding.results ? t->decoding.results : 1;
     const int beam = o->beam_size ? o->beam_size : (int)settings->beam_size;
+    const bool shortlist = !o->no_shortlist && !t->other_count && (o->shortlist || !t->step);
     return (et_decoder_options){
         .beam = { .size = t->decoding.sampling ? results : beam,
                   .alpha = length_penalty(t),
@@ -48,7 +43,7 @@ et_decoder_options et_translator_decoder_options(const et_translator *t)
         .sentences = o->sentences ? o->sentences : 32,
         .act = t->act,
         .int8 = t->int8,
-        .lexicon = uses_shortlist(t) ? t->lexicon : NULL,
+        .lexicon = shortlist ? t->lexicon : NULL,
         .others = t->models,
         .other_count = t->other_count,
     };

@@ -205,23 +205,6 @@ static int check_other(const et_translator *t, const et_translator *other, et_er
                   : ET_OK;
 }
 
-static bool reads_other_tokens(const et_sides *a, const et_sides *b)
-{
-    return a->punctuation[false] != b->punctuation[false] ||
-           et_vocabulary_checksum(a->source) != et_vocabulary_checksum(b->source);
-}
-
-static void fill_models(et_translator *t, const et_translator **others, et_decoder_model *models,
-                        et_transformer *transformers)
-{
-    for (int i = 0; i < t->other_count; i++) {
-        const et_translator *other = others[i] = t->options.others[i];
-        transformers[i] = et_translator_transformer(other);
-        models[i] = (et_decoder_model){ other->params, &transformers[i], other->act, other->int8 };
-        t->own_sources = t->own_sources || reads_other_tokens(&t->sides, &other->sides);
-    }
-}
-
 int et_translator_join_members(et_translator *t, et_error *error)
 {
     const et_translator *from = t->options.shares;
@@ -246,7 +229,14 @@ int et_translator_join_members(et_translator *t, et_error *error)
         status = check_other(t, t->options.others[i], error);
     if (status)
         return status;
-    fill_models(t, others, models, transformers);
+    for (int i = 0; i < t->other_count; i++) {
+        const et_translator *other = others[i] = t->options.others[i];
+        const et_sides *a = &t->sides, *b = &other->sides;
+        transformers[i] = et_translator_transformer(other);
+        models[i] = (et_decoder_model){ other->params, &transformers[i], other->act, other->int8 };
+        t->own_sources = t->own_sources || a->punctuation[false] != b->punctuation[false] ||
+                         et_vocabulary_checksum(a->source) != et_vocabulary_checksum(b->source);
+    }
     const double *given = t->options.weights;
     double sum = 0;
     for (int i = 0; i <= t->other_count; i++)

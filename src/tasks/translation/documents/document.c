@@ -119,13 +119,6 @@ const char *const et_document_formats[] = {
     "lines", "text", "html", "xml", "po", "srt", "md", NULL
 };
 
-/* The end of a text without lines has a line end. */
-static const char *line_end_of(const char *text, size_t length)
-{
-    const char *end = memchr(text, '\n', length);
-    return end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
-}
-
 static int check_text(et_document *d, et_error *error)
 {
     const char *nul = memchr(d->text, 0, d->length);
@@ -178,7 +171,9 @@ int et_document_open(et_document **out, const char *text, size_t length,
     d->usual_tag = options->tag ? et_arena_strdup(&d->arena, options->tag) : NULL;
     d->failed = options->tag && !d->usual_tag;
     d->first_line = options->first_line ? options->first_line : 1;
-    d->line_end = line_end_of(text, length);
+    /* The end of a text without lines has a line end. */
+    const char *end = memchr(text, '\n', length);
+    d->line_end = end && end > text && end[-1] == '\r' ? "\r\n" : "\n";
     int status = read_all(d, error);
     d->sentences = NULL;
     d->language_tags = NULL;

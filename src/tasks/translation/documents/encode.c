@@ -14,11 +14,6 @@ static const et_entity *entity_of(const et_document *d, const char *text, size_t
     return NULL;
 }
 
-static bool ends_in_brackets(const et_strbuf *out)
-{
-    return out->length > 1 && !memcmp(out->data + out->length - 2, "]]", 2);
-}
-
 /* Whether c may be markup of Markdown in a line that begins with out. */
 static bool is_mark(char c, const et_strbuf *out)
 {
@@ -32,7 +27,8 @@ static bool is_mark(char c, const et_strbuf *out)
 /* What is written in place of c; of Markdown, in front of it. xml: its text must not have ]]>. */
 static const char *escape_of(et_escape escape, char c, bool xml, const et_strbuf *out)
 {
-    const bool after_brackets = c == '>' && xml && ends_in_brackets(out);
+    const bool after_brackets =
+        c == '>' && xml && out->length > 1 && !memcmp(out->data + out->length - 2, "]]", 2);
     if (escape == ET_ESCAPE_SINGLE && c == '\'')
         return "&#39;";
     if (escape == ET_ESCAPE_DOUBLE && c == '"')

@@ -310,11 +310,6 @@ static size_t skip_raw(const reader *r, size_t at, name n)
     return r->to;
 }
 
-static bool is_same_name(name a, name b)
-{
-    return a.length == b.length && !strncasecmp(a.text, b.text, a.length);
-}
-
 /* Ends an element: of those within it only formatting goes on, in what follows, but not from one
  * cell of a table to the next. Returns the new depth. */
 static size_t close_element(name *open, size_t depth, name n)
@@ -324,7 +319,8 @@ static size_t close_element(name *open, size_t depth, name n)
     while (is_among(n.text, n.length, cells) && depth &&
            is_among(open[depth - 1].text, open[depth - 1].length, formatting))
         match = --depth;
-    while (match && !is_same_name(open[match - 1], n))
+    while (match && (open[match - 1].length != n.length ||
+                     strncasecmp(open[match - 1].text, n.text, n.length) != 0))
         match--;
     if (!match)
         return depth;

@@ -561,12 +561,6 @@ static void add_sentence(et_document *d, const whole *w, size_t from, size_t to)
     keep_range(d, w, last, to);
 }
 
-static bool is_inside_span(const whole *w, size_t position)
-{
-    const size_t s = span_after(w, position);
-    return s < w->spans.count && w->spans.items[s].start < position;
-}
-
 /* Moves *from behind the language tag that a segment begins with: a model's translation has none.
  */
 static void take_language_tag(et_document *d, const whole *w, size_t *from)
@@ -701,7 +695,9 @@ void et_document_end(et_document *d)
         d->failed = masked.failed || !et_sentences_begin(d->sentences, masked.data, masked.length);
     }
     while (!d->failed && d->sentences && et_sentences_next(d->sentences, &end)) {
-        if (end <= from || end >= w.length || is_inside_span(&w, end))
+        const size_t s = span_after(&w, end);
+        const bool inside = s < w.spans.count && w.spans.items[s].start < end;
+        if (end <= from || end >= w.length || inside)
             continue;
         add_sentence(d, &w, from, end);
         from = end;

@@ -42,15 +42,6 @@ static int write_model(const et_translator *t, const char *path, const char *pre
     return status ? status : et_artifact_write(&model, path, error);
 }
 
-static int write_own(const et_translator *t, const char *path, const char *precision,
-                     et_error *error)
-{
-    et_strbuf settings = ET_STRBUF_INIT;
-    int status = write_model(t, path, precision, &settings, error);
-    et_strbuf_release(&settings);
-    return status;
-}
-
 /* precisions: in which it is written, ended by NULL. */
 typedef struct format {
     const char *name;
@@ -116,8 +107,12 @@ int et_translator_export(const et_translator *t, const char *path, const et_expo
                        "an ensemble of %d models cannot be exported: export each model",
                        1 + t->other_count);
     if (!o->format) {
+        et_strbuf settings = ET_STRBUF_INIT;
         int status = check_text(NULL, o, error);
-        return status ? status : write_own(t, path, o->precision, error);
+        if (!status)
+            status = write_model(t, path, o->precision, &settings, error);
+        et_strbuf_release(&settings);
+        return status;
     }
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (!strcmp(formats[i].name, o->format))

@@ -172,23 +172,17 @@ static int32_t tokens_of(const calibration *c, int side)
     return c->sides[side].offsets[c->segments];
 }
 
-static float largest(const et_tensor *rows, int64_t count)
-{
-    const float *values = rows->data;
-    float most = 0;
-    for (int64_t i = 0; i < count * rows->shape.size[1]; i++)
-        most = fmaxf(most, fabsf(values[i]));
-    return most;
-}
-
 static void measure(calibration *c)
 {
     for (int i = 0; i < c->product_count; i++) {
         product *p = &c->products[i];
         const et_tensor rows = et_plan_output(c->plan, p->rows);
-        const double most = (double)largest(&rows, tokens_of(c, p->side));
-        p->sum += most;
-        p->squares += most * most;
+        const int64_t count = tokens_of(c, p->side) * rows.shape.size[1];
+        float most = 0;
+        for (int64_t k = 0; k < count; k++)
+            most = fmaxf(most, fabsf(((const float *)rows.data)[k]));
+        p->sum += (double)most;
+        p->squares += (double)most * (double)most;
     }
     c->batches++;
 }
@@ -289,14 +283,6 @@ static int add_pair(calibration *c, const et_tokens *source, const et_tokens *ta
 
 /* ---- the text ---- */
 
-static int encode(const calibration *c, int side, const et_text_line *line, et_tokens *tokens,
-                  et_error *error)
-{
-    int status = et_sides_encode(&c->t->sides, side, line->text, line->length, tokens, error);
-    return status ? et_fail_while(error, status, "%s:%lld", line->path, (long long)line->number)
-                  : ET_OK;
-}
-
 static int read_pairs(calibration *c, et_text *const texts[SIDES], et_error *error)
 {
     et_tokens tokens[SIDES] = { ET_TOKENS_INIT, ET_TOKENS_INIT };
@@ -308,8 +294,14 @@ static int read_pairs(calibration *c, et_text *const texts[SIDES], et_error *err
             status = et_text_next(texts[side], &lines[side], error);
         more = !status && lines[0].text && lines[1].text &&
                et_text_count(texts[0]) <= CALIBRATION_PAIRS_MAX;
-        for (int side = 0; side < SIDES && more && !status; side++)
-            status = encode(c, side, &lines[side], &tokens[side], error);
+        for (int side = 0; side < SIDES && more && !status; side++) {
+            const et_text_line *line = &lines[side];
+            status =
+                et_sides_encode(&c->t->sides, side, line->text, line->length, &tokens[side], error);
+            if (status)
+                status =
+                    et_fail_while(error, status, "%s:%lld", line->path, (long long)line->number);
+        }
         if (more && !status)
             status = add_pair(c, &tokens[0], &tokens[1], error);
     }

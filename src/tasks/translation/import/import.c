@@ -217,16 +217,6 @@ static int set_settings(made *m, const et_import *from, et_error *error)
     return status;
 }
 
-/* A model of Marian begins a target with zeros, and must do so when it goes out again. */
-static int print_settings(made *m, const et_import *from, const et_transformer *model,
-                          et_error *error)
-{
-    int status = ET_OK;
-    if (begins_with_zeros(m->params, model, from->facts.pad))
-        status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);
-    return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
-}
-
 static int open_vocabularies(made *m, const et_import *from, et_error *error)
 {
     const et_translation_options *options = m->experiment.task;
@@ -272,7 +262,10 @@ static int make(made *m, et_import *from, et_error *error)
         return status;
     status = from->marian ? et_import_read_marian_tensors(from, m->params, &model, error)
                           : et_import_read_tensors(from, m->params, &model, error);
-    return status ? status : print_settings(m, from, &model, error);
+    /* A model of Marian begins a target with zeros, and must do so when it goes out again. */
+    if (!status && begins_with_zeros(m->params, &model, from->facts.pad))
+        status = et_experiment_set(&m->experiment, "task.model.zero_start=true", &m->arena, error);
+    return status ? status : et_experiment_print(&m->experiment, &m->settings, error);
 }
 
 static void add_text(made *m, const char *name, const char *bytes, size_t length)

@@ -605,17 +605,6 @@ static int read_shortlist(et_import *from, const et_import_config *c, et_error *
     return status;
 }
 
-/* Students were trained without dropout and smoothing. With dropout they give nonsense, so it must
- * not begin with fine-tuning. Source: browsermt/students, train-student. */
-static void set_student(et_value *model)
-{
-    static const char *const stacks[] = { "encoder", "decoder" };
-    for (size_t i = 0; i < COUNT(stacks); i++)
-        et_value_set_float(et_value_get(model, stacks[i]), "dropout_rate", 0);
-    et_value_set_float(model, "dropout_rate", 0);
-    et_value_set_float(model, "label_smoothing", 0);
-}
-
 static int read_files(et_import *from, const et_import_config *c, et_value *model, et_error *error)
 {
     static const char *const of_models[2] = { ET_MARIAN_NPZ, ET_MARIAN_BINARY };
@@ -633,7 +622,12 @@ static int read_files(et_import *from, const et_import_config *c, et_value *mode
     for (int side = 0; side < ET_SIDES && !status; side++)
         status = read_tokens(from, side, names, error);
     if (!status && from->root) {
-        set_student(model);
+        /* Students were trained without dropout and smoothing. With dropout they give nonsense, so
+         * it must not begin with fine-tuning. Source: browsermt/students, train-student. */
+        et_value_set_float(et_value_get(model, "encoder"), "dropout_rate", 0);
+        et_value_set_float(et_value_get(model, "decoder"), "dropout_rate", 0);
+        et_value_set_float(model, "dropout_rate", 0);
+        et_value_set_float(model, "label_smoothing", 0);
         import_read_pair(from, weights);
     }
     return status ? status : read_shortlist(from, c, error);

@@ -156,15 +156,6 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
                : ET_OK;
 }
 
-/* Tables of positions of half models may be in float32. */
-static void note_precision(et_import *from, unused *list)
-{
-    static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
-                                          ET_UNUSED_DECODER_POSITIONS };
-    const char *precision = et_weights_file_precision(from->weights, tables, 2);
-    note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
-}
-
 /* import_unused.c. Whether there is a shared table although each side has its own table. */
 static bool import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
 {
@@ -179,7 +170,11 @@ static int find_unused(et_import *from, unused *list, et_error *error)
         add(list, ET_UNUSED_TABLE);
     add(list, ET_UNUSED_ENCODER_POSITIONS);
     add(list, ET_UNUSED_DECODER_POSITIONS);
-    note_precision(from, list);
+    /* Tables of positions of half models may be in float32. */
+    static const char *const tables[] = { ET_UNUSED_ENCODER_POSITIONS,
+                                          ET_UNUSED_DECODER_POSITIONS };
+    const char *precision = et_weights_file_precision(from->weights, tables, 2);
+    note(from, list, ET_UNUSED_PRECISION, precision ? precision : "");
     int status = note_copies(from, list, error);
     return status ? status : note_lengths(from, list, error);
 }
@@ -381,15 +376,6 @@ int et_import_look_at_tables(et_import *from, et_error *error)
     return status;
 }
 
-/* Checks a table that is not used, but kept for an export. */
-static int pass_shared(et_import_reading *r, et_error *error)
-{
-    et_shape shape;
-    const float *values;
-    import_param(r, r->model->source.scope, "table", &shape);
-    return et_weights_file_need(r->file, SHARED, shape, &values, error);
-}
-
 static int read_tables(et_import_reading *r, et_error *error)
 {
     const et_import_facts *facts = r->facts;
@@ -401,7 +387,14 @@ static int read_tables(et_import_reading *r, et_error *error)
         { r->model->target.scope, { OF_DECODER, output } },
         { r->model->output.scope, { OF_OUTPUT } },
     };
-    int status = passes ? pass_shared(r, error) : ET_OK;
+    int status = ET_OK;
+    if (passes) {
+        /* The table is not used, but kept for an export. */
+        et_shape shape;
+        const float *values;
+        import_param(r, r->model->source.scope, "table", &shape);
+        status = et_weights_file_need(r->file, SHARED, shape, &values, error);
+    }
     if (!status && facts->shared)
         status = read_table(r, &all[0], error);
     else

@@ -80,16 +80,6 @@ const char *et_translation_metric_of_set(const et_translation_data *data, const 
     return NULL;
 }
 
-static int check_paths(const char *name, const char *member, const et_strings *paths,
-                       et_error *error)
-{
-    for (size_t i = 0; i < paths->count; i++)
-        if (!*paths->items[i])
-            return et_fail(error, ET_ECONFIG, "task.%s.%s: path %zu of %zu is empty; name a file",
-                           name, member, i + 1, paths->count);
-    return ET_OK;
-}
-
 /* Files of the two sides go in pairs here, although only their lines have to: a list that lacks a
  * file is found before it is read. */
 static int check_sides(const char *name, int64_t source, int64_t target, et_error *error)
@@ -128,9 +118,15 @@ static int check_part(const char *name, const et_translation_part *part, et_erro
     };
     const char *first = NULL;
     int status = ET_OK;
-    for (int i = 0; !status && i < 4; i++)
-        status = check_paths(name, rows[i].name, rows[i].paths, error);
-    for (int i = 0; !status && i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
+        const et_strings *paths = rows[i].paths;
+        for (size_t k = 0; k < paths->count; k++)
+            if (!*paths->items[k])
+                return et_fail(error, ET_ECONFIG,
+                               "task.%s.%s: path %zu of %zu is empty; name a file", name,
+                               rows[i].name, k + 1, paths->count);
+    }
+    for (int i = 0; i < 4; i++) {
         if (!rows[i].paths->count)
             continue;
         if (first && i > 1)

@@ -160,13 +160,6 @@ static double batch_of(const et_recipe_amounts *amounts, double longest)
     return shards * ceil(fmax(batch / shards, longest));
 }
 
-/* Validations take a small share of the run. */
-static double validations_of(const et_recipe_amounts *amounts, double steps)
-{
-    const double one = fmax(amounts->validation, 1);
-    return clamp(floor(ET_RECIPE_VALIDATION * steps / one), 1, ET_RECIPE_VALIDATIONS);
-}
-
 /* summary, validation, checkpoint: rows. */
 static void set_intervals(et_recipe_value *values, double steps, double validations, int summary,
                           int validation, int checkpoint)
@@ -210,7 +203,11 @@ static void choose(const void *settings, const et_recipe_amounts *amounts, et_re
     set(values, WARMUP, to_multiple(clamp(0.1 * steps, 1, 1000), steps > 200 ? 10 : 1));
     set(values, AVERAGE, steps > 8000 ? 0.999 : 0.998);
 
-    set_intervals(values, steps, validations_of(amounts, steps), SUMMARY, VALIDATION, CHECKPOINT);
+    /* Validations take a small share of the run. */
+    const double validations =
+        clamp(floor(ET_RECIPE_VALIDATION * steps / fmax(amounts->validation, 1)), 1,
+              ET_RECIPE_VALIDATIONS);
+    set_intervals(values, steps, validations, SUMMARY, VALIDATION, CHECKPOINT);
 }
 
 const et_recipe et_translation_recipe = {

@@ -450,33 +450,23 @@ static bool drops(const et_translation_stack *stack)
            stack->intermediate_dropout > 0;
 }
 
-/* Without dropout both draws are the same, for twice the work. */
-static int check_r_drop(const et_translation_model *model, et_error *error)
+static int check_losses(const et_translation_model *model, et_error *error)
 {
+    /* Without dropout both draws are the same, for twice the work. */
     if (model->r_drop > 0 && model->dropout_rate == 0 && !drops(&model->encoder) &&
         !drops(&model->decoder))
         return et_fail(error, ET_ECONFIG,
                        "task.model.r_drop: %g needs dropout, but all dropout rates are 0; set "
                        "task.model.dropout_rate, or set r_drop to 0",
                        model->r_drop);
-    return ET_OK;
-}
-
-static int check_output_bias(const et_translation_model *model, et_error *error)
-{
-    if (model->output_bias && (model->r_drop > 0 || model->sampled_vocabulary))
-        return et_fail(error, ET_ECONFIG,
-                       "task.model.%s: cannot be combined with task.model.output_bias; set it to 0",
-                       model->r_drop > 0 ? "r_drop" : "sampled_vocabulary");
-    return ET_OK;
-}
-
-static int check_sampled(const et_translation_model *model, et_error *error)
-{
     if (model->sampled_vocabulary && model->r_drop > 0)
         return et_fail(error, ET_ECONFIG,
                        "task.model.sampled_vocabulary: cannot be combined with r_drop, which "
                        "compares predictions of all tokens; set one of them to 0");
+    if (model->output_bias && (model->r_drop > 0 || model->sampled_vocabulary))
+        return et_fail(error, ET_ECONFIG,
+                       "task.model.%s: cannot be combined with task.model.output_bias; set it to 0",
+                       model->r_drop > 0 ? "r_drop" : "sampled_vocabulary");
     return ET_OK;
 }
 
@@ -493,11 +483,7 @@ int et_translation_check(const void *settings, et_error *error)
         return et_fail(error, ET_ECONFIG,
                        "task.model.padded_decode: needs task.model.decode_max_length; set it, or "
                        "set padded_decode to false");
-    int status = check_r_drop(model, error);
-    if (!status)
-        status = check_sampled(model, error);
-    if (!status)
-        status = check_output_bias(model, error);
+    int status = check_losses(model, error);
     if (!status)
         status = check_heads("encoder", &model->encoder, model->embedding_width, error);
     if (!status)
