@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "command/runs/chart.h"
@@ -41,6 +42,7 @@ static const char **words_of(et_arena *arena, const char *text, int count)
 int et_attention_draw(const char *path, const char *line, const et_hypothesis *found,
                       et_error *error)
 {
+    et_assert(path && line && found);
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     const int count = found->alignment_count;
@@ -64,6 +66,7 @@ int et_attention_draw(const char *path, const char *line, const et_hypothesis *f
 
 int et_attention_plot(const char *run, const char *line, const char *path, et_error *error)
 {
+    et_assert(run && line && path);
     const et_decoding_options decoding = { .results = 1, .alignments = -1 };
     const et_translator_options options = { .decoding = &decoding };
     et_translator *translator;

@@ -177,6 +177,7 @@ static int look(et_augment_journal *journal, const et_value *work, bool *empty, 
 int et_augment_journal_open(et_augment_journal *journal, const char *output, const et_value *work,
                             et_error *error)
 {
+    et_assert(journal && output && work);
     bool empty = true;
     *journal = (et_augment_journal){ .lock = -1 };
     et_strbuf path = ET_STRBUF_INIT;
@@ -258,6 +259,7 @@ static int read_line(et_augment_line *line, const char *path, const void *bytes,
 int et_augment_journal_read(et_augment_journal *journal, et_augment_journal_fn *use, void *self,
                             et_error *error)
 {
+    et_assert(use);
     et_record_scan scan;
     const void *bytes;
     size_t length;

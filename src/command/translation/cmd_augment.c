@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/files/checksum.h"
@@ -541,6 +542,7 @@ static int augment(augmentation *a, et_error *error)
 
 int et_cmd_augment(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     augmentation a = { .args = call->options, .journal = { .lock = -1 } };
     et_arena arena = ET_ARENA_INIT;
     et_translating_take_options(&a.args->work);

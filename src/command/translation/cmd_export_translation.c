@@ -3,6 +3,7 @@
 #include <etude/translator.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "command/exporting.h"
 #include "command/translation/translation_commands.h"
 
@@ -46,6 +47,7 @@ static int write_export(const et_exporting_args *args, et_exported *exported, et
 
 int et_cmd_export(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     static const et_exporting kind = { formats, false, write_export };
     return et_exporting_run(&kind, call, error);
 }

@@ -1,6 +1,7 @@
 /* etude import: makes an export of a model of another program, which commands take as a run. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
@@ -75,6 +76,7 @@ static void say(const import_args *args, const et_import *from)
 
 int et_cmd_import(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     const import_args *args = call->options;
     et_import *from;
     et_outputs outputs = { .program = call->program };

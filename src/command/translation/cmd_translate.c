@@ -600,6 +600,7 @@ static int translate_together(translate_options *args, const et_call *call, et_e
 
 int et_cmd_translate(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     translate_options *args = call->options;
     /* Counts are int64_t in the table; all fit (ET_OPTION_COUNT_MAX). */
     et_decoding_options *decoding = &args->work.decoding;

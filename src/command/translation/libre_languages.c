@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/values/json.h"
 
 /* Languages that a message lists. */
@@ -102,6 +103,7 @@ static const struct {
 
 const char *et_libre_code_shown(const char *code)
 {
+    et_assert(code);
     for (size_t i = 0; i < COUNT(aliases); i++)
         if (!strcmp(aliases[i].code, code))
             return aliases[i].shown;
@@ -289,6 +291,7 @@ static bool find_route(const et_libre_models *all, const char *from, const char 
 
 int et_libre_models_source(const et_libre_models *all, const char **code, et_error *error)
 {
+    et_assert(code);
     *code = all->items[0].source;
     if (!**code)
         return et_fail(error, ET_ECONFIG,
@@ -342,6 +345,7 @@ static void print_named(const char *code, et_strbuf *out)
 
 void et_libre_language_print(const char *code, et_strbuf *out)
 {
+    et_assert(code && out);
     print_named(code, out);
     et_strbuf_append_char(out, '}');
 }
@@ -423,6 +427,7 @@ static int refuse_pair(const et_libre_models *all, const char *source, const cha
 int et_libre_models_find(const et_libre_models *all, const char *source, const char *target,
                          et_libre_route *route, bool *automatic, et_error *error)
 {
+    et_assert(source && target && route && automatic);
     char from[ET_LANGUAGE_MAX], to[ET_LANGUAGE_MAX];
     const char *only = all->items[0].source;
     int status = ET_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "tasks/translation/decoding/beam.h"
@@ -222,6 +223,7 @@ bool et_libre_is(const et_service_request *request)
 int et_libre_open(et_libre **out, const et_libre_models *models, const et_service_request *request,
                   et_error *error)
 {
+    et_assert(out && models && request);
     const et_value *q = member(request->json, "q");
     *out = NULL;
     int status = q ? ET_OK : et_fail(error, ET_EDATA, "Invalid request: missing q parameter");
@@ -303,6 +305,7 @@ size_t et_libre_count(et_libre *r)
 
 void et_libre_lines(et_libre *r, const char **out)
 {
+    et_assert(out);
     size_t count;
     for (size_t i = 0; i < r->count; i++) {
         const char *const *lines = et_document_lines(r->texts[i].document, &count);
@@ -356,6 +359,7 @@ static int take_alternatives(et_libre *r, const et_hypotheses *found, size_t fir
 int et_libre_take(et_libre *r, char *const *results, const et_hypotheses *found, size_t first,
                   et_error *error)
 {
+    et_assert(results || found);
     int status = found ? take_alternatives(r, found, first, error) : ET_OK;
     for (size_t i = 0, count; i < r->count && !found && !status; i++, results += count) {
         et_document_lines(r->texts[i].document, &count);

@@ -101,6 +101,7 @@ static int add_replaced(et_lines *lines, const char *text, size_t length, et_err
  * nothing. */
 int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_error *error)
 {
+    et_assert(fd >= 0 && name);
     *reader = (et_line_reader){ .fd = fd, .name = name, .number = 1 };
     reader->buffer = et_alloc(ET_TEXT_LINE_MAX + PIECE, 1);
     return reader->buffer ? ET_OK : et_alloc_failed(error, ET_TEXT_LINE_MAX + PIECE, "lines");
@@ -110,6 +111,7 @@ int et_line_reader_open(et_line_reader *reader, int fd, const char *name, et_err
 int et_line_reader_open_file(et_line_reader *reader, const char *path, bool replace,
                              et_error *error)
 {
+    et_assert(path);
     *reader = (et_line_reader){ .fd = -1, .name = path, .number = 1 };
     if (et_path_ends(path, ".gz")) {
         if (replace)
@@ -130,6 +132,7 @@ int et_line_reader_open_file(et_line_reader *reader, const char *path, bool repl
 int et_line_reader_open_texts(et_line_reader *reader, const et_strings *paths, const char *name,
                               et_error *error)
 {
+    et_assert(paths && name);
     *reader = (et_line_reader){ .fd = -1, .name = name, .number = 1 };
     return et_text_open(&reader->text, paths, error);
 }
@@ -303,6 +306,7 @@ static int share_lines(et_lines *lines, size_t before, et_comm *comm, int status
 
 int et_line_reader_read(et_line_reader *reader, et_lines *lines, size_t most, et_error *error)
 {
+    et_assert(lines);
     const bool first = et_comm_rank(reader->comm) == 0;
     const size_t before = lines->count;
     int status = first ? read_here(reader, lines, most, error) : ET_OK;
@@ -332,6 +336,7 @@ static int read_file(et_lines *lines, const char *path, et_error *error)
 
 int et_lines_read_file(et_lines *lines, const char *path, et_comm *comm, et_error *error)
 {
+    et_assert(lines && path);
     const size_t before = lines->count;
     int status = et_comm_rank(comm) ? ET_OK : read_file(lines, path, error);
     return share_lines(lines, before, comm, status, error);
@@ -341,6 +346,7 @@ int et_lines_read_file(et_lines *lines, const char *path, et_comm *comm, et_erro
 int et_lines_check_pairs(const et_lines *source, const char *source_name, const et_lines *target,
                          const char *target_name, et_error *error)
 {
+    et_assert(source_name && target_name);
     /* The names are the files', or "standard input". */
     if (source->count != target->count)
         return et_fail(

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/values/json.h"
 
 /* JSON has no infinity, which a target that is impossible has as its log-probability. */
@@ -16,6 +17,7 @@ static void print_number(et_strbuf *out, double number)
 void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size_t line,
                                 bool alignments)
 {
+    et_assert(out && found);
     et_strbuf_append_char(out, '[');
     for (int rank = 0; rank < et_hypotheses_count(found, line); rank++) {
         const et_hypothesis *h = et_hypotheses_at(found, line, rank);
@@ -57,6 +59,7 @@ static void print_text(et_strbuf *out, const et_hypothesis *h, size_t number,
 void et_result_lines_print(et_strbuf *out, const et_hypotheses *found, size_t lines, size_t first,
                            const et_result_lines *how)
 {
+    et_assert(out && found && how);
     for (size_t i = 0; i < lines; i++) {
         if (how->json) {
             et_strbuf_printf(out, "{\"line\": %zu, \"hypotheses\": ", first + i);

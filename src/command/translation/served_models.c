@@ -175,6 +175,7 @@ static bool is_first_of_pair(const run *runs, size_t at)
 int et_served_models_open(et_served_models *models, const char *model_dir,
                           const et_service_options *o, et_error *error)
 {
+    et_assert(model_dir && o);
     const size_t count = (size_t)o->other_count + 1;
     run *runs = et_alloc_zero(count, sizeof *runs);
     size_t pairs = 0;
@@ -262,6 +263,7 @@ static void describe_model(const et_served_model *m, const et_libre_languages *l
 
 void et_served_models_describe(const et_served_models *models, et_value *facts)
 {
+    et_assert(facts);
     const size_t count = models->languages.count;
     describe_model(&models->items[0], &models->languages.items[0], facts);
     et_value *list = count > 1 ? et_value_set_list(facts, "models") : NULL;

@@ -195,6 +195,7 @@ static int translate_lines(void *self, et_error *error)
 int et_translating_lines(et_translating *work, const et_lines *sources, char **results,
                          et_error *error)
 {
+    et_assert(results);
     translation t = { work, sources, results };
     return et_together_run(work->options.comm, translate_lines, &t, error);
 }
@@ -216,6 +217,7 @@ int et_translating_close(et_translating *work, int status, et_error *error)
 int et_ensemble_models_open(et_ensemble_models *models, const char *const *runs, int count,
                             et_translator_options *options, et_error *error)
 {
+    et_assert(runs || !count);
     const et_translator_options like = { .checkpoint = options->checkpoint,
                                          .precision = options->precision,
                                          .live_weights = options->live_weights };

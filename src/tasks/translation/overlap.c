@@ -12,6 +12,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/sort.h"
 #include "base/text/format.h"
@@ -295,6 +296,7 @@ static bool find_training(et_translation_input *training, const et_translation_d
 
 int et_translation_tell_overlap(const et_overlap_texts *texts, et_error *error)
 {
+    et_assert(texts->train_data && (texts->tested || !texts->tested_count));
     et_translation_input own = { .arena = ET_ARENA_INIT };
     const et_translation_input none = { .count = 0 }, *training = texts->training;
     et_error unread = ET_ERROR_INIT;

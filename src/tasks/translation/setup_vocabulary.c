@@ -381,6 +381,7 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
                                      et_error *error)
 {
+    et_assert(encoded);
     const et_vocabularies *v = &task->vocabularies;
     const et_encoded_sizes *sizes = &encoded->sizes;
     const int64_t longest = sizes->longest_source > sizes->longest_target ? sizes->longest_source
@@ -433,6 +434,7 @@ static int64_t count_untagged(const et_vocabulary *source, const et_encoded *enc
 int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
                                  const char *name, et_error *error)
 {
+    et_assert(encoded && name);
     et_strbuf list = ET_STRBUF_INIT;
     const int32_t tags = et_language_tags_list(task->sides.source, &list);
     int32_t *ids = tags ? et_alloc((size_t)encoded->sizes.longest_source + 1, sizeof *ids) : NULL;
@@ -452,6 +454,7 @@ int et_translation_look_for_tags(const et_translation_task *task, const et_encod
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
                            et_error *error)
 {
+    et_assert(folder && out);
     *out = task->context.foreign;
     if (*out && et_import_is_of(*out, folder))
         return ET_OK;

@@ -135,6 +135,7 @@ static int check_tag(const et_translation_task *task, const char *tag, et_error 
 
 int et_translation_open_training(et_translation_task *task, et_error *error)
 {
+    et_assert(task->sides.source && task->sides.target);
     const et_translation_data *data = &task->options.train_data;
     et_translation_input *input = &task->training;
     et_encoded_options filter = translation_filter(data, true);
@@ -401,6 +402,7 @@ int et_translation_validation(const et_translation_task *task, const et_scored *
                               const et_translation_data *data, const et_input_context *part,
                               et_source **out, et_error *error)
 {
+    et_assert(scored->encoded && data && out);
     et_translation_data share = *data;
     const bool parted = part && part->input_pipelines > 1;
     et_samples *samples;
@@ -430,6 +432,7 @@ int et_translation_validation(const et_translation_task *task, const et_scored *
 const et_scored *et_translation_scored(const et_translation_task *task, int64_t number,
                                        int64_t *pair)
 {
+    et_assert(pair);
     const et_validation *v = &task->validation;
     const et_scored *found = NULL;
     for (int i = 0; i < v->count && !found; i++)
@@ -545,6 +548,7 @@ static int open_other(et_translation_task *task, const et_data_config *params,
 int et_translation_build_inputs(et_task *self, const et_data_config *params,
                                 const et_input_context *part, et_source **out, et_error *error)
 {
+    et_assert(params && out);
     et_translation_task *task = (et_translation_task *)(void *)self;
     et_other_inputs *other = NULL;
     *out = NULL;
@@ -573,6 +577,7 @@ int et_translation_build_inputs(et_task *self, const et_data_config *params,
 
 int64_t et_translation_sampled(const et_translation_task *task)
 {
+    et_assert(task->sides.target);
     const int64_t words = et_vocabulary_size(task->sides.target);
     const int64_t sampled = task->options.model.sampled_vocabulary;
     return sampled && sampled < words ? sampled : words;

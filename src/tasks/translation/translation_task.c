@@ -331,6 +331,7 @@ int et_translation_identify(const et_task *task, et_value *identity, et_error *e
 int et_translation_belongs(const void *options, const char *model_dir, const et_identity *identity,
                            et_error *error)
 {
+    et_assert(options && model_dir);
     et_arena arena = ET_ARENA_INIT;
     et_vocabularies v;
     et_artifact artifact;

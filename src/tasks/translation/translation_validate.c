@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/sort.h"
@@ -242,6 +243,7 @@ static int log_results(et_value *logs, const et_decoder_sentence *sentences, int
 int et_translation_inference_step(et_task *self, const et_task_step *now, et_value *outputs,
                                   et_error *error)
 {
+    et_assert(now && now->inputs);
     et_arena arena = ET_ARENA_INIT;
     sources s;
     const int at = et_layout_find(now->inputs->layout, et_pair_fields[ET_PAIR_TARGET_IDS].name);
@@ -315,6 +317,7 @@ static int log_search(et_translation_task *task, const et_batch *batch, et_value
 int et_translation_validation_outputs(et_task *self, const et_task_step *now, et_value *logs,
                                       et_error *error)
 {
+    et_assert(now && logs);
     et_arena arena = ET_ARENA_INIT;
     et_value *ids = et_value_set_list(logs, ET_LOGGED_IDS);
     for (int64_t i = 0; i < now->inputs->filled[0]; i++)

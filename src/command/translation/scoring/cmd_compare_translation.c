@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
@@ -405,6 +406,7 @@ static int check_runs(const compare_options *args, et_error *error)
 
 int et_cmd_compare_translation(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     compare_options *args = call->options;
     int status = et_parallel_take(&args->text, "compare", error);
     if (!status)

@@ -299,6 +299,7 @@ static int take_ensemble(evaluate_options *args, const et_program *program, et_e
 /* The order reports every mistake that can be found without the model first. */
 int et_cmd_evaluate_translation(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     evaluate_options *args = call->options;
     args->score.model_garden = true;
     args->score.width = 2;

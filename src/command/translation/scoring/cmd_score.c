@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "command/command.h"
 #include "command/options/options.h"
@@ -166,6 +167,7 @@ static int take_options(score_command *o, const et_program *program, et_error *e
 
 int et_cmd_score(const et_call *call, et_error *error)
 {
+    et_assert(call && call->options);
     score_command *o = call->options;
     int status = take_options(o, call->program, error);
     if (status)

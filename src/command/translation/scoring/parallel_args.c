@@ -1,5 +1,6 @@
 #include "command/translation/scoring/parallel_args.h"
 
+#include "base/assert.h"
 #include "base/files/file.h"
 
 const et_option et_parallel_options[] = {
@@ -13,6 +14,7 @@ const et_option et_parallel_options[] = {
 
 int et_parallel_take(et_parallel_args *args, const char *command, et_error *error)
 {
+    et_assert(command);
     const et_option_words *data = &args->data;
     if (data->times && (args->source || args->reference))
         return et_fail(error, ET_EUSAGE, "%s: --data and %s name the files twice; use one of them",
@@ -31,6 +33,7 @@ int et_parallel_take(et_parallel_args *args, const char *command, et_error *erro
 
 int et_parallel_check(const et_parallel_args *args, const char *command, et_error *error)
 {
+    et_assert(command);
     if (args->source && !args->reference && !args->pairs)
         return et_fail(error, ET_EUSAGE,
                        "%s: --reference is missing; name the translations in a second file, or "
@@ -45,6 +48,7 @@ int et_parallel_check(const et_parallel_args *args, const char *command, et_erro
 int et_parallel_read(const et_parallel_args *args, et_lines *sources, et_lines *references,
                      struct et_comm *comm, et_error *error)
 {
+    et_assert(sources && references);
     int status = et_lines_read_file(sources, args->source, comm, error);
     if (!status && args->pairs)
         status = et_lines_split_pairs(sources, references, args->source, error);

@@ -153,6 +153,7 @@ static int open_metrics(metrics *m, const et_score_options *options, et_error *e
 
 int et_scores_check(const et_score_options *options, et_error *error)
 {
+    et_assert(options);
     metrics all;
     int status = open_metrics(&all, options, error);
     close_metrics(&all);
@@ -324,6 +325,7 @@ int et_scores_compare(const et_scored_output *outputs, int output_count,
                       const char *const *references, size_t count, const et_score_options *options,
                       et_value *results, et_error *error)
 {
+    et_assert(output_count > 0 && references);
     comparison c = { outputs, output_count, references, count, options, NULL, NULL };
     metrics all;
     int status = open_metrics(&all, options, error);

@@ -38,6 +38,7 @@ struct et_aligner {
 int et_aligner_new(et_aligner **out, et_params *params, et_device *device,
                    const et_transformer *model, et_sides sides, int layer, et_error *error)
 {
+    et_assert(out && params && device && model);
     et_aligner *a = et_alloc_zero(1, sizeof *a);
     *out = a;
     if (!a)
@@ -147,6 +148,7 @@ static void fill(et_aligner *a, int side, int32_t before, const int32_t *ids, in
 void et_aligner_add_weights(const float *query, const float *keys, int64_t width, int heads,
                             int64_t length, double *weight, double *scratch)
 {
+    et_assert(heads > 0 && width % heads == 0);
     const int64_t columns = width / heads;
     for (int h = 0; h < heads; h++) {
         double most = -INFINITY, sum = 0;
@@ -217,6 +219,7 @@ static et_alignment align_word(const et_aligner *a, int64_t first, int64_t last,
 int et_aligner_run(et_aligner *a, const int32_t *source, int64_t length, const int32_t *target,
                    int count, et_arena *arena, et_aligned *out, et_error *error)
 {
+    et_assert(length > 0 && count >= 0);
     if (out)
         *out = (et_aligned){ .items = NULL };
     int *from = et_arena_array(arena, (size_t)length, sizeof *from);
@@ -313,6 +316,7 @@ static bool read_pair(void *payload, int64_t item, et_collected *from, int rank)
 int et_aligner_run_on_ranks(et_aligner *aligner, et_comm *comm, et_align_pair *pairs, int64_t count,
                             et_arena *arena, et_error *error)
 {
+    et_assert(pairs || !count);
     const int ranks = et_comm_size(comm), rank = et_comm_rank(comm);
     et_strbuf mine = ET_STRBUF_INIT;
     int status = ET_OK;

@@ -33,6 +33,7 @@ typedef et_beam_candidate candidate;
  * length 13 and alpha 0.6 give 3^0.6 = 1.93. */
 double et_beam_length_norm(int length, const et_beam_options *options)
 {
+    et_assert(length >= 0);
     return pow(options->by_length ? length : (5.0 + length) / 6.0, options->alpha);
 }
 
@@ -287,6 +288,7 @@ void et_beam_begin_phrases(et_beam *beam, int max_length, const et_phrases *phra
 
 int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next)
 {
+    et_assert(beam->phrases && hypothesis >= 0 && hypothesis < beam->living);
     return et_phrases_next(beam->phrases, beam->met[hypothesis],
                            alive_ids(beam, beam->side, hypothesis), beam->length, next);
 }
@@ -294,6 +296,7 @@ int et_beam_needs(const et_beam *beam, int hypothesis, int32_t *next)
 /* With force_end, the last token of the greatest length is EOS in place of what is proposed. */
 void et_beam_propose(et_beam *beam, int hypothesis, float log_p, int32_t token)
 {
+    et_assert(hypothesis >= 0 && hypothesis < beam->living && token >= 0);
     const int32_t *ids = alive_ids(beam, beam->side, hypothesis);
     const bool last = beam->length + 1 >= beam->max_length,
                forced = last && beam->options.force_end;
@@ -406,6 +409,7 @@ void et_beam_choose(et_beam *beam, int *parent, int32_t *next)
 
 bool et_beam_row_fills(const et_beam *beam, int i)
 {
+    et_assert(i >= 0);
     return !(beam->alive[i] > NEVER);
 }
 

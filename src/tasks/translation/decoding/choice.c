@@ -24,6 +24,7 @@ bool et_choice_reads_logits(const et_choice_options *options)
 int et_choice_init(et_choice *choice, const et_choice_options *options, int64_t vocabulary,
                    et_error *error)
 {
+    et_assert(options && vocabulary > 0);
     *choice = (et_choice){ .options = *options, .vocabulary = vocabulary, .count = vocabulary };
     size_t count = (size_t)vocabulary;
     choice->log_p = et_alloc(count, sizeof *choice->log_p);
@@ -74,6 +75,7 @@ static int32_t token_of(const et_choice *choice, int64_t index)
 
 float et_choice_log_p(const et_choice *choice, int32_t token)
 {
+    et_assert(token >= 0 && token < choice->vocabulary);
     int64_t low = 0, high = choice->count;
     if (!choice->words)
         return choice->log_p[token];
@@ -192,6 +194,7 @@ static bool read_models(et_choice *choice, const float *const *logits)
 
 bool et_choice_read(et_choice *choice, const float *const *logits, et_choice_position which)
 {
+    et_assert(choice->log_p && logits);
     const bool several = choice->options.model_count > 1, noisy = choice->options.noise > 0;
     bool finite = true;
     if (several)
@@ -351,6 +354,7 @@ static int64_t keep(et_choice *choice, float most)
 
 int32_t et_choice_draw(et_choice *choice, et_choice_position which)
 {
+    et_assert(choice->count > 0);
     const et_choice_options *o = &choice->options;
     et_random random = { o->seed, which.sentence, et_random_site("decode/sample") };
     uint64_t element = element_at(which, 0);

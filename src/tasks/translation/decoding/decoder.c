@@ -413,6 +413,7 @@ int et_decoder_run(et_decoder *decoder, et_decoder_sentence *sentences, int64_t 
                    et_arena *arena, et_decoder_progress_fn *progress, void *payload,
                    et_error *error)
 {
+    et_assert(arena && count >= 0 && (sentences || !count));
     queue q = { .lock = PTHREAD_MUTEX_INITIALIZER,
                 .moved = PTHREAD_COND_INITIALIZER,
                 .count = count,
@@ -539,6 +540,7 @@ int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sente
                             int64_t count, et_arena *arena, et_decoder_progress_fn *progress,
                             void *payload, et_error *error)
 {
+    et_assert(arena && count >= 0 && (sentences || !count));
     et_strbuf mine = ET_STRBUF_INIT;
     int64_t ranks = et_comm_size(comm);
     if (ranks == 1)

@@ -81,6 +81,7 @@ static bool is_alone(uint32_t code)
 
 bool et_glossary_continues(const char *text)
 {
+    et_assert(text);
     uint32_t code;
     if (!*text)
         return false;
@@ -336,6 +337,7 @@ static int read_file(et_glossary *g, et_error *error)
 
 int et_glossary_open(et_glossary **out, const char *path, et_error *error)
 {
+    et_assert(out && path);
     et_glossary *g = et_alloc_zero(1, sizeof *g);
     *out = g;
     if (!g)
@@ -425,6 +427,7 @@ int et_glossary_find(const et_glossary *g, const char *text, size_t length, cons
 
 int et_glossary_is_in(const char *target, const char *text, bool *is, et_error *error)
 {
+    et_assert(target && text && is);
     cutting c = { .arena = ET_ARENA_INIT };
     int status = cut(&c, target, strlen(target), error);
     const size_t wanted = c.count;

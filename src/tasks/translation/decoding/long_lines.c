@@ -203,6 +203,7 @@ static int finish(const cutter *c, et_long_lines *out, et_error *error)
 int et_long_lines_cut(et_long_lines *out, const et_translator *t, const char *const *lines,
                       size_t count, et_arena *arena, et_error *error)
 {
+    et_assert(arena && (lines || !count));
     cutter c = { .t = t, .tokens = ET_TOKENS_INIT, .text = ET_STRBUF_INIT, .arena = arena };
     bool any = false;
     int status = ET_OK;
@@ -236,6 +237,7 @@ int et_long_lines_cut(et_long_lines *out, const et_translator *t, const char *co
 int et_long_lines_join(const et_long_lines *cut, char **pieces, char **results, size_t lines,
                        et_error *error)
 {
+    et_assert(cut->count >= lines);
     et_strbuf text = ET_STRBUF_INIT;
     bool failed = false;
     for (size_t line = 0, i = 0; line < lines; line++) {

@@ -54,6 +54,7 @@ bool et_phrases_are_met(const et_phrases *phrases, et_phrases_met met)
 
 int et_phrases_tokens(const et_phrases *phrases, et_phrases_met met, const int32_t *ids, int length)
 {
+    et_assert(phrases && length >= 0);
     int tokens = 0, longest = 0;
     for (int i = 0; i < phrases->count; i++) {
         const et_phrase *phrase = &phrases->items[i];
@@ -68,6 +69,7 @@ int et_phrases_tokens(const et_phrases *phrases, et_phrases_met met, const int32
 int et_phrases_next(const et_phrases *phrases, et_phrases_met met, const int32_t *ids, int length,
                     int32_t *next)
 {
+    et_assert(phrases && next && length >= 0);
     int count = 0;
     for (int i = 0; i < phrases->count; i++) {
         const et_phrase *phrase = &phrases->items[i];

@@ -289,6 +289,7 @@ int et_search_in_use(const et_search *search)
 
 int et_search_capacity(const et_search *search)
 {
+    et_assert(search->size.seats > 0);
     return search->size.seats;
 }
 
@@ -296,6 +297,7 @@ int et_search_capacity(const et_search *search)
  * float32 as Marian, whose beam_search.cpp ends after step t if t >= factor * source length. */
 int64_t et_search_target(const et_decoder_options *options, const et_decoder_sentence *sentence)
 {
+    et_assert(options && sentence);
     const int64_t length = et_decoder_sentence_length(sentence);
     if (options->max_length)
         return options->max_length;

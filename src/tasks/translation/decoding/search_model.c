@@ -169,6 +169,7 @@ int et_search_model_init(et_search_model *model, const et_decoder_model *of, et_
                          const et_search_rows *rows, const et_search_model *packed_by,
                          et_error *error)
 {
+    et_assert(of && size && rows && beam > 0);
     et_plan_options encode = ET_PLAN_OPTIONS_INIT, decode = ET_PLAN_OPTIONS_INIT;
     *model = (et_search_model){ .transformer = *of->transformer,
                                 .act = of->act,
@@ -240,6 +241,7 @@ void et_search_model_pack(et_search_model *model, const et_decoder_source *sourc
  * because nothing is trained. */
 void et_search_model_encode(et_search_model *model, int count)
 {
+    et_assert(count > 0);
     et_plan_set_rows(model->encode, model->size.tokens, model->source_offsets[count]);
     et_plan_run(model->encode, (et_random){ 0 });
 }
@@ -248,6 +250,7 @@ void et_search_model_encode(et_search_model *model, int count)
  * both, so a layer is one copy. */
 void et_search_model_keep(et_search_model *model, int segment, int64_t begin)
 {
+    et_assert(segment >= 0 && begin >= 0);
     const size_t row = (size_t)(2 * model->transformer.width) * et_dtype_size(model->act);
     const size_t from = (size_t)model->source_offsets[segment];
     const size_t length = (size_t)model->source_offsets[segment + 1] - from;
@@ -260,6 +263,7 @@ void et_search_model_keep(et_search_model *model, int segment, int64_t begin)
 
 void et_search_model_step(et_search_model *model, int32_t *slot, int64_t rows)
 {
+    et_assert(slot && rows > 0);
     et_plan_bind(model->decode, ET_DECODE_SLOT, slot);
     et_plan_set_rows(model->decode, model->rows, rows);
     et_plan_run(model->decode, (et_random){ 0 });
@@ -268,6 +272,7 @@ void et_search_model_step(et_search_model *model, int32_t *slot, int64_t rows)
 void et_search_model_list(const et_search_model *model, int64_t row, int64_t rows,
                           const int32_t *words, int64_t count, float *logits)
 {
+    et_assert(row >= 0 && words && logits);
     const float *values = et_params_values(model->params);
     const size_t width = (size_t)model->transformer.width * et_dtype_size(model->act);
     const et_listed_product product = {

@@ -495,6 +495,7 @@ static int encode_pieces(et_translator *t, const et_long_lines *cut, et_decoder_
 int et_translator_encode(et_translator *t, const char *const *lines, size_t count,
                          et_decoder_sentence *sentences, et_arena *arena, et_error *error)
 {
+    et_assert(arena && (lines || !count));
     const et_long_lines whole = { .pieces = lines, .count = count };
     int status = check_lines(t, lines, count, error);
     return status ? status : encode_pieces(t, &whole, sentences, arena, error);
@@ -559,6 +560,7 @@ int et_translator_decode(et_translator *t, et_decoder_sentence *sentences, size_
 int et_translator_decode_embedded(et_translator *t, et_decoder_sentence *sentences, size_t count,
                                   et_arena *arena, et_error *error)
 {
+    et_assert(arena && (sentences || !count));
     int status = et_translator_make_embedded_decoder(t, error);
     t->lines = count;
     t->done_lines = 0;

@@ -1,4 +1,5 @@
 /* The decoder and the aligner of a translator, by its options. */
+#include "base/assert.h"
 #include "data/text/vocabulary/vocabulary.h"
 #include "tasks/translation/decoding/translator_private.h"
 #include "tasks/translation/interchange/marian_files.h"
@@ -64,6 +65,7 @@ int et_translator_check_shortlist(const et_translator *t, et_error *error)
 int et_translator_make_decoder(et_decoder **out, et_translator *t,
                                const et_decoder_options *options, et_error *error)
 {
+    et_assert(t->params && t->device && options);
     et_transformer model = et_translator_transformer(t);
     return et_decoder_new(out, t->params, t->device, &model, options, error);
 }

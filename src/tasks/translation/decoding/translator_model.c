@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/graph/graph.h"
 #include "engine/kernel/gemm/gemm.h"
 #include "engine/tensor/params.h"
@@ -114,6 +115,7 @@ static int round_tables(et_translator *t, et_error *error)
  * precision that it chose. stored: the type of a file's weights. */
 int et_translator_resolve_precision(et_translator *t, const char *stored, et_error *error)
 {
+    et_assert(stored);
     const char *precision = t->options.precision;
     if (!precision && strcmp(stored, "float32") != 0)
         precision = stored;
@@ -143,6 +145,7 @@ static int open_lexicon(et_translator *t, const et_artifact *artifact, et_error 
 
 int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_error *error)
 {
+    et_assert(!t->params && artifact);
     int status = et_experiment_open_artifact(&t->experiment, &et_translation_program, artifact,
                                              &t->arena, error);
     if (!status)
@@ -207,6 +210,7 @@ static int check_other(const et_translator *t, const et_translator *other, et_er
 
 int et_translator_join_members(et_translator *t, et_error *error)
 {
+    et_assert(t->sides.target);
     const et_translator *from = t->options.shares;
     t->other_count = from ? from->other_count : t->options.other_count;
     const size_t count = (size_t)t->other_count;
@@ -251,6 +255,7 @@ int et_translator_join_members(et_translator *t, et_error *error)
 
 int et_translator_join_suppressed(et_translator *t, et_error *error)
 {
+    et_assert(t->choice.never_count >= 0);
     size_t count = (size_t)t->choice.never_count;
     for (int i = 0; i < t->other_count; i++)
         count += (size_t)t->others[i]->choice.never_count;

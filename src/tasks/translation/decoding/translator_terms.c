@@ -125,6 +125,7 @@ static int add_phrases(const et_translator *t, line_terms *own, const et_decoder
 int et_translator_find_terms(const et_translator *t, const char *line,
                              et_decoder_sentence *sentence, et_arena *arena, et_error *error)
 {
+    et_assert(t->glossary && line && sentence);
     const et_term *found[ET_PHRASES_MAX];
     size_t count;
     int status =

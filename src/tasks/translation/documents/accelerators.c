@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
 #include "tasks/translation/documents/spans.h"
 
@@ -38,6 +39,7 @@ static bool is_key(const char *text, size_t at)
 
 bool et_accelerator_find(const char *text, et_accelerator *accelerator, size_t *at)
 {
+    et_assert(text && accelerator && at);
     if (strchr(text, '\n') || (strchr(text, '&') && strchr(text, '_')))
         return false;
     for (const char *mark = "&_"; *mark; mark++) {
@@ -78,6 +80,7 @@ static size_t position_for(const et_strbuf *text, char key, bool inner)
 
 void et_accelerator_insert(et_strbuf *text, et_accelerator a)
 {
+    et_assert(a.mark);
     et_strbuf out = ET_STRBUF_INIT;
     size_t at = position_for(text, a.key, false);
     if (at == text->length)

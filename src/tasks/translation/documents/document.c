@@ -76,6 +76,7 @@ static bool is_listed(const char *list, const char *ending, size_t length)
 
 int et_document_format_of(const char *path, int *format, et_error *error)
 {
+    et_assert(path && format);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t length = strlen(name), start;
     *format = ET_DOCUMENT_LINES;
@@ -157,6 +158,7 @@ static int read_all(et_document *d, et_error *error)
 int et_document_open(et_document **out, const char *text, size_t length,
                      const et_document_options *options, et_error *error)
 {
+    et_assert(text && options);
     *out = NULL;
     et_document *d = et_alloc_zero(1, sizeof *d);
     if (!d)
@@ -253,6 +255,7 @@ static int list_parts(et_document *d)
 
 const char *const *et_document_lines(et_document *d, size_t *count)
 {
+    et_assert(count);
     if (!d->round)
         for (d->line_count = 0; d->line_count < d->count; d->line_count++) {
             d->lines[d->line_count] = d->segments[d->line_count].source;
@@ -334,6 +337,7 @@ static bool has_tag_text(const et_segment *s)
 
 void et_document_print(const et_document *d, et_strbuf *out)
 {
+    et_assert(out);
     if (d->checked.length) {
         et_strbuf_append_bytes(out, d->checked.data, d->checked.length);
         return;

@@ -1,6 +1,7 @@
 /* Text as a document writes it, and the count of what stays as it is. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
 
 /* The entity of the character at text; NULL: none. */
@@ -61,6 +62,7 @@ static const char *escape_of(et_escape escape, char c, bool xml, const et_strbuf
 void et_document_encode(const et_document *d, et_escape escape, const char *text, size_t length,
                         et_strbuf *out)
 {
+    et_assert(text || !length);
     for (size_t i = 0; i < length; i++) {
         const et_entity *entity = escape == ET_ESCAPE_CDATA || escape == ET_ESCAPE_RESOURCE_CDATA
                                       ? NULL
@@ -82,6 +84,7 @@ void et_document_encode(const et_document *d, et_escape escape, const char *text
 void et_document_encode_span(const et_document *d, et_escape escape, const et_span *span,
                              const char *bytes, et_strbuf *out)
 {
+    et_assert(span && bytes && out);
     if (span->kind == ET_SPAN_TAG)
         et_strbuf_append_bytes(out, bytes, span->length);
     else

@@ -1,3 +1,4 @@
+#include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
 
 #include <string.h>
@@ -70,6 +71,7 @@ static uint32_t code_of_number(const char *digits, size_t length)
 
 size_t et_entity_read(const char *text, size_t length, uint32_t *code)
 {
+    et_assert(text && code);
     size_t count = 0;
     const bool number = length > 1 && text[1] == '#';
     const size_t start = number ? 2 : 1;

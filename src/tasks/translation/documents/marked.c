@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
@@ -254,6 +255,7 @@ static const char *end_of_spaces(const reader *r)
 void et_document_add_marked(et_document *d, const char *text, size_t length,
                             const et_marking *marking)
 {
+    et_assert(marking && (text || !length));
     reader r = { d, marking, text, text + length, marking->line, false, false };
     for (const char *at = text; at<r.end; at = at> r.at ? at : r.at) {
         const char c = *at;

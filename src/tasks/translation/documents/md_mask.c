@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/sort.h"
 
 /* Bytes of the longest inline markup. */
@@ -267,6 +268,7 @@ static size_t front_matter(et_md_mask *m)
 
 bool et_md_mask_open(et_md_mask *m, const char *text, size_t length)
 {
+    et_assert(text || !length);
     *m = (et_md_mask){ .original = text, .text = et_alloc(length + 1, 1), .length = length };
     if (!m->text)
         return false;
@@ -484,6 +486,7 @@ ET_SORT_BY(compare, et_span, ET_UP(start), 0)
 
 bool et_md_mask_inline(et_md_mask *m, const et_spans *code)
 {
+    et_assert(code);
     bool good = true, block;
     size_t next = 0, masked = 0;
     const size_t blocks = m->kept.count;

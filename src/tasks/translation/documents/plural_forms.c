@@ -1,5 +1,6 @@
 /* Precedence climbing over the operators that gettext allows. The expression is evaluated while it
  * is read, once for each number. */
+#include "base/assert.h"
 #include "tasks/translation/documents/document_private.h"
 
 #include <stdlib.h>
@@ -134,6 +135,7 @@ static unsigned long conditional(reader *r)
 
 bool et_plural_forms_read(const char *text, et_plural_forms *forms)
 {
+    et_assert(forms);
     const char *count = strstr(text, "nplurals="), *plural = strstr(text, "plural=");
     *forms = (et_plural_forms){ 2, 0, false };
     if (!count || !plural || strlen(plural) > LENGTH_MAX)

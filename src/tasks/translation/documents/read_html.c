@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/library.h"
 #include "base/sort.h"
 #include "base/vector.h"
@@ -679,6 +680,7 @@ static int read_tree(reader *r, et_error *error)
 
 int et_document_read_page(et_document *d, size_t from, size_t to, et_error *error)
 {
+    et_assert(from <= to);
     const et_escape escape = d->escape;
     reader *r = et_alloc_zero(1, sizeof *r);
     if (!r)
@@ -738,6 +740,7 @@ static void append_node(const GumboNode *n, et_strbuf *out)
 
 bool et_html_structure(const char *text, size_t length, et_strbuf *out)
 {
+    et_assert(out && (text || !length));
     et_document d = { .name = "a page", .text = text, .length = length };
     et_error ignored = ET_ERROR_INIT;
     reader r = { .d = &d, .to = length, .memory_max = MEMORY_MIN + MEMORY_PER_BYTE * length };

@@ -15,6 +15,7 @@
 #include <md4c.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/library.h"
 #include "base/vector.h"
 #include "tasks/translation/documents/document_private.h"
@@ -651,6 +652,7 @@ static int structure_text(MD_TEXTTYPE type, const MD_CHAR *bytes, MD_SIZE size, 
 
 bool et_md_structure(const char *bytes, size_t length, et_strbuf *out)
 {
+    et_assert(out && (bytes || !length));
     const MD_PARSER parser = { .flags = FLAGS,
                                .enter_block = structure_enter_block,
                                .leave_block = structure_leave_block,

@@ -24,6 +24,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/library.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
@@ -428,6 +429,7 @@ static size_t append_checked(et_document *d, const et_strbuf *text, size_t mark,
 
 int et_document_check_po(et_document *d, const et_strbuf *text, et_error *error)
 {
+    et_assert(text);
     po_file_t file;
     const size_t mark = et_utf8_mark(et_strbuf_text(text), text->length);
     int status = read_catalogue(d, text->data + mark, text->length - mark, &file, error);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/unicode.h"
 #include "tasks/translation/documents/document_private.h"
 
@@ -227,6 +228,7 @@ static bool check(const et_document *d, const et_segment *s, et_escape escape, c
 
 bool et_segment_accept(et_document *d, const et_segment *s, const char *result, et_strbuf *out)
 {
+    et_assert(s->text && result && out);
     bool *marked = et_alloc_zero(s->spans.count + 1, sizeof *marked);
     d->failed |= !marked;
     et_strbuf_reset(out);
@@ -284,6 +286,7 @@ static const char *copy_part(et_document *d, const et_segment *s, size_t at, siz
 
 void et_segment_cut(et_document *d, et_segment *s)
 {
+    et_assert(!s->parts);
     s->parts = et_arena_array(&d->arena, s->spans.count + 1, sizeof *s->parts);
     d->failed |= !s->parts;
     for (size_t i = 0, at = 0; i <= s->spans.count && !d->failed; i++) {
@@ -317,6 +320,7 @@ static size_t without_end(const char *text, size_t length)
 
 void et_segment_take_part(et_document *d, const et_segment *s, et_part *part, const char *result)
 {
+    et_assert(part && result);
     const size_t length = without_end(result, strlen(result));
     et_span found = { 0, 0, ET_SPAN_NUMBER, 0, false };
     for (size_t at = 0; et_span_find(result, length, at, &found); at = found.start + found.length)
@@ -350,6 +354,7 @@ static void join(const et_document *d, const et_segment *s, et_escape escape, et
 
 void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out)
 {
+    et_assert(out);
     et_segment whole = *s;
     whole.parts = NULL;
     join(d, &whole, s->escape, out);
@@ -358,6 +363,7 @@ void et_segment_source(const et_document *d, const et_segment *s, et_strbuf *out
 
 void et_segment_join(et_document *d, const et_segment *s, et_strbuf *out)
 {
+    et_assert(s->parts && out);
     join(d, s, s->escape, out);
     if (is_md(s) && !is_alike(s, out)) {
         join(d, s, ET_ESCAPE_MD_MARKS, out);

@@ -210,6 +210,7 @@ static void add_kept(et_document *d, size_t from)
 
 void et_document_keep(et_document *d, const char *bytes, size_t length)
 {
+    et_assert(bytes || !length);
     et_document_end(d);
     const size_t from = d->kept.length;
     et_strbuf_append_bytes(&d->kept, bytes, length);
@@ -234,6 +235,7 @@ void et_document_keep_words(et_document *d, const char *text, size_t length, siz
 
 void et_document_add(et_document *d, const char *text, size_t length, size_t line)
 {
+    et_assert(text || !length);
     if (!d->run.text.length)
         d->run.line = line;
     et_strbuf_append_bytes(&d->run.text, text, length);
@@ -249,6 +251,7 @@ static void add_numbered_tag(et_document *d, const char *bytes, size_t length, s
 
 void et_document_add_tag(et_document *d, const char *bytes, size_t length, size_t line)
 {
+    et_assert(bytes || !length);
     add_numbered_tag(d, bytes, length, line, 0);
 }
 
@@ -274,6 +277,7 @@ void et_document_begin_tag(et_document *d)
 
 void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_t line)
 {
+    et_assert(d->in_tag);
     et_document_end(d);
     exchange_runs(d);
     d->in_tag = false;
@@ -288,6 +292,7 @@ void et_document_end_tag(et_document *d, const char *bytes, size_t length, size_
 void et_document_add_entity(et_document *d, uint32_t code, const char *written, size_t length,
                             size_t line)
 {
+    et_assert(written && length);
     char bytes[5] = "";
     size_t i = 0;
     const size_t count = et_utf8_encode(bytes, code);
@@ -315,6 +320,7 @@ void et_document_add_entity(et_document *d, uint32_t code, const char *written, 
 
 void et_document_add_decoded(et_document *d, const char *text, size_t length, size_t line)
 {
+    et_assert(text || !length);
     while (length) {
         const char *mark = memchr(text, '&', length);
         const size_t plain = mark ? (size_t)(mark - text) : length;

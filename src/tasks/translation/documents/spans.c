@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/unicode.h"
 #include "base/vector.h"
 
@@ -18,6 +19,7 @@
 
 bool et_spans_add(et_spans *spans, et_span span)
 {
+    et_assert(spans);
     et_span *items =
         et_vector_grow(spans->items, &spans->capacity, spans->count + 1, sizeof *items, 4);
     if (!items)
@@ -244,6 +246,7 @@ static size_t number(rest r)
 
 bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
 {
+    et_assert(from <= length && span);
     size_t word = from; /* where the name of an e-mail address was looked for last */
     for (size_t i = from; i < length; i++) {
         const rest r = { text + i, length - i };
@@ -267,6 +270,7 @@ bool et_span_find(const char *text, size_t length, size_t from, et_span *span)
 
 bool et_text_has_letter(const char *text, size_t length)
 {
+    et_assert(text || !length);
     for (size_t i = 0; i < length;) {
         uint32_t code;
         i += et_utf8_decode(text + i, length - i, &code);

@@ -765,6 +765,7 @@ static int measure_output(output *o, const et_export_options *options, et_error 
 int et_translator_export_bergamot(const et_translator *t, const char *directory,
                                   const et_export_options *options, et_error *error)
 {
+    et_assert(t && directory && options);
     output o = { .settings = ET_STRBUF_INIT };
     o.shared = et_vocabulary_checksum(t->sides.source) == et_vocabulary_checksum(t->sides.target);
     int status = et_marian_export_open(&o.m, t, false, error);

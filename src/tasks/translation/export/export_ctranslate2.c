@@ -404,6 +404,7 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 int et_translator_export_ctranslate2(const et_translator *t, const char *directory,
                                      const et_export_options *options, et_error *error)
 {
+    et_assert(t && directory && options);
     (void)options;
     const et_vocabularies *v = t->vocabularies;
     const int count = v->count + 2;

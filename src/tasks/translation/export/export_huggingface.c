@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "engine/kernel/positions.h"
 #include "formats/safetensors/safetensors.h"
@@ -336,6 +337,7 @@ static int write_weights(void *self, int which, const char *path, et_error *erro
 int et_translator_export_huggingface(const et_translator *t, const char *directory,
                                      const et_export_options *options, et_error *error)
 {
+    et_assert(t && directory && options);
     static const char *const names[] = { ET_ARTIFACT_WEIGHTS };
     output o = { .model = et_translator_transformer(t),
                  .precision = options->precision,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "formats/numpy/npz.h"
@@ -126,6 +127,7 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 int et_translator_export_marian(const et_translator *t, const char *directory,
                                 const et_export_options *options, et_error *error)
 {
+    et_assert(t && directory && options);
     output o = { .items = NULL };
     (void)options;
     int status = et_marian_export_open(&o.m, t, true, error);

@@ -16,6 +16,7 @@
  *                         generates the same way
  *
  * Padding follows the shorter sentences of a batch; the masks leave it out. */
+#include "base/assert.h"
 #include "tasks/translation/export/export_private.h"
 
 #include <string.h>
@@ -318,6 +319,7 @@ static int write_one(void *self, int which, const char *path, et_error *error)
 int et_translator_export_onnx(const et_translator *t, const char *directory,
                               const et_export_options *options, et_error *error)
 {
+    et_assert(t && directory && options);
     static const char *const names[] = { "encoder_model.onnx", "decoder_model.onnx",
                                          "decoder_with_past_model.onnx" };
     const et_transformers_folder folder = { .translator = t,

@@ -34,6 +34,7 @@ const char *et_transformers_activation(et_activation activation)
 
 bool et_transformers_shares_table(const et_transformer *model)
 {
+    et_assert(model);
     return !strcmp(model->source.scope, model->target.scope);
 }
 

@@ -15,6 +15,7 @@ void et_exported_tensors_release(et_exported_tensors *list)
 int et_exported_tensors_add(et_exported_tensors *list, const et_mapped_tensor *mapped,
                             et_error *error)
 {
+    et_assert(list->params && mapped);
     const int64_t elements = et_shape_count(mapped->shape);
     et_mapped_tensor *tensors =
         et_vector_grow(list->tensors, &list->capacity, list->count + 1, sizeof *tensors, 64);
@@ -34,6 +35,7 @@ static int add_one(void *self, const et_mapped_tensor *mapped, et_error *error)
 int et_exported_tensors_add_layers(et_exported_tensors *list, const et_transformer *model,
                                    et_tensor_names names, et_error *error)
 {
+    et_assert(list->params && model);
     const et_tensor_map map = { model, list->params, names };
     return et_tensor_map_each(&map, add_one, list, error);
 }
@@ -64,5 +66,6 @@ int et_exported_tensors_add_table(et_exported_tensors *list, const char *name, c
 int et_exported_tensors_add_bias(et_exported_tensors *list, const char *name, const char *scope,
                                  int64_t count, et_error *error)
 {
+    et_assert(count > 0);
     return add_named(list, name, scope, "bias", et_shape_2(1, count), error);
 }

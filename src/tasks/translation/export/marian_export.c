@@ -118,6 +118,7 @@ void et_marian_export_warn(const et_marian_export *m)
 
 bool et_marian_export_shares_table(const et_marian_export *m)
 {
+    et_assert(m->t);
     return !strcmp(m->model.source.scope, m->model.target.scope);
 }
 
@@ -219,6 +220,7 @@ static int list_tensors(et_marian_export *export, et_error *error)
 
 int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, et_error *error)
 {
+    et_assert(m->t && text);
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
     set_model(dict, m);
@@ -235,6 +237,7 @@ int et_marian_export_print_settings(const et_marian_export *m, et_strbuf *text, 
 int et_marian_export_open(et_marian_export *m, const et_translator *t, bool release,
                           et_error *error)
 {
+    et_assert(m && t);
     *m = (et_marian_export){ .t = t,
                              .model = et_translator_transformer(t),
                              .list = { .params = t->params } };

@@ -53,6 +53,7 @@ static size_t length_of(const char *folder)
 
 bool et_import_is_of(const et_import *from, const char *folder)
 {
+    et_assert(folder);
     const size_t length = length_of(folder);
     return strlen(from->folder) == length && !memcmp(from->folder, folder, length);
 }
@@ -100,6 +101,7 @@ static int read_folder(et_import *from, const char *folder, et_error *error)
 
 int et_import_open(et_import **out, const char *folder, et_error *error)
 {
+    et_assert(out && folder);
     *out = NULL;
     et_import *from = et_alloc_zero(1, sizeof *from);
     if (!from)
@@ -130,6 +132,7 @@ void et_import_close(et_import *from)
 int et_import_name_languages(et_import *from, const char *source, const char *target,
                              et_error *error)
 {
+    et_assert(source && target);
     et_value *vocabulary = et_value_get(from->settings, "vocabulary");
     if (et_import_normalizes(from)) {
         et_value_set_string(vocabulary, "source_punctuation", source);
@@ -147,6 +150,7 @@ bool et_import_normalizes(const et_import *from)
 
 const char *et_import_lexicon(const et_import *from, size_t *length)
 {
+    et_assert(length);
     *length = 0;
     return from->lexicon ? et_lexicon_bytes(from->lexicon, length) : NULL;
 }
@@ -158,6 +162,7 @@ const et_value *et_import_settings(const et_import *from)
 
 const char *et_import_vocabulary(const et_import *from, int side, size_t *length)
 {
+    et_assert(side >= 0 && side < ET_SIDES && length);
     *length = from->vocabulary_length[side];
     return from->vocabulary[side];
 }
@@ -320,6 +325,7 @@ int et_import_write(et_import *from, const char *output, et_error *error)
 
 int et_import_print_settings(et_import *from, const char **text, et_error *error)
 {
+    et_assert(text);
     made m = MADE_INIT;
     *text = NULL;
     int status = make(&m, from, error);
@@ -419,6 +425,7 @@ static int open_and_initialize(et_params *params, const char *folder, const et_p
 
 int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error)
 {
+    et_assert(params);
     et_patterns *wanted = NULL;
     int status = pattern && *pattern
                      ? et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error)
@@ -469,6 +476,7 @@ static const et_artifact_owner_class owner_class = { load, close_owner };
 
 int et_import_open_artifact(et_artifact *out, const char *path, et_error *error)
 {
+    et_assert(out && path);
     *out = (et_artifact){ .name = NULL };
     if (!et_import_is_folder(path))
         return et_artifact_open(out, path, error);

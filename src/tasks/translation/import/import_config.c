@@ -1,6 +1,7 @@
 /* config.json and generation_config.json. There are four kinds of fields: a number or a word that
  * becomes a setting; a fact about the files; a field that must have a certain value; a field that
  * changes neither the model nor its use, and is ignored. */
+#include "base/assert.h"
 #include "formats/torch/transformers_files.h"
 #include "tasks/translation/import/import_private.h"
 
@@ -278,6 +279,7 @@ static int check_type(const et_import_config *c, et_error *error)
 
 int et_import_read_config(et_import *from, et_error *error)
 {
+    et_assert(!from->marian);
     et_value *values = NULL, *generation = NULL;
     int status = et_import_read_json(from, ET_TRANSFORMERS_CONFIG, &values, error);
     if (!status && et_import_has(from, ET_TRANSFORMERS_GENERATION))

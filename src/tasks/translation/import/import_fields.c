@@ -23,6 +23,7 @@ int et_import_refuse(const et_import_config *c, const et_value *value, const cha
 int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows, size_t count,
                           et_error *error)
 {
+    et_assert(rows || !count);
     for (size_t i = 0; i < count; i++) {
         const et_value *v = et_value_get(c->values, rows[i].field);
         if (!v || v->kind == ET_VALUE_NULL)
@@ -40,6 +41,7 @@ int et_import_check_fixed(const et_import_config *c, const et_import_fixed *rows
 int et_import_read_count(const et_import_config *c, const char *field, int64_t *out,
                          et_error *error)
 {
+    et_assert(field && out);
     int status = et_value_read_int(c->values, field, out, error);
     if (status)
         return et_fail_while(error, status, "%s", c->name);
@@ -51,6 +53,7 @@ int et_import_read_count(const et_import_config *c, const char *field, int64_t *
 int et_import_read_size(const et_import_config *c, const char *field, int64_t most, int64_t *out,
                         et_error *error)
 {
+    et_assert(field && most > 0 && out);
     char why[64];
     int status = et_import_read_count(c, field, out, error);
     if (status || (*out >= 1 && *out <= most))
@@ -62,6 +65,7 @@ int et_import_read_size(const et_import_config *c, const char *field, int64_t mo
 int et_import_read_bool(const et_import_config *c, const char *field, bool otherwise, bool *out,
                         et_error *error)
 {
+    et_assert(field && out);
     const et_value *v = et_value_get(c->values, field);
     *out = otherwise;
     if (!v || v->kind == ET_VALUE_NULL)
@@ -75,6 +79,7 @@ int et_import_read_bool(const et_import_config *c, const char *field, bool other
 int et_import_read_rate(const et_import_config *c, const char *field, double otherwise, double *out,
                         et_error *error)
 {
+    et_assert(field && out);
     const et_value *v = et_value_get(c->values, field);
     *out = otherwise;
     if (!v || v->kind == ET_VALUE_NULL)
@@ -98,6 +103,7 @@ int et_import_check_width(const et_import_config *c, const char *field, int64_t 
 int et_import_check_heads(const et_import_config *c, const char *field, int64_t width,
                           const char *why, et_error *error)
 {
+    et_assert(field && why);
     const et_value *heads = et_value_get(c->values, field);
     return heads->integer && width % heads->integer == 0 ? ET_OK
                                                          : et_import_refuse(c, heads, why, error);
@@ -106,6 +112,7 @@ int et_import_check_heads(const et_import_config *c, const char *field, int64_t 
 int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
                           et_value *model, et_error *error)
 {
+    et_assert(model);
     const et_value *size = beams.value, *length = alpha.value;
     const double power = !length || length->kind == ET_VALUE_NULL ? otherwise
                          : length->kind == ET_VALUE_BOOL          ? length->boolean

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"
@@ -57,6 +58,7 @@ static bool has_binary(const char *path)
 int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
                         et_error *error)
 {
+    et_assert(begin && ending && name);
     const struct dirent *entry;
     int status = ET_OK;
     *name = NULL;
@@ -185,6 +187,7 @@ static int missing_member(const char *path, et_error *error)
 
 int et_import_check_file(et_import *from, const char *name, et_error *error)
 {
+    et_assert(name);
     const char *path = et_import_path(from, name);
     et_mapping mapping;
     if (!path)
@@ -270,6 +273,7 @@ static int read_plain(et_import *from, char **bytes, size_t *length, const char 
 int et_import_read_file(et_import *from, const char *name, size_t most, char **bytes,
                         size_t *length, et_error *error)
 {
+    et_assert(most > 0 && bytes && length);
     const char *path = et_import_path(from, name);
     *bytes = NULL;
     int status = !path       ? et_alloc_failed(error, strlen(name), "a path")
@@ -310,10 +314,12 @@ static int read_values(et_import *from, const char *name, parse_fn *parse, et_va
 
 int et_import_read_json(et_import *from, const char *name, et_value **out, et_error *error)
 {
+    et_assert(name && out);
     return read_values(from, name, et_json_parse, out, error);
 }
 
 int et_import_read_yaml(et_import *from, const char *name, et_value **out, et_error *error)
 {
+    et_assert(name && out);
     return read_values(from, name, et_yaml_parse, out, error);
 }

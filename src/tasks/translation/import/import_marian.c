@@ -100,6 +100,7 @@ static int import_read_bergamot(et_import *from, et_import_config *c, et_error *
 
 void et_import_set_pair(et_value *settings, const char *source, const char *target)
 {
+    et_assert(source && target);
     et_value *data = et_value_set_dict(settings, "train_data");
     et_value_set_string(data, "src_lang", source);
     et_value_set_string(data, "tgt_lang", target);
@@ -635,6 +636,7 @@ static int read_files(et_import *from, const et_import_config *c, et_value *mode
 
 int et_import_read_marian(et_import *from, et_error *error)
 {
+    et_assert(from->marian);
     et_import_config c = { et_import_path(from, ET_MARIAN_DECODER), NULL };
     et_value *values = NULL;
     int status = ET_OK;

@@ -181,6 +181,7 @@ static int find_unused(et_import *from, unused *list, et_error *error)
 
 int et_import_read_unused(et_import *from, char **bytes, size_t *length, et_error *error)
 {
+    et_assert(from->weights && bytes && length);
     unused list = { .file = from->weights };
     const char *name;
     size_t at = 0;
@@ -270,6 +271,7 @@ static int read_marian_tables(const et_import_reading *r, const et_import_facts 
 int et_import_read_marian_tensors(et_import *from, et_params *params, const et_transformer *model,
                                   et_error *error)
 {
+    et_assert(from->weights && params && model);
     et_import_reading r = { .file = from->weights, .params = params };
     const et_tensor_map map = { model, params, ET_NAMES_MARIAN };
     et_weights_file_limit(from->weights, (size_t)et_params_elements(params));
@@ -283,6 +285,7 @@ int et_import_read_marian_tensors(et_import *from, et_params *params, const et_t
 
 int et_import_open_weights(et_import *from, et_error *error)
 {
+    et_assert(!from->weights);
     static const char *const others[] = { "model.safetensors.index.json",
                                           "pytorch_model.bin.index.json", "tf_model.h5",
                                           "flax_model.msgpack", "rust_model.ot" };
@@ -370,6 +373,7 @@ static int compare_tables(et_import *from, et_error *error)
 
 int et_import_look_at_tables(et_import *from, et_error *error)
 {
+    et_assert(from->weights);
     int status = compare_tables(from, error);
     et_value_set_bool(et_value_get(from->settings, "model"), "shared_embeddings",
                       from->facts.shared);
@@ -466,6 +470,7 @@ static int find_sinusoids(et_weights_file *file, const char *name, int64_t width
  * others. They are made here, so they must be sinusoids. */
 int et_import_read_positions(et_import *from, et_error *error)
 {
+    et_assert(from->weights);
     et_value *model = et_value_get(from->settings, "model");
     const int64_t width = et_value_get(model, "embedding_width")->integer;
     const char *kind = NULL;
@@ -482,6 +487,7 @@ int et_import_read_positions(et_import *from, et_error *error)
 int et_import_read_tensors(et_import *from, et_params *params, const et_transformer *model,
                            et_error *error)
 {
+    et_assert(from->weights && params && model);
     et_import_reading r = {
         .file = from->weights, .facts = &from->facts, .params = params, .model = model
     };

@@ -1,3 +1,4 @@
+#include "base/assert.h"
 #include "tasks/translation/import/import_private.h"
 
 #include <math.h>
@@ -130,17 +131,20 @@ static int make_file(et_weights_file **out, et_npz *npz, et_marian_model *marian
 
 int et_weights_file_open(et_weights_file **out, const char *path, et_error *error)
 {
+    et_assert(out && path);
     return make_file(out, NULL, NULL, path, error);
 }
 
 int et_weights_file_take_npz(et_weights_file **out, et_npz *npz, const char *path, et_error *error)
 {
+    et_assert(out && npz);
     return make_file(out, npz, NULL, path, error);
 }
 
 int et_weights_file_take_marian(et_weights_file **out, et_marian_model *model, const char *path,
                                 et_error *error)
 {
+    et_assert(out && model);
     return make_file(out, NULL, model, path, error);
 }
 
@@ -161,6 +165,7 @@ void et_weights_file_close(et_weights_file *file)
 
 bool et_weights_file_find(const et_weights_file *file, const char *name, et_shape *shape)
 {
+    et_assert(name && shape);
     tensor t;
     const bool there = find(file, name, &t);
     if (there)
@@ -178,6 +183,7 @@ static bool is_among(const char *name, const char *const *names, size_t count)
 
 const char *et_weights_file_next(const et_weights_file *file, const char *ending, size_t *i)
 {
+    et_assert(ending && i);
     while (*i < count_of(file)) {
         const char *name = tensor_at(file, (*i)++).name;
         if (et_path_ends(name, ending))
@@ -189,6 +195,7 @@ const char *et_weights_file_next(const et_weights_file *file, const char *ending
 const char *et_weights_file_precision(const et_weights_file *file, const char *const *except,
                                       size_t count)
 {
+    et_assert(except || !count);
     et_pickle_type type = ET_PICKLE_OTHER;
     for (size_t i = 0; i < count_of(file); i++) {
         const tensor t = tensor_at(file, i);
@@ -209,6 +216,7 @@ void et_weights_file_limit(et_weights_file *file, size_t elements)
 int et_weights_file_refuse(const et_weights_file *file, const char *name, const char *what,
                            et_error *error)
 {
+    et_assert(name && what);
     return et_fail(error, ET_EFORMAT, "%s: %s %s", file->path, name, what);
 }
 
@@ -278,6 +286,7 @@ static int read_values(et_weights_file *file, const tensor *t, et_error *error)
 int et_weights_file_read(et_weights_file *file, const char *name, const float **values,
                          et_error *error)
 {
+    et_assert(name && values);
     tensor t;
     if (!find(file, name, &t))
         return et_fail(error, ET_EFORMAT, "%s: there is no tensor %s; download the file again",
@@ -291,6 +300,7 @@ int et_weights_file_read(et_weights_file *file, const char *name, const float **
 int et_weights_file_need(et_weights_file *file, const char *name, et_shape shape,
                          const float **values, et_error *error)
 {
+    et_assert(name && values);
     et_shape there;
     char is[ET_SHAPE_TEXT_MAX], wanted[ET_SHAPE_TEXT_MAX];
     if (et_weights_file_find(file, name, &there) && !et_shape_equal(there, shape))

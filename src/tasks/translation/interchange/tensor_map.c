@@ -154,6 +154,7 @@ static int visit_all(const layer *l, const row *rows, int count, et_mapped_tenso
 int et_tensor_map_each(const et_tensor_map *map, et_mapped_tensor_fn *fn, void *self,
                        et_error *error)
 {
+    et_assert(map->model && map->params && fn);
     int status = ET_OK;
     for (int decoder = 0; decoder < 2; decoder++) {
         const et_transformer_stack *stack = decoder ? &map->model->decoder : &map->model->encoder;
@@ -192,6 +193,7 @@ void et_mapped_tensor_put(const et_mapped_tensor *mapped, et_params *params, con
 
 void et_mapped_tensor_get(const et_mapped_tensor *mapped, et_params *params, float *values)
 {
+    et_assert(params && values);
     const int64_t count = et_shape_count(mapped->shape);
     if (mapped->param < 0) {
         memset(values, 0, (size_t)count * sizeof *values);

@@ -8,6 +8,7 @@
 int et_translation_check_batching(const char *name, const et_translation_data *data, bool training,
                                   et_error *error)
 {
+    et_assert(name);
     const bool bucketed = data->batching == ET_BATCHING_BUCKETED;
     if (data->static_batch && bucketed)
         return et_fail(error, ET_ECONFIG,
@@ -42,6 +43,7 @@ static int open_bucketed(et_source **out, et_samples *samples, const et_translat
 int et_translation_batches(et_source **out, et_samples *samples, const et_translation_data *data,
                            const et_batches_options *order, bool training, et_error *error)
 {
+    et_assert(out && samples && order);
     const bool packed = !data->static_batch && data->batching == ET_BATCHING_PACKED;
     int status = packed ? et_batches_open(out, samples, order, error)
                         : open_bucketed(out, samples, data, order, training, error);

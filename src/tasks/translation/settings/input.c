@@ -279,6 +279,7 @@ static int check_others(const char *name, const et_translation_data *data, bool 
 int et_translation_check_data(const char *name, const et_translation_data *data, bool training,
                               et_error *error)
 {
+    et_assert(name);
     const et_translation_part own = part_of_data(data);
     int status = check_mix(name, data, training, error);
     if (!status)
@@ -330,6 +331,7 @@ static int match_part(et_corpus_paths *out, const char *name, const et_translati
 int et_translation_input_open(et_translation_input *input, const char *name,
                               const et_translation_data *data, et_error *error)
 {
+    et_assert(input && name && data);
     const size_t parts = list_of(data)->count;
     size_t count = parts ? parts : et_translation_has_data(data);
     *input = (et_translation_input){ .arena = ET_ARENA_INIT };
@@ -385,6 +387,7 @@ static void read_part(const et_translation_part *part,
 void et_translation_input_reads(const et_translation_data *data,
                                 void (*file)(void *payload, const char *path), void *payload)
 {
+    et_assert(file);
     et_translation_part part = part_of_data(data);
     read_part(&part, file, payload);
     for (size_t i = 0; i < list_of(data)->count; i++) {
@@ -410,6 +413,7 @@ uint64_t et_translation_input_key(const et_translation_input *input)
 /* At most one of the two rates is set. */
 int et_translation_check_drawing(const et_translation_data *data, const char *kind, et_error *error)
 {
+    et_assert(kind);
     const char *name = data->bpe_dropout > 0 ? "bpe_dropout" : "unigram_alpha";
     const char *of = data->bpe_dropout > 0 ? "bpe" : "unigram";
     if ((data->bpe_dropout <= 0 && data->unigram_alpha <= 0) || strcmp(kind, of) == 0)
@@ -473,6 +477,7 @@ static int next_wanted(et_translation_lines *lines, const char **text, size_t *l
 int et_translation_next_line(et_translation_lines *lines, const char **text, size_t *length,
                              et_error *error)
 {
+    et_assert(text && length);
     const et_translation_input *input = lines->input;
     int status = ET_OK;
     *text = NULL;

@@ -473,6 +473,7 @@ static int check_losses(const et_translation_model *model, et_error *error)
 /* Odd widths have no sinusoid positions: half of the columns are sines, half cosines. */
 int et_translation_check(const void *settings, et_error *error)
 {
+    et_assert(settings);
     const et_translation_options *options = settings;
     const et_translation_model *model = &options->model;
     if (model->embedding_width % 2)
@@ -570,6 +571,7 @@ static et_transformer_stack stack_of(const et_translation_stack *options)
 et_transformer et_translation_transformer(const et_translation_options *options, int64_t source,
                                           int64_t target, int64_t max_positions)
 {
+    et_assert(source > 0 && target > 0 && max_positions > 0);
     et_vocabularies v;
     et_vocabularies_init(&v, &options->vocabulary);
     const char *table = options->model.shared_embeddings

@@ -43,6 +43,7 @@ static const et_vocabulary_role separate[ET_SIDES] = {
 
 void et_vocabularies_init(et_vocabularies *v, const et_translation_vocabulary *settings)
 {
+    et_assert(v && settings);
     *v = settings->shared ? (et_vocabularies){ .roles = shared, .count = 1 }
                           : (et_vocabularies){ .roles = separate, .count = ET_SIDES };
     v->punctuation[ET_SIDE_SOURCE] = et_punctuation_of(settings->source_punctuation);
@@ -104,6 +105,7 @@ static int32_t first_difference(const et_vocabulary *const of[ET_SIDES],
 int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_model *model,
                                 et_error *error)
 {
+    et_assert(v->count > 0 && model);
     static const char title[] = "task.model.shared_embeddings: ";
     et_vocabulary_piece pair[ET_SIDES];
     if (!model->shared_embeddings || v->count < ET_SIDES)
@@ -129,6 +131,7 @@ int et_vocabularies_check_model(const et_vocabularies *v, const et_translation_m
 int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary *second,
                                 et_error *error)
 {
+    et_assert(first && second);
     const et_vocabulary *const of[ET_SIDES] = { first, second };
     et_vocabulary_piece pair[ET_SIDES];
     const int32_t a = et_vocabulary_size(first), b = et_vocabulary_size(second);
@@ -152,6 +155,7 @@ int et_vocabularies_check_equal(const et_vocabulary *first, const et_vocabulary 
 int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *setting,
                                const char *token, int32_t *id, et_error *error)
 {
+    et_assert(token && id);
     const size_t wanted = strlen(token);
     et_vocabulary_piece piece;
     size_t length, at = 0;
@@ -166,6 +170,7 @@ int et_vocabularies_find_token(const et_vocabulary *vocabulary, const char *sett
 int et_vocabularies_find_suppressed(const et_vocabulary *target, const et_strings *tokens,
                                     int32_t *ids, et_error *error)
 {
+    et_assert(tokens && ids);
     int status = ET_OK;
     for (size_t i = 0; i < tokens->count && !status; i++)
         status = et_vocabularies_find_token(target, "task.model.suppressed_tokens",
@@ -199,6 +204,7 @@ static int read_one(et_vocabularies *v, int i, const et_artifact *artifact, et_a
 int et_vocabularies_read(et_vocabularies *v, const et_artifact *artifact, et_arena *arena,
                          et_error *error)
 {
+    et_assert(artifact);
     int status = ET_OK;
     for (int i = 0; i < v->count && !status; i++)
         status = read_one(v, i, artifact, arena, error);
@@ -222,6 +228,7 @@ static const et_vocabulary_role *find_role(const et_vocabularies *v, const et_va
 int et_vocabularies_check(const et_vocabularies *v, int i, uint64_t checksum,
                           const et_identity *identity, const char *path, et_error *error)
 {
+    et_assert(i >= 0 && i < v->count);
     const et_vocabulary_role *role = &v->roles[i];
     const et_checksum_text is = et_checksum_print(checksum);
     const char *was;
@@ -274,6 +281,7 @@ int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *ide
 
 void et_vocabularies_identify(const et_vocabularies *v, et_value *identity)
 {
+    et_assert(identity);
     for (int i = 0; i < v->count; i++) {
         const uint64_t checksum = et_vocabulary_checksum(v->models[i]);
         et_value_set_string(identity, v->roles[i].identity, et_checksum_print(checksum).digits);
@@ -305,6 +313,7 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
                             const char *model_dir, et_arena *arena, const char **taken,
                             et_error *error)
 {
+    et_assert(model_dir && taken);
     const et_vocabularies both = { .roles = separate, .count = ET_SIDES };
     const char *paths[ET_SIDES];
     bool has;
@@ -342,6 +351,7 @@ int et_vocabularies_inherit(et_translation_vocabulary *settings, const char **sh
 
 int et_sides_check_symbols(et_sides sides, const char *program, et_error *error)
 {
+    et_assert(program);
     const struct {
         const char *what, *source, *target;
     } rows[] = {
