@@ -1,5 +1,5 @@
-/* One thread's part of decoding: the places and their sentences. Models are run by search_model.c,
- * one or, of an ensemble, several, which all take the same steps.
+/* One thread's part of decoding: the places and their sentences. It runs one model or, of an
+ * ensemble, several, which all take the same steps.
  *
  * Caches. A place owns a run of rows of the cross caches, one for each source token, and a run of
  * positions of the self caches, with a slot for each hypothesis:
@@ -24,11 +24,320 @@
 #include "tasks/translation/decoding/search.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "tasks/translation/decoding/search_model.h"
+#include "engine/exec/plan.h"
+#include "engine/kernel/kernels.h"
+#include "engine/nn/pair_names.h"
+
+/* One model of a search: its two plans, with the caches that they read. `encode` runs the encoder
+ * on the entering sources, packed one after another, and computes the keys and values that every
+ * decoder layer reads from them; they are copied to the cross caches. `decode` runs one position of
+ * the decoder for all hypotheses, reads both caches and adds to that of the targets.
+ *
+ * The models of an ensemble take the same steps: they read the same tokens and slots of targets.
+ * Their caches have the same places, but the sources of one model may be shorter than another's. */
+
+/* Inputs of a decoder step that all models read, [rows]; borrowed. */
+typedef struct et_search_rows {
+    int32_t *ids, *positions, *self_length;
+    int32_t *state_slots; /* [rows, 2] */
+} et_search_rows;
+
+typedef struct et_search_model {
+    et_transformer transformer; /* its pointers are borrowed */
+    et_dtype act;
+    bool int8;
+    et_search_size size;
+    int64_t rows; /* most rows of a step: all places with full beams */
+    et_graph *encode_graph, *decode_graph;
+    et_plan *encode, *decode;
+    void **self_cache;  /* [layers] of [positions, beam][2 width] act; with ssru the states,
+                           [2][rows][width] float32 */
+    void **cross_cache; /* [layers] of [tokens][2 width] act */
+    /* Inputs of the encoder, [tokens], [tokens] and [places + 1]; one block, which the model owns.
+     */
+    int32_t *source_ids, *source_positions, *source_offsets;
+    float *source_rows; /* [tokens, width] in place of source_ids; NULL: ids are read. Owned */
+    int32_t *cross_begin, *cross_length; /* [rows] inputs of a decoder step; one block, its own */
+    et_params *params;                   /* borrowed */
+    int table, bias; /* parameters of the logits, for products with listed rows; bias -1: none */
+} et_search_model;
+
+/* The plans and caches of one model. Weights are kept packed, as a plan's options begin with: steps
+ * are many and weights do not change between them. */
+
+/* Rows of a tile, for products in bfloat16 (oneDNN), whose rows must have the same bits at any
+ * position. The last tile of a product costs as much as a full one, so a small tile suits few rows.
+ * Float32 and int8 products go row by row and do not need it. */
+#define ROW_TILE 32
+
+/* Of the decoder; the outputs of the encoding plan are listed on the stack. */
+#define LAYERS_MAX 256
+
+/* Of a self cache. One for each position of each place and each hypothesis; of a state two for each
+ * hypothesis, which take turns. */
+static int64_t slots_of(const et_search_model *model)
+{
+    if (model->transformer.decoder.ssru)
+        return 2 * model->rows;
+    return model->rows / model->size.seats * model->size.positions;
+}
+
+/* Plans are freed before the graphs that they use. */
+static void search_model_release(et_search_model *model)
+{
+    et_plan_free(model->encode);
+    et_plan_free(model->decode);
+    et_graph_free(model->encode_graph);
+    et_graph_free(model->decode_graph);
+    for (int i = 0; i < model->transformer.decoder.num_layers; i++) {
+        if (model->self_cache)
+            et_free_array(model->self_cache[i]);
+        if (model->cross_cache)
+            et_free_array(model->cross_cache[i]);
+    }
+    et_free(model->self_cache);
+    et_free(model->cross_cache);
+    et_free(model->source_ids);
+    et_free_array(model->source_rows);
+    et_free(model->cross_begin);
+    *model = (et_search_model){ 0 };
+}
+
+/* New caches need no clearing: lengths ensure that no slot is read before it is written. A row is
+ * keys, then values, 2 width elements. Total bytes: layers * 2 width * element * (positions * beam
+ * size + tokens). Example: 6 layers of width 512 in float32 have 24 KiB for each source token, and
+ * with a beam of 4 96 KiB for each position. */
+static int make_caches(et_search_model *model, et_error *error)
+{
+    size_t layers = (size_t)model->transformer.decoder.num_layers;
+    size_t row = (size_t)(2 * model->transformer.width) * et_dtype_size(model->act);
+    const size_t state = (size_t)model->transformer.width * sizeof(float);
+    size_t self = (size_t)slots_of(model) * (model->transformer.decoder.ssru ? state : row);
+    size_t cross = (size_t)model->size.tokens * row;
+    model->self_cache = et_alloc_zero(layers, sizeof(void *));
+    model->cross_cache = et_alloc_zero(layers, sizeof(void *));
+    bool ok = model->self_cache && model->cross_cache;
+    for (size_t i = 0; i < layers && ok; i++) {
+        model->self_cache[i] = et_alloc_array(self);
+        model->cross_cache[i] = et_alloc_array(cross);
+        ok = model->self_cache[i] && model->cross_cache[i];
+    }
+    return ok ? ET_OK : et_alloc_failed(error, layers * (self + cross), "the caches of decoding");
+}
+
+static int make_model_inputs(et_search_model *model, et_error *error)
+{
+    size_t tokens = (size_t)model->size.tokens, rows = (size_t)model->rows;
+    size_t source = 2 * tokens + (size_t)model->size.seats + 1;
+    model->source_ids = et_alloc(source, sizeof(int32_t));
+    model->cross_begin = et_alloc_zero(2 * rows, sizeof(int32_t));
+    const size_t rows_bytes = tokens * (size_t)model->transformer.width * sizeof(float);
+    if (model->transformer.embedded)
+        model->source_rows = et_alloc_array(rows_bytes);
+    if (!model->source_ids || !model->cross_begin ||
+        (model->transformer.embedded && !model->source_rows))
+        return et_alloc_failed(error, source * sizeof(int32_t) + rows_bytes, "decoding");
+    model->source_positions = model->source_ids + tokens;
+    model->source_offsets = model->source_positions + tokens;
+    model->cross_length = model->cross_begin + rows;
+    return ET_OK;
+}
+
+/* Output i is the source input of decoder layer i, [tokens, 2 width]. Inputs are bound once: their
+ * addresses stay, only their contents change. Segments are sentences; at most `places` of them
+ * enter together, because no more have room. */
+static int make_encoder(et_search_model *model, et_params *params, et_device *device,
+                        const et_plan_options *plan, et_error *error)
+{
+    et_node *outputs[LAYERS_MAX];
+    const et_transformer *transformer = &model->transformer;
+    int layers = transformer->decoder.num_layers;
+    et_assert(layers <= LAYERS_MAX);
+    et_graph_options options = { .training = false, .act = model->act };
+    int status = et_graph_new(&model->encode_graph, params, &options, error);
+    if (status)
+        return status;
+    et_scope *root = et_graph_scope(model->encode_graph);
+    et_node *encoded =
+        et_transformer_encode(root, transformer, model->size.tokens, model->size.seats, ROW_TILE);
+    for (int i = 0; i < layers; i++)
+        outputs[i] = et_transformer_cross_cache(root, transformer, i, encoded, ROW_TILE);
+    status = et_plan_new(&model->encode, model->encode_graph, device, outputs, layers, plan, error);
+    if (status)
+        return status;
+    if (transformer->embedded)
+        et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_EMBEDDED, model->source_rows);
+    else
+        et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_IDS, model->source_ids);
+    et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_POSITIONS, model->source_positions);
+    et_plan_bind(model->encode, ET_PAIR_NAME_SOURCE_OFFSETS, model->source_offsets);
+    return ET_OK;
+}
+
+/* All but the slot table, which is bound at every step because two take turns. A plan has only some
+ * of these inputs: those of attention or those of a recurrence. */
+static void bind_decoder(et_search_model *model, const et_search_rows *rows)
+{
+    et_plan *plan = model->decode;
+    et_plan_bind(plan, ET_DECODE_IDS, rows->ids);
+    et_plan_bind(plan, ET_DECODE_POSITIONS, rows->positions);
+    et_plan_bind(plan, ET_DECODE_SELF_LENGTH, rows->self_length);
+    et_plan_bind(plan, ET_DECODE_STATE_SLOTS, rows->state_slots);
+    et_plan_bind(plan, ET_DECODE_CROSS_BEGIN, model->cross_begin);
+    et_plan_bind(plan, ET_DECODE_CROSS_LENGTH, model->cross_length);
+    for (int i = 0; i < model->transformer.decoder.num_layers; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%s%d",
+                 model->transformer.decoder.ssru ? ET_DECODE_STATE : ET_DECODE_SELF_CACHE, i);
+        et_plan_bind(plan, name, model->self_cache[i]);
+        snprintf(name, sizeof name, ET_DECODE_CROSS_CACHE "%d", i);
+        et_plan_bind(plan, name, model->cross_cache[i]);
+    }
+}
+
+/* Outputs: log p and numbers of the best tokens of each row, best first, as et_beam_advance reads
+ * them; or only the logits. */
+static int make_decoder(et_search_model *model, et_params *params, et_device *device, int best,
+                        const et_plan_options *plan, et_error *error)
+{
+    et_graph_options options = { .training = false, .act = model->act };
+    et_transformer_step step = { .rows = model->rows,
+                                 .longest = model->size.target,
+                                 .slots = slots_of(model),
+                                 .source_rows = model->size.tokens,
+                                 .row_tile = ROW_TILE,
+                                 .best = best > 0 ? best : 0,
+                                 .hidden = best < 0 };
+    int status = et_graph_new(&model->decode_graph, params, &options, error);
+    if (status)
+        return status;
+    et_node *outputs[2];
+    outputs[0] = et_transformer_decode(et_graph_scope(model->decode_graph), &model->transformer,
+                                       &step, &outputs[1]);
+    return et_plan_new(&model->decode, model->decode_graph, device, outputs, best > 0 ? 2 : 1, plan,
+                       error);
+}
+
+/* The sinusoids cover the longest source or target. span: the name of a step in a trace; static.
+ * best: tokens whose log p a step gives for each row, best first; 0: all logits; negative: the rows
+ * that logits are made of. packed_by: as in et_search_new. On failure the model can be released. */
+static int search_model_init(et_search_model *model, const et_decoder_model *of, et_device *device,
+                             const et_search_size *size, const char *span, int beam, int best,
+                             const et_search_rows *rows, const et_search_model *packed_by,
+                             et_error *error)
+{
+    et_assert(of && size && rows && beam > 0);
+    et_plan_options encode = ET_PLAN_OPTIONS_INIT, decode = ET_PLAN_OPTIONS_INIT;
+    *model = (et_search_model){ .transformer = *of->transformer,
+                                .act = of->act,
+                                .int8 = of->int8,
+                                .size = *size,
+                                .params = of->params,
+                                .rows = (int64_t)size->seats * beam };
+    model->transformer.max_positions = size->target > size->source ? size->target : size->source;
+    encode.name = "encode";
+    decode.name = span;
+    encode.int8 = decode.int8 = of->int8;
+    encode.packed_by = packed_by ? packed_by->encode : NULL;
+    decode.packed_by = packed_by ? packed_by->decode : NULL;
+    int status = make_caches(model, error);
+    if (!status)
+        status = make_model_inputs(model, error);
+    if (!status)
+        status = make_encoder(model, of->params, device, &encode, error);
+    if (!status)
+        status = make_decoder(model, of->params, device, best, &decode, error);
+    if (!status)
+        bind_decoder(model, rows);
+    if (!status && best < 0) {
+        /* A step that gives rows does not read them, but the store has them. */
+        char name[128];
+        snprintf(name, sizeof name, "%s/table", model->transformer.output.scope);
+        model->table = et_params_find(model->params, name);
+        snprintf(name, sizeof name, "%s/bias", model->transformer.output.scope);
+        model->bias = model->transformer.output_bias ? et_params_find(model->params, name) : -1;
+        et_assert(model->table >= 0);
+    }
+    return status;
+}
+
+/* The segments after it are empty: offsets are complete after every source, and the encoder's
+ * attention skips empty segments. */
+static void search_model_pack(et_search_model *model, const et_decoder_source *source, int segment)
+{
+    const int64_t width = model->transformer.width;
+    int32_t at = model->source_offsets[segment];
+    et_assert(at + source->length <= model->size.tokens);
+    et_assert(!source->rows == !model->source_rows);
+    if (source->rows)
+        memcpy(model->source_rows + at * width, source->rows,
+               (size_t)(source->length * width) * sizeof(float));
+    for (int64_t i = 0; i < source->length; i++, at++) {
+        if (source->ids)
+            model->source_ids[at] = source->ids[i];
+        model->source_positions[at] = source->positions ? source->positions[i] : (int32_t)i;
+    }
+    for (int s = segment + 1; s <= model->size.seats; s++)
+        model->source_offsets[s] = at;
+}
+
+/* The plan is for `tokens` rows and runs over the present rows. Random numbers are not used,
+ * because nothing is trained. */
+static void search_model_encode(et_search_model *model, int count)
+{
+    et_assert(count > 0);
+    et_plan_set_rows(model->encode, model->size.tokens, model->source_offsets[count]);
+    et_plan_run(model->encode, (et_random){ 0 });
+}
+
+/* Outputs of the encoding plan are valid only until its next run. Rows of a source are adjacent in
+ * both, so a layer is one copy. */
+static void search_model_keep(et_search_model *model, int segment, int64_t begin)
+{
+    et_assert(segment >= 0 && begin >= 0);
+    const size_t row = (size_t)(2 * model->transformer.width) * et_dtype_size(model->act);
+    const size_t from = (size_t)model->source_offsets[segment];
+    const size_t length = (size_t)model->source_offsets[segment + 1] - from;
+    for (int i = 0; i < model->transformer.decoder.num_layers; i++) {
+        const char *encoded = et_plan_output(model->encode, i).data;
+        memcpy((char *)model->cross_cache[i] + (size_t)begin * row, encoded + from * row,
+               length * row);
+    }
+}
+
+/* slot: [rows, target]. Afterwards the outputs of `decode` have log p or logits of each row. */
+static void search_model_step(et_search_model *model, int32_t *slot, int64_t rows)
+{
+    et_assert(slot && rows > 0);
+    et_plan_bind(model->decode, ET_DECODE_SLOT, slot);
+    et_plan_set_rows(model->decode, model->rows, rows);
+    et_plan_run(model->decode, (et_random){ 0 });
+}
+
+/* Logits of the listed words for rows `row` on, [rows, count], after a step that gave rows. */
+static void search_model_list(const et_search_model *model, int64_t row, int64_t rows,
+                              const int32_t *words, int64_t count, float *logits)
+{
+    et_assert(row >= 0 && words && logits);
+    const float *values = et_params_values(model->params);
+    const size_t width = (size_t)model->transformer.width * et_dtype_size(model->act);
+    const et_listed_product product = {
+        .rows = rows,
+        .count = count,
+        .width = model->transformer.width,
+        .h = (const char *)et_plan_output(model->decode, 0).data + (size_t)row * width,
+        .dtype = model->act,
+        .words = words,
+        .table = values + et_params_offset(model->params, model->table),
+        .bias = model->bias < 0 ? NULL : values + et_params_offset(model->params, model->bias),
+    };
+    et_kernels_best()->listed_product(logits, &product);
+}
 
 /* The place of a sentence in decoding. Its hypotheses are rows row .. row + rows of the last step;
  * parent (among them) and next define the rows of the next step. row is the first hypothesis; rows
@@ -82,7 +391,7 @@ void et_search_free(et_search *search)
     if (!search)
         return;
     for (int i = 0; search->models && i < search->count; i++)
-        et_search_model_release(&search->models[i]);
+        search_model_release(&search->models[i]);
     for (int i = 0; search->seats && i < search->size.seats; i++) {
         seat *at = &search->seats[i];
         et_beam_release(&at->beam);
@@ -145,10 +454,9 @@ static int make_models(et_search *search, const et_decoder_model *models, et_dev
     const int beam = search->options.beam.size;
     const int best = search->options.lexicon ? -1 : reads_logits(search) ? 0 : 2 * beam;
     for (int i = 0; i < search->count && !status; i++)
-        status =
-            et_search_model_init(&search->models[i], &models[i], device, &search->size,
-                                 i ? ET_DECODER_OTHER_SPAN : ET_DECODER_STEP_SPAN, beam, best,
-                                 &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
+        status = search_model_init(&search->models[i], &models[i], device, &search->size,
+                                   i ? ET_DECODER_OTHER_SPAN : ET_DECODER_STEP_SPAN, beam, best,
+                                   &search->rows, packed_by ? &packed_by->models[i] : NULL, error);
     if (!status && best <= 0) {
         const size_t wide = (size_t)search->options.beam.size, found = 2 * wide * wide;
         search->best = et_alloc(found, sizeof *search->best);
@@ -201,8 +509,13 @@ int et_search_new(et_search **out, const et_decoder_model *models, et_device *de
 
 void et_search_refresh(et_search *search)
 {
-    for (int i = 0; i < search->count; i++)
-        et_search_model_refresh(&search->models[i]);
+    for (int i = 0; i < search->count; i++) {
+        /* If the model reads another search's packed weights, this only updates the parameters'
+         * addresses. */
+        et_search_model *model = &search->models[i];
+        et_plan_refresh(model->encode);
+        et_plan_refresh(model->decode);
+    }
 }
 
 /* ---- shortlists ---- */
@@ -354,24 +667,24 @@ void et_search_enter(et_search *search, et_decoder_sentence *const *sentences, i
     et_assert(count >= 1 && count <= search->size.seats - search->in_use);
     int entered = 0;
     for (int i = 0; i < search->count; i++)
-        et_search_model_begin(&search->models[i]);
+        search->models[i].source_offsets[0] = 0;
     for (seat *at = search->seats; entered < count; at++) {
         if (at->sentence)
             continue;
         take_seat(search, at, sentences[entered], entered);
         for (int i = 0; i < search->count; i++) {
             const et_decoder_source source = source_of(sentences[entered], i);
-            et_search_model_pack(&search->models[i], &source, entered);
+            search_model_pack(&search->models[i], &source, entered);
         }
         entered++;
     }
     for (int i = 0; i < search->count; i++)
-        et_search_model_encode(&search->models[i], count);
+        search_model_encode(&search->models[i], count);
     /* segment marks new places: it is -1 for places whose keys and values are stored. */
     for (int p = 0; p < search->size.seats; p++) {
         seat *at = &search->seats[p];
         for (int i = 0; at->sentence && at->segment >= 0 && i < search->count; i++)
-            et_search_model_keep(&search->models[i], at->segment, at->begin);
+            search_model_keep(&search->models[i], at->segment, at->begin);
         at->segment = -1;
     }
 }
@@ -512,8 +825,8 @@ static void advance_seat(et_search *search, seat *at)
     const et_plan *decode = search->models[0].decode;
     const bool alone = search->options.forced || search->options.choice.sampling;
     if (search->listed) {
-        et_search_model_list(&search->models[0], at->row, at->rows, at->words, at->word_count,
-                             search->listed);
+        search_model_list(&search->models[0], at->row, at->rows, at->words, at->word_count,
+                          search->listed);
         et_choice_set_words(&search->choice, at->words, at->word_count);
     }
     if (!reads_logits(search)) {
@@ -551,7 +864,7 @@ int et_search_step(et_search *search, int *over)
     }
     et_assert(rows <= rows_of(search));
     for (int i = 0; i < search->count; i++)
-        et_search_model_step(&search->models[i], search->slot, rows);
+        search_model_step(&search->models[i], search->slot, rows);
     int count = 0;
     for (int p = 0; p < search->size.seats; p++) {
         seat *at = &search->seats[p];
