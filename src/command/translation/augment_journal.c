@@ -147,7 +147,8 @@ static int lock(et_augment_journal *journal, et_error *error)
 }
 
 /* Counts the whole lines; *empty: there is no whole record. */
-static int look(et_augment_journal *journal, const et_value *work, bool *empty, et_error *error)
+static int read_head(et_augment_journal *journal, const et_value *work, bool *empty,
+                     et_error *error)
 {
     et_record_scan scan;
     const void *bytes;
@@ -185,7 +186,7 @@ int et_augment_journal_open(et_augment_journal *journal, const char *output, con
     journal->path = et_strbuf_detach(&path);
     int status = journal->path ? lock(journal, error) : et_alloc_failed(error, 0, "a path");
     if (!status)
-        status = look(journal, work, &empty, error);
+        status = read_head(journal, work, &empty, error);
     if (!status) {
         status =
             et_record_log_open(&journal->log, journal->path, empty ? 0 : ET_APPEND_CONTINUE, error);

@@ -314,7 +314,7 @@ static int begin_round(batch *b, bool again, et_error *error)
 }
 
 /* After each step of the decoder; true: nobody waits for any of it. */
-static bool look_for_ended(void *payload, size_t done, size_t lines)
+static bool note_ended(void *payload, size_t done, size_t lines)
 {
     batch *b = payload;
     bool all = true;
@@ -338,7 +338,7 @@ static int run_round(translations *all, batch *b, size_t model, int beam, int re
     if (status)
         return status;
     t->ended = b->lines_ended;
-    et_translator_set_progress(t, look_for_ended, b);
+    et_translator_set_progress(t, note_ended, b);
     status = results ? et_translator_search(t, b->lines, b->total, &b->found, error)
                      : et_translator_translate(t, b->lines, b->total, b->results, error);
     et_translator_set_progress(t, NULL, NULL);

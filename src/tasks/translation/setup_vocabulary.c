@@ -378,8 +378,8 @@ int et_translation_open_vocabularies(et_translation_task *task, et_error *error)
 #define PAIRS_LOOKED 10000 /* enough to distinguish a third from nearly none */
 
 /* A third: a word of other letters is a space, which is known, and an unknown. */
-int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
-                                     et_error *error)
+int et_translation_check_unknowns(const et_translation_task *task, const et_encoded *encoded,
+                                  et_error *error)
 {
     et_assert(encoded);
     const et_vocabularies *v = &task->vocabularies;
@@ -431,8 +431,8 @@ static int64_t count_untagged(const et_vocabulary *source, const et_encoded *enc
     return untagged;
 }
 
-int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
-                                 const char *name, et_error *error)
+int et_translation_check_tags(const et_translation_task *task, const et_encoded *encoded,
+                              const char *name, et_error *error)
 {
     et_assert(encoded && name);
     et_strbuf list = ET_STRBUF_INIT;

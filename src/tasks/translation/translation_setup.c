@@ -152,9 +152,9 @@ int et_translation_open_training(et_translation_task *task, et_error *error)
         /* Cached text was checked when the cache was made. */
         const et_encoded *encoded = input->texts[i].encoded;
         if (!status && !encoded->from_cache)
-            status = et_translation_look_for_unknowns(task, encoded, error);
+            status = et_translation_check_unknowns(task, encoded, error);
         if (!status && !encoded->from_cache)
-            status = et_translation_look_for_tags(task, encoded, "train_data", error);
+            status = et_translation_check_tags(task, encoded, "train_data", error);
     }
     if (!status && input->count > 1)
         status = check_texts(task, error);
@@ -383,7 +383,7 @@ int et_translation_open_validation(et_translation_task *task, et_error *error)
         if (!status)
             status = open_encoded(task, &text->encoded, name, &text->paths, &all, error);
         if (!status && !text->encoded->from_cache)
-            status = et_translation_look_for_tags(task, text->encoded, "validation_data", error);
+            status = et_translation_check_tags(task, text->encoded, "validation_data", error);
         if (status)
             break;
         scored->name = text->name;

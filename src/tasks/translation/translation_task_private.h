@@ -70,13 +70,13 @@ int et_translation_open_validation(et_translation_task *task, et_error *error);
 
 /* setup_vocabulary.c: warns of a side whose vocabulary fits its text badly, for example the other
  * side's vocabulary. */
-int et_translation_look_for_unknowns(const et_translation_task *task, const et_encoded *encoded,
-                                     et_error *error);
+int et_translation_check_unknowns(const et_translation_task *task, const et_encoded *encoded,
+                                  et_error *error);
 
 /* Warns if sources of the text `name` (train_data or validation_data) do not begin with a language
  * tag although the vocabulary has such tags. */
-int et_translation_look_for_tags(const et_translation_task *task, const et_encoded *encoded,
-                                 const char *name, et_error *error);
+int et_translation_check_tags(const et_translation_task *task, const et_encoded *encoded,
+                              const char *name, et_error *error);
 
 /* translation_setup.c: batches of the opened data. part NULL: all of them. */
 int et_translation_validation(const et_translation_task *task, const et_scored *scored,

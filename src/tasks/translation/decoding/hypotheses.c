@@ -63,20 +63,6 @@ static int fill_items(et_hypotheses *h, const et_decoder_sentence *sentences,
     return status;
 }
 
-/* A line that was not decoded has no words. */
-static int64_t list_pairs(const et_hypotheses *h, const et_decoder_sentence *sentences,
-                          et_align_pair *pairs)
-{
-    int64_t listed = 0;
-    for (size_t i = 0; i < h->lines; i++)
-        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++)
-            pairs[listed++] = (et_align_pair){ .source = sentences[i].source,
-                                               .length = sentences[i].length,
-                                               .target = h->items[at].ids,
-                                               .count = h->items[at].id_count };
-    return listed;
-}
-
 static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *sentences,
                  et_error *error)
 {
@@ -85,9 +71,17 @@ static int align(et_translator *t, et_hypotheses *h, const et_decoder_sentence *
     int status = t->aligner ? ET_OK : et_translator_make_aligner(t, error);
     if (!status && !pairs)
         status = et_alloc_failed(error, most * sizeof *pairs, "alignments");
+    /* A line that was not decoded has no words. */
+    int64_t listed = 0;
+    for (size_t i = 0; i < h->lines && !status; i++)
+        for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++)
+            pairs[listed++] = (et_align_pair){ .source = sentences[i].source,
+                                               .length = sentences[i].length,
+                                               .target = h->items[at].ids,
+                                               .count = h->items[at].id_count };
     if (!status)
-        status = et_aligner_run_on_ranks(t->aligner, t->options.comm, pairs,
-                                         list_pairs(h, sentences, pairs), &h->arena, error);
+        status =
+            et_aligner_run_on_ranks(t->aligner, t->options.comm, pairs, listed, &h->arena, error);
     for (size_t i = 0; i < h->lines && !status; i++)
         for (size_t at = h->begin[i]; at < h->begin[i + 1] && sentences[i].count; at++, next++) {
             h->items[at].alignment = next->found.items;

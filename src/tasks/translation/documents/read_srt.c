@@ -52,12 +52,6 @@ static bool is_blank(const line *l)
     return skip(l, 0, " \t") == l->length;
 }
 
-static bool is_number(const line *l)
-{
-    const size_t from = skip(l, 0, " \t"), to = skip(l, from, DIGITS);
-    return to > from && skip(l, to, " \t") == l->length;
-}
-
 /* The end of <i>, <v Bob>, <00:01.000> or {\an8} at `at`; NULL: it is text. */
 static const char *end_of_tag(const char *at, const char *end)
 {
@@ -113,7 +107,9 @@ int et_document_read_srt(et_document *d, et_error *error)
     for (size_t number = 1; at < end; number++) {
         const line l = line_at(d, at), next = line_at(d, at + l.whole);
         const bool times = is_times(&l);
-        inside = inside && !times && !(is_number(&l) && is_times(&next));
+        const size_t from = skip(&l, 0, " \t"), to = skip(&l, from, DIGITS);
+        const bool number_line = to > from && skip(&l, to, " \t") == l.length;
+        inside = inside && !times && !(number_line && is_times(&next));
         if (vtt)
             inside &= !is_blank(&l);
         if (!inside || is_blank(&l)) {

@@ -39,7 +39,7 @@ static int read_transformers(et_import *from, et_error *error)
         status = et_import_open_weights(from, error);
     if (!status)
         status = et_import_read_positions(from, error);
-    return status ? status : et_import_look_at_tables(from, error);
+    return status ? status : et_import_compare_tables(from, error);
 }
 
 /* Without slashes at its end. */
@@ -411,18 +411,6 @@ static int initialize(et_params *params, et_import *from, const et_patterns *wan
     return status;
 }
 
-static int open_and_initialize(et_params *params, const char *folder, const et_patterns *wanted,
-                               et_error *error)
-{
-    et_import *from;
-    int status = et_import_open(&from, folder, error);
-    if (status)
-        return status;
-    status = initialize(params, from, wanted, error);
-    et_import_close(from);
-    return status;
-}
-
 int et_import_initialize(et_import *from, et_params *params, const char *pattern, et_error *error)
 {
     et_assert(params);
@@ -430,9 +418,12 @@ int et_import_initialize(et_import *from, et_params *params, const char *pattern
     int status = pattern && *pattern
                      ? et_patterns_new(&wanted, (et_strings){ &pattern, 1 }, "init_pattern", error)
                      : ET_OK;
+    et_import *again = NULL;
+    if (!status && !from->weights)
+        status = et_import_open(&again, from->folder, error);
     if (!status)
-        status = from->weights ? initialize(params, from, wanted, error)
-                               : open_and_initialize(params, from->folder, wanted, error);
+        status = initialize(params, again ? again : from, wanted, error);
+    et_import_close(again);
     /* Mapped weights would count as memory of the whole training. */
     et_weights_file_close(from->weights);
     et_zip_close(from->zip);

@@ -42,19 +42,6 @@ static size_t matching(const char *name, const char *begin, const char *ending)
                : 0;
 }
 
-/* A model of Bergamot. */
-static bool has_binary(const char *path)
-{
-    const struct dirent *entry;
-    bool found = false;
-    DIR *stream = opendir(path);
-    while (stream && !found && (entry = readdir(stream)))
-        found = matching(entry->d_name, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY) > 0;
-    if (stream)
-        closedir(stream);
-    return found;
-}
-
 int et_import_find_file(et_import *from, const char *begin, const char *ending, const char **name,
                         et_error *error)
 {
@@ -89,7 +76,13 @@ bool et_import_is_folder(const char *path)
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
         found = et_file_exists_in(path, names[i]);
-    found = found || has_binary(path);
+    /* A model of Bergamot. */
+    const struct dirent *entry;
+    DIR *stream = found ? NULL : opendir(path);
+    while (stream && !found && (entry = readdir(stream)))
+        found = matching(entry->d_name, ET_BERGAMOT_MODEL, ET_MARIAN_BINARY) > 0;
+    if (stream)
+        closedir(stream);
     return is_archive(path) || (found && !et_file_exists_in(path, ET_RUN_SETTINGS));
 }
 

@@ -205,7 +205,7 @@ int et_import_open_weights(et_import *from, et_error *error);
 int et_import_read_positions(et_import *from, et_error *error);
 
 /* Decides whether the tables of both sides are one. */
-int et_import_look_at_tables(et_import *from, et_error *error);
+int et_import_compare_tables(et_import *from, et_error *error);
 
 /* The text ET_UNUSED_TENSORS of the export (interchange/unused_tensors.h), once tensors were read.
  * *bytes: free with et_free; NULL: all tensors are used. */

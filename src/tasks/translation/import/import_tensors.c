@@ -371,7 +371,7 @@ static int compare_tables(et_import *from, et_error *error)
     return status;
 }
 
-int et_import_look_at_tables(et_import *from, et_error *error)
+int et_import_compare_tables(et_import *from, et_error *error)
 {
     et_assert(from->weights);
     int status = compare_tables(from, error);
