@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "data/table/analysis/analyze_private.h"
@@ -63,25 +64,11 @@ typedef struct pair {
     double number; /* of the value, if it is one */
 } pair;
 
-static int by_target(const void *left, const void *right)
-{
-    const pair *a = left, *b = right;
-    return (a->target > b->target) - (a->target < b->target);
-}
+ET_SORT_BY(by_target, pair, ET_UP(target), 0)
 
-static int by_value(const void *left, const void *right)
-{
-    const pair *a = left, *b = right;
-    const int order = (a->value > b->value) - (a->value < b->value);
-    return order ? order : by_target(left, right);
-}
+ET_SORT_BY(by_value, pair, ET_UP(value), ET_UP(target))
 
-static int by_number(const void *left, const void *right)
-{
-    const pair *a = left, *b = right;
-    const int order = (a->number > b->number) - (a->number < b->number);
-    return order ? order : by_target(left, right);
-}
+ET_SORT_BY(by_number, pair, ET_UP(number), ET_UP(target))
 
 /* NULL: too few rows, or no memory. *count: the rows that have both. */
 static pair *pairs_of(const et_first_rows *column, const et_first_rows *target, int64_t *count,
