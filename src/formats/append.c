@@ -116,10 +116,9 @@ int et_append_follow(et_append *file, bool *moved, et_error *error)
     if (!*moved)
         return ET_OK;
     et_append anew;
-    int status = et_parent_make(file->path, error);
-    if (!status)
-        status = et_append_open(&anew, file->path, ET_APPEND_CONTINUE, file->whole, error);
-    if (status)
+    int status;
+    if ((status = et_parent_make(file->path, error)) ||
+        (status = et_append_open(&anew, file->path, ET_APPEND_CONTINUE, file->whole, error)))
         return status;
     et_log(ET_LOG_WARNING,
            "another program removed, replaced or truncated %s; writing continues after %s bytes",

@@ -204,10 +204,8 @@ static int report(const restriction *r, const char *what, et_error *error)
 static int check_one(const char *text, const et_value *tree, et_error *error)
 {
     restriction r = { .text = text };
-    int status = split(&r, tree->arena, error);
-    if (!status)
-        status = resolve(&r, tree, error);
-    if (status)
+    int status;
+    if ((status = split(&r, tree->arena, error)) || (status = resolve(&r, tree, error)))
         return status;
     bool ordered = r.relation != EQUAL && r.relation != UNEQUAL;
     if (ordered && (!is_number(r.value[0]) || !is_number(r.value[1])))

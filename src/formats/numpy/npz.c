@@ -174,12 +174,11 @@ static int read_header(et_npz *npz, et_npz_array *array, et_error *error)
     char text[HEADER_MAX + 1];
     uint64_t length;
     header h;
-    int status = et_zip_length(npz->zip, array->file, &length, error);
-    if (!status && length < PREFIX_MAX)
-        status = damaged(npz, array->name, "it is too short for an array of numpy", error);
-    if (!status)
-        status = et_zip_read(npz->zip, array->file, 0, prefix, PREFIX_MAX, error);
-    if (status)
+    int status;
+    if ((status = et_zip_length(npz->zip, array->file, &length, error)) ||
+        (length < PREFIX_MAX &&
+         (status = damaged(npz, array->name, "it is too short for an array of numpy", error))) ||
+        (status = et_zip_read(npz->zip, array->file, 0, prefix, PREFIX_MAX, error)))
         return status;
     if (memcmp(prefix, magic, 6) != 0 || prefix[6] < 1 || prefix[6] > 3)
         return damaged(npz, array->name, "it is no array of numpy", error);

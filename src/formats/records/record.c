@@ -159,10 +159,8 @@ int et_record_writer_open(et_record_writer **out, const char *path, const char *
                           et_error *error)
 {
     bool gzip;
-    int status = et_path_check(path, error);
-    if (!status)
-        status = find_file_type(&gzip, file_type, error);
-    if (status)
+    int status;
+    if ((status = et_path_check(path, error)) || (status = find_file_type(&gzip, file_type, error)))
         return status;
     et_record_writer *writer = et_alloc_zero(1, sizeof *writer);
     if (!writer)

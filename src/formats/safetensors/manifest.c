@@ -354,20 +354,16 @@ static int read_entry(et_manifest_entry *out, const et_value *dict, et_error *er
     int64_t bytes = 0;
     const char *file = NULL, *checksum = NULL;
     *out = (et_manifest_entry){ 0 };
-    int status = et_value_read_int(dict, "step", &out->step, error);
-    if (!status)
-        status = et_value_read_string(dict, "file", &file, error);
-    if (!status)
-        status = et_value_read_int(dict, "bytes", &bytes, error);
-    if (!status)
-        status = et_value_read_string(dict, "checksum", &checksum, error);
-    if (!status)
-        status = et_value_read_float(dict, "time", &out->time, error);
-    if (!status && et_value_get(dict, "passing"))
-        status = et_value_read_bool(dict, "passing", &out->transient, error);
-    if (!status && et_value_get(dict, "kept"))
-        status = et_value_read_bool(dict, "kept", &out->kept, error);
-    if (status)
+    int status;
+    if ((status = et_value_read_int(dict, "step", &out->step, error)) ||
+        (status = et_value_read_string(dict, "file", &file, error)) ||
+        (status = et_value_read_int(dict, "bytes", &bytes, error)) ||
+        (status = et_value_read_string(dict, "checksum", &checksum, error)) ||
+        (status = et_value_read_float(dict, "time", &out->time, error)) ||
+        (et_value_get(dict, "passing") &&
+         (status = et_value_read_bool(dict, "passing", &out->transient, error))) ||
+        (et_value_get(dict, "kept") &&
+         (status = et_value_read_bool(dict, "kept", &out->kept, error))))
         return status;
     out->bytes = (uint64_t)bytes;
     if (bytes < 0 || out->step < 0 || !et_checksum_parse(&out->checksum, checksum))
@@ -383,10 +379,9 @@ static int read_entries(et_manifest *manifest, const et_value *list, et_error *e
         return et_fail(error, ET_EFORMAT, "\"checkpoints\" is not a list");
     for (const et_value *v = list->first; v; v = v->next) {
         et_manifest_entry entry;
-        int status = read_entry(&entry, v, error);
-        if (!status)
-            status = append_entry(manifest, &entry, error);
-        if (status)
+        int status;
+        if ((status = read_entry(&entry, v, error)) ||
+            (status = append_entry(manifest, &entry, error)))
             return status;
     }
     if (!steps_ascend(manifest))
@@ -399,12 +394,11 @@ static int read_leaving(et_manifest *manifest, const et_value *list, et_error *e
 {
     for (const et_value *v = list ? list->first : NULL; v; v = v->next) {
         char file[ET_MANIFEST_FILE_MAX + 1];
-        int status = v->kind == ET_VALUE_STRING
-                         ? read_name(file, v->string, error)
-                         : et_fail(error, ET_EFORMAT, "\"leaving\" has entries that are not names");
-        if (!status)
-            status = append_leaving(manifest, file, error);
-        if (status)
+        int status;
+        if (v->kind != ET_VALUE_STRING)
+            return et_fail(error, ET_EFORMAT, "\"leaving\" has entries that are not names");
+        if ((status = read_name(file, v->string, error)) ||
+            (status = append_leaving(manifest, file, error)))
             return status;
     }
     return ET_OK;

@@ -348,12 +348,11 @@ static int read_tensor(et_safetensors_tensor *tensor, const et_safetensors *file
     if (value->kind != ET_VALUE_DICT || value->count != 3)
         return bad_header(file, tensor->name, "is not an object of dtype, shape, data_offsets",
                           error);
-    int status = read_dtype(tensor, file, et_value_get(value, "dtype"), error);
-    if (!status)
-        status = read_shape(tensor, file, et_value_get(value, "shape"), error);
-    if (!status)
-        status = read_offsets(tensor, file, et_value_get(value, "data_offsets"), error);
-    return status;
+    int status;
+    if ((status = read_dtype(tensor, file, et_value_get(value, "dtype"), error)) ||
+        (status = read_shape(tensor, file, et_value_get(value, "shape"), error)))
+        return status;
+    return read_offsets(tensor, file, et_value_get(value, "data_offsets"), error);
 }
 
 /* The array has room for one more than there are tensors if `__metadata__` is among the keys. */

@@ -644,10 +644,9 @@ int et_pickle_read_tensors(et_pickle *pickle, et_pickle_tensor **tensors, size_t
                            et_arena *arena, et_error *error)
 {
     const value *dict;
-    int status = run(pickle, &dict, arena, error);
-    if (!status)
-        status = expect(pickle, dict, KIND_DICT, "its pickle", error);
-    if (status)
+    int status;
+    if ((status = run(pickle, &dict, arena, error)) ||
+        (status = expect(pickle, dict, KIND_DICT, "its pickle", error)))
         return status;
     *count = dict->is.items.count;
     *tensors = et_arena_array(arena, *count + 1, sizeof **tensors);
@@ -670,10 +669,9 @@ int et_pickle_read_texts(et_pickle *pickle, const char ***texts, size_t *count, 
                          et_error *error)
 {
     const value *list;
-    int status = run(pickle, &list, arena, error);
-    if (!status)
-        status = expect(pickle, list, KIND_LIST, "its list of storages", error);
-    if (status)
+    int status;
+    if ((status = run(pickle, &list, arena, error)) ||
+        (status = expect(pickle, list, KIND_LIST, "its list of storages", error)))
         return status;
     *count = list->is.items.count;
     *texts = et_arena_array(arena, *count + 1, sizeof **texts);

@@ -169,12 +169,13 @@ static int open_old(et_torch_file *file, et_error *error)
                          .length = file->mapping.length,
                          .at = sizeof magic,
                          .name = file->path };
-    int status = et_pickle_read_order(&pickle, &little, error);
-    if (!status && !little)
-        status = damaged(file, "the order of its bytes is not little-endian", error);
-    if (!status)
-        status = read_dict(file, &pickle, error);
-    return status ? status : find_positions(file, &pickle, error);
+    int status;
+    if ((status = et_pickle_read_order(&pickle, &little, error)) ||
+        (!little &&
+         (status = damaged(file, "the order of its bytes is not little-endian", error))) ||
+        (status = read_dict(file, &pickle, error)))
+        return status;
+    return find_positions(file, &pickle, error);
 }
 
 /* ---- both ---- */
