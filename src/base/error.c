@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/plain.h"
 
 /* Messages contain file names and values, which may have any bytes; this makes them safe to print.
@@ -163,4 +164,12 @@ const char *et_status_name(int status)
     if (status < 0 || (size_t)status >= sizeof names / sizeof names[0])
         return "unknown status";
     return names[status];
+}
+
+int et_options_need(const void *options, const char *name, et_error *error)
+{
+    return options
+               ? ET_OK
+               : et_fail(error, ET_EUSAGE,
+                         "%s: NULL; pass a struct, for example one initialized with { 0 }", name);
 }

@@ -71,18 +71,6 @@ static void write_line(console *sink, int64_t step, const char *name, const et_v
         et_progress_message(sink->progress, line->data);
 }
 
-/* Prints the dicts inside a dict `name`, before its own line. */
-static void write_nested(console *sink, int64_t step, const char *name, const et_value *dict)
-{
-    char whole[256];
-    for (const et_value *v = dict->first; v != NULL; v = v->next) {
-        if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0)
-            continue;
-        snprintf(whole, sizeof whole, "%s/%s", name, v->key);
-        write_line(sink, step, whole, v);
-    }
-}
-
 /* Two levels deep: logs nest no further. */
 static int console_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
@@ -94,7 +82,14 @@ static int console_write(et_sink *self, int64_t step, const et_value *values, et
         if (v->kind != ET_VALUE_DICT || strcmp(v->key, ET_SINK_TIME) == 0 ||
             (sink->except && et_is_one_of(v->key, sink->except)))
             continue;
-        write_nested(sink, step, v->key, v);
+        /* The dicts inside come before its own line. */
+        for (const et_value *below = v->first; below != NULL; below = below->next) {
+            char whole[256];
+            if (below->kind != ET_VALUE_DICT || strcmp(below->key, ET_SINK_TIME) == 0)
+                continue;
+            snprintf(whole, sizeof whole, "%s/%s", v->key, below->key);
+            write_line(sink, step, whole, below);
+        }
         write_line(sink, step, v->key, v);
     }
     return ET_OK;
