@@ -68,12 +68,10 @@ int et_append_open(et_append *file, const char *path, int64_t offset, et_append_
         return et_alloc_failed(error, strlen(path), "a path");
     /* Not blocking, so that a pipe of that name does not block. */
     file->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    int status = file->fd < 0 ? et_fail_errno(error, "cannot open %s", path) : ET_OK;
-    if (!status)
-        status = length_to_keep(&file->offset, file, offset, whole, error);
-    if (!status)
-        status = cut(file, error);
-    if (status) {
+    int status;
+    if ((file->fd < 0 && (status = et_fail_errno(error, "cannot open %s", path))) ||
+        (status = length_to_keep(&file->offset, file, offset, whole, error)) ||
+        (status = cut(file, error))) {
         if (file->fd >= 0)
             close(file->fd);
         et_free(file->path);

@@ -214,10 +214,8 @@ int et_sink_jsonl_open(et_sink **out, const char *path, const et_value *position
         return et_alloc_failed(error, sizeof *sink, path);
     sink->sink.class = &jsonl_class;
     sink->lines = lines;
-    status = et_parent_make(path, error);
-    if (!status)
-        status = et_append_open(&sink->file, path, (int64_t)offset, whole_lines, error);
-    if (status)
+    if ((status = et_parent_make(path, error)) ||
+        (status = et_append_open(&sink->file, path, (int64_t)offset, whole_lines, error)))
         et_free(sink);
     else
         *out = &sink->sink;

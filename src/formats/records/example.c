@@ -181,10 +181,9 @@ int et_example_parse(et_example **out, const void *bytes, size_t length, et_erro
     if (!self)
         return et_alloc_failed(error, sizeof *self, "a tf.Example");
     et_example_memory room = { .arena = &self->arena };
-    int status = et_example_read(&self->shown, &room, bytes, length, error);
-    if (!status)
-        status = sort_features(&self->shown, error);
-    if (status) {
+    int status;
+    if ((status = et_example_read(&self->shown, &room, bytes, length, error)) ||
+        (status = sort_features(&self->shown, error))) {
         et_example_free(&self->shown);
         return status;
     }

@@ -455,10 +455,8 @@ static int read_file(et_manifest *manifest, const char *path, et_error *error)
     et_value *root;
     status = et_json_parse(&root, &arena, text, length, path, error);
     if (!status) {
-        status = check_checksum(root, text, length, error);
-        if (!status)
-            status = read_root(manifest, root, error);
-        if (status)
+        if ((status = check_checksum(root, text, length, error)) ||
+            (status = read_root(manifest, root, error)))
             et_fail_while(error, status, status == ET_ENOMEM ? "%s" : "%s: damaged", path);
     }
     et_arena_release(&arena);
