@@ -184,13 +184,16 @@ struct reader {
     int nodes;       /* scalars and containers so far, keys too */
     int documents;   /* begun so far */
     bool ended;      /* the stream */
+    int status;      /* of the failure that ends the reading */
     bool word;       /* of a command line: messages name no line */
 };
 
+/* The functions of a reader are false, or NULL, after a failure; then status says why. */
+
 /* "name:line: ...", or "name:line:column: ..." if the column is known (not 0); a word of a command
  * line has neither. */
-__attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *reader, size_t line,
-                                                         size_t column, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static bool fail_at(struct reader *reader, size_t line,
+                                                          size_t column, const char *format, ...)
 {
     /* The caller's text first: et_fail takes one format, and this message has two. */
     char position[48] = "", text[ET_ERROR_TEXT_MAX];
@@ -202,7 +205,14 @@ __attribute__((format(printf, 4, 5))) static int fail_at(const struct reader *re
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, position, text);
+    reader->status = et_fail(reader->error, ET_EFORMAT, "%s%s: %s", reader->name, position, text);
+    return false;
+}
+
+static void *no_memory(struct reader *reader, size_t bytes)
+{
+    reader->status = et_alloc_failed(reader->error, bytes, reader->name);
+    return NULL;
 }
 
 /* libyaml counts from 0, people from 1. */
@@ -225,11 +235,11 @@ static bool is_indented_by_tab(const struct reader *reader, size_t line)
 }
 
 /* Three kinds of failure inside libyaml: memory, bytes, syntax. */
-static int fail_parser(const struct reader *reader)
+static bool fail_parser(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR)
-        return et_alloc_failed(reader->error, reader->length, reader->name);
+        return no_memory(reader, reader->length);
     /* Bytes that are no UTF-8, or characters that YAML does not allow. */
     if (parser->error == YAML_READER_ERROR) {
         /* Finds the line of bad bytes: libyaml only gives their offset. */
@@ -247,21 +257,17 @@ static int fail_parser(const struct reader *reader)
                    tab ? "; indent with spaces, not tabs" : "");
 }
 
-static int no_memory(const struct reader *reader)
-{
-    return et_alloc_failed(reader->error, sizeof(et_value), reader->name);
-}
-
 /* A copy of a scalar's text in the arena; no NUL may be in it. */
-static int copy_text(struct reader *reader, const char **out, const yaml_event_t *event)
+static const char *copy_text(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
     /* "\0" in double quotes is such a NUL; strings here end at the first. */
-    if (strlen(text) != event->data.scalar.length)
-        return fail_at(reader, line_of(event), 0,
-                       "a NUL character is not allowed in text; remove it");
-    *out = et_arena_strdup(reader->arena, text);
-    return *out ? ET_OK : no_memory(reader);
+    if (strlen(text) != event->data.scalar.length) {
+        fail_at(reader, line_of(event), 0, "a NUL character is not allowed in text; remove it");
+        return NULL;
+    }
+    const char *copy = et_arena_strdup(reader->arena, text);
+    return copy ? copy : no_memory(reader, sizeof(et_value));
 }
 
 /* Adds a finished scalar or a new container to the innermost open container, with the waiting key
@@ -279,12 +285,11 @@ static void position(struct reader *reader, et_value *value)
 
 /* A duplicate would silently win or lose, so it is refused, with both lines. The map makes
  * that O(1) for each key: a dict of n keys costs O(n). */
-static int read_key(struct reader *reader, const yaml_event_t *event)
+static bool read_key(struct reader *reader, const yaml_event_t *event)
 {
-    const char *key = NULL;
-    int status = copy_text(reader, &key, event);
-    if (status)
-        return status;
+    const char *key = copy_text(reader, event);
+    if (!key)
+        return false;
     struct level *level = &reader->open[reader->depth - 1];
     /* The line of the first one. */
     int64_t before;
@@ -292,22 +297,21 @@ static int read_key(struct reader *reader, const yaml_event_t *event)
         return fail_at(reader, line_of(event), 0, "%s is set here and in line %d; keep one of them",
                        key, (int)before);
     if (!et_map_put(&level->keys, key, line_of(event)))
-        return no_memory(reader);
+        return no_memory(reader, sizeof(et_value));
     reader->key = key;
-    return ET_OK;
+    return true;
 }
 
 /* value->text stays next to the resolved value, so that a setting can be read as it was written (a
  * name "010", a rate "1e-3"). */
-static int read_scalar(struct reader *reader, const yaml_event_t *event)
+static bool read_scalar(struct reader *reader, const yaml_event_t *event)
 {
-    const char *text = NULL;
-    int status = copy_text(reader, &text, event);
-    if (status)
-        return status;
+    const char *text = copy_text(reader, event);
+    if (!text)
+        return false;
     et_value *value = et_value_new(reader->arena, ET_VALUE_STRING);
     if (!value)
-        return no_memory(reader);
+        return no_memory(reader, sizeof(et_value));
     value->line = (int)line_of(event);
     value->text = text;
     value->string = text;
@@ -315,22 +319,22 @@ static int read_scalar(struct reader *reader, const yaml_event_t *event)
         return fail_at(reader, line_of(event), 0,
                        "%s does not fit in 64 bits; quote it if it is text", text);
     position(reader, value);
-    return ET_OK;
+    return true;
 }
 
 /* Hung up before its children come, so that the tree is whole at any time. */
-static int open_container(struct reader *reader, const yaml_event_t *event, et_value_kind kind)
+static bool open_container(struct reader *reader, const yaml_event_t *event, et_value_kind kind)
 {
     if (reader->depth == DEPTH_MAX)
         return fail_at(reader, line_of(event), 0, "nested deeper than %d levels", DEPTH_MAX);
     et_value *value = et_value_new(reader->arena, kind);
     if (!value)
-        return no_memory(reader);
+        return no_memory(reader, sizeof(et_value));
     value->line = (int)line_of(event);
     position(reader, value);
     et_assert(reader->depth >= 0 && reader->depth < DEPTH_MAX);
     reader->open[reader->depth++] = (struct level){ value, ET_MAP_INIT };
-    return ET_OK;
+    return true;
 }
 
 /* libyaml sees to it that starts and ends match; key is NULL again by then. */
@@ -342,7 +346,7 @@ static void close_container(struct reader *reader)
 }
 
 /* Refuses anchors, aliases (together an exponential bomb) and tags. */
-static int check_node(struct reader *reader, const yaml_event_t *event)
+static bool check_node(struct reader *reader, const yaml_event_t *event)
 {
     /* Three events begin a node and have these in three places. */
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -372,16 +376,15 @@ static int check_node(struct reader *reader, const yaml_event_t *event)
                        (const char *)tag);
     if (++reader->nodes > NODES_MAX)
         return fail_at(reader, line_of(event), 0, "more than %d values in one file", NODES_MAX);
-    return ET_OK;
+    return true;
 }
 
 /* An event that begins a value or a key. YAML allows a container as a key ("? [a]"), but no name
  * here is one. */
-static int read_node(struct reader *reader, const yaml_event_t *event)
+static bool read_node(struct reader *reader, const yaml_event_t *event)
 {
-    int status = check_node(reader, event);
-    if (status)
-        return status;
+    if (!check_node(reader, event))
+        return false;
     /* Inside a dict, with no key waiting. */
     if (reader->depth > 0 && !reader->key &&
         reader->open[reader->depth - 1].container->kind == ET_VALUE_DICT) {
@@ -397,17 +400,17 @@ static int read_node(struct reader *reader, const yaml_event_t *event)
 }
 
 /* Document ends, stream starts and events without content change nothing. */
-static int read_event(struct reader *reader, const yaml_event_t *event)
+static bool read_event(struct reader *reader, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (++reader->documents > 1)
             return fail_at(reader, line_of(event), 0,
                            "a second document starts here; put it into another file");
-        return ET_OK;
+        return true;
     case YAML_STREAM_END_EVENT:
         reader->ended = true;
-        return ET_OK;
+        return true;
     case YAML_ALIAS_EVENT:
     case YAML_SCALAR_EVENT:
     case YAML_SEQUENCE_START_EVENT:
@@ -416,9 +419,9 @@ static int read_event(struct reader *reader, const yaml_event_t *event)
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         close_container(reader);
-        return ET_OK;
+        return true;
     default:
-        return ET_OK;
+        return true;
     }
 }
 
@@ -440,13 +443,12 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     /* Else libyaml would guess from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
-    int status = ET_OK;
-    while (!status && !reader.ended) {
+    while (!reader.status && !reader.ended) {
         yaml_event_t event;
         if (!yaml_parser_parse(&reader.parser, &event)) {
-            status = fail_parser(&reader);
+            fail_parser(&reader);
         } else {
-            status = read_event(&reader, &event);
+            read_event(&reader, &event);
             yaml_event_delete(&event); /* libyaml's memory until then, on failure too */
         }
     }
@@ -454,9 +456,9 @@ static int parse(et_value **out, et_arena *arena, const char *text, size_t lengt
     while (reader.depth > 0)
         close_container(&reader);
     yaml_parser_delete(&reader.parser);
-    if (!status)
+    if (!reader.status)
         *out = reader.root;
-    return status;
+    return reader.status;
 }
 
 /* Nothing, comments only and "null" are all an empty file: no settings. */
