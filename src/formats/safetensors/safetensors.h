@@ -40,7 +40,7 @@
 bool et_safetensors_is_name(const char *path);
 
 /* dtype of a float16 tensor of another program's file: none of ours, so code that does not know
- * it takes no such tensor. Elements have 2 bytes (base/numbers/half.h). */
+ * it takes no such tensor. Elements have 2 bytes (base/dtype.h). */
 #define ET_SAFETENSORS_F16 ET_DTYPE_COUNT
 
 /* ---- writing ---- */
