@@ -28,7 +28,7 @@
 #include "command/tabular/tabular_commands.h"
 #include "data/table/features/unseen.h"
 #include "data/table/schema/schema.h"
-#include "tasks/tabular/predict/prediction_block.h"
+#include "tasks/tabular/predict/prediction_lines.h"
 
 #define THREADS_MAX 64
 

@@ -679,64 +679,57 @@ static int check_targets(const et_tabular_options *o, et_error *error)
                 return et_fail(error, ET_ECONFIG, "task.target: %.60s is named twice; name it once",
                                target->items[i]);
     int status = et_tabular_levels(level, &levels, &o->quantile_levels, error);
-    if (!status && levels && target->count > 1)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.quantile_levels: quantiles are of one target, but task.target has "
-                         "%zu columns; train a run for each",
-                         target->count);
-    if (!status && levels && o->target_type == ET_TABULAR_TARGET_CLASS)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.quantile_levels: quantiles are of a number, but task.target_type is "
-                         "class; leave one of them out");
-    if (!status && levels && o->loss != ET_TABULAR_LOSS_AUTO)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.quantile_levels: quantiles are learned by the pinball loss, not by "
-                         "task.loss=%s; set task.loss=auto",
-                         losses[o->loss]);
-    return status;
+    if (status || !levels)
+        return status;
+    if (target->count > 1)
+        return et_fail(error, ET_ECONFIG,
+                       "task.quantile_levels: quantiles are of one target, but task.target has "
+                       "%zu columns; train a run for each",
+                       target->count);
+    if (o->target_type == ET_TABULAR_TARGET_CLASS)
+        return et_fail(error, ET_ECONFIG,
+                       "task.quantile_levels: quantiles are of a number, but task.target_type is "
+                       "class; leave one of them out");
+    if (o->loss != ET_TABULAR_LOSS_AUTO)
+        return et_fail(error, ET_ECONFIG,
+                       "task.quantile_levels: quantiles are learned by the pinball loss, not by "
+                       "task.loss=%s; set task.loss=auto",
+                       losses[o->loss]);
+    return ET_OK;
 }
 
 int et_tabular_check(const void *settings, et_error *error)
 {
     et_assert(settings);
     const et_tabular_options *o = settings;
-    int status = check_model(&o->model, error);
-    if (!status)
-        status = check_ensemble(&o->ensemble, error);
-    if (!status)
-        status = check_split(o, error);
-    if (!status && !o->train_data.input_path.count && !o->train_data.mix.count)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.train_data.input_path names no file; name the training table, for "
-                         "example with --data train.csv");
-    if (!status)
-        status = check_paths("train_data.input_path", &o->train_data.input_path, error);
-    if (!status)
-        status = check_paths("validation_data.input_path", &o->validation_data.input_path, error);
-    if (!status && o->label_smoothing < 0 && o->label_smoothing != -1)
-        status =
-            et_fail(error, ET_ECONFIG, "task.label_smoothing: %g is neither -1 nor from 0 to 0.99",
-                    o->label_smoothing);
-    if (!status)
-        status = check_mix(o, error);
-    if (!status)
-        status = check_sets(o, error);
-    if (!status)
-        status = check_targets(o, error);
     const et_feature_choice choice = et_tabular_choice(o);
-    if (!status)
-        status = et_column_choice_check(&choice, error);
-    if (!status && !o->target.count && !o->features_path)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.target is not set; name the column to predict, for example with "
-                         "--target price (`etude data analyze FILE` lists the columns)");
-    if (!status && o->model.type == ET_TABULAR_PACK)
-        status = check_pack(o, error);
-    if (!status)
-        status = check_privacy(o, error);
-    if (!status)
-        status = check_character("delimiter", o->delimiter, error);
-    return status ? status : check_character("comment", o->comment, error);
+    int status;
+    if ((status = check_model(&o->model, error)) ||
+        (status = check_ensemble(&o->ensemble, error)) || (status = check_split(o, error)))
+        return status;
+    if (!o->train_data.input_path.count && !o->train_data.mix.count)
+        return et_fail(error, ET_ECONFIG,
+                       "task.train_data.input_path names no file; name the training table, for "
+                       "example with --data train.csv");
+    if ((status = check_paths("train_data.input_path", &o->train_data.input_path, error)) ||
+        (status = check_paths("validation_data.input_path", &o->validation_data.input_path, error)))
+        return status;
+    if (o->label_smoothing < 0 && o->label_smoothing != -1)
+        return et_fail(error, ET_ECONFIG,
+                       "task.label_smoothing: %g is neither -1 nor from 0 to 0.99",
+                       o->label_smoothing);
+    if ((status = check_mix(o, error)) || (status = check_sets(o, error)) ||
+        (status = check_targets(o, error)) || (status = et_column_choice_check(&choice, error)))
+        return status;
+    if (!o->target.count && !o->features_path)
+        return et_fail(error, ET_ECONFIG,
+                       "task.target is not set; name the column to predict, for example with "
+                       "--target price (`etude data analyze FILE` lists the columns)");
+    if ((o->model.type == ET_TABULAR_PACK && (status = check_pack(o, error))) ||
+        (status = check_privacy(o, error)) ||
+        (status = check_character("delimiter", o->delimiter, error)))
+        return status;
+    return check_character("comment", o->comment, error);
 }
 
 /* lists: names of all scores, ended by NULL. */

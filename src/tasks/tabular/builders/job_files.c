@@ -179,11 +179,11 @@ static int read_class(const et_model_builder_class **kind, et_arguments **argume
                        name);
     if (strcmp((*kind)->name, name) != 0)
         return et_fail(error, ET_ECONFIG, "a model of builder %s, not of %s", name, (*kind)->name);
-    status = et_model_builder_class_resolve(&whole, *kind, error);
-    if (!status)
-        status =
-            et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"), error);
-    return status ? status : et_arguments_process(*arguments, error);
+    if ((status = et_model_builder_class_resolve(&whole, *kind, error)) ||
+        (status = et_arguments_create(arguments, whole.arguments, et_value_get(root, "arguments"),
+                                      error)))
+        return status;
+    return et_arguments_process(*arguments, error);
 }
 
 int et_builder_parse(const et_model_builder_class **kind, et_arguments **arguments,

@@ -267,14 +267,11 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
 
 static int open_reading(reading *r, selection *s, const char *directory, et_error *error)
 {
-    int status = et_artifact_open(&r->artifact, directory, error);
-    if (!status)
-        status = et_tabular_graph_check(&r->experiment, &r->artifact, &s->arena, error);
-    if (!status)
-        status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error);
-    if (!status)
-        status = et_params_new(&r->to->params, error);
-    if (status)
+    int status;
+    if ((status = et_artifact_open(&r->artifact, directory, error)) ||
+        (status = et_tabular_graph_check(&r->experiment, &r->artifact, &s->arena, error)) ||
+        (status = et_artifact_identity(&r->artifact, &r->newest, &s->arena, error)) ||
+        (status = et_params_new(&r->to->params, error)))
         return status;
     const et_runtime_options *runtime = &r->experiment.runtime;
     const bool bfloat16 = runtime->mixed_precision_dtype == ET_PRECISION_BFLOAT16;
@@ -668,12 +665,9 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
 {
     selection *s = downcast(run);
     const int64_t cells = s->rows * s->width;
-    int status = select_weights(s, error);
-    if (!status)
-        status = share_with_equals(s, error);
-    if (!status && !s->mean.output && !s->mean.value)
-        status = open_outputs(s, &s->mean, error);
-    if (status)
+    int status;
+    if ((status = select_weights(s, error)) || (status = share_with_equals(s, error)) ||
+        (!s->mean.output && !s->mean.value && (status = open_outputs(s, &s->mean, error))))
         return status;
     for (int c = 0; c < run->count; c++) {
         const scored *one = &s->scored[c];
@@ -687,10 +681,10 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     for (int64_t i = 0; s->class && i < cells; i++)
         s->mean.output[i] = fminf(s->mean.output[i], 1);
     memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
-    status = list_members(s, options, error);
-    if (!status)
-        status = score_all(s, &s->mean, score, error);
-    return status ? status : judge(s, error);
+    if ((status = list_members(s, options, error)) ||
+        (status = score_all(s, &s->mean, score, error)))
+        return status;
+    return judge(s, error);
 }
 
 /* ---- the model ---- */

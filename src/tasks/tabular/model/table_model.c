@@ -11,7 +11,7 @@
 #include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/model/tables.h"
 #include "tasks/tabular/predict/predict.h"
-#include "tasks/tabular/predict/prediction_block.h"
+#include "tasks/tabular/predict/prediction_lines.h"
 #include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_task.h"
 #include "train/checkpoint/identity.h"
@@ -190,32 +190,28 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
     et_assert(table && name);
     et_model *m = &n->model;
     const et_model_options none = { .seed = 0 };
-    et_value *identity = NULL;
     int status = et_model_init(m, &table_kind, &none, error);
-    const char *full = status ? NULL : et_arena_printf(&m->arena, "tabular/%s", name);
-    if (!status && !full)
-        status = et_alloc_failed(error, strlen(name), "a name");
-    if (!status)
-        status = et_table_experiment(&n->experiment, table, full, settings, &m->arena, error);
-    if (!status) {
-        m->seed = (uint64_t)n->experiment.runtime.seed;
-        m->bfloat16 = n->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-        m->optimization = n->experiment.trainer.optimizer_config;
-        status =
-            et_table_task(&m->task, table, &n->experiment, m->device, m->params, &m->arena, error);
-    }
-    if (!status)
-        status = copy_texts(n, table, error);
-    if (!status)
-        status = print_settings(n, error);
-    if (!status)
-        n->identity = identity = et_value_dict(&m->arena);
-    if (!status)
-        status = identity ? et_tabular_identify(m->task, identity, error)
-                          : et_alloc_failed(error, 0, "settings");
-    if (!status)
-        status = et_experiment_identify(&n->experiment, identity, error);
     if (status)
+        return status;
+    const char *full = et_arena_printf(&m->arena, "tabular/%s", name);
+    if (!full)
+        return et_alloc_failed(error, strlen(name), "a name");
+    status = et_table_experiment(&n->experiment, table, full, settings, &m->arena, error);
+    if (status)
+        return status;
+    m->seed = (uint64_t)n->experiment.runtime.seed;
+    m->bfloat16 = n->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    m->optimization = n->experiment.trainer.optimizer_config;
+    if ((status = et_table_task(&m->task, table, &n->experiment, m->device, m->params, &m->arena,
+                                error)) ||
+        (status = copy_texts(n, table, error)) || (status = print_settings(n, error)))
+        return status;
+    et_value *identity = et_value_dict(&m->arena);
+    n->identity = identity;
+    if (!identity)
+        return et_alloc_failed(error, 0, "settings");
+    if ((status = et_tabular_identify(m->task, identity, error)) ||
+        (status = et_experiment_identify(&n->experiment, identity, error)))
         return status;
     m->own_valid = true;
     n->source = table->source;

@@ -82,25 +82,22 @@ int et_table_experiment(et_experiment *e, const et_table *table, const char *nam
 {
     et_assert(e && table && name && arena);
     int status = et_experiment_begin(e, &et_tabular_program, name, arena, error);
-    const et_value *before = status ? NULL : et_experiment_tree(e, arena);
-    if (!status)
-        status = assign(e, "task.train_data.input_path", table->path, arena, error);
-    if (!status && table->target)
-        status = assign(e, "task.target", table->target, arena, error);
-    if (!status && table->settings)
-        status = et_experiment_set(e, table->settings, arena, error);
-    if (!status && settings)
-        status = et_experiment_set(e, settings, arena, error);
-    if (!status)
-        status = et_experiment_complete(e, error);
-    if (!status)
-        status = check_taken(before, e, arena, error);
-    if (!status && et_tabular_series.wanted(e->name, e->task))
-        status = et_fail(error, ET_ECONFIG,
-                         "%s with these settings trains several models, which a model object does "
-                         "not; name one of them, or one fold, or use `etude train`",
-                         e->name);
-    return status ? status : et_experiment_check(e, error);
+    if (status)
+        return status;
+    const et_value *before = et_experiment_tree(e, arena);
+    if ((status = assign(e, "task.train_data.input_path", table->path, arena, error)) ||
+        (table->target && (status = assign(e, "task.target", table->target, arena, error))) ||
+        (table->settings && (status = et_experiment_set(e, table->settings, arena, error))) ||
+        (settings && (status = et_experiment_set(e, settings, arena, error))) ||
+        (status = et_experiment_complete(e, error)) ||
+        (status = check_taken(before, e, arena, error)))
+        return status;
+    if (et_tabular_series.wanted(e->name, e->task))
+        return et_fail(error, ET_ECONFIG,
+                       "%s with these settings trains several models, which a model object does "
+                       "not; name one of them, or one fold, or use `etude train`",
+                       e->name);
+    return et_experiment_check(e, error);
 }
 
 /* ---- texts ---- */

@@ -12,8 +12,8 @@
  *
  * Predictions of a batch are computed by several threads, each with its own predictor. Results are
  * equal for any number of threads. Use an object from one thread at a time. */
-#ifndef ETUDE_TASKS_TABULAR_MODEL_EXPLAIN_H
-#define ETUDE_TASKS_TABULAR_MODEL_EXPLAIN_H
+#ifndef ETUDE_TASKS_TABULAR_PREDICT_EXPLAIN_H
+#define ETUDE_TASKS_TABULAR_PREDICT_EXPLAIN_H
 
 #include <etude/predictor.h>
 

@@ -16,14 +16,24 @@
  *
  * Numbers have five digits after the point, rounded as printf rounds, or as many as a float32 needs
  * to be read back. Use one buffer from one thread at a time. Threads may share an open
- * et_prediction_lines; it does not change. */
-#ifndef ETUDE_TASKS_TABULAR_MODEL_PREDICTION_LINES_H
-#define ETUDE_TASKS_TABULAR_MODEL_PREDICTION_LINES_H
+ * et_prediction_lines; it does not change.
+ *
+ * A block of rows is read, encoded, computed and printed at once. Any thread may work on a block,
+ * with a predictor of its own:
+ *
+ *     et_prediction_block_open(&block, 256, 0, predictor, &error);
+ *     et_row_reader_next(reader, &block.rows, &error);
+ *     et_prediction_block_run(&block, predictor, &how);     block.lines, block.status
+ *     et_prediction_block_release(&block); */
+#ifndef ETUDE_TASKS_TABULAR_PREDICT_PREDICTION_LINES_H
+#define ETUDE_TASKS_TABULAR_PREDICT_PREDICTION_LINES_H
 
-#include "base/text/strbuf.h"
 #include <etude/class_scores.h>
 
+#include "base/text/strbuf.h"
+#include "data/table/features/unseen.h"
 #include "tasks/tabular/predict/predict.h"
+#include "tasks/tabular/predict/row_reader.h"
 
 typedef struct et_prediction_form {
     bool csv;     /* else JSON */
@@ -77,5 +87,30 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
 
 /* "0.98123", "-0.00001"; "null" if the value is not finite. Equal to printf's %.5f. */
 void et_prediction_number(et_strbuf *out, double value);
+
+/* ---- blocks of rows ---- */
+
+typedef struct et_prediction_block {
+    et_row_block rows;
+    et_strbuf lines;  /* the printed lines */
+    et_unseen unseen; /* of its rows */
+    int status;       /* of a row that ended it, after the lines before */
+    et_error error;
+} et_prediction_block;
+
+typedef struct et_prediction_how {
+    const et_prediction_lines *lines;
+    const char *name; /* of the rows, in messages */
+    bool lenient;     /* a bad row is kept with its message; else it ends the block */
+} et_prediction_how;
+
+/* keep: of et_row_block_open. Zeros are released as well. */
+int et_prediction_block_open(et_prediction_block *block, int64_t rows, size_t keep,
+                             const et_predictor *predictor, et_error *error);
+void et_prediction_block_release(et_prediction_block *block);
+
+/* Makes the lines of the rows, up to the first row that ends the block. */
+void et_prediction_block_run(et_prediction_block *block, et_predictor *predictor,
+                             const et_prediction_how *how);
 
 #endif

@@ -208,23 +208,19 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
                                          .features = model->texts.features };
     et_model_builder_class whole;
     et_graph_interface *graph;
-    int status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_BUILDER, &path, error);
-    if (!status)
-        status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
-                                  options->builder, error);
-    if (!status)
-        status = et_table_set_open(&model->dataset, NULL, 0, &parts, error);
-    if (!status)
-        status = et_model_builder_class_resolve(&whole, model->kind, error);
-    model->builder = status ? NULL : et_alloc_zero(1, whole.size);
-    if (!status && !model->builder)
-        status = et_alloc_failed(error, whole.size, "a builder");
-    if (!status)
-        status = et_model_builder_init(model->builder, model->kind, model->arguments,
-                                       model->dataset, error);
-    if (!status)
-        status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error);
-    if (status)
+    int status;
+    if ((status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_BUILDER, &path, error)) ||
+        (status = et_builder_parse(&model->kind, &model->arguments, text->bytes, text->length, path,
+                                   options->builder, error)) ||
+        (status = et_table_set_open(&model->dataset, NULL, 0, &parts, error)) ||
+        (status = et_model_builder_class_resolve(&whole, model->kind, error)))
+        return status;
+    model->builder = et_alloc_zero(1, whole.size);
+    if (!model->builder)
+        return et_alloc_failed(error, whole.size, "a builder");
+    if ((status = et_model_builder_init(model->builder, model->kind, model->arguments,
+                                        model->dataset, error)) ||
+        (status = et_model_builder_build_prediction_graph(model->builder, NULL, &graph, error)))
         return status;
     model->params = et_model_builder_params(model->builder);
     model->build = graph->build;
@@ -235,29 +231,28 @@ static int open_builder(et_table_model *model, const et_artifact *artifact,
 static int open_run(et_table_model *model, const et_artifact *artifact,
                     const et_predictor_options *how, et_error *error)
 {
-    const char *path;
-    int status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_SETTINGS, &path, error);
-    if (!status)
-        status = graph_open(&model->graph, &model->experiment, model->directory, model->encoder,
-                            &model->arena, error);
-    if (!status)
-        status = graph_choose(model->graph, artifact, how->checkpoint, model->live_weights,
-                              &model->arena, error);
-    if (!status)
-        status = et_params_new(&model->params, error);
     const et_tabular_options *options = model->experiment.task;
-    if (!status && options->missing.count) {
-        model->missing = et_csv_missing_with(options->missing.items, options->missing.count);
+    const et_strings *missing = &options->missing;
+    const char *path;
+    int status;
+    if ((status = read_text(model, artifact, ET_TABLE_FILE_MODEL, ET_RUN_SETTINGS, &path, error)) ||
+        (status = graph_open(&model->graph, &model->experiment, model->directory, model->encoder,
+                             &model->arena, error)) ||
+        (status = graph_choose(model->graph, artifact, how->checkpoint, model->live_weights,
+                               &model->arena, error)) ||
+        (status = et_params_new(&model->params, error)))
+        return status;
+    if (missing->count) {
+        model->missing = et_csv_missing_with(missing->items, missing->count);
         if (!model->missing)
-            status = et_alloc_failed(error, options->missing.count, "task.missing");
+            return et_alloc_failed(error, missing->count, "task.missing");
     }
-    if (!status)
-        model->csv = et_tabular_table_options(options, model->missing).csv;
+    model->csv = et_tabular_table_options(options, model->missing).csv;
     if (strchr(ET_CSV_DELIMITERS, model->csv.delimiter))
         model->csv.delimiter = 0;
     model->build = graph_build;
     model->payload = model->graph;
-    return status;
+    return ET_OK;
 }
 
 /* For a directory that is neither, the message assumes the likeliest intention. */
@@ -496,23 +491,14 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
 {
     et_table_model *model = p->model;
     const et_pass_options pass = { .name = "prediction" };
-    int status = make_layout(p, error);
-    if (!status)
-        status = et_device_open(&p->device, error);
-    if (!status)
-        status = et_pass_open(&p->pass, p->device, model->params, &p->layout, model->build,
-                              model->payload, &pass, error);
-    if (!status && !p->shares)
-        status = et_params_materialize(model->params, false, error);
-    if (!status && !p->shares)
-        status = load_model(model, artifact, options, error);
-    if (!status)
-        status = et_pass_prepare(p->pass, &p->layout, error);
-    if (!status)
-        status = et_batch_new(&p->batch, &p->layout, error);
-    if (!status)
-        status = find_outputs(p, error);
-    if (status)
+    int status;
+    if ((status = make_layout(p, error)) || (status = et_device_open(&p->device, error)) ||
+        (status = et_pass_open(&p->pass, p->device, model->params, &p->layout, model->build,
+                               model->payload, &pass, error)) ||
+        (!p->shares && (status = et_params_materialize(model->params, false, error))) ||
+        (!p->shares && (status = load_model(model, artifact, options, error))) ||
+        (status = et_pass_prepare(p->pass, &p->layout, error)) ||
+        (status = et_batch_new(&p->batch, &p->layout, error)) || (status = find_outputs(p, error)))
         return status;
     find_targets(p);
     for (int i = 0; i < p->outputs; i++)

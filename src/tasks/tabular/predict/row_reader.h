@@ -10,8 +10,8 @@
  *     et_row_reader_close(reader);
  *
  * Use a reader from one thread at a time; a block may go to any thread. */
-#ifndef ETUDE_TASKS_TABULAR_MODEL_ROW_READER_H
-#define ETUDE_TASKS_TABULAR_MODEL_ROW_READER_H
+#ifndef ETUDE_TASKS_TABULAR_PREDICT_ROW_READER_H
+#define ETUDE_TASKS_TABULAR_PREDICT_ROW_READER_H
 
 #include "base/arena.h"
 #include "data/table/rows/rows.h"

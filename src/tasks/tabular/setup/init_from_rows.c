@@ -214,14 +214,12 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
     const et_tabular_options *o = &task->options;
     const bool begun = o->init_checkpoint && *o->init_checkpoint;
     const bool kept = begun && !(o->init_pattern && *o->init_pattern);
-    int status =
-        kept ? ET_OK
-             : et_tabular_model_fit(params, &o->model, task->encoder, task->training, error);
-    if (!status && !begun)
-        status = et_tabular_model_begin(params, &o->model, task->encoder, error);
-    if (!status && et_tabular_is_pack(o))
-        status = et_pack_begin(params, &o->model.pack, task->has_rates, error);
-    if (status)
+    int status;
+    if ((!kept && (status = et_tabular_model_fit(params, &o->model, task->encoder, task->training,
+                                                 error))) ||
+        (!begun && (status = et_tabular_model_begin(params, &o->model, task->encoder, error))) ||
+        (et_tabular_is_pack(o) &&
+         (status = et_pack_begin(params, &o->model.pack, task->has_rates, error))))
         return status;
     float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
     float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);

@@ -657,15 +657,14 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
 {
     et_assert(options && context && context->params && context->device);
     *out = NULL;
-    int status = et_tabular_check(options, error);
-    if (!status && et_tabular_is_pack(options) && !context->evaluates &&
-        !context->validation_interval)
-        status = et_fail(error, ET_ECONFIG,
-                         "validation chooses the ensemble of a pack (task.model.type: pack), but "
-                         "this process does not validate; set trainer.validation_interval=1ep, and "
-                         "train without workers and parameter servers");
-    if (status)
+    int status;
+    if ((status = et_tabular_check(options, error)))
         return status;
+    if (et_tabular_is_pack(options) && !context->evaluates && !context->validation_interval)
+        return et_fail(error, ET_ECONFIG,
+                       "validation chooses the ensemble of a pack (task.model.type: pack), but "
+                       "this process does not validate; set trainer.validation_interval=1ep, and "
+                       "train without workers and parameter servers");
     et_tabular_task *task = et_alloc_zero(1, sizeof *task);
     if (!task)
         return et_alloc_failed(error, sizeof *task, "a task");

@@ -297,17 +297,16 @@ static int count_pass(const job *j, int64_t *batches, et_error *error)
 static int open_graphs(job *j, et_error *error)
 {
     int64_t pass = 0, steps;
-    int status = et_model_builder_renew(j->builder, error);
-    if (!status)
-        status = et_model_builder_open_device(j->builder, &j->device, error);
-    if (!status)
-        status = et_model_builder_build_graph_interfaces(j->builder, j->config, &j->graphs, error);
-    if (!status && (!j->graphs.training || !j->graphs.training->input.source))
-        status = et_fail(error, ET_EUSAGE, "builder %s gives no training graph with a source",
-                         j->builder->ET_CLASS->name);
-    if (!status && j->args->epochs)
-        status = count_pass(j, &pass, error);
-    if (status)
+    int status;
+    if ((status = et_model_builder_renew(j->builder, error)) ||
+        (status = et_model_builder_open_device(j->builder, &j->device, error)) ||
+        (status =
+             et_model_builder_build_graph_interfaces(j->builder, j->config, &j->graphs, error)))
+        return status;
+    if (!j->graphs.training || !j->graphs.training->input.source)
+        return et_fail(error, ET_EUSAGE, "builder %s gives no training graph with a source",
+                       j->builder->ET_CLASS->name);
+    if (j->args->epochs && (status = count_pass(j, &pass, error)))
         return status;
     /* `epochs` passes of the data, where that is less than max_steps. */
     j->steps = j->args->max_steps;
