@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
+#include "base/sort.h"
 
 #define CHUNK 256
 
@@ -200,15 +201,8 @@ typedef struct drawn {
     int64_t row;
 } drawn;
 
-static int by_class_and_number(const void *left, const void *right)
-{
-    const drawn *a = left, *b = right;
-    if (a->class != b->class)
-        return a->class < b->class ? -1 : 1;
-    if (a->number < b->number || a->number > b->number)
-        return a->number < b->number ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+ET_SORT_BY(by_class_and_number, drawn, ET_UP(class),
+           a->number != b->number ? ET_UP(number) : ET_UP(row))
 
 static drawn *draw(const int32_t *class, int64_t rows, uint64_t seed)
 {

@@ -16,6 +16,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/threads/thread.h"
 #include "data/table/rows/rows.h"
 #include "data/table/table_set.h"
@@ -414,10 +415,7 @@ static int make_layout(et_predictor *p, et_error *error)
                          p->model->directory);
 }
 
-static int compare_outputs(const void *a, const void *b)
-{
-    return strcmp(((const et_predicted_output *)a)->name, ((const et_predicted_output *)b)->name);
-}
+ET_SORT_BY(by_name, et_predicted_output, strcmp(a->name, b->name), 0)
 
 /* The outputs of the graph, by name. */
 static int find_outputs(et_predictor *p, et_error *error)
@@ -438,7 +436,7 @@ static int find_outputs(et_predictor *p, et_error *error)
     }
     if (!p->outputs)
         return et_fail(error, ET_ECONFIG, "%s: the model has no output", p->model->directory);
-    qsort(p->output, (size_t)p->outputs, sizeof *p->output, compare_outputs);
+    qsort(p->output, (size_t)p->outputs, sizeof *p->output, by_name);
     return ET_OK;
 }
 

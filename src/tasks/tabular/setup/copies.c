@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/sort.h"
 #include "base/text/format.h"
 #include "data/table/analysis/column_use.h"
 #include "data/text/paths.h"
@@ -73,15 +74,7 @@ static void add_rows(void *payload, const et_batch *batch, int64_t first)
     }
 }
 
-static int by_key(const void *left, const void *right)
-{
-    const keyed *a = left, *b = right;
-    if (a->inputs != b->inputs)
-        return a->inputs < b->inputs ? -1 : 1;
-    if (a->target != b->target)
-        return a->target < b->target ? -1 : 1;
-    return (a->part > b->part) - (a->part < b->part);
-}
+ET_SORT_BY(by_key, keyed, ET_UP(inputs), a->target != b->target ? ET_UP(target) : ET_UP(part))
 
 /* ---- copies ---- */
 

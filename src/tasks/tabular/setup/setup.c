@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 
 #include "base/assert.h"
+#include "base/sort.h"
 #include "base/stages.h"
 #include "base/values/value.h"
 #include "formats/events/log_names.h"
@@ -418,13 +419,7 @@ typedef struct state_row {
     const et_value *label, *output, *weight; /* weight NULL: 1 */
 } state_row;
 
-static int by_number(const void *left, const void *right)
-{
-    const state_row *l = left, *r = right;
-    if (l->number != r->number)
-        return l->number < r->number ? -1 : 1;
-    return l->at < r->at ? -1 : l->at > r->at;
-}
+ET_SORT_BY(by_number, state_row, ET_UP(number), ET_UP(at))
 
 /* Sorts the rows. If the state has a row several times, the last one counts. */
 static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST])
