@@ -80,30 +80,24 @@ static const char *fault_of(const et_option *flag)
     }
 }
 
-static int add_flag(et_argument_parser *parser, const et_option *flag, et_error *error)
-{
-    const char *name = flag->field.name ? flag->field.name : "", *fault = fault_of(flag);
-    if (fault)
-        return et_fail(error, ET_EUSAGE, "flag --%s: %s", name, fault);
-    if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
-        (flag->alias && find(parser, flag->alias, strlen(flag->alias))))
-        return et_fail(error, ET_EUSAGE, "two flags are called --%s; rename one", name);
-    et_option *flags =
-        et_vector_grow(parser->flags, &parser->capacity, parser->count + 2, sizeof *flags, 32);
-    if (!flags)
-        return et_alloc_failed(error, (parser->count + 1) * sizeof *flags, "a parser");
-    parser->flags = flags;
-    parser->flags[parser->count++] = *flag;
-    parser->flags[parser->count] = (et_option)ET_OPTION_END;
-    return ET_OK;
-}
-
 int et_argument_parser_add(et_argument_parser *parser, const et_option *flags, et_error *error)
 {
-    int status = ET_OK;
-    for (; flags && flags->field.kind != ET_FIELD_KIND_END && !status; flags++)
-        status = add_flag(parser, flags, error);
-    return status;
+    for (; flags && flags->field.kind != ET_FIELD_KIND_END; flags++) {
+        const char *name = flags->field.name ? flags->field.name : "", *fault = fault_of(flags);
+        if (fault)
+            return et_fail(error, ET_EUSAGE, "flag --%s: %s", name, fault);
+        if (find(parser, name, strlen(name)) || et_same_name("help", 4, name) ||
+            (flags->alias && find(parser, flags->alias, strlen(flags->alias))))
+            return et_fail(error, ET_EUSAGE, "two flags are called --%s; rename one", name);
+        et_option *all =
+            et_vector_grow(parser->flags, &parser->capacity, parser->count + 2, sizeof *all, 32);
+        if (!all)
+            return et_alloc_failed(error, (parser->count + 1) * sizeof *all, "a parser");
+        parser->flags = all;
+        all[parser->count++] = *flags;
+        all[parser->count] = (et_option)ET_OPTION_END;
+    }
+    return ET_OK;
 }
 
 /* ---- values ---- */

@@ -256,23 +256,6 @@ static int open_run(et_table_model *model, const et_artifact *artifact,
     return ET_OK;
 }
 
-/* For a directory that is neither, the message assumes the likeliest intention. */
-static int check_artifact(const et_artifact *artifact, bool *job, et_error *error)
-{
-    *job = et_artifact_has(artifact, ET_RUN_BUILDER);
-    if (*job || et_artifact_has(artifact, ET_RUN_SETTINGS))
-        return ET_OK;
-    int status = et_artifact_check_folder(artifact, error);
-    if (status)
-        return status;
-    return et_fail(error, ET_ENOTFOUND,
-                   et_file_exists(artifact->name)
-                       ? "%s: not a trained model of tables: it has neither " ET_RUN_SETTINGS
-                         " nor " ET_RUN_BUILDER
-                       : "%s: no such directory",
-                   artifact->name);
-}
-
 static void close_model(et_table_model *model)
 {
     if (!model)
@@ -299,12 +282,23 @@ static void close_model(et_table_model *model)
 static int open_model(et_table_model **out, const et_artifact *artifact,
                       const et_predictor_options *options, et_error *error)
 {
-    bool job;
+    const bool job = et_artifact_has(artifact, ET_RUN_BUILDER);
+    int status = ET_OK;
     *out = NULL;
-    int status = check_artifact(artifact, &job, error);
-    et_table_model *model = status ? NULL : et_alloc_zero(1, sizeof *model);
+    if (!job && !et_artifact_has(artifact, ET_RUN_SETTINGS)) {
+        /* The message assumes the likeliest intention. */
+        status = et_artifact_check_folder(artifact, error);
+        return status ? status
+                      : et_fail(error, ET_ENOTFOUND,
+                                et_file_exists(artifact->name)
+                                    ? "%s: not a trained model of tables: it has "
+                                      "neither " ET_RUN_SETTINGS " nor " ET_RUN_BUILDER
+                                    : "%s: no such directory",
+                                artifact->name);
+    }
+    et_table_model *model = et_alloc_zero(1, sizeof *model);
     if (!model)
-        return status ? status : et_alloc_failed(error, sizeof *model, "a model");
+        return et_alloc_failed(error, sizeof *model, "a model");
     model->live_weights = options->live_weights;
     model->directory = et_strdup(artifact->name);
     if (!model->directory)

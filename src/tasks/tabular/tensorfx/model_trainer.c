@@ -437,29 +437,20 @@ static bool is_of_model(const char *name)
            et_file_is_left_over(name);
 }
 
-typedef void visit_fn(int folder, const char *name);
-
-static void pass_over(int folder, const char *name)
+/* Finds the files of an export, whole or not. ET_ECONFIG: the folder has another file. */
+static int visit(DIR *folder, const char *directory, bool removes, et_error *error)
 {
-    (void)folder, (void)name;
-}
-
-static void remove_file(int folder, const char *name)
-{
-    unlinkat(folder, name, 0);
-}
-
-/* Visits the files of an export, whole or not. ET_ECONFIG: the folder has another file. */
-static int visit(DIR *folder, const char *directory, visit_fn *file, et_error *error)
-{
-    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
-        if (is_of_model(entry->d_name))
-            file(dirfd(folder), entry->d_name);
-        else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        const char *name = entry->d_name;
+        const bool own = is_of_model(name);
+        if (own && removes)
+            unlinkat(dirfd(folder), name, 0);
+        if (!own && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
             return et_fail(error, ET_ECONFIG,
                            "%s/%s is not a file of a model, but the job replaces this folder: "
                            "choose another output, or move the file",
-                           directory, entry->d_name);
+                           directory, name);
+    }
     return ET_OK;
 }
 
@@ -470,19 +461,14 @@ static int clear_folder(const char *directory, bool removes, et_error *error)
     DIR *folder = opendir(directory);
     if (!folder)
         return errno == ENOENT ? ET_OK : et_fail_errno(error, "%s", directory);
-    int status = visit(folder, directory, pass_over, error);
+    int status = visit(folder, directory, false, error);
     rewinddir(folder);
     if (!status && removes)
-        status = visit(folder, directory, remove_file, error);
+        status = visit(folder, directory, true, error);
     closedir(folder);
     if (!status && removes && rmdir(directory))
         status = et_fail_errno(error, "%s", directory);
     return status;
-}
-
-static int remove_model(const char *directory, et_error *error)
-{
-    return clear_folder(directory, true, error);
 }
 
 /* Checks the folders of the export before the training. */
@@ -503,7 +489,7 @@ static int check_position(const char *output, et_error *error)
  * job that was killed there makes it again. */
 static int put_in_place(const char *made, const char *position, const char *old, et_error *error)
 {
-    int status = remove_model(old, error);
+    int status = clear_folder(old, true, error);
     if (status)
         return status;
     if (rename(position, old) && errno != ENOENT)
@@ -511,7 +497,7 @@ static int put_in_place(const char *made, const char *position, const char *old,
     if (rename(made, position))
         return et_fail_errno(error, "%s", position);
     et_error reason = ET_ERROR_INIT;
-    if (remove_model(old, &reason))
+    if (clear_folder(old, true, &reason))
         et_log(ET_LOG_WARNING, "%s", reason.text);
     return ET_OK;
 }
@@ -528,7 +514,7 @@ static int export_model(et_predictor **out, const et_model_builder *builder, con
     char *old = et_path_join(output, "model.old");
     int status = position && made && old ? ET_OK : et_alloc_failed(error, strlen(output), "a path");
     if (!status)
-        status = remove_model(made, error);
+        status = clear_folder(made, true, error);
     if (!status)
         status = et_predictor_open(&predictor, output, &trained, error);
     if (!status)
