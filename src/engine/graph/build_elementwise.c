@@ -14,27 +14,18 @@ static et_node *with_constant(et_op op, et_node *a, float x)
     return et_node_add(a->graph, op, NULL, &a, 1, &attributes);
 }
 
-et_node *et_add(et_node *a, et_node *b)
-{
-    return et_node_binary(ET_OP_ADD, a, b);
-}
-
-/* A separate op instead of et_add of et_scale: one pass, and no rounding of a product in between.
- */
-et_node *et_sub(et_node *a, et_node *b)
-{
-    return et_node_binary(ET_OP_SUB, a, b);
-}
-
-et_node *et_mul(et_node *a, et_node *b)
-{
-    return et_node_binary(ET_OP_MUL, a, b);
-}
-
-et_node *et_div(et_node *a, et_node *b)
-{
-    return et_node_binary(ET_OP_DIV, a, b);
-}
+/* et_sub is a separate op instead of et_add of et_scale: one pass, and no rounding of a product in
+ * between. */
+#define BINARY(name, id)                                                                           \
+    et_node *name(et_node *a, et_node *b)                                                          \
+    {                                                                                              \
+        return et_node_binary(ET_OP_##id, a, b);                                                   \
+    }
+BINARY(et_add, ADD)
+BINARY(et_sub, SUB)
+BINARY(et_mul, MUL)
+BINARY(et_div, DIV)
+BINARY(et_bias, ADD)
 
 et_node *et_scale(et_node *a, float factor)
 {
@@ -48,11 +39,6 @@ et_node *et_offset(et_node *a, float number)
     if (!et_in_range(a->graph, ET_OP_OFFSET, "number", number, -FLT_MAX, FLT_MAX))
         return &a->graph->poison;
     return with_constant(ET_OP_OFFSET, a, number);
-}
-
-et_node *et_bias(et_node *x, et_node *bias)
-{
-    return et_node_binary(ET_OP_ADD, x, bias);
 }
 
 et_node *et_copy(et_node *x, et_dtype dtype, et_shape shape)
@@ -87,87 +73,29 @@ et_node *et_as_act(et_graph *graph, et_node *x)
                : x;
 }
 
-/* Activations. Each is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
+/* Each activation is a node, so that exec may fuse it with its neighbours; only et_matmul's relu
  * option needs no node. */
-et_node *et_relu(et_node *x)
-{
-    return et_node_unary(ET_OP_RELU, x);
-}
-
-et_node *et_gelu(et_node *x)
-{
-    return et_node_unary(ET_OP_GELU, x);
-}
-
-et_node *et_tanh(et_node *x)
-{
-    return et_node_unary(ET_OP_TANH, x);
-}
-
-et_node *et_sigmoid(et_node *x)
-{
-    return et_node_unary(ET_OP_SIGMOID, x);
-}
-
-et_node *et_swish(et_node *x)
-{
-    return et_node_unary(ET_OP_SWISH, x);
-}
-
-et_node *et_softplus(et_node *x)
-{
-    return et_node_unary(ET_OP_SOFTPLUS, x);
-}
-
-et_node *et_selu(et_node *x)
-{
-    return et_node_unary(ET_OP_SELU, x);
-}
-
-et_node *et_mish(et_node *x)
-{
-    return et_node_unary(ET_OP_MISH, x);
-}
-
-et_node *et_exp(et_node *x)
-{
-    return et_node_unary(ET_OP_EXP, x);
-}
-
-et_node *et_ln(et_node *x)
-{
-    return et_node_unary(ET_OP_LOG, x);
-}
-
-et_node *et_sqrt(et_node *x)
-{
-    return et_node_unary(ET_OP_SQRT, x);
-}
-
-et_node *et_sin(et_node *x)
-{
-    return et_node_unary(ET_OP_SIN, x);
-}
-
-et_node *et_cos(et_node *x)
-{
-    return et_node_unary(ET_OP_COS, x);
-}
-
-et_node *et_square(et_node *x)
-{
-    return et_node_unary(ET_OP_SQUARE, x);
-}
-
-et_node *et_reciprocal(et_node *x)
-{
-    return et_node_unary(ET_OP_RECIPROCAL, x);
-}
-
-et_node *et_abs(et_node *x)
-{
-    return et_node_unary(ET_OP_ABS, x);
-}
+#define UNARY(name, id)                                                                            \
+    et_node *name(et_node *x)                                                                      \
+    {                                                                                              \
+        return et_node_unary(ET_OP_##id, x);                                                       \
+    }
+UNARY(et_relu, RELU)
+UNARY(et_gelu, GELU)
+UNARY(et_tanh, TANH)
+UNARY(et_sigmoid, SIGMOID)
+UNARY(et_swish, SWISH)
+UNARY(et_softplus, SOFTPLUS)
+UNARY(et_selu, SELU)
+UNARY(et_mish, MISH)
+UNARY(et_exp, EXP)
+UNARY(et_ln, LOG)
+UNARY(et_sqrt, SQRT)
+UNARY(et_sin, SIN)
+UNARY(et_cos, COS)
+UNARY(et_square, SQUARE)
+UNARY(et_reciprocal, RECIPROCAL)
+UNARY(et_abs, ABS)
 
 /* Cheap exponents have their own ops. */
 et_node *et_power(et_node *x, float exponent)
