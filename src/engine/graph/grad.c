@@ -342,23 +342,14 @@ static void grad_SOFTMAX_LOSS(gradients *g, et_node *node, et_node *dy)
         give(g, node->input[0], made(g, et_node_result(node, 1)));
 }
 
-/* v repeated in the type and shape of a node. */
-static et_node *repeated(et_node *v, const et_node *like)
+/* y[d] = sum over t of x[t, d], or y[t] = sum over d: every row, or every column, of dx is dy. */
+static void grad_sums(gradients *g, et_node *node, et_node *dy)
 {
-    return et_copy(v, like->type[0].dtype, like->type[0].shape);
+    const et_result_type *type = &node->input[0]->type[0];
+    give(g, node->input[0], et_copy(dy, type->dtype, type->shape));
 }
-
-/* y[d] = sum over t of x[t, d]: every row of dx is dy. */
-static void grad_COLUMN_SUM(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], repeated(dy, node->input[0]));
-}
-
-/* y[t] = sum over d of x[t, d]: every column of dx is dy. */
-static void grad_ROW_SUM(gradients *g, et_node *node, et_node *dy)
-{
-    give(g, node->input[0], repeated(dy, node->input[0]));
-}
+#define grad_COLUMN_SUM grad_sums
+#define grad_ROW_SUM    grad_sums
 
 /* y = softmax(x): dx = y (dy - rowsum(y dy)). */
 static void grad_SOFTMAX(gradients *g, et_node *node, et_node *dy)
@@ -512,23 +503,16 @@ static void grad_CONVOLUTION(gradients *g, et_node *node, et_node *dy)
 
 /* dy goes to the place of the largest element, or is divided among all; windows that overlap add
  * up. */
-static void grad_pool(gradients *g, et_node *node, et_node *dy, et_node *largest_at)
+static void grad_pool(gradients *g, et_node *node, et_node *dy)
 {
-    et_node *inputs[] = { dy, largest_at };
+    const bool largest = node->op == ET_OP_MAX_POOL;
+    et_node *inputs[] = { dy, largest ? et_node_result(node, 1) : NULL };
     et_attributes attributes = { .pool = node->attributes.pool, .leaf = node->input[0]->type[0] };
     give(g, node->input[0],
-         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, largest_at ? 2 : 1, &attributes));
+         et_node_add(g->graph, ET_OP_POOL_GRAD, NULL, inputs, largest ? 2 : 1, &attributes));
 }
-
-static void grad_MAX_POOL(gradients *g, et_node *node, et_node *dy)
-{
-    grad_pool(g, node, dy, et_node_result(node, 1));
-}
-
-static void grad_MEAN_POOL(gradients *g, et_node *node, et_node *dy)
-{
-    grad_pool(g, node, dy, NULL);
-}
+#define grad_MAX_POOL  grad_pool
+#define grad_MEAN_POOL grad_pool
 
 /* Derivatives of element-wise ops: the last two columns of elementwise.def, with these words. Each
  * is computed only if its input needs it, so no node is made in vain.

@@ -378,30 +378,19 @@ static const char *onnx_SQUARE(et_onnx_exporter *exporter, const et_node *node)
 
 /* ---- sums and rows ---- */
 
-static const char *reduce(et_onnx_exporter *exporter, const et_node *node, int64_t axis, int keep)
+static const char *reduce(et_onnx_exporter *exporter, const et_node *node)
 {
     et_onnx *m = exporter->model;
-    const char *y =
-        axis < 0 ? et_onnx_call(m, "ReduceSum", in(exporter, node, 0))
-                 : et_onnx_call(m, "ReduceSum", in(exporter, node, 0), et_onnx_ints(m, &axis, 1));
-    et_onnx_set_int(m, "keepdims", keep);
+    const int64_t axis = node->op == ET_OP_ROW_SUM;
+    const char *y = node->op == ET_OP_SUM ? et_onnx_call(m, "ReduceSum", in(exporter, node, 0))
+                                          : et_onnx_call(m, "ReduceSum", in(exporter, node, 0),
+                                                         et_onnx_ints(m, &axis, 1));
+    et_onnx_set_int(m, "keepdims", axis);
     return y;
 }
-
-static const char *onnx_SUM(et_onnx_exporter *exporter, const et_node *node)
-{
-    return reduce(exporter, node, -1, 0);
-}
-
-static const char *onnx_COLUMN_SUM(et_onnx_exporter *exporter, const et_node *node)
-{
-    return reduce(exporter, node, 0, 0);
-}
-
-static const char *onnx_ROW_SUM(et_onnx_exporter *exporter, const et_node *node)
-{
-    return reduce(exporter, node, 1, 1);
-}
+#define onnx_SUM        reduce
+#define onnx_COLUMN_SUM reduce
+#define onnx_ROW_SUM    reduce
 
 static const char *onnx_FILL(et_onnx_exporter *exporter, const et_node *node)
 {
@@ -409,22 +398,15 @@ static const char *onnx_FILL(et_onnx_exporter *exporter, const et_node *node)
                         et_onnx_call(exporter->model, "Shape", in(exporter, node, 1)));
 }
 
-static const char *over_columns(et_onnx_exporter *exporter, const et_node *node, const char *op)
+static const char *over_columns(et_onnx_exporter *exporter, const et_node *node)
 {
+    const char *op = node->op == ET_OP_SOFTMAX ? "Softmax" : "LogSoftmax";
     const char *y = et_onnx_call(exporter->model, op, in(exporter, node, 0));
     et_onnx_set_int(exporter->model, "axis", -1);
     return y;
 }
-
-static const char *onnx_SOFTMAX(et_onnx_exporter *exporter, const et_node *node)
-{
-    return over_columns(exporter, node, "Softmax");
-}
-
-static const char *onnx_LOG_SOFTMAX(et_onnx_exporter *exporter, const et_node *node)
-{
-    return over_columns(exporter, node, "LogSoftmax");
-}
+#define onnx_SOFTMAX     over_columns
+#define onnx_LOG_SOFTMAX over_columns
 
 /* ---- products and norms ---- */
 
@@ -665,8 +647,9 @@ static const char *onnx_CONVOLUTION(et_onnx_exporter *exporter, const et_node *n
     return channels_last(m, y);
 }
 
-static const char *pool(et_onnx_exporter *exporter, const et_node *node, const char *op)
+static const char *pool(et_onnx_exporter *exporter, const et_node *node)
 {
+    const char *op = node->op == ET_OP_MAX_POOL ? "MaxPool" : "AveragePool";
     const et_pool_options *o = &node->attributes.pool;
     const int64_t *image = node->input[0]->type[0].shape.size + 1;
     const int64_t window[] = { o->window[0] ? o->window[0] : image[0],
@@ -678,16 +661,8 @@ static const char *pool(et_onnx_exporter *exporter, const et_node *node, const c
     set_padding(exporter->model, o->same);
     return channels_last(exporter->model, y);
 }
-
-static const char *onnx_MAX_POOL(et_onnx_exporter *exporter, const et_node *node)
-{
-    return pool(exporter, node, "MaxPool");
-}
-
-static const char *onnx_MEAN_POOL(et_onnx_exporter *exporter, const et_node *node)
-{
-    return pool(exporter, node, "AveragePool");
-}
+#define onnx_MAX_POOL  pool
+#define onnx_MEAN_POOL pool
 
 /* ---- the table ---- */
 
