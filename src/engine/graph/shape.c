@@ -238,12 +238,6 @@ static bool shape_EMBEDDING(et_node *node)
     return set(node, act(node), et_shape_2(ids.size[0], table.size[1]));
 }
 
-/* The table's shape is not an input's: the derivative rule gives it as the leaf type. */
-static bool shape_EMBEDDING_GRAD(et_node *node)
-{
-    return leaf(node);
-}
-
 /* [S + 1] bounds of S segments, at least one. */
 static bool is_offsets(const et_node *node, int input)
 {
@@ -309,13 +303,6 @@ static bool shape_RECURRENCE(et_node *node)
         return refuse(node, "not a float32 state as wide as x, and two int32 slots for each row", 2,
                       3);
     return set(node, act(node), x);
-}
-
-static bool shape_RECURRENCE_GRAD(et_node *node)
-{
-    set(node, act(node), shape(node, 2));
-    add_result(node, act(node), shape(node, 3));
-    return true;
 }
 
 /* cache [slots, 2 D] gives D; q is [R, 3 D] (self, with the new k and v) or [R, D]. Input 2 is slot
@@ -473,28 +460,17 @@ static bool is_numbers(const et_node *node, int input)
     return is_matrix(shape(node, input)) && dtype(node, input) != ET_I32;
 }
 
-/* [T, D] to [D], float32 as every bias is. */
-static bool shape_COLUMN_SUM(et_node *node)
+/* [T, D] to [D], float32 as every bias is; to [T, 1], float32, a statistic; of a softmax to the
+ * same.
+ */
+static bool shape_by_rows(et_node *node)
 {
+    const et_shape x = shape(node, 0);
     if (!is_numbers(node, 0))
         return refuse(node, "not a numeric matrix", 0, 0);
-    return set(node, ET_F32, et_shape_1(shape(node, 0).size[1]));
-}
-
-/* [T, D] to [T, 1], float32: a statistic, not an activation. */
-static bool shape_ROW_SUM(et_node *node)
-{
-    if (!is_numbers(node, 0))
-        return refuse(node, "not a numeric matrix", 0, 0);
-    return set(node, ET_F32, et_shape_2(shape(node, 0).size[0], 1));
-}
-
-/* [T, D] to the same. */
-static bool shape_SOFTMAX(et_node *node)
-{
-    if (!is_numbers(node, 0))
-        return refuse(node, "not a numeric matrix", 0, 0);
-    return set(node, dtype(node, 0), shape(node, 0));
+    return node->op == ET_OP_COLUMN_SUM ? set(node, ET_F32, et_shape_1(x.size[1]))
+           : node->op == ET_OP_ROW_SUM  ? set(node, ET_F32, et_shape_2(x.size[0], 1))
+                                        : set(node, dtype(node, 0), x);
 }
 
 /* logits [T, V], labels [T]. Results: loss, nll and correct, float32 [T, 1] each; dlogits for dloss
@@ -790,12 +766,18 @@ static bool shape_MAX_POOL(et_node *node)
     return true;
 }
 
-/* Rules that are another op's. */
+/* Rules that are another op's. That of EMBEDDING_GRAD is given by the derivative rule: the table's
+ * shape is not an input's. RECURRENCE_GRAD's inputs have attention's order, and it is not self. */
+#define shape_COLUMN_SUM              shape_by_rows
+#define shape_ROW_SUM                 shape_by_rows
+#define shape_SOFTMAX                 shape_by_rows
+#define shape_LOG_SOFTMAX             shape_by_rows
+#define shape_EMBEDDING_GRAD          leaf
+#define shape_RECURRENCE_GRAD         shape_ATTENTION_GRAD
 #define shape_INPUT                   leaf
 #define shape_PARAM                   leaf
 #define shape_POSITIONS               leaf
 #define shape_INTEGERS                leaf
-#define shape_LOG_SOFTMAX             shape_SOFTMAX
 #define shape_SLICE_GRAD              leaf
 #define shape_GATHER_GRAD             leaf
 #define shape_EMBED_COLUMNS_GRAD      leaf

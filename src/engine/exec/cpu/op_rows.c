@@ -17,20 +17,13 @@ const et_op_functions et_cpu_ROW_SUM = { .run = run_row_sum };
 static void run_softmax(const et_plan *plan, const et_plan_call *call)
 {
     const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->softmax(out(plan, call, 0), x->data, x->shape.size[0], x->shape.size[1],
-                           x->dtype);
+    const bool in_log = call->node->op == ET_OP_LOG_SOFTMAX;
+    (in_log ? kernels(plan)->log_softmax : kernels(plan)->softmax)(
+        out(plan, call, 0), x->data, x->shape.size[0], x->shape.size[1], x->dtype);
 }
 
 const et_op_functions et_cpu_SOFTMAX = { .run = run_softmax };
-
-static void run_log_softmax(const et_plan *plan, const et_plan_call *call)
-{
-    const et_tensor *x = in_tensor(plan, call, 0);
-    kernels(plan)->log_softmax(out(plan, call, 0), x->data, x->shape.size[0], x->shape.size[1],
-                               x->dtype);
-}
-
-const et_op_functions et_cpu_LOG_SOFTMAX = { .run = run_log_softmax };
+const et_op_functions et_cpu_LOG_SOFTMAX = { .run = run_softmax };
 
 /* Loss, nll and correct of each row, which may have no readers. */
 static size_t scratch_of_rows(const et_plan *plan, const et_plan_call *call)
