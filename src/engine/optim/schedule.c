@@ -27,24 +27,12 @@
  * rounding errors. */
 #define RESTART_NEAR 1e-12
 
-/* For settings whose default 0 means "not given". */
-static int missing(const char *group, const char *name, et_error *error)
+/* For settings of a schedule whose default 0 means "not given". */
+static int missing(const char *type, const char *name, et_error *error)
 {
     return et_fail(error, ET_ECONFIG,
-                   "trainer.optimizer_config.%s.%s: give a number greater than 0", group, name);
-}
-
-static int require_rate(const char *group, double rate, et_error *error)
-{
-    return rate > 0 ? ET_OK : missing(group, "initial_learning_rate", error);
-}
-
-/* And a number of steps, or of epochs, which is below 0. */
-static int require(const char *group, double rate, int64_t steps, const char *steps_name,
-                   et_error *error)
-{
-    int status = require_rate(group, rate, error);
-    return status || steps != 0 ? status : missing(group, steps_name, error);
+                   "trainer.optimizer_config.learning_rate.%s.%s: give a number greater than 0",
+                   type, name);
 }
 
 static double constant_rate(const et_schedule *self, double step)
@@ -127,11 +115,8 @@ static double stepwise_rate(const et_schedule *self, double step)
 /* A factor of 0 would be 0^0 at the first step and 0 ever after. */
 static int exponential_init(et_schedule *self, et_error *error)
 {
-    const et_rate_exponential *o = &self->options.exponential;
-    if (o->decay_rate <= 0)
-        return missing("learning_rate.exponential", "decay_rate", error);
-    return require("learning_rate.exponential", o->initial_learning_rate, o->decay_steps,
-                   "decay_steps", error);
+    return self->options.exponential.decay_rate <= 0 ? missing("exponential", "decay_rate", error)
+                                                     : ET_OK;
 }
 
 /* initial * decay_rate^(step / D); staircase: the exponent is rounded down. */
@@ -144,17 +129,9 @@ static double exponential_rate(const et_schedule *self, double step)
     return o->initial_learning_rate * pow(o->decay_rate, exponent);
 }
 
-/* end_learning_rate 0 and power 0 are valid; only divisors must not be 0. */
-static int polynomial_init(et_schedule *self, et_error *error)
-{
-    const et_rate_polynomial *o = &self->options.polynomial;
-    return require("learning_rate.polynomial", o->initial_learning_rate, o->decay_steps,
-                   "decay_steps", error);
-}
-
-/* (initial - end) * (1 - s / T)^power + end, held at T; cycle: T grows to the multiple of
- * itself that is next. Example, 1 to 0 over T = 100 with power 1: at 150 without cycle 0;
- * with cycle T is 200 there, so 1 - 150/200 = 0.25. */
+/* (initial - end) * (1 - s / T)^power + end, end and power 0 included, held at T; cycle: T grows to
+ * the multiple of itself that is next. Example, 1 to 0 over T = 100 with power 1: at 150 without
+ * cycle 0; with cycle T is 200 there, so 1 - 150/200 = 0.25. */
 static double polynomial_rate(const et_schedule *self, double step)
 {
     const et_rate_polynomial *o = &self->options.polynomial;
@@ -167,13 +144,6 @@ static double polynomial_rate(const et_schedule *self, double step)
            o->end_learning_rate;
 }
 
-static int cosine_init(et_schedule *self, et_error *error)
-{
-    const et_rate_cosine *o = &self->options.cosine;
-    return require("learning_rate.cosine", o->initial_learning_rate, o->decay_steps, "decay_steps",
-                   error);
-}
-
 /* initial * ((1 - alpha) * (1 + cos(pi s / T)) / 2 + alpha), held at T. (Loshchilov and
  * Hutter 2017, one period.) At T / 2 and alpha 0 it is half the initial rate. */
 static double cosine_rate(const et_schedule *self, double step)
@@ -183,17 +153,9 @@ static double cosine_rate(const et_schedule *self, double step)
     return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
 }
 
-/* t_mul is at least 1, by the table of options: all the formula below asks for. */
-static int cosine_restarts_init(et_schedule *self, et_error *error)
-{
-    const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
-    return require("learning_rate.cosine_restarts", o->initial_learning_rate, o->first_decay_steps,
-                   "first_decay_steps", error);
-}
-
 /* The cosine again and again, period i being t_mul^i first periods long and m_mul^i as high.
  * After n periods 1 + t + ... + t^(n-1) = (1 - t^n) / (1 - t) first periods have passed, which
- * solved for n gives the logarithm below. */
+ * solved for n gives the logarithm below. t_mul is at least 1, by the table of options. */
 static double cosine_restarts_rate(const et_schedule *self, double step)
 {
     const et_rate_cosine_restarts *o = &self->options.cosine_restarts;
@@ -220,25 +182,12 @@ static double cosine_restarts_rate(const et_schedule *self, double step)
            ((1 - o->alpha) * 0.5 * height * (1 + cos(PI * f)) + o->alpha);
 }
 
-static int power_init(et_schedule *self, et_error *error)
-{
-    return require_rate("learning_rate.power", self->options.power.initial_learning_rate, error);
-}
-
 /* initial * max(s, 1)^power: step 0 has no value with a negative power, so it gets that of step 1.
  * Here s = step, there is no offset. */
 static double power_rate(const et_schedule *self, double step)
 {
     const et_rate_power *o = &self->options.power;
     return o->initial_learning_rate * pow(fmax(step, 1), o->power);
-}
-
-/* linear_decay_fraction 0 is fine: no line, which the formula asks for. */
-static int power_linear_init(et_schedule *self, et_error *error)
-{
-    const et_rate_power_linear *o = &self->options.power_linear;
-    return require("learning_rate.power_linear", o->initial_learning_rate, o->total_decay_steps,
-                   "total_decay_steps", error);
 }
 
 /* initial * max(s, 1)^power, times a line from 1 to 0 over the last fraction f of T steps:
@@ -252,12 +201,6 @@ static double power_linear_rate(const et_schedule *self, double step)
     if (o->linear_decay_fraction > 0)
         rate *= fmax(fmin(1, (total - step) / (total * o->linear_decay_fraction)), 0);
     return rate;
-}
-
-static int power_with_offset_init(et_schedule *self, et_error *error)
-{
-    return require_rate("learning_rate.power_with_offset",
-                        self->options.power_with_offset.initial_learning_rate, error);
 }
 
 /* As power, counted from the offset and never above the rate before it. Step `offset` itself
@@ -310,7 +253,7 @@ static int inverse_sqrt_init(et_schedule *self, et_error *error)
             "trainer.optimizer_config.warmup.type: learning_rate.type inverse_sqrt warms up by "
             "itself; set warmup.type to none");
     if (self->options.inverse_sqrt.warmup_steps <= 0)
-        return missing("learning_rate.inverse_sqrt", "warmup_steps", error);
+        return missing("inverse_sqrt", "warmup_steps", error);
     return ET_OK;
 }
 
@@ -326,14 +269,6 @@ static double inverse_sqrt_rate(const et_schedule *self, double step)
     return o->peak_learning_rate * sqrt(warmup / step);
 }
 
-static int cosine_log_init(et_schedule *self, et_error *error)
-{
-    const et_rate_cosine_log *o = &self->options.cosine_log;
-    if (!(o->peak_learning_rate > 0))
-        return missing("learning_rate.cosine_log", "peak_learning_rate", error);
-    return o->decay_steps ? ET_OK : missing("learning_rate.cosine_log", "decay_steps", error);
-}
-
 /* peak (1 - cos(2 pi log2(1 + (2^cycles - 1) s / T))) / 2, held at T: 0 at both ends and between
  * the cosines, whose ends are at (2^i - 1) / (2^cycles - 1) of T. */
 static double cosine_log_rate(const et_schedule *self, double step)
@@ -346,30 +281,61 @@ static double cosine_log_rate(const et_schedule *self, double step)
 
 #define OFFSET(member) offsetof(et_rate_options, member)
 
+/* Settings that must be given: a rate above 0, and a number of steps, or of epochs, which is below
+ * 0. */
+#define REQUIRED_RATE(schedule, rate) .required_rate = { #rate, OFFSET(schedule.rate) }
+#define REQUIRED(schedule, rate, steps)                                                            \
+    REQUIRED_RATE(schedule, rate), .required_steps = { #steps, OFFSET(schedule.steps) }
+
 /* ORDER learning_rate.type, by designator. A row: the name, the check (NULL: the tables of
- * options say it all), the formula, the offset. To add one see README.md. */
+ * options and what is required say it all), the formula, the offset. To add one see README.md. */
 static const et_schedule_class classes[ET_RATE_COUNT] = {
-    [ET_RATE_NONE] = { "none", NULL, NULL, 0 },
-    [ET_RATE_CONSTANT] = { "constant", NULL, constant_rate, 0 },
-    [ET_RATE_STEPWISE] = { "stepwise", stepwise_init, stepwise_rate, OFFSET(stepwise.offset) },
-    [ET_RATE_EXPONENTIAL] = { "exponential", exponential_init, exponential_rate,
-                              OFFSET(exponential.offset) },
-    [ET_RATE_POLYNOMIAL] = { "polynomial", polynomial_init, polynomial_rate,
-                             OFFSET(polynomial.offset) },
-    [ET_RATE_COSINE] = { "cosine", cosine_init, cosine_rate, OFFSET(cosine.offset) },
-    [ET_RATE_COSINE_RESTARTS] = { "cosine_restarts", cosine_restarts_init, cosine_restarts_rate,
-                                  OFFSET(cosine_restarts.offset) },
-    [ET_RATE_POWER] = { "power", power_init, power_rate, 0 },
-    [ET_RATE_POWER_LINEAR] = { "power_linear", power_linear_init, power_linear_rate,
-                               OFFSET(power_linear.offset) },
-    [ET_RATE_POWER_WITH_OFFSET] = { "power_with_offset", power_with_offset_init,
-                                    power_with_offset_rate, OFFSET(power_with_offset.offset) },
-    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { "step_cosine_with_offset", step_cosine_init,
-                                          step_cosine_rate,
-                                          OFFSET(step_cosine_with_offset.offset) },
-    [ET_RATE_INVERSE_SQRT] = { "inverse_sqrt", inverse_sqrt_init, inverse_sqrt_rate, 0 },
-    [ET_RATE_COSINE_LOG] = { "cosine_log", cosine_log_init, cosine_log_rate,
-                             OFFSET(cosine_log.offset) },
+    [ET_RATE_NONE] = { .name = "none" },
+    [ET_RATE_CONSTANT] = { .name = "constant", .rate = constant_rate },
+    [ET_RATE_STEPWISE] = { .name = "stepwise",
+                           .init = stepwise_init,
+                           .rate = stepwise_rate,
+                           .offset = OFFSET(stepwise.offset) },
+    [ET_RATE_EXPONENTIAL] = { .name = "exponential",
+                              .init = exponential_init,
+                              .rate = exponential_rate,
+                              .offset = OFFSET(exponential.offset),
+                              REQUIRED(exponential, initial_learning_rate, decay_steps) },
+    [ET_RATE_POLYNOMIAL] = { .name = "polynomial",
+                             .rate = polynomial_rate,
+                             .offset = OFFSET(polynomial.offset),
+                             REQUIRED(polynomial, initial_learning_rate, decay_steps) },
+    [ET_RATE_COSINE] = { .name = "cosine",
+                         .rate = cosine_rate,
+                         .offset = OFFSET(cosine.offset),
+                         REQUIRED(cosine, initial_learning_rate, decay_steps) },
+    [ET_RATE_COSINE_RESTARTS] = { .name = "cosine_restarts",
+                                  .rate = cosine_restarts_rate,
+                                  .offset = OFFSET(cosine_restarts.offset),
+                                  REQUIRED(cosine_restarts, initial_learning_rate,
+                                           first_decay_steps) },
+    [ET_RATE_POWER] = { .name = "power",
+                        .rate = power_rate,
+                        REQUIRED_RATE(power, initial_learning_rate) },
+    [ET_RATE_POWER_LINEAR] = { .name = "power_linear",
+                               .rate = power_linear_rate,
+                               .offset = OFFSET(power_linear.offset),
+                               REQUIRED(power_linear, initial_learning_rate, total_decay_steps) },
+    [ET_RATE_POWER_WITH_OFFSET] = { .name = "power_with_offset",
+                                    .rate = power_with_offset_rate,
+                                    .offset = OFFSET(power_with_offset.offset),
+                                    REQUIRED_RATE(power_with_offset, initial_learning_rate) },
+    [ET_RATE_STEP_COSINE_WITH_OFFSET] = { .name = "step_cosine_with_offset",
+                                          .init = step_cosine_init,
+                                          .rate = step_cosine_rate,
+                                          .offset = OFFSET(step_cosine_with_offset.offset) },
+    [ET_RATE_INVERSE_SQRT] = { .name = "inverse_sqrt",
+                               .init = inverse_sqrt_init,
+                               .rate = inverse_sqrt_rate },
+    [ET_RATE_COSINE_LOG] = { .name = "cosine_log",
+                             .rate = cosine_log_rate,
+                             .offset = OFFSET(cosine_log.offset),
+                             REQUIRED(cosine_log, peak_learning_rate, decay_steps) },
 };
 
 /* Steps of the warm-up, 0 without one. NONE needs no special case: no step is below 0. */
@@ -398,10 +364,19 @@ int et_schedule_init(et_schedule *schedule, const et_rate_options *options,
                        "trainer.optimizer_config.learning_rate.type is not set; set it to "
                        "constant, inverse_sqrt, cosine or another schedule");
     if (warmup->type != ET_WARMUP_NONE && warmup_steps(warmup) <= 0)
-        return missing(warmup->type == ET_WARMUP_LINEAR ? "warmup.linear" : "warmup.polynomial",
-                       "warmup_steps", error);
-    int status = schedule->class->init ? schedule->class->init(schedule, error) : ET_OK;
+        return et_fail(error, ET_ECONFIG,
+                       "trainer.optimizer_config.warmup.%s.warmup_steps: give a number greater "
+                       "than 0",
+                       warmup->type == ET_WARMUP_LINEAR ? "linear" : "polynomial");
+    const et_schedule_class *class = schedule->class;
+    int status = class->init ? class->init(schedule, error) : ET_OK;
     et_rate_options *o = &schedule->options;
+    const void *rate = (const char *)o + class->required_rate.at;
+    const void *steps = (const char *)o + class->required_steps.at;
+    if (!status && class->required_rate.name && !(*(const double *)rate > 0))
+        status = missing(class->name, class->required_rate.name, error);
+    if (!status && class->required_steps.name && !*(const int64_t *)steps)
+        status = missing(class->name, class->required_steps.name, error);
     o->stepwise.boundaries = o->stepwise.values = (et_strings){ 0 };
     o->step_cosine_with_offset.boundaries = o->step_cosine_with_offset.values = (et_strings){ 0 };
     return status;

@@ -16,6 +16,12 @@
 
 typedef struct et_schedule et_schedule;
 
+/* A member of et_rate_options; name NULL: none. */
+typedef struct et_rate_member {
+    const char *name;
+    size_t at;
+} et_rate_member;
+
 typedef struct et_schedule_class {
     const char *name; /* as in learning_rate.type */
     /* Checks the settings and prepares what rate needs; may be NULL. */
@@ -23,6 +29,8 @@ typedef struct et_schedule_class {
     /* The rate at step - offset, which is below 0 before the offset. */
     double (*rate)(const et_schedule *self, double step);
     size_t offset; /* position of its int64_t offset in et_rate_options; 0: it has none */
+    et_rate_member required_rate;  /* a double above 0, after init's checks */
+    et_rate_member required_steps; /* an int64_t, not 0; below 0: in epochs */
 } et_schedule_class;
 
 struct et_schedule {
