@@ -120,37 +120,23 @@ static void print_group(const et_command *row, const et_call *call, FILE *to)
         fprintf(to, "    %-10s %s\n", one->name, one->help);
 }
 
-/* "train, predict or scaffold" */
-static int name_missing(const et_command *row, et_error *error)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    for (const et_command *one = row->commands; one->name; one++)
-        et_strbuf_printf(&names, "%s%s",
-                         one == row->commands ? ""
-                         : one[1].name        ? ", "
-                                              : " or ",
-                         one->name);
-    int status =
-        et_fail(error, ET_EUSAGE, "%s: no command given: %s", row->name, et_strbuf_text(&names));
-    et_strbuf_release(&names);
-    return status;
-}
-
-static int unknown_of_group(const et_command *row, const char *name, et_error *error)
-{
-    const char *names[ET_COMMANDS_MAX + 1] = { NULL };
-    for (int i = 0; i < ET_COMMANDS_MAX && row->commands[i].name; i++)
-        names[i] = row->commands[i].name;
-    return et_fail(error, ET_EUSAGE, "%s: no command %s%s", row->name, name,
-                   et_nearest_hint(name, names, "").text);
-}
-
 static int run_group(const et_command *row, const et_call *call, et_error *error)
 {
     char whole[64];
     if (!call->argc) {
         print_group(row, call, stderr);
-        return name_missing(row, error);
+        /* "train, predict or scaffold" */
+        et_strbuf names = ET_STRBUF_INIT;
+        for (const et_command *one = row->commands; one->name; one++)
+            et_strbuf_printf(&names, "%s%s",
+                             one == row->commands ? ""
+                             : one[1].name        ? ", "
+                                                  : " or ",
+                             one->name);
+        int status = et_fail(error, ET_EUSAGE, "%s: no command given: %s", row->name,
+                             et_strbuf_text(&names));
+        et_strbuf_release(&names);
+        return status;
     }
     const char *name = call->argv[0];
     if (!strcmp(name, "--help") || !strcmp(name, "-h")) {
@@ -158,8 +144,13 @@ static int run_group(const et_command *row, const et_call *call, et_error *error
         return ET_OK;
     }
     const et_command *one = row_of(row->commands, name);
-    if (!one)
-        return unknown_of_group(row, name, error);
+    if (!one) {
+        const char *names[ET_COMMANDS_MAX + 1] = { NULL };
+        for (int i = 0; i < ET_COMMANDS_MAX && row->commands[i].name; i++)
+            names[i] = row->commands[i].name;
+        return et_fail(error, ET_EUSAGE, "%s: no command %s%s", row->name, name,
+                       et_nearest_hint(name, names, "").text);
+    }
     snprintf(whole, sizeof whole, "%s %s", call->command, name);
     const et_call inner = {
         .program = call->program, .command = whole, .argc = call->argc - 1, .argv = call->argv + 1

@@ -98,19 +98,6 @@ static void list_path(et_strbuf *list, const char *directory, const char *name)
     et_strbuf_append_char(list, 0);
 }
 
-/* Appends the folders from the innermost to the outermost that did not exist before. */
-static void list_folders(et_strbuf *list, const char *path, size_t there)
-{
-    for (size_t length = strlen(path); length > there;) {
-        et_strbuf_append_bytes(list, path, length);
-        et_strbuf_append_char(list, 0);
-        while (length && path[length - 1] == '/')
-            length--;
-        while (length && path[length - 1] != '/')
-            length--;
-    }
-}
-
 static int list_made(et_model_dir *dir, et_error *error)
 {
     char name[ET_RUN_FILE_NAME];
@@ -121,7 +108,16 @@ static int list_made(et_model_dir *dir, et_error *error)
             list_path(&list, dir->path, file.name);
     for (size_t i = 0; i < sizeof made_at_start / sizeof made_at_start[0]; i++)
         list_path(&list, dir->path, made_at_start[i]);
-    list_folders(&list, dir->path, dir->there);
+    /* Appends the folders from the innermost to the outermost that did not exist before. */
+    const char *path = dir->path;
+    for (size_t length = strlen(path); length > dir->there;) {
+        et_strbuf_append_bytes(&list, path, length);
+        et_strbuf_append_char(&list, 0);
+        while (length && path[length - 1] == '/')
+            length--;
+        while (length && path[length - 1] != '/')
+            length--;
+    }
     et_strbuf_append_char(&list, 0);
     if (!list.failed)
         dir->made = et_alloc(list.length, 1);
@@ -203,17 +199,6 @@ static void sweep_folder(const char *directory, const char *name)
     if (path)
         et_manifest_sweep(path);
     et_free(path);
-}
-
-/* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
-static void sweep(const et_task_kind *kind, const char *directory)
-{
-    char name[ET_RUN_FILE_NAME];
-    et_run_file file;
-    sweep_folder(directory, ".");
-    for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
-        if (file.what & ET_RUN_FOLDER)
-            sweep_folder(directory, file.name);
 }
 
 /* A folder of another run, in which one of its tasks keeps its files. */
@@ -316,9 +301,15 @@ int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *p
     started_by = getpid();
     if (!status && dir->fresh)
         starting = dir;
-    if (!status)
-        sweep(kind, path);
-    else
+    if (!status) {
+        /* Under the lock: nobody else writes there. Checkpoints see to their own folders. */
+        char name[ET_RUN_FILE_NAME];
+        et_run_file file;
+        sweep_folder(path, ".");
+        for (int i = 0; (file = et_kind_file(kind, i, name)).name; i++)
+            if (file.what & ET_RUN_FOLDER)
+                sweep_folder(path, file.name);
+    } else
         et_model_dir_close(dir, status != ET_EBUSY);
     return status;
 }

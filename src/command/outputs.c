@@ -67,19 +67,15 @@ void et_outputs_read_model(et_outputs *outputs, const char *model_dir, const cha
     et_outputs_read(outputs, checkpoint);
 }
 
-static void read_standard(et_outputs *outputs)
-{
-    struct stat file;
-    if (!fstat(STDIN_FILENO, &file) && S_ISREG(file.st_mode))
-        note(outputs, "standard input", &file);
-}
-
 void et_outputs_read_input(et_outputs *outputs, const char *path)
 {
     if (path)
         et_outputs_read(outputs, path);
-    else
-        read_standard(outputs);
+    else {
+        struct stat file;
+        if (!fstat(STDIN_FILENO, &file) && S_ISREG(file.st_mode))
+            note(outputs, "standard input", &file);
+    }
 }
 
 void et_outputs_release(et_outputs *outputs)

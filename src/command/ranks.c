@@ -14,17 +14,6 @@
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 
-static int check_shards(const et_comm *comm, int64_t shards, et_error *error)
-{
-    int size = et_comm_size(comm);
-    if (size == 1 || shards >= size)
-        return ET_OK;
-    return et_fail(error, ET_ECONFIG,
-                   "runtime.data_shards: %lld is less than the number of ranks, %d; start a run "
-                   "with --set runtime.data_shards=%d",
-                   (long long)shards, size, size);
-}
-
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error)
 {
     et_comm_options ranks = { .peer_timeout = options->peer_timeout,
@@ -33,7 +22,13 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
     int status = et_comm_open(out, &ranks, error);
     if (status)
         return status;
-    return check_shards(*out, options->data_shards, error);
+    int size = et_comm_size(*out);
+    if (size == 1 || options->data_shards >= size)
+        return ET_OK;
+    return et_fail(error, ET_ECONFIG,
+                   "runtime.data_shards: %lld is less than the number of ranks, %d; start a run "
+                   "with --set runtime.data_shards=%d",
+                   (long long)options->data_shards, size, size);
 }
 
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error)

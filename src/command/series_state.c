@@ -87,11 +87,6 @@ bool et_series_is_unfinished(const char *model_dir)
            !et_file_exists_in(model_dir, ET_ARTIFACT_WEIGHTS);
 }
 
-static bool is_bad(const char *reason)
-{
-    return strcmp(reason, "done") != 0 && strcmp(reason, "interrupted") != 0;
-}
-
 const char *et_series_reason(const char *model_dir)
 {
     members m;
@@ -104,7 +99,8 @@ const char *et_series_reason(const char *model_dir)
         for (int i = 0; i < m.count; i++) {
             const char *path = et_arena_printf(&m.arena, "%s/%s", m.folder, m.items[i]->d_name);
             const char *its = path ? et_session_reason(path) : NULL;
-            reason = its && is_bad(its) ? its : reason;
+            reason =
+                its && strcmp(its, "done") != 0 && strcmp(its, "interrupted") != 0 ? its : reason;
         }
     close_members(&m);
     return reason;
@@ -125,18 +121,6 @@ static et_series_run list_candidates(members *m)
     return run;
 }
 
-static void describe_one(et_strbuf *out, const members *m, const char *name,
-                         const et_series_entry *entry)
-{
-    const bool over = entry->done || entry->left_out;
-    const char *training = over ? NULL : last_training(m, name, strlen(name));
-    et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", name);
-    if (training)
-        et_strbuf_printf(out, "in training (%s/%s)", m->folder, training);
-    else
-        et_strbuf_append(out, entry->done ? "done" : entry->left_out ? "left out" : "not begun");
-}
-
 void et_series_describe(et_strbuf *out, const char *model_dir)
 {
     members m;
@@ -147,8 +131,19 @@ void et_series_describe(et_strbuf *out, const char *model_dir)
     /* If the log is damaged: the lines before the damage. */
     if (path && run.count)
         (void)et_series_log_open(&log, path, &run, NULL);
-    for (int i = 0; log.item && i < run.count; i++)
-        describe_one(out, &m, run.candidate[i].name, &log.item[i]);
+    for (int i = 0; log.item && i < run.count; i++) {
+        const char *name = run.candidate[i].name;
+        const et_series_entry *entry = &log.item[i];
+        const bool over = entry->done || entry->left_out;
+        const char *training = over ? NULL : last_training(&m, name, strlen(name));
+        et_strbuf_printf(out, "%s%s: ", out->length ? "; " : "", name);
+        if (training)
+            et_strbuf_printf(out, "in training (%s/%s)", m.folder, training);
+        else
+            et_strbuf_append(out, entry->done       ? "done"
+                                  : entry->left_out ? "left out"
+                                                    : "not begun");
+    }
     et_series_log_close(&log);
     close_members(&m);
 }

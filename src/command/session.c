@@ -162,22 +162,6 @@ int et_session_tell_directory(const char *model_dir, int status, et_error *error
     return status;
 }
 
-static void describe_call(et_value *own, const et_call *call)
-{
-    char here[4096] = "", host[256] = "", cpu[256];
-    gethostname(host, sizeof host - 1);
-    name_cpu(cpu, sizeof cpu);
-    et_value_set_string(own, "version", et_version());
-    et_value *words = et_value_set_list(own, "command");
-    et_value_add_string(words, call->program->name);
-    et_value_add_string(words, call->command);
-    for (int i = 0; i < call->argc; i++)
-        et_value_add_string(words, call->argv[i]);
-    et_value_set_string(own, ET_SESSION_DIRECTORY, getcwd(here, sizeof here) ? here : "");
-    et_value_set_string(own, "host", host);
-    et_value_set_string(own, "cpu", cpu);
-}
-
 /* The existing list, or a new one. NULL: the file has another format and is not changed, or there
  * is no memory. */
 static et_value *read_sessions(et_session *s)
@@ -199,15 +183,6 @@ static et_value *read_sessions(et_session *s)
     return NULL;
 }
 
-/* The second goes while there are too many. */
-static void limit(et_value *list)
-{
-    while (list->count > ET_SESSIONS_MAX && list->first->next) {
-        list->first->next = list->first->next->next;
-        list->count--;
-    }
-}
-
 static void write_info(et_session *s)
 {
     et_error reason = ET_ERROR_INIT;
@@ -222,8 +197,23 @@ static void begin_info(et_session *s, const et_call *call, const et_session_fact
     et_value *own = s->own = list ? et_value_add_dict(list) : NULL;
     if (!own)
         return;
-    limit(list);
-    describe_call(own, call);
+    /* The second goes while there are too many. */
+    while (list->count > ET_SESSIONS_MAX && list->first->next) {
+        list->first->next = list->first->next->next;
+        list->count--;
+    }
+    char here[4096] = "", host[256] = "", cpu[256];
+    gethostname(host, sizeof host - 1);
+    name_cpu(cpu, sizeof cpu);
+    et_value_set_string(own, "version", et_version());
+    et_value *words = et_value_set_list(own, "command");
+    et_value_add_string(words, call->program->name);
+    et_value_add_string(words, call->command);
+    for (int i = 0; i < call->argc; i++)
+        et_value_add_string(words, call->argv[i]);
+    et_value_set_string(own, ET_SESSION_DIRECTORY, getcwd(here, sizeof here) ? here : "");
+    et_value_set_string(own, "host", host);
+    et_value_set_string(own, "cpu", cpu);
     et_value_set_int(own, "process", getpid());
     et_value_set_int(own, ET_SESSION_THREADS, facts->threads);
     et_value_set_int(own, ET_SESSION_PARAMETERS, facts->parameters);
@@ -323,42 +313,7 @@ static void cannot_show(const et_error *reason)
     et_log(ET_LOG_WARNING, "%s; TensorBoard will not show settings", reason->text);
 }
 
-/* In addition to the run's other event files, whose lengths are in checkpoints. Each session
- * replaces the file: nothing waits for the disk before it ends. */
-static void show_settings(et_session *s, const char *model_dir, const et_value *settings)
-{
-    setting_list list = { .failed = !settings };
-    et_error reason = ET_ERROR_INIT;
-    if (settings)
-        add_settings(&list, "", settings);
-    int status = list.failed ? et_alloc_failed(&reason, 0, "settings")
-                             : et_events_open(&s->shown, model_dir, ET_EVENTS_SETTINGS, 0, &reason);
-    if (!status)
-        status = et_events_settings(s->shown, list.items, list.count, &reason);
-    if (status)
-        cannot_show(&reason);
-    et_free(list.items);
-    et_arena_release(&list.arena);
-}
-
 /* ---- a session ---- */
-
-/* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept since
- * it was opened. */
-static void append_session(et_strbuf *out, const et_call *call, time_t opened)
-{
-    char host[256] = "";
-    et_strbuf line = ET_STRBUF_INIT;
-    gethostname(host, sizeof host - 1);
-    et_strbuf_printf(&line, "session      etude %s on %s, process %ld: %s %s", et_version(), host,
-                     (long)getpid(), call->program->name, call->command);
-    for (int i = 0; i < call->argc; i++) {
-        et_strbuf_append_char(&line, ' ');
-        et_plain_append(&line, call->argv[i]);
-    }
-    et_run_messages_print(out, et_strbuf_text(&line), opened);
-    et_strbuf_release(&line);
-}
 
 /* All of a begin that waits for the disk: the first step does not wait for it. */
 static void *write_begin(void *self)
@@ -367,7 +322,21 @@ static void *write_begin(void *self)
     begin_info(s, s->call, &s->facts);
     prepare_report(s); /* a file may be lost while the disk takes its time */
     write_info(s);
-    show_settings(s, s->model_dir, s->facts.settings);
+    /* In addition to the run's other event files, whose lengths are in checkpoints. Each session
+     * replaces the file: nothing waits for the disk before it ends. */
+    setting_list list = { .failed = !s->facts.settings };
+    et_error reason = ET_ERROR_INIT;
+    if (s->facts.settings)
+        add_settings(&list, "", s->facts.settings);
+    int status = list.failed
+                     ? et_alloc_failed(&reason, 0, "settings")
+                     : et_events_open(&s->shown, s->model_dir, ET_EVENTS_SETTINGS, 0, &reason);
+    if (!status)
+        status = et_events_settings(s->shown, list.items, list.count, &reason);
+    if (status)
+        cannot_show(&reason);
+    et_free(list.items);
+    et_arena_release(&list.arena);
     return NULL;
 }
 
@@ -397,7 +366,19 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
         return;
     }
     et_strbuf lines = ET_STRBUF_INIT;
-    append_session(&lines, call, s->opened);
+    /* "session  etude 0.1.0 on HOST, process 12: etude train runs/a"; before lines that were kept
+     * since it was opened. */
+    char host[256] = "";
+    et_strbuf line = ET_STRBUF_INIT;
+    gethostname(host, sizeof host - 1);
+    et_strbuf_printf(&line, "session      etude %s on %s, process %ld: %s %s", et_version(), host,
+                     (long)getpid(), call->program->name, call->command);
+    for (int i = 0; i < call->argc; i++) {
+        et_strbuf_append_char(&line, ' ');
+        et_plain_append(&line, call->argv[i]);
+    }
+    et_run_messages_print(&lines, et_strbuf_text(&line), s->opened);
+    et_strbuf_release(&line);
     et_strbuf_append(&lines, et_strbuf_text(&s->kept));
     s->log = log;
     write_lines(s, &lines, true);
@@ -405,25 +386,6 @@ void et_session_begin(et_session *s, const et_call *call, const char *model_dir,
     s->writes = !et_thread_start(&s->writer, write_begin, s, NULL);
     if (!s->writes)
         write_begin(s);
-}
-
-static void end_settings(et_session *s)
-{
-    et_error reason = ET_ERROR_INIT;
-    if (s->shown && et_events_close(s->shown, &reason))
-        cannot_show(&reason);
-}
-
-static void end_info(et_session *s, int64_t last_step, int64_t steps, int status,
-                     const et_error *error)
-{
-    et_value_set_int(s->own, ET_SESSION_STEPS, steps);
-    et_value_set_float(s->own, ET_SESSION_ENDED, et_clock_wall());
-    et_value_set_string(s->own, ET_SESSION_REASON, reason_of(status));
-    et_value_set_int(s->own, ET_SESSION_LAST, last_step);
-    if (status)
-        et_value_set_string(s->own, "error", error->text);
-    write_info(s);
 }
 
 void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
@@ -436,13 +398,21 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
     if (s->progress && s->log) {
         if (status)
             et_progress_record(s->progress, error->text);
-        end_info(s, last_step, steps, status, error);
+        et_value_set_int(s->own, ET_SESSION_STEPS, steps);
+        et_value_set_float(s->own, ET_SESSION_ENDED, et_clock_wall());
+        et_value_set_string(s->own, ET_SESSION_REASON, reason_of(status));
+        et_value_set_int(s->own, ET_SESSION_LAST, last_step);
+        if (status)
+            et_value_set_string(s->own, "error", error->text);
+        write_info(s);
         if (s->lost)
             et_log(ET_LOG_WARNING, "%s: cannot write lines: %s", s->log, strerror(s->lost));
     }
     if (s->progress)
         et_progress_copy_to(s->progress, NULL, NULL);
-    end_settings(s);
+    et_error reason = ET_ERROR_INIT;
+    if (s->shown && et_events_close(s->shown, &reason))
+        cannot_show(&reason);
     et_strbuf_release(&s->kept);
     et_arena_free(s->arena);
     et_free(s->log);

@@ -103,12 +103,6 @@ static void *make_call(void *payload)
     return NULL;
 }
 
-static bool is_enough(void)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= ENOUGH;
-}
-
 /* Runs work(argc, argv) on the caller's stack if that may grow large enough, else on a new
  * thread's. OpenMP's threads get the same size. Signals are delivered to the thread that runs
  * `work`, because they must interrupt it. If no thread can be made, `work` runs on the caller's
@@ -119,7 +113,8 @@ static int with_stack(int (*work)(int argc, char **argv), int argc, char **argv)
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all;
-    if (is_enough())
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= ENOUGH)
         return work(argc, argv);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK);

@@ -156,23 +156,6 @@ static void describe_copies(const et_translation_task *task)
     et_strbuf_release(&kinds);
 }
 
-/* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time is
- * shown only if the vocabulary was trained now. */
-static void describe_vocabularies(const et_translation_task *task)
-{
-    for (int i = 0; i < task->vocabularies.count; i++) {
-        const et_vocabulary *vocabulary = task->vocabularies.models[i];
-        const bool one = task->vocabularies.count == 1;
-        char trained[64] = "";
-        if (task->vocabulary_seconds[i] > 0)
-            snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds[i]);
-        et_task_tell(&task->context, "vocabulary   %s%s%s %s tokens%s  (%s)",
-                     one ? "" : task->vocabularies.roles[i].side, one ? "" : ": ",
-                     et_format_count(et_vocabulary_size(vocabulary)).text,
-                     et_vocabulary_kind(vocabulary), trained, task->vocabulary_paths[i]);
-    }
-}
-
 static void describe_punctuation(const et_translation_task *task)
 {
     const et_translation_vocabulary *v = &task->options.vocabulary;
@@ -194,7 +177,19 @@ static void describe(et_task *self)
     describe_data(task);
     describe_copies(task);
     et_translation_describe_validation(task, false);
-    describe_vocabularies(task);
+    /* "vocabulary   8,000 unigram tokens, trained in 3.1 s  (runs/a/vocabulary.model)". The time is
+     * shown only if the vocabulary was trained now. */
+    for (int i = 0; i < task->vocabularies.count; i++) {
+        const et_vocabulary *vocabulary = task->vocabularies.models[i];
+        const bool one = task->vocabularies.count == 1;
+        char trained[64] = "";
+        if (task->vocabulary_seconds[i] > 0)
+            snprintf(trained, sizeof trained, ", trained in %.1f s", task->vocabulary_seconds[i]);
+        et_task_tell(&task->context, "vocabulary   %s%s%s %s tokens%s  (%s)",
+                     one ? "" : task->vocabularies.roles[i].side, one ? "" : ": ",
+                     et_format_count(et_vocabulary_size(vocabulary)).text,
+                     et_vocabulary_kind(vocabulary), trained, task->vocabulary_paths[i]);
+    }
     describe_punctuation(task);
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)

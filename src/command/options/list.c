@@ -162,20 +162,6 @@ static bool has_member(const et_option *row)
            row->form != ET_OPTION_FORM_SETS && row->field.kind != ET_FIELD_KIND_ONLY;
 }
 
-static void reset(const et_option_slot *slot)
-{
-    switch (slot->row->form) {
-    case ET_OPTION_FORM_VALUE:
-    case ET_OPTION_FORM_FLAG:
-    case ET_OPTION_FORM_TIME:
-        if (slot->row->field.kind != ET_FIELD_KIND_ONLY)
-            et_field_reset(&slot->row->field, slot->base);
-        break;
-    default: /* zeros */
-        break;
-    }
-}
-
 static et_option_slot *add_row(et_command_line *line, const et_option *row, void *base)
 {
     et_option_slot *slot = &line->slots[line->count++];
@@ -187,24 +173,17 @@ static et_option_slot *add_row(et_command_line *line, const et_option *row, void
     if (et_option_takes_words(row))
         allow(slot, row);
     if (!line->keeps)
-        reset(slot);
+        switch (slot->row->form) {
+        case ET_OPTION_FORM_VALUE:
+        case ET_OPTION_FORM_FLAG:
+        case ET_OPTION_FORM_TIME:
+            if (slot->row->field.kind != ET_FIELD_KIND_ONLY)
+                et_field_reset(&slot->row->field, slot->base);
+            break;
+        default: /* zeros */
+            break;
+        }
     return slot;
-}
-
-/* Joins another row with the same name. The slot's help has a part for each kind; the row with the
- * most words becomes the slot's row. kind: the kind that has the row; NULL: all. */
-static void join(et_option_slot *slot, const et_option *row, const char *kind, et_arena *arena)
-{
-    const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
-    if (kind && strcmp(slot->row->field.help, row->field.help) != 0)
-        slot->help = et_arena_printf(
-            arena, "%s; of a %s task: %s%s%s", slot->help ? slot->help : "", kind,
-            same || !row->value ? "" : row->value, same ? "" : ", ", row->field.help);
-    allow(slot, row);
-    if (weight(row) > weight(slot->row)) {
-        slot->row = row;
-        slot->value = row->value;
-    }
 }
 
 static void add_sets(et_command_line *line, et_option_settings *settings, const et_option *rows,
@@ -214,7 +193,19 @@ static void add_sets(et_command_line *line, et_option_settings *settings, const 
         const char *name = row->field.name;
         et_option_slot *slot = et_command_line_find(line, name, strlen(name));
         if (slot) {
-            join(slot, row, kind, line->arena);
+            /* Joins another row with the same name. The slot's help has a part for each kind; the
+             * row with the most words becomes the slot's row. kind: the kind that has the row;
+             * NULL: all. */
+            const bool same = !strcmp(slot->value ? slot->value : "", row->value ? row->value : "");
+            if (kind && strcmp(slot->row->field.help, row->field.help) != 0)
+                slot->help = et_arena_printf(
+                    line->arena, "%s; of a %s task: %s%s%s", slot->help ? slot->help : "", kind,
+                    same || !row->value ? "" : row->value, same ? "" : ", ", row->field.help);
+            allow(slot, row);
+            if (weight(row) > weight(slot->row)) {
+                slot->row = row;
+                slot->value = row->value;
+            }
             continue;
         }
         slot = add_row(line, row, NULL);

@@ -216,23 +216,6 @@ static int missing(reading *r, et_option_slot *slot, et_error *error)
                    et_option_typed(slot->row).text, slot->value);
 }
 
-/* Handles "-e": the message names the first few options that begin with this letter. */
-static int one_dash(const et_command_line *line, const char *word, et_error *error)
-{
-    et_strbuf names = ET_STRBUF_INIT;
-    int count = 0;
-    for (int i = 0; i < line->count && count < 4; i++) {
-        const et_option *row = line->slots[i].row;
-        const char *name = row->alias && row->alias[0] == word[1] ? row->alias : row->field.name;
-        if (et_option_is_shown(row) && name[0] == word[1])
-            et_strbuf_printf(&names, "%s--%s", count++ ? ", " : ", such as ", name);
-    }
-    int status = et_fail(error, ET_EUSAGE, "%s: no option %s; options are whole words%s",
-                         called(line), word, count ? et_strbuf_text(&names) : "");
-    et_strbuf_release(&names);
-    return status;
-}
-
 /* "trainer.train_steps=100", for which --set would be the option, if there is one. */
 static bool is_setting(const et_command_line *line, const char *word)
 {
@@ -554,17 +537,6 @@ static int set_below(const et_option_slot *slot, const char *path, size_t length
                 : et_alloc_failed(error, length, "a flag");
 }
 
-/* name: as typed, [length]. If the next word is an option, the value is missing. */
-static int take_fields(reading *r, const et_option_slot *slot, const char *name, size_t length,
-                       const char *value, et_error *error)
-{
-    const size_t before = strlen(slot->row->field.name), skipped = before + (before > 0);
-    if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
-        return et_fail(error, ET_ECONFIG, "--%.*s: the value is missing", (int)length, name);
-    return set_below(slot, name + skipped, length - skipped, value ? value : r->argv[r->at++],
-                     r->line->arena, error);
-}
-
 /* A word of another tool that is an option, or a setting, which --set gets. */
 static int take_synonym(reading *r, et_option_slot *slot, const et_synonym *row, const char *name,
                         size_t length, char *value, et_error *error)
@@ -608,8 +580,15 @@ static int read_option(reading *r, et_error *error)
     r->at++;
     if (meant)
         return take_synonym(r, meant, synonym, word, whole, equals ? equals + 1 : NULL, error);
-    if (fields)
-        return take_fields(r, fields, word, whole, equals ? equals + 1 : NULL, error);
+    if (fields) {
+        /* name: as typed, [length]. If the next word is an option, the value is missing. */
+        const char *value = equals ? equals + 1 : NULL;
+        const size_t before = strlen(fields->row->field.name), skipped = before + (before > 0);
+        if (!value && (r->at >= r->argc || !strncmp(r->argv[r->at], "--", 2)))
+            return et_fail(error, ET_ECONFIG, "--%.*s: the value is missing", (int)whole, word);
+        return set_below(fields, word + skipped, whole - skipped, value ? value : r->argv[r->at++],
+                         r->line->arena, error);
+    }
     if (off)
         return store(r->line, off, "false", off->row->field.name, error);
     if (passed)
@@ -718,8 +697,22 @@ static int read_next(reading *r, et_error *error)
     if (letter)
         return take(r, letter, letter->row->field.name, strlen(letter->row->field.name), NULL,
                     error);
-    if (!r->ended && has_one_dash(word) && !passed_row(r->line))
-        return one_dash(r->line, word, error);
+    if (!r->ended && has_one_dash(word) && !passed_row(r->line)) {
+        /* Handles "-e": the message names the first few options that begin with this letter. */
+        et_strbuf names = ET_STRBUF_INIT;
+        int count = 0;
+        for (int i = 0; i < r->line->count && count < 4; i++) {
+            const et_option *row = r->line->slots[i].row;
+            const char *name =
+                row->alias && row->alias[0] == word[1] ? row->alias : row->field.name;
+            if (et_option_is_shown(row) && name[0] == word[1])
+                et_strbuf_printf(&names, "%s--%s", count++ ? ", " : ", such as ", name);
+        }
+        int status = et_fail(error, ET_EUSAGE, "%s: no option %s; options are whole words%s",
+                             called(r->line), word, count ? et_strbuf_text(&names) : "");
+        et_strbuf_release(&names);
+        return status;
+    }
     return read_plain(r, word, behind, error);
 }
 

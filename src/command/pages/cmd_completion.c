@@ -88,16 +88,6 @@ static const struct {
 
 #define SHELLS (sizeof shells / sizeof shells[0])
 
-static int unknown_shell(const char *shell, et_error *error)
-{
-    const char *names[SHELLS + 1] = { NULL };
-    for (size_t i = 0; i < SHELLS; i++)
-        names[i] = shells[i].name;
-    return et_fail(error, ET_EUSAGE,
-                   "completion: no script for the shell %s%s; choose bash, zsh or fish", shell,
-                   et_nearest_hint(shell, names, "").text);
-}
-
 static void print(const char *text, const char *program)
 {
     for (const char *at = text; *at; at++) {
@@ -134,5 +124,10 @@ int et_cmd_completion(const et_call *call, et_error *error)
             print(shells[i].text, call->program->name);
             return ET_OK;
         }
-    return unknown_shell(shell, error);
+    const char *names[SHELLS + 1] = { NULL };
+    for (size_t i = 0; i < SHELLS; i++)
+        names[i] = shells[i].name;
+    return et_fail(error, ET_EUSAGE,
+                   "completion: no script for the shell %s%s; choose bash, zsh or fish", shell,
+                   et_nearest_hint(shell, names, "").text);
 }

@@ -140,23 +140,6 @@ static bool is_wanted(const listing *l, const et_field *field, const char *path)
     return true;
 }
 
-static void add_setting(et_value *settings, const et_field *field, const char *path,
-                        const et_value *value, bool chosen)
-{
-    et_strbuf range = ET_STRBUF_INIT;
-    et_value *one = et_value_add_dict(settings);
-    et_field_range(field, &range);
-    et_value_set_string(one, "name", path);
-    if (one)
-        et_value_append_copy(one, "value", value);
-    et_value_set_string(one, "help", field->help);
-    if (chosen)
-        et_value_set_bool(one, "chosen", true);
-    if (range.length)
-        et_value_set_string(one, "range", et_strbuf_text(&range));
-    et_strbuf_release(&range);
-}
-
 /* echo: the values, as a tree of the table's shape. Prints depth first, paths with dots. If there
  * is no memory for a path, printing stops and the arena reports the failure to the caller. */
 static void print_settings(listing *l, const et_fields *table, const et_value *echo,
@@ -175,33 +158,23 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
         /* A group's own line would say nothing: its settings follow. */
         if (field->kind == ET_FIELD_KIND_STRUCT)
             print_settings(l, field->nested, value, whole, arena);
-        else if (is_wanted(l, field, whole) && l->settings)
-            add_setting(l->settings, field, whole, value, et_recipe_chooses(l->of, whole));
-        else if (is_wanted(l, field, whole) && ++l->shown)
+        else if (is_wanted(l, field, whole) && l->settings) {
+            bool chosen = et_recipe_chooses(l->of, whole);
+            et_strbuf range = ET_STRBUF_INIT;
+            et_value *one = et_value_add_dict(l->settings);
+            et_field_range(field, &range);
+            et_value_set_string(one, "name", whole);
+            if (one)
+                et_value_append_copy(one, "value", value);
+            et_value_set_string(one, "help", field->help);
+            if (chosen)
+                et_value_set_bool(one, "chosen", true);
+            if (range.length)
+                et_value_set_string(one, "range", et_strbuf_text(&range));
+            et_strbuf_release(&range);
+        } else if (is_wanted(l, field, whole) && ++l->shown)
             print_setting(field, whole, value, et_recipe_chooses(l->of, whole));
     }
-}
-
-static int print_found(listing *l, const et_experiment *experiment, const et_value *echo,
-                       et_arena *arena, et_error *error)
-{
-    print_settings(l, experiment->table, echo, "", arena);
-    return l->shown
-               ? ET_OK
-               : et_fail(error, ET_ENOTFOUND, "list: no setting of %s has %s in its name or help%s",
-                         experiment->name,
-                         l->words.count > 2 ? "all these words" : l->words.items[1],
-                         l->all ? "" : "; --all also searches groups that are not selected");
-}
-
-/* As params.yaml has it. */
-static void print_yaml(const et_experiment *experiment, const et_value *values)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_printf(&text, "experiment: %s\n", experiment->name);
-    et_yaml_print(&text, values);
-    et_print_results(stdout, et_strbuf_text(&text), text.length);
-    et_strbuf_release(&text);
 }
 
 static int print_json(listing *l, const et_experiment *experiment, const et_value *echo,
@@ -231,12 +204,25 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
                              : et_fields_echo(experiment.table, &experiment, &arena);
     if (echo && l->yaml) {
         et_recipe_leave_out(&experiment, echo); /* else a run from the file would choose nothing */
-        print_yaml(&experiment, echo);
+        /* As params.yaml has it. */
+        et_strbuf text = ET_STRBUF_INIT;
+        et_strbuf_printf(&text, "experiment: %s\n", experiment.name);
+        et_yaml_print(&text, echo);
+        et_print_results(stdout, et_strbuf_text(&text), text.length);
+        et_strbuf_release(&text);
     }
     if (echo && !l->yaml && l->json)
         status = print_json(l, &experiment, echo, &arena, error);
-    else if (echo && !l->yaml)
-        status = print_found(l, &experiment, echo, &arena, error);
+    else if (echo && !l->yaml) {
+        print_settings(l, experiment.table, echo, "", &arena);
+        status =
+            l->shown
+                ? ET_OK
+                : et_fail(error, ET_ENOTFOUND,
+                          "list: no setting of %s has %s in its name or help%s", experiment.name,
+                          l->words.count > 2 ? "all these words" : l->words.items[1],
+                          l->all ? "" : "; --all also searches groups that are not selected");
+    }
     if (!echo || arena.failed)
         status = et_alloc_failed(error, 0, "settings");
     et_arena_release(&arena);

@@ -129,15 +129,6 @@ static void put_line(FILE *to, const char *text)
     fputc('\n', to);
 }
 
-static void put_lines(FILE *to, const char *text)
-{
-    for (size_t length; *text; text += length + (text[length] == '\n')) {
-        length = strcspn(text, "\n");
-        put_bytes(to, text, length);
-        fputc('\n', to);
-    }
-}
-
 /* Prints paragraphs; indented lines are unchanged. */
 static void put_paragraphs(FILE *to, const char *text)
 {
@@ -163,19 +154,6 @@ static void put_paragraphs(FILE *to, const char *text)
 
 /* ---- pages ---- */
 
-static void print_date(FILE *to)
-{
-    const char *epoch = getenv("SOURCE_DATE_EPOCH");
-    char *end = NULL;
-    long long seconds = epoch ? strtoll(epoch, &end, 10) : 0;
-    time_t when = epoch && end != epoch && !*end && seconds >= 0 ? (time_t)seconds : time(NULL);
-    struct tm parts;
-    char text[16] = "1970-01-01";
-    if (gmtime_r(&when, &parts))
-        strftime(text, sizeof text, "%Y-%m-%d", &parts);
-    fputs(text, to);
-}
-
 /* command NULL: the program's own page. */
 static void begin(FILE *to, const et_program *program, const char *command, const char *summary)
 {
@@ -186,7 +164,15 @@ static void begin(FILE *to, const et_program *program, const char *command, cons
     for (const char *at = title; *at; at++)
         *at == '-' ? fputs("\\-", to) : fputc(toupper((unsigned char)*at), to);
     fputs(" 1 ", to);
-    print_date(to);
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    char *end = NULL;
+    long long seconds = epoch ? strtoll(epoch, &end, 10) : 0;
+    time_t when = epoch && end != epoch && !*end && seconds >= 0 ? (time_t)seconds : time(NULL);
+    struct tm parts;
+    char text[16] = "1970-01-01";
+    if (gmtime_r(&when, &parts))
+        strftime(text, sizeof text, "%Y-%m-%d", &parts);
+    fputs(text, to);
     fprintf(to, " \"etude %s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", et_version());
     put(to, title);
     fputs(" \\- ", to);
@@ -276,23 +262,18 @@ static void print_heading(FILE *to, const et_program *program, const part *one)
     fputc('\n', to);
 }
 
-static void print_description(FILE *to, const et_program *program, const part *one, bool several)
-{
-    if (several)
-        print_heading(to, program, one);
-    if (one->usage)
-        put_paragraphs(to, one->usage->about);
-    else
-        put_line(to, one->help);
-}
-
 static void print_example(FILE *to, const et_program *program, const part *one, et_arena *arena)
 {
     const char *example = et_usage_example(one->usage, program, arena);
     fputs(".EX\n", to);
     put_call(to, program, one);
     fputc(' ', to);
-    put_lines(to, example ? example : "");
+    const char *text = example ? example : "";
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        put_bytes(to, text, length);
+        fputc('\n', to);
+    }
     fputs(".EE\n", to);
 }
 
@@ -357,8 +338,15 @@ static void print_page(FILE *to, const et_program *program, const et_command *ro
         print_synopsis(to, program, &p->parts[i]);
     }
     fputs(".SH DESCRIPTION\n", to);
-    for (int i = 0; i < p->count; i++)
-        print_description(to, program, &p->parts[i], several);
+    for (int i = 0; i < p->count; i++) {
+        const part *one = &p->parts[i];
+        if (several)
+            print_heading(to, program, one);
+        if (one->usage)
+            put_paragraphs(to, one->usage->about);
+        else
+            put_line(to, one->help);
+    }
     fputs(".SH OPTIONS\n", to);
     for (int i = 0; i < p->count; i++) {
         if (several)

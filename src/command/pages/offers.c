@@ -54,14 +54,6 @@ void et_offers_add_commands(et_offers *offers, const char *typed)
         et_offers_add(offers, "", typed, all.row[i]->name, all.row[i]->help);
 }
 
-static void add_experiments(et_offers *offers, const char *before, const char *typed)
-{
-    for (int k = 0; k < offers->program->count; k++)
-        for (const et_experiment_row *row = offers->program->kinds[k]->experiments; row->name;
-             row++)
-            et_offers_add(offers, before, typed, row->name, row->help);
-}
-
 /* ---- files ---- */
 
 typedef enum wanted { WANTED_FILES, WANTED_DIRECTORIES, WANTED_RUNS } wanted;
@@ -215,18 +207,6 @@ static void add_settings_of(et_offers *offers, const char *before, const char *t
     et_arena_release(&arena);
 }
 
-/* The last of several settings, "a=1,b.c=tr". */
-static void add_settings(et_offers *offers, const char *before, const char *typed)
-{
-    const char *comma = strrchr(typed, ','), *last = comma ? comma + 1 : typed;
-    et_strbuf whole = ET_STRBUF_INIT;
-    et_strbuf_printf(&whole, "%s%.*s", before, (int)(last - typed), typed);
-    for (int k = 0; k < offers->program->count; k++)
-        if (!offers->kind || offers->kind == offers->program->kinds[k])
-            add_settings_of(offers, et_strbuf_text(&whole), last, offers->program->kinds[k]);
-    et_strbuf_release(&whole);
-}
-
 /* ---- by name ---- */
 
 /* Offers values for a placeholder in capitals (FILE, RUN) if they can be looked up. */
@@ -246,11 +226,22 @@ static void add_named(et_offers *offers, const char *before, const char *typed, 
         if (!strcmp(paths[i].name, name))
             add_paths(offers, before, typed, paths[i].what);
     if (!strcmp(name, "EXPERIMENT"))
-        add_experiments(offers, before, typed);
+        for (int k = 0; k < offers->program->count; k++)
+            for (const et_experiment_row *row = offers->program->kinds[k]->experiments; row->name;
+                 row++)
+                et_offers_add(offers, before, typed, row->name, row->help);
     if (!strcmp(name, "COMMAND"))
         et_offers_add_commands(offers, typed);
-    if (!strcmp(name, "KEY=VALUE"))
-        add_settings(offers, before, typed);
+    if (!strcmp(name, "KEY=VALUE")) {
+        /* The last of several settings, "a=1,b.c=tr". */
+        const char *comma = strrchr(typed, ','), *last = comma ? comma + 1 : typed;
+        et_strbuf whole = ET_STRBUF_INIT;
+        et_strbuf_printf(&whole, "%s%.*s", before, (int)(last - typed), typed);
+        for (int k = 0; k < offers->program->count; k++)
+            if (!offers->kind || offers->kind == offers->program->kinds[k])
+                add_settings_of(offers, et_strbuf_text(&whole), last, offers->program->kinds[k]);
+        et_strbuf_release(&whole);
+    }
 }
 
 /* Word nth of "SOURCE TARGET", or the last: *length bytes of it. */

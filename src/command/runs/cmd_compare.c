@@ -298,27 +298,6 @@ static int print_text(comparison *c, et_error *error)
 
 /* ---- for programs ---- */
 
-static void add_json_run(et_value *list, const et_history *h)
-{
-    et_value *run = et_value_add_dict(list);
-    const int64_t parameters = et_run_parameters(h);
-    const et_history_best best = et_history_best_of(h);
-    et_history_describe(h, &best, run);
-    if (parameters)
-        et_value_set_int(run, "parameters", parameters);
-}
-
-static void add_json_settings(const comparison *c, et_value *settings)
-{
-    for (size_t i = 0; i < c->settings.count; i++) {
-        if (!c->settings.differs[i] && !c->args->all)
-            continue;
-        et_value *list = et_value_set_list(settings, c->settings.names[i]);
-        for (size_t k = 0; k < c->runs.count; k++)
-            et_value_add_string(list, et_run_settings_value(&c->settings, i, k));
-    }
-}
-
 static void add_json_metric(const comparison *c, et_value *metrics, const char *name)
 {
     et_value *list = et_value_set_list(metrics, name);
@@ -343,9 +322,23 @@ static int print_json(const comparison *c, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *all = et_value_dict(&arena), *runs = et_value_set_list(all, "runs");
-    for (size_t i = 0; i < c->runs.count; i++)
-        add_json_run(runs, c->runs.items[i]);
-    add_json_settings(c, et_value_set_dict(all, "settings"));
+    for (size_t i = 0; i < c->runs.count; i++) {
+        const et_history *h = c->runs.items[i];
+        et_value *run = et_value_add_dict(runs);
+        const int64_t parameters = et_run_parameters(h);
+        const et_history_best best = et_history_best_of(h);
+        et_history_describe(h, &best, run);
+        if (parameters)
+            et_value_set_int(run, "parameters", parameters);
+    }
+    et_value *settings = et_value_set_dict(all, "settings");
+    for (size_t i = 0; i < c->settings.count; i++) {
+        if (!c->settings.differs[i] && !c->args->all)
+            continue;
+        et_value *list = et_value_set_list(settings, c->settings.names[i]);
+        for (size_t k = 0; k < c->runs.count; k++)
+            et_value_add_string(list, et_run_settings_value(&c->settings, i, k));
+    }
     et_value *metrics = et_value_set_dict(all, "metrics");
     for (size_t i = 0; i < c->metric_count; i++)
         add_json_metric(c, metrics, c->metrics[i]);

@@ -80,20 +80,6 @@ static void append_compared(et_strbuf *out, const et_task_kind *kind, const char
             et_strbuf_printf(out, "%s%s%s", between, before, file.name);
 }
 
-static void print_belonging(const et_task_kind *kind, const char *model_dir, bool known)
-{
-    char before[4200];
-    et_strbuf files = ET_STRBUF_INIT;
-    snprintf(before, sizeof before, "%s/", model_dir);
-    append_compared(&files, kind, model_dir, known ? before : "", known ? ", " : " and ");
-    if (known)
-        et_print_lines(stdout, "as trained: %s\n", et_strbuf_text(&files));
-    else
-        et_print_lines(stdout, "not compared: %s, for which this checkpoint has no checksums\n",
-                       et_strbuf_text(&files));
-    et_strbuf_release(&files);
-}
-
 /* Whether the files next to a run's checkpoint belong to it: yes, no, or unknown. */
 static int inspect_identity(const et_inspection *it, const inquiry *ask, const char *model_dir,
                             et_error *error)
@@ -111,8 +97,19 @@ static int inspect_identity(const et_inspection *it, const inquiry *ask, const c
                                                  known ? error : NULL);
     if (known)
         status = opened ? opened : check_run(&experiment, &identity, model_dir, error);
-    if (!status && !ask->json)
-        print_belonging(opened ? NULL : experiment.kind, model_dir, known);
+    if (!status && !ask->json) {
+        char before[4200];
+        et_strbuf files = ET_STRBUF_INIT;
+        snprintf(before, sizeof before, "%s/", model_dir);
+        append_compared(&files, opened ? NULL : experiment.kind, model_dir, known ? before : "",
+                        known ? ", " : " and ");
+        if (known)
+            et_print_lines(stdout, "as trained: %s\n", et_strbuf_text(&files));
+        else
+            et_print_lines(stdout, "not compared: %s, for which this checkpoint has no checksums\n",
+                           et_strbuf_text(&files));
+        et_strbuf_release(&files);
+    }
     et_arena_release(&arena);
     return status;
 }
@@ -167,18 +164,6 @@ static int inspect_file(const char *path, const inquiry *ask, const char *model_
 }
 
 /* ---- a run ---- */
-
-static int no_model_yet(const inquiry *ask, const char *model_dir, et_error *error)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_series_describe(&text, model_dir);
-    et_fail(error, ET_ENOTFOUND,
-            "%s: this run of several trainings has no model yet. %s. Name one of its trainings, or "
-            "resume: %s train %s",
-            model_dir, et_strbuf_text(&text), ask->program->name, model_dir);
-    et_strbuf_release(&text);
-    return ET_ENOTFOUND;
-}
 
 /* The usual cause is a path one level too high or too low. */
 static int no_checkpoint(const inquiry *ask, const char *directory, et_error *error)
@@ -261,7 +246,15 @@ static int inspect_run(const char *model_dir, const inquiry *ask, et_error *erro
         return et_alloc_failed(error, strlen(model_dir), "a path");
     if (et_series_is_unfinished(model_dir)) {
         et_free(directory);
-        return no_model_yet(ask, model_dir, error);
+        et_strbuf text = ET_STRBUF_INIT;
+        et_series_describe(&text, model_dir);
+        et_fail(
+            error, ET_ENOTFOUND,
+            "%s: this run of several trainings has no model yet. %s. Name one of its trainings, or "
+            "resume: %s train %s",
+            model_dir, et_strbuf_text(&text), ask->program->name, model_dir);
+        et_strbuf_release(&text);
+        return ET_ENOTFOUND;
     }
     int status = et_file_exists(directory) ? open_newest(&it, &manifest, ask, directory, error)
                                            : no_checkpoint(ask, model_dir, error);

@@ -88,14 +88,6 @@ static void smooth(double *y, size_t count, double w)
     }
 }
 
-static double position_of(const plot *p, const et_history *h, const et_history_point *point,
-                          double epoch)
-{
-    return p->by == BY_TIME    ? et_history_seconds(h, point->wall)
-           : p->by == BY_EPOCH ? (double)point->step / epoch
-                               : (double)point->step;
-}
-
 /* Names the run if there are several, and the metric if there are several; with one run, always the
  * metric. */
 static char *name_curve(const plot *p, const et_history *h, const et_history_series *s)
@@ -129,22 +121,15 @@ static int add_curve(plot *p, const et_history *h, const et_history_series *s, e
     et_assert(s->count > 0);
     double epoch = et_history_steps_per_epoch(h);
     for (size_t i = 0; i < s->count; i++) {
-        x[i] = position_of(p, h, &s->points[i], epoch);
+        const et_history_point *point = &s->points[i];
+        x[i] = p->by == BY_TIME    ? et_history_seconds(h, point->wall)
+               : p->by == BY_EPOCH ? (double)point->step / epoch
+                                   : (double)point->step;
         y[i] = s->points[i].value;
     }
     smooth(y, s->count, p->smooth);
     p->curves[p->count++] = (et_chart_curve){ name, x, y, s->count };
     return ET_OK;
-}
-
-static void forget_curves(plot *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        et_free((char *)p->curves[i].name);
-        et_free((double *)p->curves[i].x);
-        et_free((double *)p->curves[i].y);
-    }
-    et_free(p->curves);
 }
 
 /* Calls take for each series that is to be drawn. */
@@ -210,21 +195,6 @@ static int check_names(const plot *p, et_error *error)
     return status;
 }
 
-static int check_size(const plot *p, et_error *error)
-{
-    int64_t wide_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_WIDTH_MIN;
-    int64_t tall_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_HEIGHT_MIN;
-    int64_t most = p->output ? ET_CHART_SVG_MAX : ET_CHART_TEXT_MAX;
-    const char *unit = p->output ? "pixels" : "characters";
-    if (p->width && (p->width < wide_min || p->width > most))
-        return et_fail(error, ET_EUSAGE, "--width: %lld to %lld %s, not %lld", (long long)wide_min,
-                       (long long)most, unit, (long long)p->width);
-    if (p->height && (p->height < tall_min || p->height > most))
-        return et_fail(error, ET_EUSAGE, "--height: %lld to %lld %s, not %lld", (long long)tall_min,
-                       (long long)most, unit, (long long)p->height);
-    return ET_OK;
-}
-
 static int check_options(plot *p, et_error *error)
 {
     if (!p->runs.count)
@@ -238,7 +208,19 @@ static int check_options(plot *p, et_error *error)
                        "--output %s: a picture of attention is an SVG file; choose a name in .svg",
                        p->output);
     int status = p->output ? et_chart_check_picture("--output", p->output, error) : ET_OK;
-    return status ? status : check_size(p, error);
+    if (status)
+        return status;
+    int64_t wide_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_WIDTH_MIN;
+    int64_t tall_min = p->output ? ET_CHART_SVG_MIN : ET_CHART_TEXT_HEIGHT_MIN;
+    int64_t most = p->output ? ET_CHART_SVG_MAX : ET_CHART_TEXT_MAX;
+    const char *unit = p->output ? "pixels" : "characters";
+    if (p->width && (p->width < wide_min || p->width > most))
+        return et_fail(error, ET_EUSAGE, "--width: %lld to %lld %s, not %lld", (long long)wide_min,
+                       (long long)most, unit, (long long)p->width);
+    if (p->height && (p->height < tall_min || p->height > most))
+        return et_fail(error, ET_EUSAGE, "--height: %lld to %lld %s, not %lld", (long long)tall_min,
+                       (long long)most, unit, (long long)p->height);
+    return ET_OK;
 }
 
 /* Runs before anything is read: a file that is read must not be an output. */
@@ -342,7 +324,12 @@ int et_cmd_plot(const et_call *call, et_error *error)
     int status = check_options(p, error);
     if (!status)
         status = p->attention ? draw_attention(p, call, error) : draw(p, call, error);
-    forget_curves(p);
+    for (size_t i = 0; i < p->count; i++) {
+        et_free((char *)p->curves[i].name);
+        et_free((double *)p->curves[i].x);
+        et_free((double *)p->curves[i].y);
+    }
+    et_free(p->curves);
     et_free(p->title);
     et_histories_close(&p->histories);
     return status;

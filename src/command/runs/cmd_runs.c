@@ -296,15 +296,6 @@ static void take_setting(table *t, size_t index)
         t->rows[i].text = et_run_settings_value(&t->settings, index, t->rows[i].run);
 }
 
-static void take_best(table *t)
-{
-    for (size_t i = 0; i < t->histories.count; i++) {
-        t->rows[i].key = t->rows[i].value;
-        t->rows[i].key_lower = t->rows[i].lower;
-        t->rows[i].key_name = t->rows[i].series ? t->rows[i].series->name : NULL;
-    }
-}
-
 static int unknown_order(const table *t, et_error *error)
 {
     size_t series = 0, count = 0;
@@ -349,7 +340,11 @@ static int sort(table *t, et_error *error)
     int (*compare)(const void *, const void *) = NULL;
     if (!t->sort)
         return ET_OK;
-    take_best(t);
+    for (size_t i = 0; i < t->histories.count; i++) {
+        t->rows[i].key = t->rows[i].value;
+        t->rows[i].key_lower = t->rows[i].lower;
+        t->rows[i].key_name = t->rows[i].series ? t->rows[i].series->name : NULL;
+    }
     for (size_t i = 0; i < ORDERS && !compare; i++)
         if (!strcmp(orders[i].name, t->sort))
             compare = orders[i].compare;
@@ -385,17 +380,6 @@ static const char *common_metric(const table *t)
     return name;
 }
 
-static void add_progress(et_grid *grid, const row *r)
-{
-    int64_t steps = et_history_steps(r->history);
-    if (r->done < 0)
-        et_grid_add(grid, "-");
-    else if (steps > 0)
-        et_grid_addf(grid, "%s/%s", et_format_count(r->done).text, et_format_count(steps).text);
-    else
-        et_grid_add(grid, et_format_count(r->done).text);
-}
-
 static void add_value(et_grid *grid, double value)
 {
     et_grid_add(grid, isnan(value) ? "-" : et_format_value(value).text);
@@ -405,7 +389,13 @@ static void add_text_row(et_grid *grid, const table *t, const row *r, bool commo
 {
     et_grid_add(grid, r->history->model_dir);
     et_grid_add(grid, et_history_state_name(r->state));
-    add_progress(grid, r);
+    int64_t steps = et_history_steps(r->history);
+    if (r->done < 0)
+        et_grid_add(grid, "-");
+    else if (steps > 0)
+        et_grid_addf(grid, "%s/%s", et_format_count(r->done).text, et_format_count(steps).text);
+    else
+        et_grid_add(grid, et_format_count(r->done).text);
     if (!common)
         et_grid_add(grid, r->series ? leaf_of(r->series->name) : "-");
     add_value(grid, r->value);

@@ -38,17 +38,6 @@ static void sane(const et_histories *all)
         et_assert(all->items[i] && all->items[i]->model_dir);
 }
 
-static int make_room(et_histories *all, et_error *error)
-{
-    et_history **items =
-        et_vector_grow(all->items, &all->capacity, all->count + 1, sizeof *items, 16);
-    all->items = items ? items : all->items;
-    struct et_histories_file *files =
-        et_vector_grow(all->files, &all->file_capacity, all->count + 1, sizeof *files, 16);
-    all->files = files ? files : all->files;
-    return items && files ? ET_OK : et_alloc_failed(error, sizeof *items, "a list of runs");
-}
-
 static int add(et_histories *all, const char *path, et_error *error)
 {
     et_history *h;
@@ -59,7 +48,13 @@ static int add(et_histories *all, const char *path, et_error *error)
         return et_fail_errno(error, "%s", path);
     if (is_there(all, &info))
         return ET_OK;
-    int status = make_room(all, error);
+    et_history **items =
+        et_vector_grow(all->items, &all->capacity, all->count + 1, sizeof *items, 16);
+    all->items = items ? items : all->items;
+    struct et_histories_file *files =
+        et_vector_grow(all->files, &all->file_capacity, all->count + 1, sizeof *files, 16);
+    all->files = files ? files : all->files;
+    int status = items && files ? ET_OK : et_alloc_failed(error, sizeof *items, "a list of runs");
     if (status)
         return status;
     status = et_history_open(&h, path, &reason);
@@ -145,14 +140,6 @@ const et_history_series *et_histories_usual(const et_histories *all, size_t run)
     return all->alike ? et_history_best_of(h).series : et_history_loss(h);
 }
 
-static void list_names(et_strbuf *out, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count && i < LISTED_MAX; i++)
-        et_strbuf_printf(out, "%s%s", i ? ", " : "", names[i]);
-    if (count > LISTED_MAX)
-        et_strbuf_printf(out, ", and %zu more", count - LISTED_MAX);
-}
-
 /* Names as people type them, each once. */
 typedef struct name_list {
     const char *items[2 * ET_HISTORY_SERIES_MAX + 1];
@@ -189,7 +176,10 @@ static int unknown_metric(const et_histories *all, const char *word, et_error *e
     if (!list)
         return et_alloc_failed(error, sizeof *list, "names of metrics");
     add_names(list, all, false);
-    list_names(&text, list->items, list->count);
+    for (size_t i = 0; i < list->count && i < LISTED_MAX; i++)
+        et_strbuf_printf(&text, "%s%s", i ? ", " : "", list->items[i]);
+    if (list->count > LISTED_MAX)
+        et_strbuf_printf(&text, ", and %zu more", list->count - LISTED_MAX);
     size_t count = list->count;
     add_names(list, all, true);
     int status = et_fail(error, ET_EDATA, "no metric is called %s%s%s%s", word,

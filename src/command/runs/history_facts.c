@@ -122,13 +122,6 @@ const et_value *et_history_setting(const et_history *h, const char *path)
     return et_value_path(h->settings, path);
 }
 
-/* A number, or 0. */
-static int64_t setting_count(const et_history *h, const char *path)
-{
-    const et_value *value = et_history_setting(h, path);
-    return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
-}
-
 /* The metric for "PLACE.best_NAME": "PLACE.NAME", unchanged or with dots in place of other
  * separators. */
 static const et_history_series *metric_beside(const et_history *h, const char *name, size_t lead)
@@ -311,7 +304,11 @@ int64_t et_history_steps(const et_history *h)
     int64_t steps = 0;
     if (list && list->last)
         et_value_read_int(list->last, ET_SESSION_STEPS, &steps, NULL);
-    return steps > 0 ? steps : setting_count(h, "trainer.train_steps");
+    if (steps > 0)
+        return steps;
+    /* A number, or 0. */
+    const et_value *value = et_history_setting(h, "trainer.train_steps");
+    return value && value->kind == ET_VALUE_INT && value->integer > 0 ? value->integer : 0;
 }
 
 int64_t et_history_first_values(const et_history *h)

@@ -161,15 +161,6 @@ static void measure(et_inspection *it)
         it->file_bytes = (uint64_t)info.st_size;
 }
 
-/* The text is the checkpoint's own; it is parsed to be shown, not to be checked. */
-static void read_state(et_inspection *it)
-{
-    const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
-    it->arena = text ? et_arena_new() : NULL;
-    if (!it->arena || et_json_parse(&it->state, it->arena, text, strlen(text), it->path, NULL))
-        it->state = NULL;
-}
-
 int et_inspection_open(et_inspection *it, const char *path, et_error *error)
 {
     *it = (et_inspection){ .path = et_strdup(path) };
@@ -185,7 +176,11 @@ int et_inspection_open(et_inspection *it, const char *path, et_error *error)
         return status;
     }
     measure(it);
-    read_state(it);
+    /* The text is the checkpoint's own; it is parsed to be shown, not to be checked. */
+    const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
+    it->arena = text ? et_arena_new() : NULL;
+    if (!it->arena || et_json_parse(&it->state, it->arena, text, strlen(text), it->path, NULL))
+        it->state = NULL;
     verify(it);
     return ET_OK;
 }
@@ -209,21 +204,6 @@ static const char *part_name(et_inspection_part part)
 }
 
 /* ---- for people ---- */
-
-static void print_sizes(const et_inspection *it)
-{
-    char parts[200] = "";
-    for (int part = 0; part < ET_INSPECTION_PARTS; part++)
-        if (it->bytes[part])
-            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
-                     part_name((et_inspection_part)part), et_format_bytes(it->bytes[part]).text);
-    et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
-                   et_format_bytes(it->file_bytes).text, parts,
-                   et_format_count((int64_t)et_safetensors_count(it->file)).text,
-                   et_format_count(it->elements).text,
-                   et_safetensors_sealed(it->file) ? ""
-                                                   : "; no checksums: written by another program");
-}
 
 static int print_blocks(const et_inspection *it, et_error *error)
 {
@@ -290,7 +270,17 @@ static int print_state(const et_inspection *it, et_error *error)
 
 int et_inspection_print(const et_inspection *it, bool all, et_error *error)
 {
-    print_sizes(it);
+    char parts[200] = "";
+    for (int part = 0; part < ET_INSPECTION_PARTS; part++)
+        if (it->bytes[part])
+            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
+                     part_name((et_inspection_part)part), et_format_bytes(it->bytes[part]).text);
+    et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
+                   et_format_bytes(it->file_bytes).text, parts,
+                   et_format_count((int64_t)et_safetensors_count(it->file)).text,
+                   et_format_count(it->elements).text,
+                   et_safetensors_sealed(it->file) ? ""
+                                                   : "; no checksums: written by another program");
     et_print(stdout, "\n");
     int status = print_blocks(it, error);
     et_print(stdout, "\n");

@@ -30,11 +30,6 @@ static int add(et_run_list *list, const char *path, et_error *error)
     return ET_OK;
 }
 
-static bool has_settings(const char *directory)
-{
-    return et_file_exists_in(directory, ET_RUN_SETTINGS);
-}
-
 /* Whether the entry is a directory and not a symbolic link. If the file system gives no type, the
  * file is examined. */
 static bool is_folder(const char *parent, const struct dirent *item)
@@ -66,7 +61,8 @@ static bool is_passed(const char *directory, const char *name, bool run)
 static int search(et_run_list *list, const char *directory, bool within, int depth, et_error *error)
 {
     struct dirent **items;
-    bool run = within ? has_settings(directory) : et_history_is_run(directory);
+    bool run =
+        within ? et_file_exists_in(directory, ET_RUN_SETTINGS) : et_history_is_run(directory);
     int status = run ? add(list, directory, error) : ET_OK;
     if (status || depth == ET_RUN_LIST_DEPTH)
         return status;

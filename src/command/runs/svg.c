@@ -234,17 +234,6 @@ static void append_curves(picture *p)
 
 /* ---- legend ---- */
 
-/* Pixels of the widest name, with its mark. */
-static double measure_names(const et_chart *chart)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < chart->count && i < ET_CHART_LEGEND_MAX; i++) {
-        size_t length = chart->curves[i].name ? strlen(chart->curves[i].name) : 0;
-        most = length > most ? length : most;
-    }
-    return 36 + LETTER * (double)most;
-}
-
 static bool has_legend(const et_chart *chart)
 {
     for (size_t i = 0; i < chart->count; i++)
@@ -299,7 +288,13 @@ static void lay_out(picture *p)
     p->left = measure_labels(&p->y);
     p->right = p->width - 16;
     p->top = (chart->title ? 34 : 14) + (chart->y_label ? 16 : 0);
-    double wide = measure_names(chart);
+    /* Pixels of the widest name, with its mark. */
+    size_t most = 0;
+    for (size_t i = 0; i < chart->count && i < ET_CHART_LEGEND_MAX; i++) {
+        size_t length = chart->curves[i].name ? strlen(chart->curves[i].name) : 0;
+        most = length > most ? length : most;
+    }
+    double wide = 36 + LETTER * (double)most;
     p->across = wide < p->right - p->left ? (int)((p->right - p->left) / wide) : 1;
     p->shown = !has_legend(chart) ? 0 : chart->count;
     p->shown = p->shown > ET_CHART_LEGEND_MAX ? ET_CHART_LEGEND_MAX : p->shown;

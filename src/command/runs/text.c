@@ -117,17 +117,6 @@ static void put_letters(canvas *c, int number)
     }
 }
 
-static void draw_curves(canvas *c)
-{
-    for (int i = 0; i < (int)c->chart->count; i++) {
-        for (int k = 0; k < c->columns; k++)
-            c->seen[k] = -1;
-        draw_points(c, i);
-        if (has_letters(c))
-            put_letters(c, i);
-    }
-}
-
 /* ---- lines ---- */
 
 static void append_cell(canvas *c, const cell *at, int *color)
@@ -181,16 +170,6 @@ static void append_row(canvas *c, int row)
     et_strbuf_append_char(c->out, '\n');
 }
 
-static void append_axis(canvas *c)
-{
-    et_strbuf_printf(c->out, "%*s %s", c->margin, "", c->style->ascii ? "+" : "\u2514");
-    for (int i = 0; i < c->columns; i++) {
-        bool tick = tick_in(&c->x, c->columns, i, false) >= 0;
-        et_strbuf_append(c->out, c->style->ascii ? (tick ? "+" : "-") : tick ? "\u252c" : "\u2500");
-    }
-    et_strbuf_append_char(c->out, '\n');
-}
-
 /* Each in the middle below its tick, as long as it does not touch the one before; the axis's own
  * name at the end, in the next line. */
 static void append_labels(canvas *c)
@@ -237,17 +216,6 @@ static void append_legend(canvas *c)
 
 /* ---- all together ---- */
 
-/* Columns of the widest label. */
-static int measure_labels(const et_axis *axis)
-{
-    int most = 0;
-    for (int i = 0; i < axis->count; i++) {
-        int length = (int)strlen(et_axis_label(axis, i).text);
-        most = length > most ? length : most;
-    }
-    return most;
-}
-
 static int lay_out(canvas *c, et_error *error)
 {
     const et_chart_text_style *style = c->style;
@@ -255,7 +223,13 @@ static int lay_out(canvas *c, et_error *error)
     int status = et_chart_axes(&c->x, &c->y, c->chart, x_ticks, y_ticks, error);
     if (status)
         return status;
-    c->margin = measure_labels(&c->y) + 1;
+    /* Columns of the widest label. */
+    int most = 0;
+    for (int i = 0; i < c->y.count; i++) {
+        int length = (int)strlen(et_axis_label(&c->y, i).text);
+        most = length > most ? length : most;
+    }
+    c->margin = most + 1;
     c->columns = style->width - c->margin - 2;
     c->columns = c->columns < 8 ? 8 : c->columns;
     c->rows = style->height;
@@ -279,10 +253,23 @@ int et_chart_text(et_strbuf *out, const et_chart *chart, const et_chart_text_sty
             et_plain_append(out, chart->title);
             et_strbuf_append_char(out, '\n');
         }
-        draw_curves(&c);
+        for (int i = 0; i < (int)c.chart->count; i++) {
+            for (int k = 0; k < c.columns; k++)
+                c.seen[k] = -1;
+            draw_points(&c, i);
+            if (has_letters(&c))
+                put_letters(&c, i);
+        }
         for (int row = 0; row < c.rows; row++)
             append_row(&c, row);
-        append_axis(&c);
+        et_strbuf_printf(c.out, "%*s %s", c.margin, "", c.style->ascii ? "+" : "\u2514");
+        for (int i = 0; i < c.columns; i++) {
+            bool tick = tick_in(&c.x, c.columns, i, false) >= 0;
+            et_strbuf_append(c.out, c.style->ascii ? (tick ? "+" : "-")
+                                    : tick         ? "\u252c"
+                                                   : "\u2500");
+        }
+        et_strbuf_append_char(c.out, '\n');
         append_labels(&c);
         append_legend(&c);
         status = out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;

@@ -338,22 +338,6 @@ static int add_calibration_curve(et_class_chart *c, const et_class_tables *t, et
     return add_curve(c, &curve, &name, error);
 }
 
-/* What a model without skill, or a perfectly calibrated one, has. */
-static int add_diagonal(et_class_chart *c, const char *text, et_error *error)
-{
-    et_class_curve line = { .count = 2 };
-    et_strbuf name = ET_STRBUF_INIT;
-    line.x = et_alloc_zero(2, sizeof *line.x);
-    line.y = et_alloc_zero(2, sizeof *line.y);
-    if (!line.x || !line.y) {
-        et_class_curve_release(&line);
-        return et_alloc_failed(error, 2 * sizeof *line.x, "a curve");
-    }
-    line.x[1] = line.y[1] = 1;
-    et_strbuf_append(&name, text);
-    return add_curve(c, &line, &name, error);
-}
-
 int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets, size_t count,
                         et_error *error)
 {
@@ -370,7 +354,21 @@ int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets
         status = roc ? add_rocs(c, &sets[i], error) : add_calibration_curve(c, &sets[i], error);
     if (!status && !c->chart.count)
         return et_fail(error, ET_EDATA, "there is no ROC curve: all rows are of one class");
-    return status ? status : add_diagonal(c, roc ? "chance" : "perfect", error);
+    if (status)
+        return status;
+    /* What a model without skill, or a perfectly calibrated one, has. */
+    const char *text = roc ? "chance" : "perfect";
+    et_class_curve line = { .count = 2 };
+    et_strbuf name = ET_STRBUF_INIT;
+    line.x = et_alloc_zero(2, sizeof *line.x);
+    line.y = et_alloc_zero(2, sizeof *line.y);
+    if (!line.x || !line.y) {
+        et_class_curve_release(&line);
+        return et_alloc_failed(error, 2 * sizeof *line.x, "a curve");
+    }
+    line.x[1] = line.y[1] = 1;
+    et_strbuf_append(&name, text);
+    return add_curve(c, &line, &name, error);
 }
 
 void et_class_chart_release(et_class_chart *c)

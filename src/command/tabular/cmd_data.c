@@ -166,17 +166,6 @@ static int open_result(result *r, const data_options *args, const et_call *call,
     return status;
 }
 
-static void close_result(result *r, int status)
-{
-    if (status && r->made)
-        rmdir(r->made);
-    et_free(r->made);
-    for (int i = 0; i < 2; i++) {
-        et_free(r->path[i]);
-        et_free(r->text[i]);
-    }
-}
-
 /* *same: the file exists and has exactly this text. */
 static int look_at(bool *same, const char *path, const char *text, bool force, et_error *error)
 {
@@ -356,7 +345,13 @@ static int run(data_options *args, const et_call *call, et_error *error)
             status = write_result(&r, &analysis, args, error);
         et_analysis_release(&analysis);
     }
-    close_result(&r, status);
+    if (status && r.made)
+        rmdir(r.made);
+    et_free(r.made);
+    for (int i = 0; i < 2; i++) {
+        et_free(r.path[i]);
+        et_free(r.text[i]);
+    }
     et_arena_release(&arena);
     return status;
 }

@@ -51,11 +51,6 @@ static const et_encoded_field *target_of(const et_tabular_task *task)
 
 /* ---- hooks ---- */
 
-static bool wants_classes(const evaluate_options *args)
-{
-    return args->charts || args->roc || args->calibration;
-}
-
 static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
 {
     evaluating *e = payload;
@@ -67,7 +62,7 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
     int status = et_decision_open(&e->decision, &args->decision, &classes, error);
     if (status)
         return status;
-    if (!classes.count && wants_classes(args))
+    if (!classes.count && (args->charts || args->roc || args->calibration))
         return et_fail(error, ET_EUSAGE,
                        "the target %s is %s: --charts, --roc and --calibration are for the classes "
                        "of one target",
@@ -114,9 +109,11 @@ static const char *single_target(const et_evaluation *evaluation)
     return target->width > 1 ? NULL : target->column[0];
 }
 
-/* "positive class     yes" */
-static void print_choice(const evaluating *e)
+static int print_tables(const evaluating *e, et_error *error)
 {
+    et_strbuf out = ET_STRBUF_INIT;
+    int status = ET_OK;
+    /* "positive class     yes" */
     const et_class_predictions *of = &e->scores.set[0].of;
     if (of->classes == 2)
         et_print(stdout, "%-19s %s\n", "positive class", e->scores.set[0].labels[!of->first]);
@@ -126,13 +123,6 @@ static void print_choice(const evaluating *e)
         et_print(stdout, "%-19s %.6g%s%s\n", "cost per row", e->scores.set[i].cost,
                  e->scores.set[i].name ? " of " : "",
                  e->scores.set[i].name ? e->scores.set[i].name : "");
-}
-
-static int print_tables(const evaluating *e, et_error *error)
-{
-    et_strbuf out = ET_STRBUF_INIT;
-    int status = ET_OK;
-    print_choice(e);
     for (size_t i = 0; i < e->scores.sets && !status; i++)
         status = et_class_tables_append(&e->scores.set[i], ET_GRID_TEXT, &out, error);
     if (!status)

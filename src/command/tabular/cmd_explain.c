@@ -344,26 +344,22 @@ static int print_partial(const explain_options *args, const et_explain_partial *
     return status || !drawn ? status : draw(args, partial, p, column, error);
 }
 
-static int no_column(const et_explain *e, const char *name, et_error *error)
-{
-    const et_schema *schema = schema_of(e);
-    const char *names[257];
-    int count = 0;
-    for (int i = 0; i < et_schema_count(schema) && count < 256; i++)
-        if (et_explain_reads(e, i))
-            names[count++] = et_schema_at(schema, i)->name;
-    names[count] = NULL;
-    return et_fail(error, ET_EUSAGE, "--partial %s: the model reads no such column%s", name,
-                   et_nearest_hint(name, names, "").text);
-}
-
 static int explain_column(const explain_options *args, et_explain *e, const char *name,
                           et_error *error)
 {
     const int field = et_schema_position(schema_of(e), name);
     et_explain_partial partial = { .count = 0 };
-    if (field < 0 || !et_explain_reads(e, field))
-        return no_column(e, name, error);
+    if (field < 0 || !et_explain_reads(e, field)) {
+        const et_schema *schema = schema_of(e);
+        const char *names[257];
+        int count = 0;
+        for (int i = 0; i < et_schema_count(schema) && count < 256; i++)
+            if (et_explain_reads(e, i))
+                names[count++] = et_schema_at(schema, i)->name;
+        names[count] = NULL;
+        return et_fail(error, ET_EUSAGE, "--partial %s: the model reads no such column%s", name,
+                       et_nearest_hint(name, names, "").text);
+    }
     int status = et_explain_partial_of(e, field, (int)args->points, &partial, error);
     if (!status && args->output && !(partial.numbers && partial.count > 1))
         status = et_fail(error, ET_EUSAGE,

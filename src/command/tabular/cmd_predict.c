@@ -230,17 +230,6 @@ static int start_threads(pool *all, et_error *error)
     return status;
 }
 
-static void stop_threads(pool *all)
-{
-    pthread_mutex_lock(&all->lock);
-    all->over = true;
-    all->taken = all->read; /* what nobody has begun is left */
-    pthread_cond_broadcast(&all->ready);
-    pthread_mutex_unlock(&all->lock);
-    for (int i = 0; i < all->threads; i++)
-        et_thread_join(all->thread[i]);
-}
-
 /* ---- reading and writing ---- */
 
 static void hand_on(pool *all, work *w)
@@ -275,14 +264,6 @@ static void find_kept(pool *all, const et_row_block *rows)
             all->found[i] |=
                 rows->row[row].kept ||
                 (rows->row[row].object && et_value_get(rows->row[row].object, keep->items[i]));
-}
-
-static void tell_not_found(const pool *all)
-{
-    const et_strings *keep = &all->args->form.keep;
-    for (size_t i = 0; i < keep->count && all->read; i++)
-        if (!all->found[i])
-            et_log(ET_LOG_WARNING, "--keep %s: no row has this column", keep->items[i]);
 }
 
 /* Writes the oldest block once it is done, and reports its filtered rows in order. */
@@ -413,7 +394,13 @@ static int open_all(pool *all, et_error *error)
 
 static void close_all(pool *all)
 {
-    stop_threads(all);
+    pthread_mutex_lock(&all->lock);
+    all->over = true;
+    all->taken = all->read; /* what nobody has begun is left */
+    pthread_cond_broadcast(&all->ready);
+    pthread_mutex_unlock(&all->lock);
+    for (int i = 0; i < all->threads; i++)
+        et_thread_join(all->thread[i]);
     et_row_reader_close(all->reader);
     for (int i = 0; i < all->works; i++)
         et_prediction_block_release(&all->work[i].block);
@@ -479,7 +466,10 @@ static int predict(predict_options *args, const et_call *call, et_error *error)
     }
     if (!status) {
         et_unseen_warn(&all.unseen);
-        tell_not_found(&all);
+        const et_strings *keep = &all.args->form.keep;
+        for (size_t i = 0; i < keep->count && all.read; i++)
+            if (!all.found[i])
+                et_log(ET_LOG_WARNING, "--keep %s: no row has this column", keep->items[i]);
     }
     close_all(&all);
     return status;

@@ -160,21 +160,6 @@ static void add_data(reporting *r, const et_tabular_task *task)
 
 /* ---- columns ---- */
 
-static void add_column(et_grid *grid, const et_tabular_task *task, const et_column_use *use, int i)
-{
-    const et_schema_field *field = et_schema_at(task->texts.schema, i);
-    const et_column_metadata *m = et_metadata_find(task->texts.metadata, field->name);
-    et_strbuf text = ET_STRBUF_INIT;
-    et_column_use_print(&text, use, m);
-    et_grid_add(grid, field->name);
-    et_grid_add(grid, et_schema_type_name(field->type));
-    et_grid_add(grid, m ? et_format_count(m->missing).text : "");
-    et_grid_add(grid, m ? et_format_count(et_column_distinct(m)).text : "");
-    et_grid_add(grid, et_strbuf_text(&text));
-    grid->failed |= text.failed;
-    et_strbuf_release(&text);
-}
-
 static int add_columns(reporting *r, const et_tabular_task *task, et_error *error)
 {
     static const char *const head[] = { "column", "type", "missing", "distinct", "use" };
@@ -186,8 +171,20 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
     et_tabular_find_uses(task, uses);
     et_report_page_section(&r->page, "Columns");
     et_grid_add_row(&grid, head);
-    for (int i = 0; i < count && i < COLUMNS_MAX; i++)
-        add_column(&grid, task, &uses[i], i);
+    for (int i = 0; i < count && i < COLUMNS_MAX; i++) {
+        const et_column_use *use = &uses[i];
+        const et_schema_field *field = et_schema_at(task->texts.schema, i);
+        const et_column_metadata *m = et_metadata_find(task->texts.metadata, field->name);
+        et_strbuf text = ET_STRBUF_INIT;
+        et_column_use_print(&text, use, m);
+        et_grid_add(&grid, field->name);
+        et_grid_add(&grid, et_schema_type_name(field->type));
+        et_grid_add(&grid, m ? et_format_count(m->missing).text : "");
+        et_grid_add(&grid, m ? et_format_count(et_column_distinct(m)).text : "");
+        et_grid_add(&grid, et_strbuf_text(&text));
+        grid.failed |= text.failed;
+        et_strbuf_release(&text);
+    }
     et_report_page_grid(&r->page, &grid);
     if (count > COLUMNS_MAX)
         et_report_page_text(&r->page, "%s more columns are not listed.",
@@ -599,15 +596,6 @@ static void add_warnings(reporting *r)
     et_free(text);
 }
 
-static void add_settings(reporting *r)
-{
-    char *text = read_text(r, ET_RUN_SETTINGS);
-    et_report_page_section(&r->page, "Settings");
-    if (text)
-        et_report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
-    et_free(text);
-}
-
 static void add_use(reporting *r)
 {
     const char *run = r->args->general.model_dir, *etude = r->program->name;
@@ -659,7 +647,11 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
         status = add_history(r, error);
     add_warnings(r);
     add_use(r);
-    add_settings(r);
+    char *text = read_text(r, ET_RUN_SETTINGS);
+    et_report_page_section(&r->page, "Settings");
+    if (text)
+        et_report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
+    et_free(text);
     et_report_page_end(&r->page);
     return status || !r->page.html.failed ? status
                                           : et_alloc_failed(error, r->page.html.length, "a page");

@@ -2,11 +2,6 @@
 
 #include "tasks/tabular/tabular_task.h"
 
-static bool is_id(const et_column_use *use)
-{
-    return use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
-}
-
 /* Why features ignore a column is known only if they were inferred. */
 bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
 {
@@ -20,7 +15,8 @@ bool et_tabular_find_uses(const et_tabular_task *task, et_column_use *uses)
             field, et_metadata_find(task->texts.metadata, field->name), &choice);
         if (inferred.ignored && !(uses[i].transforms & ~inferred.transforms))
             uses[i].ignored = inferred.ignored;
-        ids |= is_id(&uses[i]);
+        const et_column_use *use = &uses[i];
+        ids |= use->ignored == ET_COLUMN_KEY || use->ignored == ET_COLUMN_RUNNING;
     }
     return ids;
 }

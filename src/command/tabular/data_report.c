@@ -143,15 +143,6 @@ static void append_histogram(et_strbuf *out, const et_value *histogram, bool asc
     }
 }
 
-static void add_histogram(et_grid *grid, const et_value *histogram, bool ascii)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    append_histogram(&text, histogram, ascii);
-    et_grid_add(grid, et_strbuf_text(&text));
-    grid->failed |= text.failed;
-    et_strbuf_release(&text);
-}
-
 static void print_numbers(et_strbuf *out, const et_value *columns, size_t width, bool ascii)
 {
     static const char *const heads[] = { "numbers", "missing", "distinct", "min", "median",
@@ -169,7 +160,12 @@ static void print_numbers(et_strbuf *out, const et_value *columns, size_t width,
         add_number(&grid, c, "max");
         add_number(&grid, c, "mean");
         add_number(&grid, c, "std");
-        add_histogram(&grid, et_value_get(c, "histogram"), ascii);
+        const et_value *histogram = et_value_get(c, "histogram");
+        et_strbuf text = ET_STRBUF_INIT;
+        append_histogram(&text, histogram, ascii);
+        et_grid_add(&grid, et_strbuf_text(&text));
+        grid.failed |= text.failed;
+        et_strbuf_release(&text);
         et_grid_add(&grid, is_true(c, "target") ? TARGET : NULL);
     }
     append_table(out, &grid);
@@ -219,18 +215,6 @@ static void print_texts(et_strbuf *out, const et_value *columns, size_t width)
 
 /* ---- what is suspicious ---- */
 
-static void print_suspicious(et_strbuf *out, const et_value *list, size_t width)
-{
-    et_grid grid = { .columns = 2, .left = 2, .least = width };
-    et_grid_add(&grid, "suspicious");
-    et_grid_add(&grid, NULL);
-    for (const et_value *item = list->first; item; item = item->next) {
-        add_name(&grid, text_at(item, "column"));
-        et_grid_add(&grid, text_at(item, "text"));
-    }
-    append_table(out, &grid);
-}
-
 static void print_unmatched(et_strbuf *out, const et_value *list)
 {
     for (const et_value *item = list->first; item; item = item->next) {
@@ -252,5 +236,13 @@ void et_data_report_print(et_strbuf *out, const et_value *report, bool ascii)
     print_unmatched(out, et_value_get(report, "missing_unmatched"));
     print_numbers(out, columns, width, ascii);
     print_texts(out, columns, width);
-    print_suspicious(out, et_value_get(report, "suspicious"), width);
+    const et_value *list = et_value_get(report, "suspicious");
+    et_grid grid = { .columns = 2, .left = 2, .least = width };
+    et_grid_add(&grid, "suspicious");
+    et_grid_add(&grid, NULL);
+    for (const et_value *item = list->first; item; item = item->next) {
+        add_name(&grid, text_at(item, "column"));
+        et_grid_add(&grid, text_at(item, "text"));
+    }
+    append_table(out, &grid);
 }

@@ -21,13 +21,6 @@ static int find_label(const et_decision_classes *target, const char *text, size_
     return -1;
 }
 
-static int unknown_pair(const et_decision_classes *target, const char *text, et_error *error)
-{
-    return et_fail(error, ET_EUSAGE,
-                   "--costs %s: write CLASS:PREDICTION=COST, such as %.40s:%.40s=5", text,
-                   target->label[0], target->label[1]);
-}
-
 /* Labels may have colons: the first one that has a label on both sides separates them. */
 static int find_pair(const et_decision_classes *target, const char *text, size_t length,
                      int pair[2])
@@ -52,7 +45,9 @@ static int read_cost(et_decision *d, const et_decision_classes *target, const ch
     const double cost = equals ? et_decimal_read_typed(equals + 1, &end) : 0;
     if (!equals || end == equals + 1 || *end ||
         !find_pair(target, text, (size_t)(equals - text), pair))
-        return unknown_pair(target, text, error);
+        return et_fail(error, ET_EUSAGE,
+                       "--costs %s: write CLASS:PREDICTION=COST, such as %.40s:%.40s=5", text,
+                       target->label[0], target->label[1]);
     if (!(cost >= 0 && isfinite(cost)))
         return et_fail(error, ET_EUSAGE, "--costs %s: give a finite cost of at least 0", text);
     d->costs[pair[0] * target->count + pair[1]] = cost;

@@ -164,14 +164,6 @@ static int print_json(const found *f, const et_dry_run_share *share, et_error *e
     return status;
 }
 
-static void print_ranks(const found *f)
-{
-    for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
-        et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
-                 et_format_bytes(f->each[i].memory).text,
-                 et_format_value(f->each[i].pace.seconds).text);
-}
-
 /* "mlp          would take 5 times 0:02, " */
 static int print(const found *f, const et_dry_run_share *share, et_error *error)
 {
@@ -192,7 +184,10 @@ static int print(const found *f, const et_dry_run_share *share, et_error *error)
         if (m->pace.unit && isfinite(m->pace.units))
             et_print(stdout, " (%s %ss/s)", et_format_rate(m->pace.units).text, m->pace.unit);
         puts(", without validation and saves");
-        print_ranks(f);
+        for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
+            et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
+                     et_format_bytes(f->each[i].memory).text,
+                     et_format_value(f->each[i].pace.seconds).text);
     }
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }

@@ -116,17 +116,6 @@ static int64_t last_step(const finetuning *f)
     return steps;
 }
 
-/* Settings are read only where a checkpoint was fine-tuned since they were. */
-static int look_whether_last(finetuning *f, bool *last, et_error *error)
-{
-    if (f->asked_at != f->readings.last) {
-        f->asked_at = f->readings.last;
-        f->last = last_step(f);
-    }
-    *last = f->last && f->readings.last >= f->last;
-    return et_together_decide(f->comm, ET_OK, last, error);
-}
-
 /* Waits a little; *over: for too long, and nothing says that more is to come. */
 static int wait_more(const finetuning *f, bool *over, et_error *error)
 {
@@ -359,7 +348,13 @@ static int finetune_all(finetuning *f, et_error *error)
         step = f->readings.last;
     for (bool over = false; !status && !over;) {
         char *path = NULL;
-        status = look_whether_last(f, &over, error);
+        /* Settings are read only where a checkpoint was fine-tuned since they were. */
+        if (f->asked_at != f->readings.last) {
+            f->asked_at = f->readings.last;
+            f->last = last_step(f);
+        }
+        over = f->last && f->readings.last >= f->last;
+        status = et_together_decide(f->comm, ET_OK, &over, error);
         if (status || over)
             break;
         status = et_checkpoint_wait_next(f->comm, &path, &step, f->from, step, false, error);

@@ -146,14 +146,6 @@ static int wait_for_checkpoint(following *w, et_error *error)
     return status;
 }
 
-/* A run that may end early is done, and its last checkpoint measured. */
-static int look_whether_done(const following *w, bool *done, et_error *error)
-{
-    const int64_t step = et_session_done_at(w->args->model_dir);
-    *done = step >= 0 && w->last >= step;
-    return et_together_decide(ranks(w), ET_OK, done, error);
-}
-
 static int open_readings(following *w, et_error *error)
 {
     const char *directory =
@@ -207,8 +199,12 @@ static int measure_all(following *w, et_error *error)
             status = measure(w, error);
         if (!status && found)
             w->since = et_clock_monotonic();
-        else if (!status && !last)
-            status = look_whether_done(w, &over, error);
+        else if (!status && !last) {
+            /* A run that may end early is done, and its last checkpoint measured. */
+            const int64_t step = et_session_done_at(w->args->model_dir);
+            over = step >= 0 && w->last >= step;
+            status = et_together_decide(ranks(w), ET_OK, &over, error);
+        }
         if (!status && !found && !over)
             status = wait_more(w, &over, error);
     }

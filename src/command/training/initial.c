@@ -14,15 +14,10 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
 
-static bool has_file(const char *directory, const char *name, et_arena *arena)
-{
-    const char *path = et_arena_printf(arena, "%s/%s", directory, name);
-    return path && et_file_exists(path);
-}
-
 static bool has_settings(const char *directory, et_arena *arena)
 {
-    return has_file(directory, ET_RUN_SETTINGS, arena);
+    const char *path = et_arena_printf(arena, "%s/%s", directory, ET_RUN_SETTINGS);
+    return path && et_file_exists(path);
 }
 
 /* The directory above path, or the one above that, that has settings; NULL: neither has. */

@@ -76,17 +76,6 @@ static void show(const et_profiling *p, const char *text)
         et_print(stderr, "%s\n", text);
 }
 
-/* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */
-static void print_heading(const et_profiling *p, const et_trace_facts *facts, et_strbuf *text)
-{
-    et_strbuf_printf(text, "profile      %s: %s, %.1f ms; open it at https://ui.perfetto.dev\n",
-                     p->path, et_format_many(facts->units, "step").text,
-                     1e-6 * (double)(facts->end - facts->begin));
-    if (facts->dropped)
-        et_strbuf_printf(text, "profile      %s spans were dropped for lack of memory\n",
-                         et_format_count(facts->dropped).text);
-}
-
 /* The peak is measured now, with the machine as it was for the work. Rates in the table are
  * shares of it. */
 static int show_table(const et_profiling *p, const et_trace_facts *facts, et_error *error)
@@ -98,7 +87,13 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     if (status)
         return status;
     et_profile_make(&profile, p->trace, &peak);
-    print_heading(p, facts, &text);
+    /* "profile      FILE: 11 steps, 812.4 ms; open it at ..." */
+    et_strbuf_printf(&text, "profile      %s: %s, %.1f ms; open it at https://ui.perfetto.dev\n",
+                     p->path, et_format_many(facts->units, "step").text,
+                     1e-6 * (double)(facts->end - facts->begin));
+    if (facts->dropped)
+        et_strbuf_printf(&text, "profile      %s spans were dropped for lack of memory\n",
+                         et_format_count(facts->dropped).text);
     et_profile_print(&profile, &text);
     /* All appends are looked at once. */
     if (text.failed)

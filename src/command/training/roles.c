@@ -62,16 +62,6 @@ static int open_parts(parts *p, const et_call *call, const et_train_args *args,
                : et_task_trainer_open(&p->trainer, p->task, p->device, p->params, &options, error);
 }
 
-static void close_parts(parts *p)
-{
-    et_task_trainer_close(p->trainer);
-    if (p->task)
-        p->experiment.kind->close(p->task);
-    et_params_free(p->params);
-    et_device_close(p->device);
-    et_arena_release(&p->arena);
-}
-
 /* A worker or a server. It leaves with the master, whom Ctrl-C is for. */
 static int serve_or_work(const et_call *call, const et_train_args *args, const et_roles *roles,
                          et_error *error)
@@ -91,7 +81,12 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
     if (!status)
         status = task->role == ET_JOB_WORKER ? et_cluster_work(p.trainer, &options, error)
                                              : et_cluster_serve(p.trainer, &options, error);
-    close_parts(&p);
+    et_task_trainer_close(p.trainer);
+    if (p.task)
+        p.experiment.kind->close(p.task);
+    et_params_free(p.params);
+    et_device_close(p.device);
+    et_arena_release(&p.arena);
     return status ? et_fail_while(error, status, "%s %lld", task->type, (long long)task->index)
                   : ET_OK;
 }

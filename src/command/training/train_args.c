@@ -235,26 +235,23 @@ static int check_together(const et_train_args *args, et_error *error)
     return ET_OK;
 }
 
-/* People name the data as the first word. */
-static int check_dir(const et_train_args *args, const et_call *call, et_error *error)
-{
-    const bool file =
-        args->model_dir && et_file_exists(args->model_dir) && !et_directory_exists(args->model_dir);
-    return !file ? ET_OK
-                 : et_fail(error, ET_EUSAGE,
-                           "train: %s is a file, not the directory of a run; if it has the data, "
-                           "name it with --data: `%s train --data %s ...`",
-                           args->model_dir, call->program->name, args->model_dir);
-}
-
 int et_train_args_settle(et_train_args *args, const et_call *call, et_error *error)
 {
     args->mode = ET_MODE_TRAIN_AND_EVAL;
     if (args->time_limit > 0)
         args->ends = et_clock_monotonic() + args->time_limit;
     int status = check_together(args, error);
-    if (!status)
-        status = check_dir(args, call, error);
+    if (!status) {
+        /* People name the data as the first word. */
+        const bool file = args->model_dir && et_file_exists(args->model_dir) &&
+                          !et_directory_exists(args->model_dir);
+        status =
+            !file ? ET_OK
+                  : et_fail(error, ET_EUSAGE,
+                            "train: %s is a file, not the directory of a run; if it has the data, "
+                            "name it with --data: `%s train --data %s ...`",
+                            args->model_dir, call->program->name, args->model_dir);
+    }
     if (!status && !args->model_dir && !args->dry_run)
         status = name_run(args, call, error);
     return status ? status : read_mode(args, error);

@@ -289,36 +289,12 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
     return status ? status : closed;
 }
 
-/* What can be done about it depends on what was saved. */
-static int advise(const et_train_args *args, et_error *error)
-{
-    char what[ET_ERROR_TEXT_MAX], *path = NULL;
-    snprintf(what, sizeof what, "%s", error ? error->text : "");
-    const bool saved = !args->dry_run && !et_checkpoint_newest(&path, args->model_dir, NULL);
-    et_free(path);
-    return et_fail(error, ET_EDIVERGED, "%.700s; %s", what,
-                   saved ? "with --accept-changes the run resumes from its last checkpoint"
-                         : "nothing was saved yet: with --accept-changes the run starts again");
-}
-
 void et_training_limit_time(const et_train_args *args)
 {
     const double left = fmax(args->ends - et_clock_monotonic(), 1e-6), whole = floor(left);
     struct itimerval limit = { .it_value = { (time_t)whole, (suseconds_t)((left - whole) * 1e6) } };
     if (args->ends > 0)
         setitimer(ITIMER_REAL, &limit, NULL);
-}
-
-/* If memory was too short from the start, nothing remains of the run, so the next try with smaller
- * batches finds an empty directory. */
-static void keep_nothing(et_training *t, et_error *error)
-{
-    char what[ET_ERROR_TEXT_MAX];
-    snprintf(what, sizeof what, "%s", error ? error->text : "");
-    if (et_training_step(t))
-        et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so Etude removes %.200s", what,
-                t->args->model_dir);
-    t->set_up = false;
 }
 
 /* Everything that training opened is closed here, whatever the status, but for ranks: the lock goes
@@ -329,12 +305,31 @@ static int run(void *self, et_error *error)
     signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
     et_training_limit_time(t->args);
     int status = train(t, t->args, error);
-    if (status == ET_EDIVERGED)
-        status = advise(t->args, error);
+    if (status == ET_EDIVERGED) {
+        /* What can be done about it depends on what was saved. */
+        char what[ET_ERROR_TEXT_MAX], *path = NULL;
+        snprintf(what, sizeof what, "%s", error ? error->text : "");
+        const bool saved =
+            !t->args->dry_run && !et_checkpoint_newest(&path, t->args->model_dir, NULL);
+        et_free(path);
+        status =
+            et_fail(error, ET_EDIVERGED, "%.700s; %s", what,
+                    saved ? "with --accept-changes the run resumes from its last checkpoint"
+                          : "nothing was saved yet: with --accept-changes the run starts again");
+    }
     et_session_end(&t->session, et_training_step(t), t->plan.train_steps, status, error);
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
-    if (status == ET_ENOMEM && t->set_up && et_model_dir_begins(&t->directory, et_training_step(t)))
-        keep_nothing(t, error);
+    if (status == ET_ENOMEM && t->set_up &&
+        et_model_dir_begins(&t->directory, et_training_step(t))) {
+        /* If memory was too short from the start, nothing remains of the run, so the next try with
+         * smaller batches finds an empty directory. */
+        char what[ET_ERROR_TEXT_MAX];
+        snprintf(what, sizeof what, "%s", error ? error->text : "");
+        if (et_training_step(t))
+            et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so Etude removes %.200s",
+                    what, t->args->model_dir);
+        t->set_up = false;
+    }
     et_training_close(t);
     return status;
 }

@@ -269,19 +269,6 @@ et_training_end et_training_end_of(const et_training *t)
                               .seconds = et_clock_monotonic() - t->began };
 }
 
-/* Twice as long, in what the run's length was given in. */
-static void append_longer(char *out, size_t size, const et_training *t, const et_training_end *e)
-{
-    char length[40];
-    const double epochs = epochs_of(t, 2 * e->steps);
-    if (epochs > 0)
-        snprintf(length, sizeof length, "--epochs %.6g", epochs);
-    else
-        snprintf(length, sizeof length, "--steps %lld", 2LL * e->steps);
-    snprintf(out, size, "; the validation was still improving: train longer, for example %s",
-             length);
-}
-
 /* How long, how good, and what to type next. */
 void et_training_say_end(et_training *t, const et_training_end *e, const char *directory)
 {
@@ -295,8 +282,17 @@ void et_training_say_end(et_training *t, const et_training_end *e, const char *d
     if (e->best_step >= 0 && t->best_metric)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
-    if (e->improving && !e->early)
-        append_longer(longer, sizeof longer, t, e);
+    if (e->improving && !e->early) {
+        /* Twice as long, in what the run's length was given in. */
+        char length[40];
+        const double epochs = epochs_of(t, 2 * e->steps);
+        if (epochs > 0)
+            snprintf(length, sizeof length, "--epochs %.6g", epochs);
+        else
+            snprintf(length, sizeof length, "--steps %lld", 2LL * e->steps);
+        snprintf(longer, sizeof longer,
+                 "; the validation was still improving: train longer, for example %s", length);
+    }
     et_training_say(t->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
                     et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
                     et_format_duration(e->seconds).text, best, longer, t->call->program->name,

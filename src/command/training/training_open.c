@@ -213,13 +213,6 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
     return status;
 }
 
-static void name_rate(et_training *t)
-{
-    const char *rate = t->experiment.kind->rate;
-    snprintf(t->rate, sizeof t->rate, "%s%s", rate ? rate : et_layout_unit(et_training_layout(t)),
-             rate ? "" : "/s");
-}
-
 static int open_trainer(et_training *t, et_error *error)
 {
     const et_experiment *e = &t->experiment;
@@ -235,8 +228,11 @@ static int open_trainer(et_training *t, et_error *error)
                          "--mode %s: the settings name no validation data; set some, or choose "
                          "--mode train",
                          t->args->mode_name);
-    if (!status)
-        name_rate(t);
+    if (!status) {
+        const char *rate = t->experiment.kind->rate;
+        snprintf(t->rate, sizeof t->rate, "%s%s",
+                 rate ? rate : et_layout_unit(et_training_layout(t)), rate ? "" : "/s");
+    }
     return status;
 }
 

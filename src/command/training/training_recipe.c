@@ -247,42 +247,35 @@ static size_t fitting(const char *text)
     return length ? length : all;
 }
 
-static void say_wrapped(et_training *t, const char *text)
-{
-    while (*text) {
-        const size_t length = fitting(text);
-        et_training_say(t->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
-        text += length + (text[length] == ' ');
-    }
-}
-
-static void say_length(et_training *t)
-{
-    const char *steps = et_format_many(t->amounts.steps, "step").text;
-    if (t->args->ends > 0 && !t->roles)
-        et_training_say(t->progress, "length       %s of %s s fit into the time limit", steps,
-                        et_format_value(t->step_seconds).text);
-    else if (t->step_seconds > 0)
-        et_training_say(t->progress,
-                        "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
-                        "sets another)",
-                        et_format_value(t->amounts.epochs).text, steps,
-                        et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
-}
-
 void et_training_say_recipe(et_training *t)
 {
     et_strbuf chosen = ET_STRBUF_INIT;
     if (!t->amounts.samples)
         return;
-    if (!et_recipe_has_length(&t->experiment))
-        say_length(t);
+    if (!et_recipe_has_length(&t->experiment)) {
+        const char *steps = et_format_many(t->amounts.steps, "step").text;
+        if (t->args->ends > 0 && !t->roles)
+            et_training_say(t->progress, "length       %s of %s s fit into the time limit", steps,
+                            et_format_value(t->step_seconds).text);
+        else if (t->step_seconds > 0)
+            et_training_say(
+                t->progress,
+                "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
+                "sets another)",
+                et_format_value(t->amounts.epochs).text, steps,
+                et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
+    }
     if (!et_recipe_print(&t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
         et_training_say(t->progress, "%s  for %s and %s (--set changes any of these):",
                         t->experiment.finetunes ? "fine-tuning" : "recipe     ",
                         et_format_many(t->amounts.samples, recipe_of(t)->noun).text,
                         et_format_many(t->plan.train_steps, "step").text);
-        say_wrapped(t, et_strbuf_text(&chosen));
+        const char *text = et_strbuf_text(&chosen);
+        while (*text) {
+            const size_t length = fitting(text);
+            et_training_say(t->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
+            text += length + (text[length] == ' ');
+        }
     }
     et_strbuf_release(&chosen);
 }

@@ -94,16 +94,6 @@ static void note_end(attempt *a, int rank, int status)
         a->kill_at = et_clock_monotonic() + a->l->grace;
 }
 
-static void collect(attempt *a)
-{
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int i = 0; i < a->l->ranks; i++)
-            if (a->pid[i] == pid)
-                note_end(a, i, status);
-}
-
 /* Looks up now and then: a signal to end one of our own may be one that others wait for, too. */
 static void supervise(attempt *a, const sigset_t *signals)
 {
@@ -115,7 +105,12 @@ static void supervise(attempt *a, const sigset_t *signals)
                 a->asked |= number != SIGUSR1;
                 signal_all(a, number);
             }
-        collect(a);
+        int status;
+        pid_t pid;
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+            for (int i = 0; i < a->l->ranks; i++)
+                if (a->pid[i] == pid)
+                    note_end(a, i, status);
         a->killing = a->kill_at > 0 && et_clock_monotonic() > a->kill_at;
         if (a->killing)
             signal_all(a, SIGKILL);
@@ -140,16 +135,6 @@ static void tell(const attempt *a, int64_t trial)
                  (int)a->l->ranks, what, (long long)trial, (long long)a->l->restart);
     else
         et_print(stderr, "%s: rank %d of %d %s\n", name, a->rank, (int)a->l->ranks, what);
-}
-
-/* As a shell ends, which says it in the ranks' place. */
-static void tell_not_started(const attempt *a, const char *program)
-{
-    if (a->code == ET_RANK_NOT_STARTED || a->code == ET_RANK_NOT_ALLOWED)
-        et_print(stderr, "%s: launch: cannot start %s: %s\n", a->l->call->program->name, program,
-                 a->code == ET_RANK_NOT_STARTED
-                     ? "neither a program nor a command of etude has this name"
-                     : "not a program, or no permission to run it");
 }
 
 /* Whether a word is a command of this program; what else is first is a program. */
@@ -211,7 +196,12 @@ static int run(const launch *l, int *code, et_error *error)
             break;
         supervise(&a, &signals);
         *code = a.code;
-        tell_not_started(&a, argv[0]);
+        /* As a shell ends, which says it in the ranks' place. */
+        if (a.code == ET_RANK_NOT_STARTED || a.code == ET_RANK_NOT_ALLOWED)
+            et_print(stderr, "%s: launch: cannot start %s: %s\n", a.l->call->program->name, argv[0],
+                     a.code == ET_RANK_NOT_STARTED
+                         ? "neither a program nor a command of etude has this name"
+                         : "not a program, or no permission to run it");
         if (!may_help(&a))
             break;
         tell(&a, trial < l->restart ? trial + 1 : 0);

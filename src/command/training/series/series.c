@@ -208,23 +208,6 @@ static et_series_settings settings_of(series *s)
                                  .arena = &s->arena };
 }
 
-static int make_settings(series *s, et_error *error)
-{
-    const et_series_settings settings = settings_of(s);
-    return et_series_settings_make(&settings, error);
-}
-
-static void say_task(const series *s)
-{
-    if (!s->args->quiet && s->args->dry_run)
-        et_print(stderr, "experiment   %s\n", s->experiment.name);
-    else if (!s->args->quiet)
-        et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
-                 s->experiment.name, s->run_dir);
-    if (s->experiment.kind->describe)
-        s->experiment.kind->describe(s->task);
-}
-
 static int open_parts(series *s, et_error *error)
 {
     int status = et_device_open(&s->device, error);
@@ -234,12 +217,21 @@ static int open_parts(series *s, et_error *error)
         close_task(s);
         status = open_task(s, NULL, error);
     }
-    if (!status)
-        say_task(s);
+    if (!status) {
+        if (!s->args->quiet && s->args->dry_run)
+            et_print(stderr, "experiment   %s\n", s->experiment.name);
+        else if (!s->args->quiet)
+            et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
+                     s->experiment.name, s->run_dir);
+        if (s->experiment.kind->describe)
+            s->experiment.kind->describe(s->task);
+    }
     if (!status)
         status = write_settings(s, error);
-    if (!status)
-        status = make_settings(s, error);
+    if (!status) {
+        const et_series_settings settings = settings_of(s);
+        status = et_series_settings_make(&settings, error);
+    }
     const char *run = et_train_finds_run(s->args) ? s->args->model_dir : s->run_dir;
     const char *log = et_arena_printf(&s->arena, "%s/" ET_SERIES_LOG, run);
     if (!status)
@@ -347,15 +339,6 @@ static void follow(void *follower, const et_showing *showing, et_progress *progr
     say_time(s, s->spent + all, s->expected + expected_of(s->current), progress);
 }
 
-static void end_training(series *s, double seconds)
-{
-    s->spent += seconds;
-    s->expected += expected_of(s->current);
-    s->ahead -= expected_of(s->current);
-    if (s->spent >= SPEED_SECONDS && s->ahead > 0)
-        say_time(s, s->spent, s->expected, NULL);
-}
-
 /* "   mlp          log_loss 0.2812 +- 0.0101   accuracy 0.8712 +- 0.0040   0:12" */
 static void say_score(const series *s, const char *name, const et_series_score *score,
                       double seconds)
@@ -402,8 +385,14 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
         status = et_training_run(s->call, args, error);
         et_show_log_quietly(&s->quiet);
         et_leave_on_signals(between);
-        if (!status && args->follow)
-            end_training(s, et_clock_monotonic() - began);
+        if (!status && args->follow) {
+            double seconds = et_clock_monotonic() - began;
+            s->spent += seconds;
+            s->expected += expected_of(s->current);
+            s->ahead -= expected_of(s->current);
+            if (s->spent >= SPEED_SECONDS && s->ahead > 0)
+                say_time(s, s->spent, s->expected, NULL);
+        }
     }
     et_arena_release(&arena);
     if (!status && et_flag_is_set(&et_stop_requested))

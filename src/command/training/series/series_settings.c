@@ -15,12 +15,6 @@
 #include "base/values/yaml.h"
 #include "command/print.h"
 
-/* "task.target" below "task". */
-static const char *below(et_arena *arena, const char *path, const char *key)
-{
-    return *path ? et_arena_printf(arena, "%s.%s", path, key) : et_arena_strdup(arena, key);
-}
-
 static bool is_same(const et_value *a, const et_value *b)
 {
     et_strbuf x = ET_STRBUF_INIT, y = ET_STRBUF_INIT;
@@ -46,7 +40,9 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
                        const char *path)
 {
     for (const et_value *v = now->first; v; v = v->next) {
-        const char *name = below(out->arena, path, v->key);
+        /* "task.target" below "task". */
+        const char *name = *path ? et_arena_printf(out->arena, "%s.%s", path, v->key)
+                                 : et_arena_strdup(out->arena, v->key);
         const et_value *other = et_value_get(usual, v->key);
         if (!name)
             return;

@@ -140,31 +140,6 @@ static void add_pair(words *w, tuning *t, const char *option, const char *value)
     add_word(w, t, value);
 }
 
-static void add_settings(words *w, tuning *t, const et_option_settings *settings)
-{
-    for (int i = 0; i < settings->count; i++)
-        for (int n = 0; n < settings->words[i].times; n++) {
-            const et_option_given *given = &settings->words[i].given[n];
-            const char *option = et_arena_printf(&t->arena, "--%s", settings->names[i]);
-            add_word(w, t, option ? option : "");
-            for (int k = 0; k < given->count; k++)
-                add_word(w, t, given->items[k]);
-        }
-}
-
-/* A name with a dot is a setting, any other one an option. */
-static void add_value(words *w, tuning *t, const char *name, const char *value)
-{
-    const bool setting = strchr(name, '.') != NULL;
-    const char *text = setting ? et_arena_printf(&t->arena, "%s=%s", name, value)
-                               : et_arena_printf(&t->arena, "--%s", name);
-    w->failed |= !text;
-    if (setting)
-        add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
-    else
-        add_pair(w, t, text ? text : "", value);
-}
-
 /* What all trials share. */
 static int begin_words(words *w, tuning *t, et_error *error)
 {
@@ -182,7 +157,15 @@ static int begin_words(words *w, tuning *t, et_error *error)
         add_pair(w, t, "--config", a->config.items[i]);
     if (a->init)
         add_pair(w, t, "--init", a->init);
-    add_settings(w, t, &a->settings);
+    const et_option_settings *settings = &a->settings;
+    for (int i = 0; i < settings->count; i++)
+        for (int n = 0; n < settings->words[i].times; n++) {
+            const et_option_given *given = &settings->words[i].given[n];
+            const char *option = et_arena_printf(&t->arena, "--%s", settings->names[i]);
+            add_word(w, t, option ? option : "");
+            for (int k = 0; k < given->count; k++)
+                add_word(w, t, given->items[k]);
+        }
     for (size_t i = 0; i < a->set.count; i++)
         add_pair(w, t, ET_SETTINGS_SET, a->set.items[i]);
     return ET_OK;
@@ -190,21 +173,19 @@ static int begin_words(words *w, tuning *t, et_error *error)
 
 static void add_values(words *w, tuning *t, const candidate *c)
 {
-    for (int i = 0; i < t->spaces; i++)
-        add_value(w, t, t->space[i].name, c->value[i]);
-}
-
-/* Part of the steps, or of the epochs, of a rung. */
-static void add_length(words *w, tuning *t, int rung)
-{
-    const double part = pow(THIRD, rung - t->rungs);
-    const char *text = t->length > 0
-                           ? et_arena_printf(&t->arena, "trainer.train_steps=%.0f",
-                                             fmax(1, ceil((double)t->length * part)))
-                           : et_arena_printf(&t->arena, "trainer.train_epochs=%.3f",
-                                             fmax(1 / EPOCH, -(double)t->length / EPOCH * part));
-    w->failed |= !text;
-    add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+    for (int i = 0; i < t->spaces; i++) {
+        /* A name with a dot is a setting, any other one an option. */
+        const char *name = t->space[i].name;
+        const char *value = c->value[i];
+        const bool setting = strchr(name, '.') != NULL;
+        const char *text = setting ? et_arena_printf(&t->arena, "%s=%s", name, value)
+                                   : et_arena_printf(&t->arena, "--%s", name);
+        w->failed |= !text;
+        if (setting)
+            add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+        else
+            add_pair(w, t, text ? text : "", value);
+    }
 }
 
 static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
@@ -214,8 +195,17 @@ static int make_words(words *w, tuning *t, const candidate *c, int rung, const c
     if (status)
         return status;
     add_values(w, t, c);
-    if (rung)
-        add_length(w, t, rung);
+    if (rung) {
+        /* Part of the steps, or of the epochs, of a rung. */
+        const double part = pow(THIRD, rung - t->rungs);
+        const char *text =
+            t->length > 0 ? et_arena_printf(&t->arena, "trainer.train_steps=%.0f",
+                                            fmax(1, ceil((double)t->length * part)))
+                          : et_arena_printf(&t->arena, "trainer.train_epochs=%.3f",
+                                            fmax(1 / EPOCH, -(double)t->length / EPOCH * part));
+        w->failed |= !text;
+        add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+    }
     if (model_dir)
         add_pair(w, t, "--model-dir", model_dir);
     add_word(w, t, "--quiet");
@@ -405,19 +395,6 @@ static bool is_same(const et_value *a, const et_value *b)
     return same;
 }
 
-static int compare(const tuning *t, const et_value *was, const et_value *now, et_error *error)
-{
-    for (const et_value *v = now->first; v; v = v->next) {
-        const et_value *before = et_value_get(was, v->key);
-        if (!before || !is_same(before, v))
-            return et_fail(error, ET_EUSAGE,
-                           "%s has another search: its %s differ%s (%s/" FILE_NAME
-                           "); give the same options to continue, or name another directory",
-                           t->dir, v->key, v->kind == ET_VALUE_LIST ? "" : "s", t->dir);
-    }
-    return ET_OK;
-}
-
 static int lock_directory(tuning *t, et_error *error)
 {
     const char *path = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
@@ -444,7 +421,17 @@ static int open_directory(tuning *t, et_error *error)
         status = et_json_read(&was, &t->arena, path, FILE_BYTES, error);
     if (!status && was->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s is no file of a search", path);
-    return status ? status : compare(t, was, now, error);
+    if (status)
+        return status;
+    for (const et_value *v = now->first; v; v = v->next) {
+        const et_value *before = et_value_get(was, v->key);
+        if (!before || !is_same(before, v))
+            return et_fail(error, ET_EUSAGE,
+                           "%s has another search: its %s differ%s (%s/" FILE_NAME
+                           "); give the same options to continue, or name another directory",
+                           t->dir, v->key, v->kind == ET_VALUE_LIST ? "" : "s", t->dir);
+    }
+    return ET_OK;
 }
 
 /* ---- trials ---- */
@@ -457,20 +444,15 @@ static const char *directory_of(tuning *t, int rung, int trial)
     return et_arena_printf(&t->arena, "%s/rung-%d/trial-%0*d", t->dir, rung, digits, trial + 1);
 }
 
-/* "lr 0.0012, dropout 0.3" */
-static void append_values(et_strbuf *out, const tuning *t, const candidate *c)
-{
-    for (int i = 0; i < t->spaces; i++)
-        et_strbuf_printf(out, "%s%s %s", i ? ", " : "", t->space[i].name, c->value[i]);
-}
-
 static void tell(const tuning *t, int trial, int rung)
 {
     const candidate *c = &t->candidate[trial];
     et_strbuf values = ET_STRBUF_INIT;
     if (t->args->train.quiet)
         return;
-    append_values(&values, t, c);
+    /* "lr 0.0012, dropout 0.3" */
+    for (int i = 0; i < t->spaces; i++)
+        et_strbuf_printf(&values, "%s%s %s", i ? ", " : "", t->space[i].name, c->value[i]);
     et_print(stderr, "rung %d/%d  trial %d: %s %s at step %s, %s  (%s)\n", rung, t->rungs,
              trial + 1, c->result.metric, et_format_value(c->result.value).text,
              et_format_count(c->result.step).text, et_format_duration(c->result.seconds).text,

@@ -28,20 +28,6 @@ static bool read_bound(double *value, bool *whole, const char *text, size_t leng
     return length && et_decimal_parse(value, text, length) == length && isfinite(*value);
 }
 
-static int check_range(const et_search_space *s, const char *text, et_error *error)
-{
-    if (!(s->low < s->high))
-        return et_fail(error, ET_EUSAGE, "--search %s: the first bound must be the smaller one",
-                       text);
-    if (s->log && s->low <= 0)
-        return et_fail(error, ET_EUSAGE, "--search %s: with :log both bounds must be above 0",
-                       text);
-    if (s->whole && s->high - s->low > 1e9)
-        return et_fail(error, ET_EUSAGE,
-                       "--search %s: more than a billion whole numbers; use :real", text);
-    return ET_OK;
-}
-
 /* Forms after the second bound: ":log", ":real", both. */
 static bool read_forms(et_search_space *s, const char *text)
 {
@@ -69,7 +55,19 @@ static int read_range(et_search_space *s, const char *text, const char *low, con
         !read_bound(&s->high, &whole[1], high, length))
         return bad(text, error);
     s->whole = whole[0] && whole[1];
-    return read_forms(s, high + length) ? check_range(s, text, error) : bad(text, error);
+    if (read_forms(s, high + length)) {
+        if (!(s->low < s->high))
+            return et_fail(error, ET_EUSAGE, "--search %s: the first bound must be the smaller one",
+                           text);
+        if (s->log && s->low <= 0)
+            return et_fail(error, ET_EUSAGE, "--search %s: with :log both bounds must be above 0",
+                           text);
+        if (s->whole && s->high - s->low > 1e9)
+            return et_fail(error, ET_EUSAGE,
+                           "--search %s: more than a billion whole numbers; use :real", text);
+        return ET_OK;
+    }
+    return bad(text, error);
 }
 
 int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_error *error)
