@@ -5,32 +5,228 @@
  *
  * It is the command `evaluate` with another print: rows and weights are chosen as there. */
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/threads/team.h"
 #include "base/values/json.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/ranks.h"
+#include "command/runs/chart.h"
 #include "command/runs/history.h"
 #include "command/tabular/column_uses.h"
 #include "command/tabular/importance.h"
-#include "command/tabular/report_page.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
 #include "data/table/schema/schema.h"
 #include "data/text/paths.h"
 #include "formats/events/log_names.h"
+#include "formats/grid.h"
 #include "systems/modelgarden/series.h"
 #include "tasks/tabular/predict/explain.h"
 #include "tasks/tabular/setup/setup.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
+
+/* ---- report page ---- */
+
+/* The page of `etude report`: one HTML document that needs nothing from outside, light and dark.
+ *
+ *     et_report_page_begin(&page, "runs/adult");
+ *     et_report_page_section(&page, "Data");
+ *     et_report_page_fact(&page, "rows", "%d", 30162);
+ *     et_report_page_end(&page);                              page.html
+ *
+ * Texts may come from anyone: they are escaped. Memory that is out stays in page.html.failed. */
+
+typedef struct et_report_page {
+    et_strbuf html; /* owned by the caller */
+    bool section;   /* one is open */
+    bool facts;     /* a list of facts is open */
+} et_report_page;
+
+/* Pixels. A page of 420 pixels shows a chart nearly in this size, so its text is readable. */
+#define CHART_WIDTH  400
+#define CHART_HEIGHT 320
+
+static const char page_head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n";
+
+static const char style[] =
+    "<style>\n"
+    ":root{color-scheme:light dark;--back:#f6f7f9;--card:#fff;--text:#1c2430;--soft:#5c6877;"
+    "--line:#dde2e8;--mark:#2f6fde}\n"
+    "@media(prefers-color-scheme:dark){:root{--back:#12161c;--card:#1a2029;--text:#e4e9f0;"
+    "--soft:#98a4b3;--line:#2c3541;--mark:#7aa7ff}}\n"
+    "body{margin:0 auto;max-width:980px;padding:16px;background:var(--back);color:var(--text);"
+    "font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}\n"
+    "section{background:var(--card);border:1px solid var(--line);border-radius:8px;"
+    "padding:4px 18px 14px;margin:14px 0;overflow-x:auto}\n"
+    "h1{font-size:22px;overflow-wrap:anywhere}h2{font-size:17px}h3{font-size:15px}\n"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 18px}\n"
+    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
+    "table{border-collapse:collapse;margin:6px 0}\n"
+    "td,th{padding:3px 12px 3px 0;text-align:left;border-bottom:1px solid var(--line);"
+    "vertical-align:top}\n"
+    ".number{text-align:right;font-variant-numeric:tabular-nums}\n"
+    "pre{background:var(--back);border:1px solid var(--line);border-radius:6px;padding:8px 12px;"
+    "overflow-x:auto;font-size:13px}\n"
+    "summary{cursor:pointer;color:var(--mark)}svg{max-width:100%;height:auto;"
+    "margin:6px 24px 6px 0;vertical-align:top}\n"
+    "@media(max-width:600px){body{padding:8px;font-size:14px}section{padding:2px 12px 12px}"
+    "td,th{padding:3px 10px 3px 0;font-size:13px}td:last-child{min-width:7em}"
+    ".number:last-child{min-width:0}dl{grid-template-columns:minmax(5em,max-content) 1fr;"
+    "gap:2px 10px}pre{white-space:pre-wrap;overflow-wrap:anywhere}svg{margin-right:0}}\n"
+    "</style>\n";
+
+static void report_page_begin(et_report_page *page, const char *title)
+{
+    *page = (et_report_page){ .section = false };
+    et_strbuf_append(&page->html, page_head);
+    et_strbuf_append(&page->html, "<title>");
+    et_markup_append(&page->html, title);
+    et_strbuf_append(&page->html, "</title>\n");
+    et_strbuf_append(&page->html, style);
+    et_strbuf_append(&page->html, "</head>\n<body>\n<h1>");
+    et_markup_append(&page->html, title);
+    et_strbuf_append(&page->html, "</h1>\n");
+}
+
+static void end_facts(et_report_page *page)
+{
+    et_strbuf_append(&page->html, page->facts ? "</dl>\n" : "");
+    page->facts = false;
+}
+
+static void append_element(et_report_page *page, const char *name, const char *text)
+{
+    et_strbuf_printf(&page->html, "<%s>", name);
+    et_markup_append(&page->html, text);
+    et_strbuf_printf(&page->html, "</%s>\n", name);
+}
+
+/* Ends the section before. */
+static void report_page_section(et_report_page *page, const char *title)
+{
+    end_facts(page);
+    et_strbuf_append(&page->html, page->section ? "</section>\n<section>\n" : "<section>\n");
+    append_element(page, "h2", title);
+    page->section = true;
+}
+
+/* "rows 30,162": consecutive ones are one list. */
+static void report_page_fact(et_report_page *page, const char *name, const char *format, ...)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    va_list arguments;
+    va_start(arguments, format);
+    et_strbuf_vprintf(&text, format, arguments);
+    va_end(arguments);
+    et_strbuf_append(&page->html, page->facts ? "" : "<dl>\n");
+    page->facts = true;
+    append_element(page, "dt", name);
+    append_element(page, "dd", et_strbuf_text(&text));
+    page->html.failed |= text.failed;
+    et_strbuf_release(&text);
+}
+
+static void report_page_text(et_report_page *page, const char *format, ...)
+{
+    et_strbuf text = ET_STRBUF_INIT;
+    va_list arguments;
+    va_start(arguments, format);
+    et_strbuf_vprintf(&text, format, arguments);
+    va_end(arguments);
+    end_facts(page);
+    append_element(page, "p", et_strbuf_text(&text));
+    page->html.failed |= text.failed;
+    et_strbuf_release(&text);
+}
+
+/* Line by line, because what is escaped is made plain first. */
+static void append_lines(et_report_page *page, const char *text)
+{
+    et_strbuf line = ET_STRBUF_INIT;
+    et_strbuf_append(&page->html, "<pre>");
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        et_strbuf_reset(&line);
+        et_strbuf_append_bytes(&line, text, length);
+        et_markup_append(&page->html, et_strbuf_text(&line));
+        et_strbuf_append_char(&page->html, '\n');
+        text += length + (text[length] == '\n');
+    }
+    et_strbuf_append(&page->html, "</pre>\n");
+    page->html.failed |= line.failed;
+    et_strbuf_release(&line);
+}
+
+/* Lines as they are, such as commands. */
+static void report_page_lines(et_report_page *page, const char *text)
+{
+    end_facts(page);
+    append_lines(page, text);
+}
+
+/* Lines that are shown when the reader asks. */
+static void report_page_details(et_report_page *page, const char *title, const char *text)
+{
+    end_facts(page);
+    et_strbuf_append(&page->html, "<details>");
+    append_element(page, "summary", title);
+    append_lines(page, text);
+    et_strbuf_append(&page->html, "</details>\n");
+}
+
+static void report_page_grid(et_report_page *page, const et_grid *grid)
+{
+    end_facts(page);
+    et_grid_append(grid, ET_GRID_HTML, &page->html);
+}
+
+static bool has_point(const et_chart *chart)
+{
+    for (size_t i = 0; i < chart->count; i++)
+        if (chart->curves[i].count)
+            return true;
+    return false;
+}
+
+/* A chart without points is left out. Charts that follow each other are beside each other where the
+ * page is wide. */
+static int report_page_chart(et_report_page *page, const et_chart *chart, et_error *error)
+{
+    et_error reason = ET_ERROR_INIT;
+    end_facts(page);
+    int status = has_point(chart)
+                     ? et_chart_svg(&page->html, chart, CHART_WIDTH, CHART_HEIGHT, &reason)
+                     : ET_OK;
+    return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
+}
+
+static int report_page_bars(et_report_page *page, const et_chart_bars *bars, et_error *error)
+{
+    end_facts(page);
+    return bars->count ? et_chart_bars_svg(&page->html, bars, CHART_WIDTH, error) : ET_OK;
+}
+
+static void report_page_end(et_report_page *page)
+{
+    end_facts(page);
+    et_strbuf_append(&page->html, page->section ? "</section>\n" : "");
+    et_strbuf_append(&page->html, "</body>\n</html>\n");
+}
+
+/* ---- the report ---- */
 
 #define TEXT_MAX     ((size_t)64 << 20) /* bytes of train.log and params.yaml */
 #define REPEATS      5
@@ -103,29 +299,29 @@ static void add_run(reporting *r, const et_evaluation *evaluation)
     const int64_t steps = et_history_steps(h);
     const et_format done = et_format_count(et_history_steps_done(h));
     et_report_page *page = &r->page;
-    et_report_page_section(page, "Run");
-    et_report_page_fact(page, "experiment", "%s", evaluation->experiment->name);
+    report_page_section(page, "Run");
+    report_page_fact(page, "experiment", "%s", evaluation->experiment->name);
     if (*et_history_state_name(et_history_state_of(h)))
-        et_report_page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
+        report_page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
     if (steps > 0)
-        et_report_page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
+        report_page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
     else
-        et_report_page_fact(page, "steps", "%s", done.text);
+        report_page_fact(page, "steps", "%s", done.text);
     if (!isnan(seconds))
-        et_report_page_fact(page, "training time", "%s", et_format_duration(seconds).text);
-    et_report_page_fact(page, "parameters", "%s",
-                        et_format_count(et_params_elements(evaluation->params)).text);
-    et_report_page_fact(page, "checkpoint", "%s, step %lld", evaluation->path,
-                        (long long)evaluation->step);
+        report_page_fact(page, "training time", "%s", et_format_duration(seconds).text);
+    report_page_fact(page, "parameters", "%s",
+                     et_format_count(et_params_elements(evaluation->params)).text);
+    report_page_fact(page, "checkpoint", "%s, step %lld", evaluation->path,
+                     (long long)evaluation->step);
     if (best.series && best.step >= 0)
-        et_report_page_fact(page, "best", "%s %s at step %lld", best.metric,
-                            et_format_value(best.value).text, (long long)best.step);
+        report_page_fact(page, "best", "%s %s at step %lld", best.metric,
+                         et_format_value(best.value).text, (long long)best.step);
 }
 
 static void add_files(et_report_page *page, const char *name, const et_strings *files)
 {
     for (size_t i = 0; i < files->count; i++)
-        et_report_page_fact(page, i ? "" : name, "%s", files->items[i]);
+        report_page_fact(page, i ? "" : name, "%s", files->items[i]);
 }
 
 static void add_data(reporting *r, const et_tabular_task *task)
@@ -134,28 +330,27 @@ static void add_data(reporting *r, const et_tabular_task *task)
     const et_column_metadata *first =
         et_metadata_count(task->texts.metadata) ? et_metadata_at(task->texts.metadata, 0) : NULL;
     et_report_page *page = &r->page;
-    et_report_page_section(page, "Data");
+    report_page_section(page, "Data");
     add_files(page, "training", &o->train_data.input_path);
     if (r->args->general.data.count)
         add_files(page, "scored", &r->args->general.data);
     else if (et_tabular_has_validation_data(o))
         add_files(page, "validation", &o->validation_data.input_path);
     else if (et_tabular_has_out_of_fold(task))
-        et_report_page_fact(page, "validation",
-                            "%lld folds: each row by the models that did not learn it (%s)",
-                            (long long)o->n_splits, ET_SERIES_FOLDS);
+        report_page_fact(page, "validation",
+                         "%lld folds: each row by the models that did not learn it (%s)",
+                         (long long)o->n_splits, ET_SERIES_FOLDS);
     else
-        et_report_page_fact(page, "validation", "%g %% of the training rows, which are held out",
-                            100 * o->held_out);
+        report_page_fact(page, "validation", "%g %% of the training rows, which are held out",
+                         100 * o->held_out);
     if (first && first->count + first->missing > 0)
-        et_report_page_fact(page, "rows", "%s",
-                            et_format_count(first->count + first->missing).text);
-    et_report_page_fact(page, "columns", "%s",
-                        et_format_count(et_schema_count(task->texts.schema)).text);
+        report_page_fact(page, "rows", "%s", et_format_count(first->count + first->missing).text);
+    report_page_fact(page, "columns", "%s",
+                     et_format_count(et_schema_count(task->texts.schema)).text);
     for (size_t i = 0; i < o->target.count; i++)
-        et_report_page_fact(page, "target", "%s", o->target.items[i]);
+        report_page_fact(page, "target", "%s", o->target.items[i]);
     if (o->id)
-        et_report_page_fact(page, "ID", "%s", o->id);
+        report_page_fact(page, "ID", "%s", o->id);
 }
 
 /* ---- columns ---- */
@@ -169,7 +364,7 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
     if (!uses)
         return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
     et_tabular_find_uses(task, uses);
-    et_report_page_section(&r->page, "Columns");
+    report_page_section(&r->page, "Columns");
     et_grid_add_row(&grid, head);
     for (int i = 0; i < count && i < COLUMNS_MAX; i++) {
         const et_column_use *use = &uses[i];
@@ -185,10 +380,10 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
         grid.failed |= text.failed;
         et_strbuf_release(&text);
     }
-    et_report_page_grid(&r->page, &grid);
+    report_page_grid(&r->page, &grid);
     if (count > COLUMNS_MAX)
-        et_report_page_text(&r->page, "%s more columns are not listed.",
-                            et_format_count(count - COLUMNS_MAX).text);
+        report_page_text(&r->page, "%s more columns are not listed.",
+                         et_format_count(count - COLUMNS_MAX).text);
     et_grid_release(&grid);
     et_free(uses);
     return ET_OK;
@@ -216,7 +411,7 @@ static int add_class_chart(reporting *r, bool roc, et_error *error)
     et_error reason = ET_ERROR_INIT;
     int status = et_class_chart_open(&chart, roc, r->scores.set, r->scores.sets, &reason);
     if (!status)
-        status = et_report_page_chart(&r->page, &chart.chart, &reason);
+        status = report_page_chart(&r->page, &chart.chart, &reason);
     et_class_chart_release(&chart);
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
@@ -268,14 +463,14 @@ static int add_number_charts(reporting *r, const et_number_rows *rows, et_error 
                                   .count = 2,
                                   .dots = 1 } };
     if (rows->set)
-        et_report_page_text(&r->page, "Rows of %s:", rows->set);
+        report_page_text(&r->page, "Rows of %s:", rows->set);
     if (rows->all > rows->count)
-        et_report_page_text(&r->page, "The charts have %s of %s rows.",
-                            et_format_count((int64_t)rows->count).text,
-                            et_format_count((int64_t)rows->all).text);
+        report_page_text(&r->page, "The charts have %s of %s rows.",
+                         et_format_count((int64_t)rows->count).text,
+                         et_format_count((int64_t)rows->all).text);
     int status = ET_OK;
     for (int i = 0; i < 2 && !status; i++)
-        status = et_report_page_chart(&r->page, &charts[i], error);
+        status = report_page_chart(&r->page, &charts[i], error);
     for (int i = 0; i < 3; i++) {
         r->page.html.failed |= label[i].failed;
         et_strbuf_release(&label[i]);
@@ -288,11 +483,11 @@ static int add_scores(reporting *r, const et_value *logs, et_error *error)
 {
     et_grid grid = { .columns = 2, .left = 1 };
     int status = ET_OK;
-    et_report_page_section(&r->page, "Scores");
+    report_page_section(&r->page, "Scores");
     et_grid_add(&grid, "metric");
     et_grid_add(&grid, "value");
     add_values(&grid, logs, "");
-    et_report_page_grid(&r->page, &grid);
+    report_page_grid(&r->page, &grid);
     et_grid_release(&grid);
     for (size_t i = 0; i < r->scores.sets && !status; i++)
         status = et_class_tables_append(&r->scores.set[i], ET_GRID_HTML, &r->page.html, error);
@@ -301,8 +496,7 @@ static int add_scores(reporting *r, const et_value *logs, et_error *error)
     if (!status && r->scores.sets)
         status = add_class_chart(r, false, error);
     if (r->scores.number_count)
-        et_report_page_text(&r->page,
-                            "rmse, mae and residuals have the unit of the target's column.");
+        report_page_text(&r->page, "rmse, mae and residuals have the unit of the target's column.");
     for (size_t i = 0; i < r->scores.number_count && !status; i++)
         status = add_number_charts(r, &r->scores.numbers[i], error);
     return status;
@@ -341,7 +535,7 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
     (void)et_value_read_string(line, "candidate", &name, NULL);
     if (!values || !metrics) {
         (void)et_value_read_string(line, "left_out", &why, NULL);
-        et_report_page_text(&r->page, "%s was left out: %s.", name, why);
+        report_page_text(&r->page, "%s was left out: %s.", name, why);
         return;
     }
     et_grid_add(grid, name);
@@ -374,7 +568,7 @@ static int add_candidates(reporting *r, et_error *error)
     if (ensemble && (ensemble->kind != ET_VALUE_LIST || !ensemble->count))
         ensemble = NULL;
     if (text)
-        et_report_page_section(&r->page, "Candidates");
+        report_page_section(&r->page, "Candidates");
     for (char *at = text, *end; at && *at && !status; at = end) {
         const size_t length = strcspn(at, "\n");
         et_value *line;
@@ -402,8 +596,8 @@ static int add_candidates(reporting *r, et_error *error)
         }
     }
     if (metrics) {
-        et_report_page_grid(&r->page, &grid);
-        status = et_report_page_bars(&r->page, &bars, error);
+        report_page_grid(&r->page, &grid);
+        status = report_page_bars(&r->page, &bars, error);
     }
     et_grid_release(&grid);
     et_arena_release(&arena);
@@ -454,7 +648,7 @@ static int add_curves(reporting *r, const et_history_series *const *series, int 
         chart.y_label = "loss";
     }
     if (!status)
-        status = et_report_page_chart(&r->page, &chart, error);
+        status = report_page_chart(&r->page, &chart, error);
     for (int i = 0; i < count; i++) {
         et_free((char *)all[i].curve.name);
         et_free(all[i].x);
@@ -474,7 +668,7 @@ static int add_history(reporting *r, et_error *error)
     const bool curves = loss && loss->count > 1;
     if (!curves && !(best && best->count > 1))
         return ET_OK;
-    et_report_page_section(&r->page, "Curves");
+    report_page_section(&r->page, "Curves");
     int status = curves ? add_curves(r, losses, 2, error) : ET_OK;
     return status || !best || best == loss || best->count < 2 ? status
                                                               : add_curves(r, &best, 1, error);
@@ -500,22 +694,22 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
     double values[BARS_MAX];
     et_strbuf label = ET_STRBUF_INIT;
     et_grid grid = { .columns = 3, .left = 1 };
-    et_report_page_text(
-        &r->page,
-        "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
-        "and standard deviation of %d permutations.",
-        facts->metric, facts->score, et_format_many(facts->rows, "row").text, path, REPEATS);
+    report_page_text(&r->page,
+                     "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
+                     "and standard deviation of %d permutations.",
+                     facts->metric, facts->score, et_format_many(facts->rows, "row").text, path,
+                     REPEATS);
     et_strbuf_printf(&label, "how much worse %s becomes", facts->metric);
     et_chart_bars bars = { .x_label = et_strbuf_text(&label), .names = names, .values = values };
     for (; bars.count < BARS_MAX && (size_t)bars.count < all->count; bars.count++) {
         names[bars.count] = all->items[bars.count].column;
         values[bars.count] = all->items[bars.count].mean;
     }
-    int status = et_report_page_bars(&r->page, &bars, error);
+    int status = report_page_bars(&r->page, &bars, error);
     et_importances_head(&grid);
     for (size_t i = 0; i < all->count; i++)
         et_importances_row(&all->items[i], &grid);
-    et_report_page_grid(&r->page, &grid);
+    report_page_grid(&r->page, &grid);
     et_grid_release(&grid);
     et_strbuf_release(&label);
     return status;
@@ -528,8 +722,8 @@ static int measure_all(reporting *r, et_explain *e, const char *path, et_error *
     if (!status)
         status = append_importance(r, &all, et_explain_facts_of(e), path, error);
     if (!status && all.left)
-        et_report_page_text(&r->page, "%s more columns were not measured.",
-                            et_format_count((int64_t)all.left).text);
+        report_page_text(&r->page, "%s more columns were not measured.",
+                         et_format_count((int64_t)all.left).text);
     et_importances_release(&all);
     return status;
 }
@@ -545,7 +739,7 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
     et_error reason = ET_ERROR_INIT;
     if (!r->args->rows || !path)
         return ET_OK;
-    et_report_page_section(&r->page, "Importance of columns");
+    report_page_section(&r->page, "Importance of columns");
     if (!et_paths_match(&files, &(et_strings){ &path, 1 }, NULL, &arena, NULL) && files.count)
         path = files.items[0];
     const et_predictor_options predictor = { .checkpoint = r->args->general.checkpoint,
@@ -559,7 +753,7 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
     else if (status == ET_ENOMEM)
         status = et_fail(error, status, "%s", reason.text);
     else {
-        et_report_page_text(&r->page, "Not measured: %s", reason.text);
+        report_page_text(&r->page, "Not measured: %s", reason.text);
         status = ET_OK;
     }
     et_explain_close(e);
@@ -584,13 +778,13 @@ static void add_warnings(reporting *r)
         et_strbuf_printf(&lines, "%s\n", warning);
         count++;
     }
-    et_report_page_section(&r->page, "Warnings");
+    report_page_section(&r->page, "Warnings");
     if (count)
-        et_report_page_lines(&r->page, et_strbuf_text(&lines));
+        report_page_lines(&r->page, et_strbuf_text(&lines));
     else
-        et_report_page_text(&r->page, "Training gave no warning.");
+        report_page_text(&r->page, "Training gave no warning.");
     if (count == WARNINGS_MAX)
-        et_report_page_text(&r->page, "%s has the others.", ET_RUN_MESSAGES);
+        report_page_text(&r->page, "%s has the others.", ET_RUN_MESSAGES);
     r->page.html.failed |= lines.failed;
     et_strbuf_release(&lines);
     et_free(text);
@@ -612,8 +806,8 @@ static void add_use(reporting *r)
                      "# one file with all that predictions need\n"
                      "%s export %s --output model.safetensors\n",
                      etude, run, etude, run, etude, run, etude, run, etude, run);
-    et_report_page_section(&r->page, "Use of the model");
-    et_report_page_lines(&r->page, et_strbuf_text(&text));
+    report_page_section(&r->page, "Use of the model");
+    report_page_lines(&r->page, et_strbuf_text(&text));
     r->page.html.failed |= text.failed;
     et_strbuf_release(&text);
 }
@@ -633,7 +827,7 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
                 et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);
-    et_report_page_begin(&r->page, evaluation->model_dir);
+    report_page_begin(&r->page, evaluation->model_dir);
     add_run(r, evaluation);
     add_data(r, task);
     int status = add_scores(r, logs, error);
@@ -648,11 +842,11 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     add_warnings(r);
     add_use(r);
     char *text = read_text(r, ET_RUN_SETTINGS);
-    et_report_page_section(&r->page, "Settings");
+    report_page_section(&r->page, "Settings");
     if (text)
-        et_report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
+        report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
     et_free(text);
-    et_report_page_end(&r->page);
+    report_page_end(&r->page);
     return status || !r->page.html.failed ? status
                                           : et_alloc_failed(error, r->page.html.length, "a page");
 }
