@@ -19,8 +19,8 @@
 #include "command/print.h"
 #include "command/runs/comparing.h"
 #include "command/runs/histories.h"
+#include "command/runs/history.h"
 #include "command/runs/run_settings.h"
-#include "command/runs/run_size.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 

@@ -22,8 +22,8 @@
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/runs/histories.h"
+#include "command/runs/history.h"
 #include "command/runs/run_settings.h"
-#include "command/runs/run_size.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 

@@ -78,9 +78,6 @@ int et_history_update(et_history *history, bool *anew, et_error *error);
 
 void et_history_close(et_history *history); /* NULL allowed */
 
-/* The directory below which it was opened; NULL: any. */
-const char *et_history_root(const et_history *history);
-
 /* NULL: no series has this name. */
 const et_history_series *et_history_find(const et_history *history, const char *name);
 
@@ -162,5 +159,9 @@ const char *et_history_state_name(et_history_state state); /* "running"; "" of U
 /* Adds the known facts: "run", "state", "step", "steps", "seconds", and as "best" metric, value and
  * step of best; its series is NULL or its step negative if there is none. */
 void et_history_describe(const et_history *history, const et_history_best *best, et_value *dict);
+
+/* Parameters of the model, from the last session, or else from the head of the newest existing
+ * checkpoint; 0: unknown. */
+int64_t et_run_parameters(const et_history *history);
 
 #endif

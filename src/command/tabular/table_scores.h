@@ -12,9 +12,40 @@
 #ifndef ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 #define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 
-#include "command/tabular/class_tables.h"
+#include "command/runs/chart.h"
 #include "command/training/evaluation.h"
+#include "formats/grid.h"
+#include "metric/class_report.h"
 #include "tasks/tabular/tabular_task.h"
+
+/* Tables of scored rows of classes: confusion matrix, a line for each class. */
+typedef struct et_class_tables {
+    const char *name;          /* of the set; NULL: it has none; borrowed */
+    const char *const *labels; /* [classes], borrowed */
+    et_class_predictions of;   /* its arrays are copies; owned */
+    double *confusion;         /* [classes, classes]; owned */
+    et_class_line *lines;      /* [classes]; owned */
+    double cost;               /* mean cost of a row; NaN: no costs are given */
+} et_class_tables;
+
+/* For people, as TEXT or HTML; large matrices and many classes are shortened, and a line says so.
+ */
+int et_class_tables_append(const et_class_tables *tables, et_grid_form form, et_strbuf *out,
+                           et_error *error);
+/* "labels", "confusion" (lists by label), "classes" (by label), "calibration", "cost". */
+int et_class_tables_add(const et_class_tables *tables, et_value *to, et_error *error);
+
+typedef struct et_class_chart {
+    et_chart chart;
+    et_chart_curve *curves; /* owned, with names and points */
+    size_t capacity;
+} et_class_chart;
+
+/* The curves of sets [count]: ROC, or else calibration. ET_EDATA: there is no curve. Release after
+ * a failure, too. */
+int et_class_chart_open(et_class_chart *chart, bool roc, const et_class_tables *sets, size_t count,
+                        et_error *error);
+void et_class_chart_release(et_class_chart *chart);
 
 /* Rows of a target that is a number, evenly spread if there are more than ET_NUMBER_ROWS_MAX. */
 typedef struct et_number_rows {

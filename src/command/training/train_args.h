@@ -8,12 +8,43 @@
 #define ETUDE_COMMAND_TRAINING_TRAIN_ARGS_H
 
 #include <etude/run.h>
+#include <etude/task.h>
 
 #include "command/options/sets.h"
-#include "command/training/initial.h"
 #include "command/training/profile.h"
 #include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
+
+/* --init: a new run begins with the weights of another one, and with the files that belong to them.
+ *
+ *     et_initial initial = { .from = "runs/a" };
+ *     et_initial_find(&initial, program, &arena, &error);            finds the file and its run
+ *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
+ *     et_initial_apply(&initial, &experiment, &arena, &error);       before the user's settings
+ *     et_initial_inherit(&initial, &experiment, &arena, &error);     after the user's settings
+ *     et_initial_hand_over(&initial, task);                          when the task is open
+ *     et_initial_close(&initial);                                    after the task
+ *
+ * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
+ * weights too, but a run without a checkpoint then starts with them only if --init is given again.
+ * Files that belong to the weights are the other run's, unless settings name others. Without an
+ * experiment, all settings are the other run's. Texts live in the arena. */
+typedef struct et_initial {
+    const char *from; /* as typed; NULL: not given, and the functions do nothing */
+    const char
+        *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
+    const char *run;   /* the run or export that it is of, a directory or one file, or the model of
+                          another program; NULL: none */
+    const char *taken; /* files of the run that are used, for people; NULL: none */
+    const et_foreign_class *class; /* if run is a model of another program; NULL: none */
+    void *foreign;                 /* this model, open */
+    const char *foreign_settings;
+    bool settings; /* this run begins with the run's settings */
+    bool unset;    /* the kind has no setting for the checkpoint */
+} et_initial;
+
+void et_initial_hand_over(const et_initial *initial, et_task *task);
+void et_initial_close(et_initial *initial);
 
 /* Model Garden's, by its names. */
 typedef enum et_train_mode {

@@ -1,9 +1,9 @@
 /* A training, for its own files.
  *
- *   training.c         settings, the directory, signals; from begin to end
+ *   training.c         settings, the directory, signals; from begin to end, with lines for people
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
- *   training_messages.c lines for people */
+ */
 #ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
 
@@ -11,7 +11,6 @@
 #include "command/model_dir.h"
 #include "command/ranks.h"
 #include "command/session.h"
-#include "command/training/initial.h"
 #include "command/training/profile.h"
 #include "command/training/roles.h"
 #include "command/training/training.h"
@@ -111,28 +110,8 @@ void et_training_init_pacing(et_training *t);
 void et_training_follow_length(et_training *t);
 void et_training_say_recipe(et_training *t);
 
-/* How a training ended. */
-typedef struct et_training_end {
-    int64_t steps, best_step; /* -1: no best */
-    double best, seconds;     /* seconds of this command */
-    bool early;
-    bool improving; /* the last validation was the best, and not the first */
-} et_training_end;
-
-/* training_messages.c: lines above the bar; longer ones are cut. Thirteen columns for what one is
- * about. */
+/* training.c: a line above the bar; a longer one is cut. Thirteen columns for what it is about. */
 void et_training_say(et_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void et_training_say_task(et_training *t);
-void et_training_say_initial(et_training *t);
-void et_training_say_frozen(et_training *t);
-void et_training_say_memory(et_training *t);
-void et_training_say_ranks(et_training *t);                  /* of several */
-void et_training_say_privacy(et_training *t, int64_t steps); /* what so many steps cost, if any */
-void et_training_say_parts(et_training *t, const char *directory);
-void et_training_say_new(et_training *t);
-void et_training_say_begin(et_training *t);
-et_training_end et_training_end_of(const et_training *t);
-void et_training_say_end(et_training *t, const et_training_end *e, const char *directory);
 
 #endif

@@ -10,21 +10,151 @@
  * already being computed, the service is told to skip the job. */
 #include "command/web/serving.h"
 
-#include <etude/version.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <etude/version.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
+#include "base/plain.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/web/form.h"
 #include "command/web/pages.h"
 #include "command/web/type.h"
 #include "command/web/web.h"
+
+/* ---- metrics ---- */
+
+/* Metrics in Prometheus' text format 0.0.4: help, type and values of each metric. A bucket counts
+ * everything up to its limit, so it includes the buckets before it. */
+
+/* The status of a request whose client closed the connection before the answer; HTTP has no such
+ * status. */
+#define ET_SERVING_GONE 499
+
+#define ET_SERVING_CODES   64
+#define ET_SERVING_BUCKETS 11
+
+typedef struct et_serving_metrics {
+    et_serving_counts counts; /* of requests for items */
+    struct {
+        int status;
+        int64_t count;
+    } code[ET_SERVING_CODES]; /* of all requests, in the order in which they were first seen */
+    int64_t bucket[ET_SERVING_BUCKETS]; /* of requests for items: seconds up to a limit, see .c */
+    int64_t timed;
+    double seconds;
+} et_serving_metrics;
+
+/* Upper limits in seconds; above the last there is +Inf. */
+static const double limits[ET_SERVING_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                                   0.5,   1,    2.5,   5,    10 };
+
+static void count_code(et_serving_metrics *m, int status)
+{
+    for (int i = 0; i < ET_SERVING_CODES; i++) {
+        if (m->code[i].count && m->code[i].status != status)
+            continue;
+        m->code[i].status = status;
+        m->code[i].count++;
+        return;
+    }
+}
+
+/* Buckets are cumulative, and no bucket exceeds the number of timed requests. */
+static void metrics_sane(const et_serving_metrics *m)
+{
+    et_assert(m->timed >= 0 && m->seconds >= 0);
+    et_assert(m->bucket[0] >= 0 && m->bucket[ET_SERVING_BUCKETS - 1] <= m->timed);
+    for (int i = 1; i < ET_SERVING_BUCKETS; i++)
+        et_assert(m->bucket[i - 1] <= m->bucket[i]);
+    for (int i = 1; i < ET_SERVING_CODES; i++)
+        et_assert(m->code[i - 1].count || !m->code[i].count);
+}
+
+/* An answer: whether it was of a request for items, its status, seconds from the request's headers
+ * to the answer's last byte. items of counts are the caller's. */
+static void serving_metrics_add(et_serving_metrics *m, bool of_items, int status, double seconds)
+{
+    metrics_sane(m);
+    et_assert(status >= 100 && seconds >= 0);
+    et_serving_counts *counts = &m->counts;
+    count_code(m, status);
+    if (!of_items)
+        return;
+    counts->requests += status == 200;
+    counts->refused += status >= 400 && status < 500 && status != ET_SERVING_GONE;
+    counts->gone += status == ET_SERVING_GONE;
+    counts->busy += status == 503;
+    counts->late += status == 504;
+    counts->failed += status >= 500 && status != 503 && status != 504;
+    m->timed++;
+    m->seconds += seconds;
+    for (int i = ET_SERVING_BUCKETS; i-- > 0 && seconds <= limits[i];)
+        m->bucket[i]++;
+}
+
+static void head(et_strbuf *out, const char *name, const char *type, const char *help)
+{
+    et_strbuf_printf(out, "# HELP etude_%s %s\n# TYPE etude_%s %s\n", name, help, name, type);
+}
+
+static void print_int(et_strbuf *out, const char *name, const char *type, const char *help,
+                      int64_t value)
+{
+    head(out, name, type, help);
+    et_strbuf_printf(out, "etude_%s %" PRId64 "\n", name, value);
+}
+
+/* Appends all counters, with those of the batcher. items: "lines". */
+static void serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
+                                  const et_batcher_counts *batcher, int64_t queue, int connections,
+                                  const char *items)
+{
+    head(out, "info", "gauge", "What serves, and what items are.");
+    et_strbuf_printf(out, "etude_info{version=\"%s\",items=\"%s\"} 1\n", ET_VERSION, items);
+    head(out, "requests_total", "counter", "Requests by the status that they were answered with.");
+    for (int i = 0; i < ET_SERVING_CODES && m->code[i].count; i++)
+        et_strbuf_printf(out, "etude_requests_total{code=\"%d\"} %" PRId64 "\n", m->code[i].status,
+                         m->code[i].count);
+    head(out, "request_seconds", "histogram", "From a request's headers to its whole answer.");
+    for (int i = 0; i < ET_SERVING_BUCKETS; i++)
+        et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", limits[i],
+                         m->bucket[i]);
+    et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\n", m->timed);
+    et_strbuf_printf(out, "etude_request_seconds_sum %.6f\n", m->seconds);
+    et_strbuf_printf(out, "etude_request_seconds_count %" PRId64 "\n", m->timed);
+    print_int(out, "items_total", "counter", "Items answered.", m->counts.items);
+    print_int(out, "batches_total", "counter", "Batches of items computed.", batcher->batches);
+    head(out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
+    et_strbuf_printf(out, "etude_busy_seconds_total %.6f\n", batcher->busy);
+    print_int(out, "queue_items", "gauge",
+              "Items that wait; a request that is not read yet counts as one.", batcher->waiting);
+    print_int(out, "queue_items_max", "gauge", "Items that may wait.", queue);
+    print_int(out, "batch_items", "gauge", "Items that are being computed.", batcher->answering);
+    print_int(out, "connections", "gauge", "Connections that are open.", connections);
+}
+
+/* Prints a label's value: control characters as "\u001b", and the format's special characters
+ * escaped. */
+static void print_label(et_strbuf *out, const char *value)
+{
+    char plain[256];
+    et_plain_copy(plain, sizeof plain, value);
+    for (const char *c = plain; *c; c++) {
+        if (*c == '\\' || *c == '"')
+            et_strbuf_append_char(out, '\\');
+        et_strbuf_append_char(out, *c);
+    }
+}
+
+/* ---- the server ---- */
 
 /* Seconds that a request may take to arrive, and an answer to leave. */
 #define TRANSFER 60
@@ -91,14 +221,6 @@ static void sane(const et_serving *s)
         before = job->deadline;
     }
     et_assert(s->end == link);
-}
-
-static void enlist(et_serving *s, et_job *job)
-{
-    job->later = NULL;
-    job->link = s->end;
-    *s->end = job;
-    s->end = &job->later;
 }
 
 static void strike_off(et_serving *s, et_job *job)
@@ -272,7 +394,10 @@ static void accept_request(et_serving *s, et_http_request *from, const et_servic
     job->path = path;
     job->asker = from;
     job->deadline = et_clock_monotonic() + s->options.batcher.patience;
-    enlist(s, job);
+    job->later = NULL;
+    job->link = s->end;
+    *s->end = job;
+    s->end = &job->later;
     if (et_batcher_put(s->batcher, job))
         return;
     strike_off(s, job);
@@ -347,16 +472,27 @@ static void handle_metrics(void *payload, et_http_request *from)
     et_serving *s = payload;
     et_strbuf out = ET_STRBUF_INIT;
     const et_batcher_counts counts = et_batcher_count(s->batcher);
-    et_serving_metrics_print(&s->metrics, &out, &counts, s->options.batcher.queue,
-                             et_http_connections(s->http), s->class->items);
+    serving_metrics_print(&s->metrics, &out, &counts, s->options.batcher.queue,
+                          et_http_connections(s->http), s->class->items);
     et_arena arena = ET_ARENA_INIT;
     et_value *counters = et_value_list(&arena);
     if (s->class->count)
         s->class->count(et_batcher_service(s->batcher), counters);
     if (et_value_failed(counters))
         out.failed = true;
-    else
-        et_serving_counters_print(counters, &out);
+    else {
+        /* Appends a service's counters: a list from its class's count (service.h). */
+        for (const et_value *c = counters ? counters->first : NULL; c; c = c->next) {
+            const char *name = et_value_get(c, "name")->string;
+            const char *label = et_value_get(c, "label")->string;
+            head(&out, name, "counter", et_value_get(c, "help")->string);
+            for (const et_value *v = et_value_get(c, "values")->first; v; v = v->next) {
+                et_strbuf_printf(&out, "etude_%s{%s=\"", name, label);
+                print_label(&out, v->key);
+                et_strbuf_printf(&out, "\"} %" PRId64 "\n", v->integer);
+            }
+        }
+    }
     reply_text(from, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
     et_arena_release(&arena);
     et_strbuf_release(&out);
@@ -402,7 +538,7 @@ static void count_answer(void *payload, const et_http_request *request, int stat
 {
     et_serving *s = payload;
     const char *path = et_http_path(request);
-    et_serving_metrics_add(&s->metrics, path && !strcmp(path, s->path), status, seconds);
+    serving_metrics_add(&s->metrics, path && !strcmp(path, s->path), status, seconds);
 }
 
 static void reply_to_done(et_serving *s)
@@ -433,13 +569,6 @@ static void give_up(et_serving *s, et_job *job, int status, const char *why)
     et_http_refuse(to, status, why);
 }
 
-static void refuse_late(et_serving *s)
-{
-    double now = et_clock_monotonic();
-    while (s->waiting && s->waiting->deadline <= now)
-        give_up(s, s->waiting, 504, "no answer within the time limit of a request");
-}
-
 static void give_up_gone(void *payload, et_http_request *request)
 {
     et_serving *s = payload;
@@ -460,7 +589,9 @@ static void turn(et_serving *s)
     }
     et_http_run(s->http, wait);
     reply_to_done(s);
-    refuse_late(s);
+    double now = et_clock_monotonic();
+    while (s->waiting && s->waiting->deadline <= now)
+        give_up(s, s->waiting, 504, "no answer within the time limit of a request");
 }
 
 int et_serving_run(et_serving *s, const volatile sig_atomic_t *stop)

@@ -14,7 +14,14 @@
 
 #include "command/web/batcher.h"
 #include "command/web/server.h"
-#include "command/web/serving_metrics.h"
+
+typedef struct et_serving_counts {
+    int64_t requests, items; /* answered with 200 */
+    int64_t refused;         /* 4xx except the next */
+    int64_t gone;            /* ET_SERVING_GONE */
+    int64_t busy, late;      /* 503, 504 */
+    int64_t failed;          /* other 5xx */
+} et_serving_counts;
 
 typedef struct et_serving_options {
     et_batcher_options batcher; /* all but done and payload */

@@ -1,11 +1,303 @@
-/* etude train: chooses the mode. training.c has the modes that train, following.c those that follow
- * a run, finetuning.c the mode that does both,
- * series.c trains several models as one run. */
+/* etude train: chooses the mode. training.c has the modes that train, this file those that follow a
+ * run, finetuning.c the mode that does both, series.c trains several models as one run. */
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/files/file.h"
+#include "base/text/format.h"
+#include "base/values/value.h"
 #include "command/command.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/ranks.h"
+#include "command/readings.h"
+#include "command/session.h"
+#include "command/training/evaluation.h"
 #include "command/training/finetuning.h"
-#include "command/training/following.h"
 #include "command/training/roles.h"
 #include "command/training/series/series.h"
+#include "command/training/train_args.h"
+#include "engine/comm/together.h"
+#include "formats/events/log_names.h"
+#include "systems/modelgarden/training_table.h"
+#include "train/checkpoint/run_names.h"
+#include "train/ranks/broadcast.h"
+
+/* ---- modes that follow a run ---- */
+
+/* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun: the command
+ * waits for its settings and its checkpoints. It locks, writes and deletes nothing of the run.
+ * Values of continuous_eval are stored in the run's directory (readings.h), so the command resumes
+ * where it ended.
+ *
+ * Ranks evaluate together. Rank 0 decides which checkpoint is next and when the wait is over, and
+ * stores the values. */
+
+typedef struct following {
+    const et_train_args *args;
+    const et_program *program;
+    et_arena *arena;
+    et_experiment experiment;
+    et_evaluation evaluation;
+    et_readings readings; /* of continuous_eval; rank 0's */
+    et_sink *table;       /* of what it has measured; NULL: values are printed as a list */
+    int64_t last;         /* the step that was measured last, -1: none */
+    double since;         /* monotonic time of the last checkpoint */
+} following;
+
+#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
+
+static et_comm *ranks(const following *w)
+{
+    return w->evaluation.comm;
+}
+
+/* Waits a little; *over: for too long, and it is not known whether more is to come. */
+static int wait_more(const following *w, bool *over, et_error *error)
+{
+    const et_trainer_options *o = &w->experiment.trainer;
+    *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
+    int status = et_together_decide(ranks(w), ET_OK, over, error);
+    if (status || !*over) {
+        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        return status;
+    }
+    if (w->last < 0)
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no checkpoint for %g seconds (trainer.continuous_eval_timeout)",
+                       w->args->model_dir, o->continuous_eval_timeout);
+    if (et_trainer_last_step(o))
+        return et_fail(error, ET_ENOTFOUND,
+                       "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); "
+                       "the last evaluated checkpoint is of step %s, training ends at step %s",
+                       w->args->model_dir, o->continuous_eval_timeout,
+                       et_format_count(w->last).text, et_format_count(o->train_steps).text);
+    return ET_OK;
+}
+
+/* Waits until the run has settings: its checkpoints are read by them. */
+static int wait_for_run(const following *w, et_error *error)
+{
+    const char *path = et_arena_printf(w->arena, "%s/%s", w->args->model_dir, ET_RUN_SETTINGS);
+    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
+    for (bool over = false, there = false; !status && !there;) {
+        there = et_file_exists(path);
+        status = et_together_decide(ranks(w), ET_OK, &there, error);
+        if (!status && !there)
+            status = wait_more(w, &over, error);
+    }
+    return status;
+}
+
+static int show_row(following *w, const et_value *logs, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *row = et_value_dict(&arena);
+    et_value *validation = et_value_set_dict(row, ET_LOGGED_VALIDATION);
+    int status =
+        validation ? et_value_merge(validation, logs, error) : et_alloc_failed(error, 0, "a row");
+    if (!status)
+        status = et_sink_write(w->table, w->evaluation.step, row, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+static int measure(following *w, et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_value *logs = et_value_dict(&arena);
+    int status =
+        logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && w->readings.sink)
+        status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
+    w->last = w->evaluation.step;
+    if (!status && w->table)
+        status = show_row(w, logs, error);
+    else if (!status)
+        status = et_evaluation_print(&w->evaluation, logs, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* The next existing checkpoint, loaded; *found false: none. A checkpoint that the run has removed
+ * meanwhile does not count: then there is a newer one. */
+static int load_next(following *w, int64_t after, bool *found, et_error *error)
+{
+    char *path;
+    int64_t step = after;
+    *found = false;
+    int status =
+        et_checkpoint_wait_next(ranks(w), &path, &step, w->args->model_dir, after, false, error);
+    if (status || !path)
+        return status;
+    status = et_evaluation_load(&w->evaluation, path, error);
+    et_free(path);
+    return et_checkpoint_wait_loaded(ranks(w), status, found);
+}
+
+/* Before the first checkpoint is there nothing is opened: a task may need files of the run that are
+ * made until then. */
+static int wait_for_checkpoint(following *w, et_error *error)
+{
+    char *path = NULL;
+    int64_t step = -1;
+    int status = ET_OK;
+    bool over = false;
+    while (!status && !path) {
+        status =
+            et_checkpoint_wait_next(ranks(w), &path, &step, w->args->model_dir, -1, false, error);
+        if (!status && !path)
+            status = wait_more(w, &over, error);
+    }
+    et_free(path);
+    return status;
+}
+
+static int open_readings(following *w, et_error *error)
+{
+    const char *directory =
+        et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION, w->args->model_dir);
+    return directory ? et_readings_open(&w->readings, directory, error)
+                     : et_alloc_failed(error, 0, "a path");
+}
+
+static void print_row(const char *line)
+{
+    et_print(stdout, "%s\n", line);
+    fflush(stdout);
+}
+
+/* The loss is no column of its own, as training has it, and so one of the metrics. */
+static int open_table(following *w, et_error *error)
+{
+    const et_trainer_options *o = &w->experiment.trainer;
+    const int64_t last = et_trainer_last_step(o);
+    et_training_table_options options = { .print = print_row, .steps = last ? last : 999999 };
+    const char *best;
+    int status = et_learner_best_metric(w->evaluation.learner, et_trainer_best_metric(o), &best,
+                                        w->arena, error);
+    if (!status)
+        status = et_learner_shown_metrics(w->evaluation.learner, best, &options.metrics,
+                                          &options.most, w->arena, error);
+    if (options.most < ET_MAIN_METRICS_MAX) {
+        et_main_metrics_add(&options.metrics, ET_LOGGED_VALIDATION_LOSS);
+        options.most++;
+    }
+    options.log =
+        et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION "/" ET_RUN_LOG, w->args->model_dir);
+    if (!status && !options.log)
+        status = et_alloc_failed(error, 0, "a path");
+    return status ? status : et_training_table_open(&w->table, &options, error);
+}
+
+static int measure_all(following *w, et_error *error)
+{
+    int64_t last = et_trainer_last_step(&w->experiment.trainer);
+    int status = et_comm_rank(ranks(w)) ? ET_OK : open_readings(w, error);
+    if (!status && !et_comm_rank(ranks(w)))
+        status = open_table(w, error);
+    w->last = w->readings.last;
+    status = et_together_give(ranks(w), status, &w->last, sizeof w->last, error);
+    for (bool over = false; !status && !over && (!last || w->last < last);) {
+        bool found;
+        et_assert(w->last >= -1 && w->args && w->program && w->arena);
+        status = load_next(w, w->last, &found, error);
+        if (!status && found)
+            status = measure(w, error);
+        if (!status && found)
+            w->since = et_clock_monotonic();
+        else if (!status && !last) {
+            /* A run that may end early is done, and its last checkpoint measured. */
+            const int64_t step = et_session_done_at(w->args->model_dir);
+            over = step >= 0 && w->last >= step;
+            status = et_together_decide(ranks(w), ET_OK, &over, error);
+        }
+        if (!status && !found && !over)
+            status = wait_more(w, &over, error);
+    }
+    et_sink_close(w->table, NULL);
+    int closed = et_readings_close(&w->readings, status ? NULL : error);
+    return status ? status : closed;
+}
+
+static int adopt_run(following *w, et_error *error)
+{
+    et_experiment kept;
+    int status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
+    if (!status)
+        status = et_experiment_adopt(&w->experiment, &kept, w->arena, error);
+    return status;
+}
+
+/* Nothing is recorded, and standard output is no file of the run or of those that are read. */
+static int check_outputs(const following *w, et_error *error)
+{
+    et_outputs outputs = { .program = w->program, .run = w->args->model_dir };
+    if (w->args->profiling.path)
+        return et_fail(error, ET_EUSAGE, "--profile: only for modes that train, not for --mode %s",
+                       w->args->mode_name);
+    et_outputs_read_settings(&outputs, w->experiment.kind, w->experiment.task);
+    int status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static int follow(following *w, et_error *error)
+{
+    bool all = w->args->mode == ET_MODE_CONTINUOUS_EVAL;
+    et_initial none;
+    int status = et_train_assemble(&w->experiment, &none, w->args, w->program, w->arena, error);
+    et_initial_close(&none);
+    int64_t batches = w->experiment.trainer.validation_steps;
+    w->evaluation.batches = batches < 0 ? 0 : batches;
+    if (!status)
+        status = et_evaluation_open_ranks(&w->evaluation, error);
+    if (!w->args->quiet)
+        et_evaluation_listen(&w->evaluation);
+    if (!status)
+        status = check_outputs(w, error);
+    if (!status && all)
+        status = wait_for_run(w, error);
+    if (!status)
+        status = adopt_run(w, error);
+    if (!status)
+        status = et_train_settle(&w->experiment, error);
+    if (!status && all)
+        status = wait_for_checkpoint(w, error);
+    if (!status)
+        status = et_evaluation_open(&w->evaluation, error);
+    if (status)
+        return status;
+    if (all)
+        return measure_all(w, error);
+    status = et_evaluation_load(&w->evaluation, NULL, error);
+    return status ? status : measure(w, error);
+}
+
+/* --mode eval: the newest checkpoint, once. --mode continuous_eval: each checkpoint of the run,
+ * from the oldest existing one to that of train_steps; ET_ENOTFOUND: none came for
+ * trainer.continuous_eval_timeout. Values go to standard output; continuous_eval also stores them
+ * in MODEL_DIR/validation, and so measures each checkpoint once. */
+static int follow_run(const et_call *call, const et_train_args *args, et_error *error)
+{
+    et_arena *arena = et_arena_new();
+    if (!arena)
+        return et_alloc_failed(error, 0, "an evaluation");
+    following w = { .args = args,
+                    .program = call->program,
+                    .arena = arena,
+                    .readings = ET_READINGS_INIT,
+                    .last = -1,
+                    .since = et_clock_monotonic() };
+    w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };
+    int status = follow(&w, error);
+    et_evaluation_close(&w.evaluation);
+    et_arena_free(arena);
+    return et_ranks_leave(w.evaluation.comm, call->program, status, error);
+}
+
+/* ---- the command ---- */
 
 int et_cmd_train(const et_call *call, et_error *error)
 {
@@ -18,7 +310,7 @@ int et_cmd_train(const et_call *call, et_error *error)
     switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:
-        return et_follow_run(call, args, error);
+        return follow_run(call, args, error);
     case ET_MODE_CONTINUOUS_TRAIN_AND_EVAL:
         return et_finetune(call, args, error);
     default:
