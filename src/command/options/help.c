@@ -33,25 +33,6 @@ const char *et_usage_example(const et_usage *usage, const et_program *program, e
     return data ? put_in(text, " DATA", data, arena) : NULL;
 }
 
-/* " (1 to 9; default 3)" */
-static void append_limits(et_strbuf *out, const et_option *row)
-{
-    const et_field *field = &row->field;
-    et_strbuf range = ET_STRBUF_INIT, usual = ET_STRBUF_INIT;
-    et_field_range(field, &range);
-    if (field->kind == ET_FIELD_KIND_CHOICE || field->kind == ET_FIELD_KIND_FLOAT ||
-        (field->kind == ET_FIELD_KIND_STRING && field->default_string) ||
-        (field->kind == ET_FIELD_KIND_INT && row->form == ET_OPTION_FORM_VALUE))
-        et_field_default(field, &usual);
-    const bool both = range.length && usual.length;
-    if (range.length || usual.length)
-        et_strbuf_printf(out, " (%s%s%s%s)", et_strbuf_text(&range), both ? "; " : "",
-                         usual.length ? "default " : "", et_strbuf_text(&usual));
-    out->failed |= range.failed || usual.failed;
-    et_strbuf_release(&range);
-    et_strbuf_release(&usual);
-}
-
 /* Starts at a column; a long "train|eval|..." wraps below its start. Returns the column where the
  * last line ends. */
 static int print_value(FILE *to, const char *value, int column, int width)
@@ -84,8 +65,23 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
             "");
     et_strbuf_printf(&text, "%s%s", et_option_is_refused(row) ? "not supported here: " : "",
                      slot->help ? slot->help : "");
-    if (line->limits)
-        append_limits(&text, row);
+    if (line->limits) {
+        /* " (1 to 9; default 3)" */
+        const et_field *field = &row->field;
+        et_strbuf range = ET_STRBUF_INIT, usual = ET_STRBUF_INIT;
+        et_field_range(field, &range);
+        if (field->kind == ET_FIELD_KIND_CHOICE || field->kind == ET_FIELD_KIND_FLOAT ||
+            (field->kind == ET_FIELD_KIND_STRING && field->default_string) ||
+            (field->kind == ET_FIELD_KIND_INT && row->form == ET_OPTION_FORM_VALUE))
+            et_field_default(field, &usual);
+        const bool both = range.length && usual.length;
+        if (range.length || usual.length)
+            et_strbuf_printf(&text, " (%s%s%s%s)", et_strbuf_text(&range), both ? "; " : "",
+                             usual.length ? "default " : "", et_strbuf_text(&usual));
+        text.failed |= range.failed || usual.failed;
+        et_strbuf_release(&range);
+        et_strbuf_release(&usual);
+    }
     if (row->alias)
         et_strbuf_printf(&text, " (or --%s)", row->alias);
     if (row->letter)

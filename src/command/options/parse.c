@@ -424,13 +424,6 @@ static et_option_slot *find_off(const et_command_line *line, const char *word, s
     return is_switch ? slot : NULL;
 }
 
-/* Scripts for Model Garden write --params_override="${SETTINGS}" whether there are any or not. */
-static bool is_left_out(const et_option *row, const char *name, size_t length, const char *value)
-{
-    return !*value && row->field.kind == ET_FIELD_KIND_STRINGS &&
-           et_same_name(name, length, row->alias);
-}
-
 static int check_taken(const et_command_line *line, const et_option *row, const char *name,
                        size_t length, const char *value, et_error *error)
 {
@@ -485,7 +478,9 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
         text = "true";
     if (!text)
         status = next_value(r, slot, &text, error);
-    if (status || is_left_out(row, name, length, text))
+    /* Scripts for Model Garden write --params_override="${SETTINGS}" even if there are none. */
+    if (status || (!*text && row->field.kind == ET_FIELD_KIND_STRINGS &&
+                   et_same_name(name, length, row->alias)))
         return status;
     if (row->form != ET_OPTION_FORM_INDEXED)
         return store(r->line, slot, text, where, error);

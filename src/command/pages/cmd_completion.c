@@ -88,18 +88,6 @@ static const struct {
 
 #define SHELLS (sizeof shells / sizeof shells[0])
 
-static void print(const char *text, const char *program)
-{
-    for (const char *at = text; *at; at++) {
-        const bool name = at[0] == '@' && at[1] == '@', word = at[0] == '@' && at[1] == '_';
-        if (!name && !word)
-            putchar(*at);
-        for (const char *c = program; (name || word) && *c; c++)
-            putchar(name || isalnum((unsigned char)*c) ? *c : '_');
-        at += name || word;
-    }
-}
-
 /* Whether a script can contain the name without quotes. */
 static bool is_plain(const char *name)
 {
@@ -121,7 +109,14 @@ int et_cmd_completion(const et_call *call, et_error *error)
                        call->program->name);
     for (size_t i = 0; i < SHELLS; i++)
         if (!strcmp(shells[i].name, shell)) {
-            print(shells[i].text, call->program->name);
+            for (const char *at = shells[i].text; *at; at++) {
+                const bool name = at[0] == '@' && at[1] == '@', word = at[0] == '@' && at[1] == '_';
+                if (!name && !word)
+                    putchar(*at);
+                for (const char *c = call->program->name; (name || word) && *c; c++)
+                    putchar(name || isalnum((unsigned char)*c) ? *c : '_');
+                at += name || word;
+            }
             return ET_OK;
         }
     const char *names[SHELLS + 1] = { NULL };

@@ -67,13 +67,6 @@ static void offers_add(et_offers *offers, const char *before, const char *typed,
     et_strbuf_append_char(&offers->text, '\n');
 }
 
-static void offers_release(et_offers *offers)
-{
-    et_strbuf_release(&offers->text);
-    et_map_release(&offers->known);
-    et_arena_release(&offers->arena);
-}
-
 /* Adds the commands of the program. */
 static void offers_add_commands(et_offers *offers, const char *typed)
 {
@@ -337,24 +330,6 @@ static bool is_command_line(const et_option_position *position, const et_call *c
            strcmp(*words, call->command) != 0;
 }
 
-static void add_position(et_offers *offers, const et_option_position *position, const char *word)
-{
-    char before[4096];
-    snprintf(before, sizeof before, "%.*s", (int)(position->text - word), word);
-    if (position->slot && position->slot->row->field.kind == ET_FIELD_KIND_BOOL) {
-        offers_add(offers, before, position->text, "true", NULL);
-        offers_add(offers, before, position->text, "false", NULL);
-    } else if (position->slot) {
-        /* A run that is begun is a directory. */
-        const bool run = !strcmp(position->slot->row->field.name, "model-dir");
-        offers_add_value(offers, before, position->text, run ? "RUN" : position->slot->value,
-                         position->nth, false);
-    }
-    if (position->more && position->plain)
-        offers_add_value(offers, "", word, position->plain->row->field.name, position->plain_nth,
-                         true);
-}
-
 /* ---- commands ---- */
 
 static void complete(et_offers *offers, int argc, char **argv);
@@ -375,8 +350,22 @@ static void complete_usage(et_offers *offers, const et_command *row, const et_ca
         complete(offers, position.plain_nth + 1, inner);
     else if (!position.ended && *word == '-' && (!position.slot || position.more))
         add_options(offers, &line, word);
-    else
-        add_position(offers, &position, word);
+    else {
+        char before[4096];
+        snprintf(before, sizeof before, "%.*s", (int)(position.text - word), word);
+        if (position.slot && position.slot->row->field.kind == ET_FIELD_KIND_BOOL) {
+            offers_add(offers, before, position.text, "true", NULL);
+            offers_add(offers, before, position.text, "false", NULL);
+        } else if (position.slot) {
+            /* A run that is begun is a directory. */
+            const bool run = !strcmp(position.slot->row->field.name, "model-dir");
+            offers_add_value(offers, before, position.text, run ? "RUN" : position.slot->value,
+                             position.nth, false);
+        }
+        if (position.more && position.plain)
+            offers_add_value(offers, "", word, position.plain->row->field.name, position.plain_nth,
+                             true);
+    }
 }
 
 /* call: argv ends with the word that is completed. */
@@ -459,6 +448,8 @@ int et_complete(const et_program *program, int argc, char **argv, et_error *erro
     complete(&offers, argc ? argc : 1, argc ? argv : words);
     fputs(et_strbuf_text(&offers.text), stdout);
     int status = offers.text.failed ? et_alloc_failed(error, offers.text.length, "words") : ET_OK;
-    offers_release(&offers);
+    et_strbuf_release(&offers.text);
+    et_map_release(&offers.known);
+    et_arena_release(&offers.arena);
     return status;
 }

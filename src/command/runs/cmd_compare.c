@@ -298,26 +298,6 @@ static int print_text(comparison *c, et_error *error)
 
 /* ---- for programs ---- */
 
-static void add_json_metric(const comparison *c, et_value *metrics, const char *name)
-{
-    et_value *list = et_value_set_list(metrics, name);
-    for (size_t k = 0; k < c->runs.count; k++) {
-        const et_history *h = c->runs.items[k];
-        const et_history_series *s = et_history_find(h, name);
-        et_value *dict = et_value_add_dict(list);
-        const et_history_point *best =
-            s ? et_history_extreme(s, et_history_is_lower_better(h, s)) : NULL;
-        if (s)
-            et_value_set_float(dict, "last", s->points[s->count - 1].value);
-        if (s)
-            et_value_set_float(dict, "median", median(s));
-        if (best)
-            et_value_set_float(dict, "best", best->value);
-        if (best)
-            et_value_set_int(dict, ET_LOGGED_BEST_STEP, best->step);
-    }
-}
-
 static int print_json(const comparison *c, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
@@ -340,8 +320,25 @@ static int print_json(const comparison *c, et_error *error)
             et_value_add_string(list, et_run_settings_value(&c->settings, i, k));
     }
     et_value *metrics = et_value_set_dict(all, "metrics");
-    for (size_t i = 0; i < c->metric_count; i++)
-        add_json_metric(c, metrics, c->metrics[i]);
+    for (size_t i = 0; i < c->metric_count; i++) {
+        const char *name = c->metrics[i];
+        et_value *list = et_value_set_list(metrics, name);
+        for (size_t k = 0; k < c->runs.count; k++) {
+            const et_history *h = c->runs.items[k];
+            const et_history_series *s = et_history_find(h, name);
+            et_value *dict = et_value_add_dict(list);
+            const et_history_point *best =
+                s ? et_history_extreme(s, et_history_is_lower_better(h, s)) : NULL;
+            if (s)
+                et_value_set_float(dict, "last", s->points[s->count - 1].value);
+            if (s)
+                et_value_set_float(dict, "median", median(s));
+            if (best)
+                et_value_set_float(dict, "best", best->value);
+            if (best)
+                et_value_set_int(dict, ET_LOGGED_BEST_STEP, best->step);
+        }
+    }
     int status = et_print_json(all, error);
     et_arena_release(&arena);
     return status;

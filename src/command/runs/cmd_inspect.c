@@ -111,15 +111,10 @@ static size_t block_length(const char *name)
     return second ? (size_t)(second - name) : first ? (size_t)(first - name) : strlen(name);
 }
 
-static inspection_block *last_block(const inspection *it)
-{
-    return it->block_count ? &it->blocks[it->block_count - 1] : NULL;
-}
-
 static int add_weight(inspection *it, const et_safetensors_tensor *tensor, et_error *error)
 {
     size_t length = block_length(tensor->name);
-    inspection_block *last = last_block(it);
+    inspection_block *last = it->block_count ? &it->blocks[it->block_count - 1] : NULL;
     if (!last || strlen(last->name) != length || strncmp(last->name, tensor->name, length) != 0) {
         inspection_block *grown =
             et_vector_grow(it->blocks, &it->block_capacity, it->block_count + 1, sizeof *grown, 32);
@@ -202,34 +197,6 @@ static int make_blocks(inspection *it, et_error *error)
 
 /* ---- gathering ---- */
 
-/* Compares each tensor separately, so that the message can tell whether one or all are damaged. */
-static void verify(inspection *it)
-{
-    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
-        et_error reason = ET_ERROR_INIT;
-        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
-        it->wrong[i] = et_safetensors_verify_tensor(it->file, tensor, &reason) != ET_OK;
-        if (it->wrong[i] && !it->damaged++)
-            it->fault = reason;
-    }
-}
-
-static void measure(inspection *it)
-{
-    struct stat info;
-    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
-        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
-        inspection_part part = part_of(tensor->name);
-        int64_t elements = et_shape_count(tensor->shape);
-        it->elements += elements;
-        it->bytes[part] += tensor->bytes;
-        if (part == PART_WEIGHTS)
-            it->weights += elements;
-    }
-    if (!stat(it->path, &info))
-        it->file_bytes = (uint64_t)info.st_size;
-}
-
 /* Zeros are fine. */
 static void inspection_close(inspection *it)
 {
@@ -259,13 +226,31 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
         inspection_close(it);
         return status;
     }
-    measure(it);
+    struct stat info;
+    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
+        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
+        inspection_part part = part_of(tensor->name);
+        int64_t elements = et_shape_count(tensor->shape);
+        it->elements += elements;
+        it->bytes[part] += tensor->bytes;
+        if (part == PART_WEIGHTS)
+            it->weights += elements;
+    }
+    if (!stat(it->path, &info))
+        it->file_bytes = (uint64_t)info.st_size;
     /* The text is the checkpoint's own; it is parsed to be shown, not to be checked. */
     const char *text = et_safetensors_metadata(it->file, ET_CHECKPOINT_KEY_STATE);
     it->arena = text ? et_arena_new() : NULL;
     if (!it->arena || et_json_parse(&it->state, it->arena, text, strlen(text), it->path, NULL))
         it->state = NULL;
-    verify(it);
+    /* Each tensor separately, so that the message can tell whether one or all are damaged. */
+    for (size_t i = 0; i < et_safetensors_count(it->file); i++) {
+        et_error reason = ET_ERROR_INIT;
+        const et_safetensors_tensor *tensor = et_safetensors_at(it->file, i);
+        it->wrong[i] = et_safetensors_verify_tensor(it->file, tensor, &reason) != ET_OK;
+        if (it->wrong[i] && !it->damaged++)
+            it->fault = reason;
+    }
     return ET_OK;
 }
 
@@ -338,29 +323,6 @@ static int print_state(const inspection *it, et_error *error)
     int status = out.failed ? et_alloc_failed(error, out.length, "a state") : ET_OK;
     et_strbuf_release(&out);
     return status;
-}
-
-/* For people: sizes; parameters by block; every tensor with its verdict and the state tree, or the
- * damaged ones alone. */
-static int inspection_print(const inspection *it, bool all, et_error *error)
-{
-    char parts[200] = "";
-    for (int part = 0; part < PARTS; part++)
-        if (it->bytes[part])
-            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
-                     part_name((inspection_part)part), et_format_bytes(it->bytes[part]).text);
-    et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
-                   et_format_bytes(it->file_bytes).text, parts,
-                   et_format_count((int64_t)et_safetensors_count(it->file)).text,
-                   et_format_count(it->elements).text,
-                   et_safetensors_sealed(it->file) ? ""
-                                                   : "; no checksums: written by another program");
-    et_print(stdout, "\n");
-    int status = print_blocks(it, error);
-    et_print(stdout, "\n");
-    if (!status)
-        status = print_tensors(it, all, error);
-    return status || !all || !it->state ? status : print_state(it, error);
 }
 
 /* ---- for programs ---- */
@@ -772,7 +734,23 @@ static int show(const inspection *it, const inquiry *ask, et_value *dict, et_err
         return ET_OK;
     }
     et_print(stdout, "checkpoint   %s\n", it->path);
-    return inspection_print(it, ask->tensors, error);
+    char parts[200] = "";
+    for (int part = 0; part < PARTS; part++)
+        if (it->bytes[part])
+            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), " %s %s,",
+                     part_name((inspection_part)part), et_format_bytes(it->bytes[part]).text);
+    et_print_lines(stdout, "file         %s:%s %s tensors, %s elements%s\n",
+                   et_format_bytes(it->file_bytes).text, parts,
+                   et_format_count((int64_t)et_safetensors_count(it->file)).text,
+                   et_format_count(it->elements).text,
+                   et_safetensors_sealed(it->file) ? ""
+                                                   : "; no checksums: written by another program");
+    et_print(stdout, "\n");
+    int status = print_blocks(it, error);
+    et_print(stdout, "\n");
+    if (!status)
+        status = print_tensors(it, ask->tensors, error);
+    return status || !ask->tensors || !it->state ? status : print_state(it, error);
 }
 
 /* Everything is printed before the verdict. model_dir: the run whose newest checkpoint this is, or

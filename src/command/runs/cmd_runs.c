@@ -567,8 +567,13 @@ static int open_table(table *t, et_error *error)
     return status ? status : sort(t, error);
 }
 
-static int show(table *t, et_error *error)
+int et_cmd_runs(const et_call *call, et_error *error)
 {
+    table *t = call->options;
+    if (!t->directories.count)
+        return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or several runs");
+    if (t->json && t->csv)
+        return et_fail(error, ET_EUSAGE, "runs: use either --json or --csv");
     int status = open_table(t, error);
     if (!status)
         status = t->json  ? print_json(t, error)
@@ -582,14 +587,4 @@ static int show(table *t, et_error *error)
     et_run_settings_close(&t->settings);
     et_histories_close(&t->histories);
     return status;
-}
-
-int et_cmd_runs(const et_call *call, et_error *error)
-{
-    table *t = call->options;
-    if (!t->directories.count)
-        return et_fail(error, ET_EUSAGE, "runs: name a directory with runs, or several runs");
-    if (t->json && t->csv)
-        return et_fail(error, ET_EUSAGE, "runs: use either --json or --csv");
-    return show(t, error);
 }

@@ -24,26 +24,6 @@ static int room_for(const char *const *names, int count)
     return (int)ceil((double)(most < 200 ? most : 200) * LETTER) + 6;
 }
 
-static void append_cells(et_strbuf *out, const et_chart_heat *heat, int left, int top)
-{
-    et_strbuf_append(out, "<g class=\"cells\">\n");
-    for (int r = 0; r < heat->row_count; r++)
-        for (int c = 0; c < heat->column_count; c++) {
-            double value = heat->values[r][c];
-            int thousandths = value > 0 ? (int)lround(fmin(value, 1) * 1000) : 0;
-            if (thousandths)
-                et_strbuf_printf(out,
-                                 "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
-                                 "fill-opacity=\"%d.%03d\"/>\n",
-                                 left + c * CELL, top + r * CELL, CELL, CELL, thousandths / 1000,
-                                 thousandths % 1000);
-        }
-    et_strbuf_printf(out,
-                     "</g>\n<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" "
-                     "height=\"%d\"/>\n",
-                     left, top, heat->column_count * CELL, heat->row_count * CELL);
-}
-
 static void append_names(et_strbuf *out, const et_chart_heat *heat, int left, int top)
 {
     for (int r = 0; r < heat->row_count; r++) {
@@ -84,7 +64,22 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
         et_markup_append(out, heat->title);
         et_strbuf_append(out, "</text>\n");
     }
-    append_cells(out, heat, left, top);
+    et_strbuf_append(out, "<g class=\"cells\">\n");
+    for (int r = 0; r < heat->row_count; r++)
+        for (int c = 0; c < heat->column_count; c++) {
+            double value = heat->values[r][c];
+            int thousandths = value > 0 ? (int)lround(fmin(value, 1) * 1000) : 0;
+            if (thousandths)
+                et_strbuf_printf(out,
+                                 "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+                                 "fill-opacity=\"%d.%03d\"/>\n",
+                                 left + c * CELL, top + r * CELL, CELL, CELL, thousandths / 1000,
+                                 thousandths % 1000);
+        }
+    et_strbuf_printf(out,
+                     "</g>\n<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" "
+                     "height=\"%d\"/>\n",
+                     left, top, heat->column_count * CELL, heat->row_count * CELL);
     append_names(out, heat, left, top);
     et_strbuf_append(out, "</svg>\n");
     return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;

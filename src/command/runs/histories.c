@@ -71,19 +71,14 @@ static int add(et_histories *all, const char *path, et_error *error)
     return ET_OK;
 }
 
-/* Shows "runs/a/" as "runs/a". */
-static char *without_slashes(const char *word)
-{
-    size_t length = strlen(word);
-    while (length > 1 && word[length - 1] == '/')
-        length--;
-    return et_strndup(word, length);
-}
-
 static int add_word(et_histories *all, const char *word, et_error *error)
 {
     et_run_list runs = { .items = NULL };
-    char *path = without_slashes(word);
+    /* Shows "runs/a/" as "runs/a". */
+    size_t length = strlen(word);
+    while (length > 1 && word[length - 1] == '/')
+        length--;
+    char *path = et_strndup(word, length);
     int status = path ? ET_OK : et_alloc_failed(error, strlen(word), "a path");
     if (!status && et_history_is_run(path)) {
         status = add(all, path, error);

@@ -188,13 +188,6 @@ static int walk(line *l, size_t length, const et_value *dict, point_taker take, 
     return status;
 }
 
-static double wall_of(const et_value *dict)
-{
-    double wall;
-    const et_value *clock = et_value_get(dict, ET_SINK_TIME);
-    return clock && !et_value_read_float(clock, "wall", &wall, NULL) ? wall : (double)NAN;
-}
-
 static void note_line(et_history *h, const log_file *file, const line *l)
 {
     h->step = l->step > h->step ? l->step : h->step;
@@ -244,7 +237,9 @@ static int take_line(et_history *h, const log_file *file, const char *text, size
             status = et_fail(error, ET_EFORMAT, "%s: step %" PRId64 " is negative", where, l.step);
     }
     if (!status) {
-        l.wall = wall_of(dict);
+        double wall;
+        const et_value *clock = et_value_get(dict, ET_SINK_TIME);
+        l.wall = clock && !et_value_read_float(clock, "wall", &wall, NULL) ? wall : (double)NAN;
         l.base = (size_t)snprintf(l.name, sizeof l.name, "%s", file->prefix);
         status = walk(&l, l.base, dict, check_point, error);
     }

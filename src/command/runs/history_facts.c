@@ -42,33 +42,28 @@ static const char *leaf_of(const char *name)
     return leaf;
 }
 
-/* Appends the parts before the leaf, without "time" and without a part that the leaf's prefix
- * repeats. */
-static void append_origin(et_strbuf *out, const char *name, const char *leaf)
-{
-    const char *between = " (";
-    for (const char *at = name; at < leaf;) {
-        size_t length = strcspn(at, "./|");
-        bool said = et_logged_prefix(leaf) &&
-                    (!strncmp(at, "validation", length) || !strncmp(at, "train", length));
-        if (!said && strncmp(at, "time", length) != 0) {
-            et_strbuf_append(out, between);
-            et_strbuf_append_bytes(out, at, length);
-            between = ", ";
-        }
-        at += length + 1;
-    }
-    if (*between == ',')
-        et_strbuf_append_char(out, ')');
-}
-
 char *et_history_label(const et_history_series *series)
 {
     et_strbuf out = ET_STRBUF_INIT;
     const char *leaf = leaf_of(series->name);
     for (const char *at = leaf; *at; at++)
         et_strbuf_append_char(&out, *at == '_' ? ' ' : *at);
-    append_origin(&out, series->name, leaf);
+    /* The parts before the leaf, without "time" and without a part that the leaf's prefix
+     * repeats. */
+    const char *between = " (";
+    for (const char *at = series->name; at < leaf;) {
+        size_t length = strcspn(at, "./|");
+        bool said = et_logged_prefix(leaf) &&
+                    (!strncmp(at, "validation", length) || !strncmp(at, "train", length));
+        if (!said && strncmp(at, "time", length) != 0) {
+            et_strbuf_append(&out, between);
+            et_strbuf_append_bytes(&out, at, length);
+            between = ", ";
+        }
+        at += length + 1;
+    }
+    if (*between == ',')
+        et_strbuf_append_char(&out, ')');
     return et_strbuf_detach(&out);
 }
 
@@ -331,24 +326,20 @@ double et_history_steps_per_epoch(const et_history *h)
     return most;
 }
 
-/* A session without a recorded end counts up to the last logged value, at most up to the next
- * session's begin. */
-static double session_seconds(const et_value *session, double wall)
-{
-    double began = real_of(session, ET_SESSION_BEGAN), ended = real_of(session, ET_SESSION_ENDED);
-    double next = session->next ? real_of(session->next, ET_SESSION_BEGAN) : (double)NAN;
-    double end = fmin(wall, isnan(ended) ? next : ended); /* fmin leaves NaN out */
-    return end > began ? end - began : 0;
-}
-
 double et_history_seconds(const et_history *h, double wall)
 {
     const et_value *list = sessions(h);
     double sum = 0;
     if (!list || !list->first)
         return wall - h->first_wall;
-    for (const et_value *s = list->first; s; s = s->next)
-        sum += session_seconds(s, wall);
+    for (const et_value *s = list->first; s; s = s->next) {
+        /* A session without a recorded end counts up to the last logged value, at most up to the
+         * next session's begin. */
+        double began = real_of(s, ET_SESSION_BEGAN), ended = real_of(s, ET_SESSION_ENDED);
+        double next = s->next ? real_of(s->next, ET_SESSION_BEGAN) : (double)NAN;
+        double end = fmin(wall, isnan(ended) ? next : ended); /* fmin leaves NaN out */
+        sum += end > began ? end - began : 0;
+    }
     return isnan(wall) ? (double)NAN : sum;
 }
 

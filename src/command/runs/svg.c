@@ -211,27 +211,6 @@ static void append_stroke(picture *p, size_t curve)
         et_strbuf_printf(p->out, " stroke-dasharray=\"%s\"", dash);
 }
 
-static void append_curves(picture *p)
-{
-    for (size_t i = 0; i < p->chart->count; i++) {
-        const et_chart_curve *curve = &p->chart->curves[i];
-        et_strbuf_printf(p->out, "<path class=\"curve%s\"", i < p->chart->dots ? " dots" : "");
-        append_stroke(p, i);
-        et_strbuf_append(p->out, " d=\"");
-        if (i < p->chart->dots)
-            append_dots(p, curve);
-        else
-            append_path(p, curve);
-        et_strbuf_append(p->out, "\">");
-        if (curve->name) {
-            et_strbuf_append(p->out, "<title>");
-            et_markup_append(p->out, curve->name);
-            et_strbuf_append(p->out, "</title>");
-        }
-        et_strbuf_append(p->out, "</path>\n");
-    }
-}
-
 /* ---- legend ---- */
 
 static bool has_legend(const et_chart *chart)
@@ -326,7 +305,23 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
     }
     et_chart_append_style(out, rules);
     append_axes(&p);
-    append_curves(&p);
+    for (size_t i = 0; i < p.chart->count; i++) {
+        const et_chart_curve *curve = &p.chart->curves[i];
+        et_strbuf_printf(p.out, "<path class=\"curve%s\"", i < p.chart->dots ? " dots" : "");
+        append_stroke(&p, i);
+        et_strbuf_append(p.out, " d=\"");
+        if (i < p.chart->dots)
+            append_dots(&p, curve);
+        else
+            append_path(&p, curve);
+        et_strbuf_append(p.out, "\">");
+        if (curve->name) {
+            et_strbuf_append(p.out, "<title>");
+            et_markup_append(p.out, curve->name);
+            et_strbuf_append(p.out, "</title>");
+        }
+        et_strbuf_append(p.out, "</path>\n");
+    }
     if (p.shown)
         append_legend(&p);
     et_strbuf_append(out, "</svg>\n");

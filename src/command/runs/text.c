@@ -146,15 +146,6 @@ static int tick_in(const et_axis *axis, int cells, int at, bool down)
     return -1;
 }
 
-static void cut_blanks(et_strbuf *out)
-{
-    size_t length = out->length;
-    while (length && out->data[length - 1] == ' ')
-        length--;
-    if (out->length > length)
-        et_strbuf_truncate(out, length);
-}
-
 static void append_row(canvas *c, int row)
 {
     int tick = tick_in(&c->y, c->rows, row, true), color = 0;
@@ -166,7 +157,11 @@ static void append_row(canvas *c, int row)
         append_cell(c, &c->cells[(size_t)row * (size_t)c->columns + (size_t)i], &color);
     if (color)
         et_strbuf_append(c->out, "\033[0m");
-    cut_blanks(c->out);
+    size_t length = c->out->length;
+    while (length && c->out->data[length - 1] == ' ')
+        length--;
+    if (c->out->length > length)
+        et_strbuf_truncate(c->out, length);
     et_strbuf_append_char(c->out, '\n');
 }
 

@@ -114,28 +114,6 @@ static et_format distinct_of(const et_value *column)
     return result;
 }
 
-/* ---- the table's head ---- */
-
-static void print_head(et_strbuf *out, const et_value *report)
-{
-    const et_value *files = et_value_get(report, "files");
-    const char *delimiter = text_at(report, "delimiter");
-    const bool tab = !strcmp(delimiter, "\t");
-    if (files->count == 1)
-        et_plain_append(out, files->first->string);
-    else
-        et_strbuf_printf(out, "%zu files", files->count);
-    et_strbuf_printf(out, ": %s of %s, %s, ", et_format_many(count_at(report, "rows"), "row").text,
-                     et_format_many((int64_t)et_value_get(report, "columns")->count, "column").text,
-                     et_format_bytes((uint64_t)count_at(report, "bytes")).text);
-    if (*delimiter)
-        et_strbuf_printf(out, "delimiter %s%s%s, %s header\n", tab ? "" : "\"",
-                         tab ? "tab" : delimiter, tab ? "" : "\"",
-                         is_true(report, "header") ? "with a" : "no");
-    else
-        et_strbuf_append(out, "JSON lines\n");
-}
-
 /* ---- numbers ---- */
 
 static bool is_numeric(const et_value *column)
@@ -268,7 +246,22 @@ static void data_report_print(et_strbuf *out, const et_value *report, bool ascii
         const size_t name = columns_of(text_at(c, "name"));
         width = name > width ? name : width;
     }
-    print_head(out, report);
+    const et_value *files = et_value_get(report, "files");
+    const char *delimiter = text_at(report, "delimiter");
+    const bool tab = !strcmp(delimiter, "\t");
+    if (files->count == 1)
+        et_plain_append(out, files->first->string);
+    else
+        et_strbuf_printf(out, "%zu files", files->count);
+    et_strbuf_printf(out, ": %s of %s, %s, ", et_format_many(count_at(report, "rows"), "row").text,
+                     et_format_many((int64_t)et_value_get(report, "columns")->count, "column").text,
+                     et_format_bytes((uint64_t)count_at(report, "bytes")).text);
+    if (*delimiter)
+        et_strbuf_printf(out, "delimiter %s%s%s, %s header\n", tab ? "" : "\"",
+                         tab ? "tab" : delimiter, tab ? "" : "\"",
+                         is_true(report, "header") ? "with a" : "no");
+    else
+        et_strbuf_append(out, "JSON lines\n");
     print_unmatched(out, et_value_get(report, "missing_unmatched"));
     print_numbers(out, columns, width, ascii);
     print_texts(out, columns, width);

@@ -255,17 +255,6 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
                              : et_write_results(lines->data, lines->length, error);
 }
 
-/* A row of JSON may lack a column, but if all rows do, its name is probably wrong. */
-static void find_kept(pool *all, const et_row_block *rows)
-{
-    const et_strings *keep = &all->args->form.keep;
-    for (int64_t row = 0; row < rows->count; row++)
-        for (size_t i = 0; i < keep->count; i++)
-            all->found[i] |=
-                rows->row[row].kept ||
-                (rows->row[row].object && et_value_get(rows->row[row].object, keep->items[i]));
-}
-
 /* Writes the oldest block once it is done, and reports its filtered rows in order. */
 static int write_oldest(pool *all, et_error *error)
 {
@@ -280,7 +269,14 @@ static int write_oldest(pool *all, et_error *error)
         if (w->block.rows.row[i].failure)
             et_log(ET_LOG_WARNING, "%s; left out", w->block.rows.row[i].failure);
     et_unseen_take(&all->unseen, &w->block.unseen);
-    find_kept(all, &w->block.rows);
+    /* A row of JSON may lack a column, but if all rows do, its name is probably wrong. */
+    const et_row_block *rows = &w->block.rows;
+    const et_strings *keep = &all->args->form.keep;
+    for (int64_t row = 0; row < rows->count; row++)
+        for (size_t i = 0; i < keep->count; i++)
+            all->found[i] |=
+                rows->row[row].kept ||
+                (rows->row[row].object && et_value_get(rows->row[row].object, keep->items[i]));
     int status = write_bytes(all, &w->block.lines, error);
     if (!status && w->block.status)
         status = et_fail(error, w->block.status, "%s", w->block.error.text);

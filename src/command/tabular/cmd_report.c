@@ -177,16 +177,6 @@ static void report_page_lines(et_report_page *page, const char *text)
     append_lines(page, text);
 }
 
-/* Lines that are shown when the reader asks. */
-static void report_page_details(et_report_page *page, const char *title, const char *text)
-{
-    end_facts(page);
-    et_strbuf_append(&page->html, "<details>");
-    append_element(page, "summary", title);
-    append_lines(page, text);
-    et_strbuf_append(&page->html, "</details>\n");
-}
-
 static void report_page_grid(et_report_page *page, const et_grid *grid)
 {
     end_facts(page);
@@ -843,8 +833,15 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     add_use(r);
     char *text = read_text(r, ET_RUN_SETTINGS);
     report_page_section(&r->page, "Settings");
-    if (text)
-        report_page_details(&r->page, "all settings (" ET_RUN_SETTINGS ")", text);
+    if (text) {
+        /* Lines that are shown when the reader asks. */
+        et_report_page *page = &r->page;
+        end_facts(page);
+        et_strbuf_append(&page->html, "<details>");
+        append_element(page, "summary", "all settings (" ET_RUN_SETTINGS ")");
+        append_lines(page, text);
+        et_strbuf_append(&page->html, "</details>\n");
+    }
     et_free(text);
     report_page_end(&r->page);
     return status || !r->page.html.failed ? status

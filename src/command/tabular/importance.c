@@ -8,17 +8,6 @@
 #include "base/sort.h"
 #include "data/table/schema/schema.h"
 
-static void summarize(et_importance *one, int repeats)
-{
-    double sum = 0, squares = 0;
-    for (int i = 0; i < repeats; i++)
-        sum += one->worse[i];
-    one->mean = sum / repeats;
-    for (int i = 0; i < repeats; i++)
-        squares += (one->worse[i] - one->mean) * (one->worse[i] - one->mean);
-    one->deviation = sqrt(squares / repeats);
-}
-
 ET_SORT_BY(by_mean, et_importance, ET_DOWN(mean), strcmp(a->column, b->column))
 
 int et_importances_measure(et_importances *out, et_explain *explain, int repeats, size_t most,
@@ -43,8 +32,15 @@ int et_importances_measure(et_importances *out, et_explain *explain, int repeats
         *one = (et_importance){ .column = et_schema_at(schema, f)->name,
                                 .worse = &out->worse[out->count * (size_t)repeats] };
         status = et_explain_importance(explain, f, repeats, one->worse, error);
-        if (!status)
-            summarize(one, repeats);
+        if (!status) {
+            double sum = 0, squares = 0;
+            for (int i = 0; i < repeats; i++)
+                sum += one->worse[i];
+            one->mean = sum / repeats;
+            for (int i = 0; i < repeats; i++)
+                squares += (one->worse[i] - one->mean) * (one->worse[i] - one->mean);
+            one->deviation = sqrt(squares / repeats);
+        }
         out->count++;
     }
     if (!status)

@@ -53,17 +53,6 @@ static int copy_predictions(et_class_tables *t, const et_class_predictions *p, e
                : et_alloc_failed(error, rows * classes * sizeof *p->probability, "tables");
 }
 
-static double mean_cost(const et_class_tables *t)
-{
-    const int64_t cells = t->of.classes * t->of.classes;
-    double cost = 0, weight = 0;
-    for (int64_t i = 0; t->of.costs && i < cells; i++) {
-        cost += t->confusion[i] * t->of.costs[i];
-        weight += t->confusion[i];
-    }
-    return t->of.costs ? cost / weight : NAN;
-}
-
 /* predictions are copied but for costs, which are borrowed. ET_EDATA: as
  * et_class_scores_compute. Release after a failure, too. */
 static int class_tables_open(et_class_tables *t, const et_class_predictions *predictions,
@@ -77,7 +66,13 @@ static int class_tables_open(et_class_tables *t, const et_class_predictions *pre
     if (status)
         return status;
     et_class_lines(t->lines, t->confusion, t->of.classes);
-    t->cost = mean_cost(t);
+    const int64_t cells = t->of.classes * t->of.classes;
+    double cost = 0, weight = 0;
+    for (int64_t i = 0; t->of.costs && i < cells; i++) {
+        cost += t->confusion[i] * t->of.costs[i];
+        weight += t->confusion[i];
+    }
+    t->cost = t->of.costs ? cost / weight : NAN;
     return ET_OK;
 }
 
@@ -241,8 +236,12 @@ int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbu
 
 /* ---- JSON ---- */
 
-static void add_lines(const et_class_tables *t, et_value *to)
+int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
 {
+    et_class_curve curve;
+    int status = et_calibration_curve(&curve, &t->of, et_calibrated_class(&t->of), error);
+    if (status)
+        return status;
     const int64_t classes = t->of.classes;
     et_value *labels = et_value_set_list(to, "labels"), *rows = et_value_set_list(to, "confusion");
     et_value *lines = et_value_set_dict(to, "classes");
@@ -256,27 +255,13 @@ static void add_lines(const et_class_tables *t, et_value *to)
         et_value_set_float(line, "f1", t->lines[c].f1);
         et_value_set_float(line, "support", t->lines[c].support);
     }
-}
-
-static void add_calibration(const et_class_curve *curve, et_value *to)
-{
     et_value *list = et_value_set_list(to, "calibration");
-    for (size_t i = 0; i < curve->count; i++) {
+    for (size_t i = 0; i < curve.count; i++) {
         et_value *bin = et_value_add_dict(list);
-        et_value_set_float(bin, "probability", curve->x[i]);
-        et_value_set_float(bin, "fraction", curve->y[i]);
-        et_value_set_float(bin, "rows", curve->weight[i]);
+        et_value_set_float(bin, "probability", curve.x[i]);
+        et_value_set_float(bin, "fraction", curve.y[i]);
+        et_value_set_float(bin, "rows", curve.weight[i]);
     }
-}
-
-int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
-{
-    et_class_curve curve;
-    int status = et_calibration_curve(&curve, &t->of, et_calibrated_class(&t->of), error);
-    if (status)
-        return status;
-    add_lines(t, to);
-    add_calibration(&curve, to);
     et_class_curve_release(&curve);
     if (t->of.costs)
         et_value_set_float(to, "cost", t->cost);

@@ -10,19 +10,6 @@
 #define MEASURED   3.0 /* seconds */
 #define STEPS_MOST 100
 
-/* How long that goes on, and that it was interrupted, all agree on: rank 0 looks at the clock. */
-static int go_on(et_comm *comm, bool enough, bool *more, const volatile sig_atomic_t *stop,
-                 et_error *error)
-{
-    bool ends = enough;
-    int status = et_flag_is_set(stop)
-                     ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
-                     : ET_OK;
-    status = et_together_decide(comm, status, &ends, error);
-    *more = !status && !ends;
-    return status;
-}
-
 /* Where there is time for more, the first step does not count. */
 int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
                     const volatile sig_atomic_t *stop, et_error *error)
@@ -34,8 +21,14 @@ int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t m
     bool more = true;
     for (int64_t i = 0; !status && more; i++) {
         double now = et_clock_monotonic();
-        bool enough = i > STEPS_MOST || i >= most || (timed && now - start > MEASURED);
-        status = go_on(comm, enough, &more, stop, error);
+        bool ends = i > STEPS_MOST || i >= most || (timed && now - start > MEASURED);
+        /* All ranks agree how long that goes on and whether it was interrupted; rank 0 looks at the
+         * clock. */
+        status = et_flag_is_set(stop)
+                     ? et_fail(error, ET_EINTERRUPTED, "interrupted before anything started")
+                     : ET_OK;
+        status = et_together_decide(comm, status, &ends, error);
+        more = !status && !ends;
         if (!more)
             break;
         if (i == 1) {

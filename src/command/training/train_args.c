@@ -238,15 +238,6 @@ void et_initial_hand_over(const et_initial *initial, et_task *task)
         task->init_checkpoint = initial->checkpoint;
 }
 
-static int initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
-                           et_error *error)
-{
-    const et_task_kind *kind = experiment->kind;
-    return initial->run && kind->inherit
-               ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
-               : ET_OK;
-}
-
 void et_initial_close(et_initial *initial)
 {
     if (initial->foreign)
@@ -563,8 +554,12 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
     experiment->source = ET_SETTINGS_SET;
     for (size_t i = 0; i < args->set.count && !status; i++)
         status = et_experiment_set(experiment, args->set.items[i], arena, error);
-    if (!status)
-        status = initial_inherit(initial, experiment, arena, error);
+    if (!status) {
+        const et_task_kind *kind = experiment->kind;
+        status = initial->run && kind->inherit
+                     ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
+                     : ET_OK;
+    }
     if (status)
         et_initial_close(initial);
     return status;

@@ -115,14 +115,6 @@ static void say_parts(et_training *t, const char *directory)
                     directory, directory);
 }
 
-/* With several ranks. */
-static void say_ranks(et_training *t)
-{
-    if (et_comm_size(t->comm) > 1)
-        et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
-                        t->comm->class->name);
-}
-
 /* What is usual: below one in the number of samples. */
 static double delta_of(int64_t samples)
 {
@@ -485,7 +477,9 @@ static void say_open(et_training *t)
     say_frozen(t);
     say_memory(t);
     say_privacy(t, t->plan.train_steps);
-    say_ranks(t);
+    if (et_comm_size(t->comm) > 1)
+        et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
+                        t->comm->class->name);
 }
 
 /* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */

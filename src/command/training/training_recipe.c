@@ -42,22 +42,6 @@ static double seconds_left(const et_training *t)
     return fmax(t->args->ends - et_clock_monotonic(), 0);
 }
 
-/* As a person has set it, by the time, or as the recipe likes. */
-static void guess_length(et_training *t)
-{
-    const int64_t set = t->experiment.trainer.train_steps;
-    if (!et_recipe_has_length(&t->experiment)) {
-        if (t->args->ends > 0 && !t->roles && !t->experiment.finetunes)
-            t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
-        t->experiment.trainer.train_steps =
-            -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
-    } else if (set < 0) {
-        t->amounts.epochs = (double)-set / 1000;
-    } else {
-        t->amounts.steps = set;
-    }
-}
-
 static int apply(et_training *t, et_error *error)
 {
     int status = et_recipe_apply(&t->experiment, &t->amounts, &t->arena, error);
@@ -71,7 +55,18 @@ int et_training_choose(et_training *t, et_error *error)
     int status = et_recipe_measure(&t->experiment, &t->amounts, error);
     if (status)
         return status;
-    guess_length(t);
+    /* As a person has set it, by the time, or as the recipe likes. */
+    const int64_t set = t->experiment.trainer.train_steps;
+    if (!et_recipe_has_length(&t->experiment)) {
+        if (t->args->ends > 0 && !t->roles && !t->experiment.finetunes)
+            t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
+        t->experiment.trainer.train_steps =
+            -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
+    } else if (set < 0) {
+        t->amounts.epochs = (double)-set / 1000;
+    } else {
+        t->amounts.steps = set;
+    }
     return apply(t, error);
 }
 

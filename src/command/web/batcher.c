@@ -148,45 +148,17 @@ static void take_batch(et_batcher *b)
     b->counts.answering = b->taken.items;
 }
 
-/* Call with the lock held. If there is no memory for the list of a batch, no job is taken and the
- * oldest fails. */
-static void fail_oldest(et_batcher *b)
-{
-    et_job *job = unlink_at(&b->queue, &b->queue.first);
-    job->request.status = et_alloc_failed(&job->request.error, 64, "a batch");
-    append(&b->done, job);
-}
-
-static struct timespec from_now(double seconds)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_nsec += (long)(seconds * 1e9);
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
-}
-
 /* Under the lock, which is let go meanwhile. */
 static void linger(et_batcher *b)
 {
-    const struct timespec until = from_now(LINGER);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(LINGER * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     int status = 0;
     while (!status && !b->over && b->queue.items < b->last)
         status = pthread_cond_timedwait(&b->news, &b->lock, &until);
-}
-
-/* Under the lock. */
-static void count_batch(et_batcher *b, double seconds)
-{
-    b->counts.batches++;
-    b->counts.requests += (int64_t)b->count;
-    b->counts.items += b->taken.items;
-    b->counts.busy += seconds;
-    b->counts.answering = 0;
-    b->last = b->count > 1 ? b->taken.items : 0;
-    double rate = (double)b->taken.items / (seconds > 1e-6 ? seconds : 1e-6);
-    b->rate = b->rate > 0 ? (1 - FRESH) * b->rate + FRESH * rate : rate;
 }
 
 /* Under the lock, which is let go while the service is at work. */
@@ -197,7 +169,14 @@ static void answer_batch(et_batcher *b)
     b->service->class->answer(b->service, b->batch, b->count);
     double seconds = et_clock_monotonic() - start;
     pthread_mutex_lock(&b->lock);
-    count_batch(b, seconds);
+    b->counts.batches++;
+    b->counts.requests += (int64_t)b->count;
+    b->counts.items += b->taken.items;
+    b->counts.busy += seconds;
+    b->counts.answering = 0;
+    b->last = b->count > 1 ? b->taken.items : 0;
+    double rate = (double)b->taken.items / (seconds > 1e-6 ? seconds : 1e-6);
+    b->rate = b->rate > 0 ? (1 - FRESH) * b->rate + FRESH * rate : rate;
     while (b->taken.first)
         append(&b->done, unlink_at(&b->taken, &b->taken.first));
 }
@@ -223,10 +202,14 @@ static void work(et_batcher *b)
         if (!b->queue.first || b->over)
             continue;
         take_batch(b);
-        if (b->count)
+        if (b->count) {
             answer_batch(b);
-        else
-            fail_oldest(b);
+        } else {
+            /* Without memory for the list of a batch no job is taken, and the oldest fails. */
+            et_job *job = unlink_at(&b->queue, &b->queue.first);
+            job->request.status = et_alloc_failed(&job->request.error, 64, "a batch");
+            append(&b->done, job);
+        }
         tell(b);
     }
 }
@@ -254,16 +237,6 @@ static void *run(void *payload)
 
 /* ---- reading ---- */
 
-/* The oldest of the smallest bodies. Under the lock. */
-static et_job *take_smallest(et_batcher *b)
-{
-    et_job **smallest = &b->unread.first;
-    for (et_job **link = smallest; *link; link = &(*link)->next)
-        if ((*link)->request.length < (*smallest)->request.length)
-            smallest = link;
-    return unlink_at(&b->unread, smallest);
-}
-
 /* Until it is over. Under the lock, which is let go while a job is read. */
 static void *read_jobs(void *payload)
 {
@@ -275,7 +248,12 @@ static void *read_jobs(void *payload)
             pthread_cond_wait(&b->news, &b->lock);
             continue;
         }
-        et_job *job = take_smallest(b);
+        /* The oldest of the smallest bodies. Under the lock. */
+        et_job **smallest = &b->unread.first;
+        for (et_job **link = smallest; *link; link = &(*link)->next)
+            if ((*link)->request.length < (*smallest)->request.length)
+                smallest = link;
+        et_job *job = unlink_at(&b->unread, smallest);
         b->reading = items_of(job);
         pthread_mutex_unlock(&b->lock);
         const bool asks = b->options.read(b->options.payload, job);
@@ -296,8 +274,14 @@ static void *read_jobs(void *payload)
 
 /* ---- opening ---- */
 
-static void init(et_batcher *b)
+int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error)
 {
+    *out = NULL;
+    et_assert(options->class && options->read && options->done && options->queue > 0);
+    et_batcher *b = et_alloc_zero(1, sizeof *b);
+    if (!b)
+        return et_alloc_failed(error, sizeof *b, "a queue");
+    b->options = *options;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -308,17 +292,6 @@ static void init(et_batcher *b)
     clear(&b->queue);
     clear(&b->done);
     clear(&b->taken);
-}
-
-int et_batcher_open(et_batcher **out, const et_batcher_options *options, et_error *error)
-{
-    *out = NULL;
-    et_assert(options->class && options->read && options->done && options->queue > 0);
-    et_batcher *b = et_alloc_zero(1, sizeof *b);
-    if (!b)
-        return et_alloc_failed(error, sizeof *b, "a queue");
-    b->options = *options;
-    init(b);
     int status = et_thread_start(&b->thread, run, b, error);
     b->started = !status;
     pthread_mutex_lock(&b->lock);

@@ -152,12 +152,20 @@ static int find_service(const serve_options *args, const et_call *call,
     return status;
 }
 
-static void tell_end(const et_serving *serving, int left, const char *items)
+static int run(et_serving *serving, const et_service_class *class, const et_web *web,
+               et_error *error)
 {
+    et_signals_catch_stops_of_server(
+        "stopping     answering accepted requests; Ctrl-C or SIGTERM again "
+        "(after a second) quits at once");
+    int status = et_web_tell(web, class->name, error);
+    if (status)
+        return status;
+    int left = et_serving_run(serving, &et_stop_requested);
     const et_serving_counts counts = et_serving_count(serving);
     fprintf(stderr, "stopped      %s answered, %s %s",
             et_format_many(counts.requests, "request").text, et_format_count(counts.items).text,
-            items);
+            class->items);
     if (counts.refused)
         fprintf(stderr, "; %s refused", et_format_count(counts.refused).text);
     if (counts.busy)
@@ -171,19 +179,6 @@ static void tell_end(const et_serving *serving, int left, const char *items)
     if (left)
         fprintf(stderr, "; %d closed unanswered", left);
     fputc('\n', stderr);
-}
-
-static int run(et_serving *serving, const et_service_class *class, const et_web *web,
-               et_error *error)
-{
-    et_signals_catch_stops_of_server(
-        "stopping     answering accepted requests; Ctrl-C or SIGTERM again "
-        "(after a second) quits at once");
-    int status = et_web_tell(web, class->name, error);
-    if (status)
-        return status;
-    int left = et_serving_run(serving, &et_stop_requested);
-    tell_end(serving, left, class->items);
     return left ? et_fail(error, ET_EFAIL, "%s closed before an answer",
                           et_format_many(left, "request").text)
                 : ET_OK;

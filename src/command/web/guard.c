@@ -52,15 +52,11 @@ static bool is_this_machine(const char *name)
     return *own && !strcasecmp(name, own);
 }
 
-static bool is_ours(const et_http_guard *guard, const char *name)
-{
-    return et_address_is_number(name) || is_added(guard, name) || is_this_machine(name);
-}
-
 bool et_http_guard_host(const et_http_guard *guard, const char *host)
 {
     char name[NAME_MAX_BYTES];
-    return split(host, name) && is_ours(guard, name);
+    return split(host, name) &&
+           (et_address_is_number(name) || is_added(guard, name) || is_this_machine(name));
 }
 
 /* The port of a host that split has taken. */

@@ -355,22 +355,6 @@ static bool read_length(const char *text, unsigned long long *length)
     return !*end;
 }
 
-static void judge_length(et_http_request *r, const headers *h, const char *method,
-                         const et_http_route *route)
-{
-    const unsigned long long most = r->http->options.body_max;
-    char text[128];
-    unsigned long long length = 0;
-    if (h->length && !read_length(h->length, &length))
-        refuse(r, 400, "Content-Length is not a number");
-    if ((length || h->encodings) && strcmp(method, "POST") != 0 && !(route && route->ignores_body))
-        refuse(r, 400, "only POST may have a body");
-    if (length > most) {
-        snprintf(text, sizeof text, "the body has %llu bytes, more than %llu", length, most);
-        refuse(r, 413, text);
-    }
-}
-
 /* A 0 in the request's line ends the library's text of it, which the version follows. */
 static bool is_target_spoiled(const connection *c, const char *version)
 {
@@ -429,7 +413,17 @@ static void judge(et_http_request *r, const char *method, const char *version)
             r->refused = 0;
             refuse(r, 401, "a token is required: Authorization: Bearer TOKEN");
         }
-    judge_length(r, &h, method, route);
+    const unsigned long long most = r->http->options.body_max;
+    char text[128];
+    unsigned long long length = 0;
+    if (h.length && !read_length(h.length, &length))
+        refuse(r, 400, "Content-Length is not a number");
+    if ((length || h.encodings) && strcmp(method, "POST") != 0 && !(route && route->ignores_body))
+        refuse(r, 400, "only POST may have a body");
+    if (length > most) {
+        snprintf(text, sizeof text, "the body has %llu bytes, more than %llu", length, most);
+        refuse(r, 413, text);
+    }
     r->route = r->refused ? NULL : route;
 }
 
@@ -772,17 +766,6 @@ static bool is_gone(connection *c)
     return false;
 }
 
-/* The library does not touch a suspended connection, so nobody else notices that its client has
- * gone. */
-static void look_for_gone(et_http *http)
-{
-    for (connection *c = http->connections; c; c = c->next)
-        if (!c->cut && c->request && c->request->suspended && is_gone(c)) {
-            cut(c);
-            http->options.gone(http->options.payload, c->request);
-        }
-}
-
 /* Closes connections that are too slow. */
 static void look_at_connections(et_http *http)
 {
@@ -790,8 +773,15 @@ static void look_at_connections(et_http *http)
     if (now - http->looked < LOOK_INTERVAL)
         return;
     http->looked = now;
-    if (http->options.gone)
-        look_for_gone(http);
+    if (http->options.gone) {
+        /* The library does not touch a suspended connection, so nobody else notices that its client
+         * has gone. */
+        for (connection *c = http->connections; c; c = c->next)
+            if (!c->cut && c->request && c->request->suspended && is_gone(c)) {
+                cut(c);
+                http->options.gone(http->options.payload, c->request);
+            }
+    }
     for (connection *c = http->connections; c; c = c->next)
         if (!c->cut && !(c->request && c->request->suspended) &&
             now - c->since > seconds_of(http, c))
@@ -818,23 +808,18 @@ void et_http_run(et_http *http, double seconds)
     look_at_connections(http);
 }
 
-/* Reads what the system has already received and accepts requests that are complete. */
-static void read_the_last(et_http *http)
+void et_http_drain(et_http *http)
 {
+    if (http->draining)
+        return;
+    http->draining = true;
+    /* Reads what the system has already received and accepts requests that are complete. */
     const double until = et_clock_monotonic() + LAST_READ;
     unsigned before;
     do {
         before = http->arrived;
         mhd.run(http->daemon);
     } while (http->arrived != before && et_clock_monotonic() < until);
-}
-
-void et_http_drain(et_http *http)
-{
-    if (http->draining)
-        return;
-    http->draining = true;
-    read_the_last(http);
     int fd = mhd.quiesce_daemon(http->daemon);
     if (fd != MHD_INVALID_SOCKET)
         close(fd);

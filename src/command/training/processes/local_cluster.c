@@ -167,15 +167,6 @@ static void end_master(cluster *c)
     c->ending = true;
 }
 
-/* Waits for a signal or a moment; hands on what is for the master. */
-static void wait_for_signal(const cluster *c, const sigset_t *signals)
-{
-    struct timespec moment = { 0, 200000000 };
-    int number = sigtimedwait(signals, NULL, &moment);
-    if (number > 0 && number != SIGCHLD && c->process[0].pid)
-        kill(c->process[0].pid, number);
-}
-
 /* One master, then servers, then workers. */
 static void sane(const cluster *c)
 {
@@ -224,7 +215,11 @@ static int supervise(cluster *c, const sigset_t *signals, int *code, bool *child
             end_master(c);
         if (ended && et_clock_monotonic() - ended > LEAVE)
             signal_all(c, SIGKILL);
-        wait_for_signal(c, signals);
+        /* Signals are for the master. */
+        struct timespec moment = { 0, 200000000 };
+        int number = sigtimedwait(signals, NULL, &moment);
+        if (number > 0 && number != SIGCHLD && c->process[0].pid)
+            kill(c->process[0].pid, number);
         sane(c);
     }
     return status;

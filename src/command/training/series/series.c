@@ -171,7 +171,6 @@ static int series_settings_args(const et_series_settings *s, et_train_args *args
     return ET_OK;
 }
 
-/* Removes the files again. */
 /* Removes the files that a failed start has written in a new directory. */
 static void series_settings_remove(const et_series_settings *s)
 {

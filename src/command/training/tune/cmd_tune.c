@@ -171,8 +171,12 @@ static int begin_words(words *w, tuning *t, et_error *error)
     return ET_OK;
 }
 
-static void add_values(words *w, tuning *t, const candidate *c)
+static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
+                      et_error *error)
 {
+    int status = begin_words(w, t, error);
+    if (status)
+        return status;
     for (int i = 0; i < t->spaces; i++) {
         /* A name with a dot is a setting, any other one an option. */
         const char *name = t->space[i].name;
@@ -186,15 +190,6 @@ static void add_values(words *w, tuning *t, const candidate *c)
         else
             add_pair(w, t, text ? text : "", value);
     }
-}
-
-static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
-                      et_error *error)
-{
-    int status = begin_words(w, t, error);
-    if (status)
-        return status;
-    add_values(w, t, c);
     if (rung) {
         /* Part of the steps, or of the epochs, of a rung. */
         const double part = pow(THIRD, rung - t->rungs);
@@ -599,17 +594,6 @@ static int choose(const tuning *t, int rung, const standing *standings, int coun
     return number;
 }
 
-static int run_rung(tuning *t, int rung, const int *chosen, int count, bool *child, et_error *error)
-{
-    int status = ET_OK;
-    for (int i = 0; i < count && !status && !*child && !t->stopped; i++) {
-        t->stopped = is_over(t);
-        if (!t->stopped)
-            status = run_trial(t, chosen[i], rung, child, error);
-    }
-    return status;
-}
-
 static int search(tuning *t, standing *standings, int *chosen, bool *child, et_error *error)
 {
     int status = ET_OK;
@@ -618,7 +602,12 @@ static int search(tuning *t, standing *standings, int *chosen, bool *child, et_e
         if (!t->args->train.quiet && count)
             et_print(stderr, "rung %d/%d  %s\n", rung, t->rungs,
                      et_format_many(count, "trial").text);
-        status = run_rung(t, rung, chosen, count, child, error);
+        status = ET_OK;
+        for (int i = 0; i < count && !status && !*child && !t->stopped; i++) {
+            t->stopped = is_over(t);
+            if (!t->stopped)
+                status = run_trial(t, chosen[i], rung, child, error);
+        }
     }
     return status;
 }
