@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
@@ -14,6 +15,7 @@
 
 const et_command *et_commands_find(const et_commands *all, const char *name)
 {
+    et_assert(all->count <= ET_COMMANDS_MAX && name);
     for (size_t i = 0; i < all->count; i++)
         if (!strcmp(name, all->row[i]->name))
             return all->row[i];
@@ -86,6 +88,7 @@ static bool has_name(const et_option *rows, const char *name, size_t length)
 
 bool et_command_takes(const et_command *row, const char *word)
 {
+    et_assert(!strncmp(word, "--", 2));
     return row->usage && has_name(row->usage->options, word + 2, strcspn(word + 2, "="));
 }
 
@@ -93,6 +96,7 @@ bool et_command_takes(const et_command *row, const char *word)
 
 static int run_with(const et_command *row, et_call *call, et_arena *arena, et_error *error)
 {
+    et_assert(row->usage && row->run);
     et_command_line line;
     call->options = et_arena_alloc(arena, row->usage->size + 1);
     if (!call->options)
@@ -114,6 +118,7 @@ static int run_with(const et_command *row, et_call *call, et_arena *arena, et_er
 
 static void print_group(const et_command *row, const et_call *call, FILE *to)
 {
+    et_assert(row->commands && row->help);
     fprintf(to, "usage: %s %s COMMAND [OPTION]...\n\n%s.\n\n", call->program->name, row->name,
             row->help);
     for (const et_command *one = row->commands; one->name; one++)
@@ -160,6 +165,7 @@ static int run_group(const et_command *row, const et_call *call, et_error *error
 
 int et_command_run(const et_command *row, const et_call *call, et_error *error)
 {
+    et_assert(row && (row->run || row->commands));
     if (row->commands)
         return run_group(row, call, error);
     if (!row->usage)

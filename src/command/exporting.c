@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "command/outputs.h"
@@ -41,6 +42,7 @@ static int choose_format(et_exporting_args *args, const et_exporting *kind, et_e
 
 int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *error)
 {
+    et_assert(kind && call->options);
     et_exporting_args *args = call->options;
     et_exported exported = { .checkpoint = NULL };
     int status = choose_format(args, kind, error);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/plain.h"
 
 #define EXIT_CODE 3 /* of data that are wrong */
@@ -166,6 +167,7 @@ void et_report_lost_files(const et_lost_report *report)
 
 void et_tell_lost_files(const char *program)
 {
+    et_assert(program);
     struct sigaction action;
     program_name = program;
     memset(&action, 0, sizeof action);

@@ -4,6 +4,7 @@
 
 #include <etude/log.h>
 
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/plain.h"
 #include "command/command.h"
@@ -65,6 +66,7 @@ static void show_quietly(void *self, et_log_level level, const char *text)
 
 void et_show_log_quietly(et_quiet_log *log)
 {
+    et_assert(!log || log->program);
     et_log_set(show_quietly, log);
 }
 
@@ -79,6 +81,7 @@ void et_show_log_on(const et_program *program, struct et_progress *progress)
 /* An interruption is no failure and has no name before it. */
 void et_tell_failure(const et_program *program, int status, et_error *error)
 {
+    et_assert(program && program->name);
     char plain[ET_ERROR_TEXT_MAX];
     et_plain_copy(plain, sizeof plain, error->text);
     if (plain[0] && status == ET_EINTERRUPTED)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/plain.h"
 #include "base/text/strbuf.h"
@@ -22,6 +23,7 @@ static void put(void *to, const char *bytes, size_t length)
 
 void et_print_text(FILE *to, const char *text)
 {
+    et_assert(to && text);
     et_plain_walk(text, strlen(text), true, put, to);
 }
 
@@ -67,6 +69,7 @@ void et_print_lines(FILE *to, const char *format, ...)
 
 void et_print_text_lines(FILE *to, const char *text)
 {
+    et_assert(to && text);
     (isatty(fileno(to)) ? print_folded : et_print_text)(to, text);
 }
 
@@ -80,6 +83,7 @@ void et_print_help(FILE *to, const char *format, ...)
 
 void et_print_results(FILE *to, const char *bytes, size_t length)
 {
+    et_assert(to && (bytes || !length));
     if (isatty(fileno(to)))
         et_plain_walk(bytes, length, true, put, to);
     else
@@ -88,6 +92,7 @@ void et_print_results(FILE *to, const char *bytes, size_t length)
 
 int et_write_results(const char *bytes, size_t length, et_error *error)
 {
+    et_assert(bytes || !length);
     if (!isatty(STDOUT_FILENO))
         return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
     et_print_results(stdout, bytes, length);

@@ -8,6 +8,7 @@
 #include <etude/version.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/values/json.h"
 #include "command/command.h"
@@ -16,6 +17,7 @@
 
 int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *error)
 {
+    et_assert(out && options);
     et_comm_options ranks = { .peer_timeout = options->peer_timeout,
                               .bfloat16_gradients = options->bfloat16_gradients,
                               .sharded_optimizer = options->sharded_optimizer };
@@ -47,6 +49,7 @@ static bool is_rank(void)
 
 bool et_ranks_may_run(const et_program *program, const char *command)
 {
+    et_assert(program && command);
     bool is = !strcmp(command, "train") || !strcmp(command, "evaluate");
     for (int k = 0; !is && k < program->count; k++)
         is = program->kinds[k]->service && program->kinds[k]->next &&
@@ -82,6 +85,7 @@ int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)
 
 int et_ranks_leave(et_comm *comm, const et_program *program, int status, et_error *error)
 {
+    et_assert(program && program->name);
     if (!comm && status && is_rank())
         et_comm_open(&comm, NULL, NULL);
     status = et_comm_agree(comm, status, NULL, error);

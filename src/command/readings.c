@@ -115,6 +115,7 @@ static int open_files(et_readings *readings, const char *directory, const char *
 
 int et_readings_open(et_readings *readings, const char *directory, et_error *error)
 {
+    et_assert(directory && *directory);
     *readings = (et_readings)ET_READINGS_INIT;
     char *path = et_path_join(directory, ET_RUN_LOG), *lock = et_path_join(directory, ET_RUN_LOCK);
     int status = path && lock ? et_directory_make(directory, error)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -68,6 +69,7 @@ static int read_lines(et_series_log *log, et_error *error)
 int et_series_log_open(et_series_log *log, const char *path, const et_series_run *run,
                        et_error *error)
 {
+    et_assert(path && run->count >= 0 && (run->candidate || !run->count));
     *log = (et_series_log){ .run = run, .path = path, .text = ET_STRBUF_INIT };
     log->item = et_alloc_zero((size_t)run->count, sizeof *log->item);
     if (!log->item)
@@ -95,6 +97,7 @@ static int add_line(et_series_log *log, const et_value *line, et_error *error)
 int et_series_log_add(et_series_log *log, int which, const et_series_score *score, double seconds,
                       et_error *error)
 {
+    et_assert(which >= 0 && which < log->run->count && score);
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     et_value_set_string(line, "candidate", log->run->candidate[which].name);
@@ -114,6 +117,7 @@ int et_series_log_add(et_series_log *log, int which, const et_series_score *scor
 
 int et_series_log_leave_out(et_series_log *log, int which, const char *why, et_error *error)
 {
+    et_assert(which >= 0 && which < log->run->count && why);
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     et_value_set_string(line, "candidate", log->run->candidate[which].name);
@@ -127,6 +131,7 @@ int et_series_log_leave_out(et_series_log *log, int which, const char *why, et_e
 
 bool et_series_log_has_done(const et_series_log *log)
 {
+    et_assert(log->run && log->item);
     bool done = false;
     for (int i = 0; i < log->run->count; i++)
         done |= log->item[i].done;
@@ -135,6 +140,7 @@ bool et_series_log_has_done(const et_series_log *log)
 
 double et_series_log_pace(const et_series_log *log)
 {
+    et_assert(log->run && log->item);
     double seconds = ET_SERIES_PLANNED, cost = ET_SERIES_PLANNED;
     for (int i = 0; i < log->run->count; i++)
         if (log->item[i].done) {

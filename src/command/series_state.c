@@ -123,6 +123,7 @@ static et_series_run list_candidates(members *m)
 
 void et_series_describe(et_strbuf *out, const char *model_dir)
 {
+    et_assert(out && model_dir);
     members m;
     et_series_log log = { .item = NULL };
     open_members(&m, model_dir);

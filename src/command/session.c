@@ -65,6 +65,7 @@ static void take_line(void *self, const char *text)
 
 void et_session_open(et_session *s, struct et_progress *progress)
 {
+    et_assert(progress && !s->progress);
     s->progress = progress;
     s->opened = time(NULL);
     et_progress_copy_to(progress, take_line, s);
@@ -118,6 +119,7 @@ static const char *directory_of(const char *model_dir, et_arena *arena)
 
 int64_t et_session_done_at(const char *model_dir)
 {
+    et_assert(model_dir);
     et_arena arena = ET_ARENA_INIT;
     const char *reason;
     int64_t step = -1;
@@ -441,6 +443,7 @@ static bool is_held(const char *line, const struct stat *file, long holder)
 
 bool et_session_works(const char *model_dir)
 {
+    et_assert(model_dir);
     struct stat info;
     char *locks = NULL, *holder = NULL;
     size_t length;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
 #include "base/numbers/decimal.h"
 
 #define TIME_MAX 1e9 /* seconds */
@@ -41,6 +42,7 @@ static bool read_clock(double *seconds, const char *text)
 
 int et_amount_time(double *seconds, const char *name, const char *text, et_error *error)
 {
+    et_assert(seconds && name && text);
     static const struct {
         char unit;
         double seconds;
@@ -62,6 +64,7 @@ int et_amount_time(double *seconds, const char *name, const char *text, et_error
 
 int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error)
 {
+    et_assert(bytes && name && text);
     static const char letters[] = "KMGT";
     char *end;
     double number = et_decimal_read_typed(text, &end);

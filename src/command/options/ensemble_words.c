@@ -11,6 +11,7 @@
 
 bool et_word_is_run(const char *word)
 {
+    et_assert(word);
     return et_path_ends(word, ET_SAFETENSORS_SUFFIX) || et_path_ends(word, ".zip") ||
            et_directory_exists(word);
 }

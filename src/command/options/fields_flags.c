@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
@@ -11,6 +12,7 @@
 int et_fields_flags(const et_fields *table, void *options, const char *prefix, int *argc,
                     char **argv, et_arena *arena, et_error *error)
 {
+    et_assert(table && options && *argc >= 0);
     struct whole {
         void *options;
         et_strings left;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
@@ -22,6 +23,7 @@ static const char *put_in(const char *text, const char *word, const char *what, 
 
 const char *et_usage_example(const et_usage *usage, const et_program *program, et_arena *arena)
 {
+    et_assert(usage && program);
     const et_task_kind *kind = program->count ? program->kinds[0] : NULL;
     const char *text = usage->example ? usage->example : "";
     if (!kind)
@@ -93,6 +95,7 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
 
 void et_command_line_help(FILE *to, const et_command_line *line, const et_usage *usage)
 {
+    et_assert(line->call && usage);
     const et_call *call = line->call;
     const bool terminal = fileno(to) >= 0 && isatty(fileno(to));
     const int columns = terminal ? et_terminal_width(fileno(to)) - 1 : WIDTH;

@@ -102,6 +102,7 @@ bool et_option_ends_in(const char *word, const char *endings)
 
 et_option_slot *et_command_line_find(const et_command_line *line, const char *name, size_t length)
 {
+    et_assert(line->count >= 0 && name);
     for (int i = 0; i < line->count; i++) {
         const et_option *row = line->slots[i].row;
         if (!et_option_is_plain(row) &&
@@ -263,6 +264,7 @@ static void add_rows(et_command_line *line, const et_option *rows, void *base)
 int et_command_line_open(et_command_line *out, const et_usage *usage, void *options,
                          const et_call *call, et_arena *arena, et_error *error)
 {
+    et_assert(usage && usage->options && call);
     const int count = count_rows(usage->options, call->program);
     *out = (et_command_line){ .call = call, .arena = arena, .keeps = !usage->size };
     out->slots = et_arena_array(arena, (size_t)count + 1, sizeof *out->slots);

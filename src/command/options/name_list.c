@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "data/table/rows/csv.h"
 
 #define NAMES_MAX 1000
@@ -57,6 +58,7 @@ static int read_value(naming *n, const char *value, et_error *error)
 int et_name_list_read(et_strings *names, const char *option, const et_strings *values,
                       et_arena *arena, et_error *error)
 {
+    et_assert(option && (values->items || !values->count));
     naming n = { .option = option, .arena = arena };
     int status = ET_OK;
     *names = (et_strings){ NULL, 0 };

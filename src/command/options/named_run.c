@@ -71,6 +71,7 @@ et_named_run et_run_named(const et_call *call)
 int et_runs_check_kinds(const et_program *program, const char *run, const char *const *others,
                         int count, et_error *error)
 {
+    et_assert(count >= 0 && (others || !count));
     const et_task_kind *kind = NULL, *other;
     if (run && count)
         (void)et_experiment_find_kind(&kind, program, run, NULL);

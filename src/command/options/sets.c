@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/numbers/decimal.h"
 #include "base/text/format.h"
@@ -467,6 +468,7 @@ static bool is_used(const et_option_settings *settings, const char *name)
 int et_option_settings_apply(const et_option_settings *settings, et_experiment *experiment,
                              et_arena *arena, et_error *error)
 {
+    et_assert(settings->count >= 0 && experiment->kind);
     if (is_used(settings, "steps") && is_used(settings, "epochs"))
         return et_fail(error, ET_EUSAGE, "--steps and --epochs: give only one of them");
     for (int i = 0; i < settings->count; i++) {

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/map.h"
 #include "base/text/strbuf.h"
@@ -46,6 +47,7 @@ typedef struct et_offers {
 static void offers_add(et_offers *offers, const char *before, const char *typed, const char *word,
                        const char *help)
 {
+    et_assert(before && typed);
     int64_t known;
     char whole[4096];
     const int length = snprintf(whole, sizeof whole, "%s%s", before, word);

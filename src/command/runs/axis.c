@@ -18,6 +18,7 @@ enum { TICKS_WANTED = 4 };
 /* The smallest of 1, 2, 5 times a power of ten that is at least that. */
 static double nice_step(double least)
 {
+    et_assert(least > 0);
     double power = pow(10, floor(log10(least)));
     double part = least / power;
     double times = part <= 1.0000001 ? 1 : part <= 2.0000001 ? 2 : part <= 5.0000001 ? 5 : 10;
@@ -26,6 +27,7 @@ static double nice_step(double least)
 
 static double nice_time(double least)
 {
+    et_assert(least > 0);
     static const double steps[] = { 1,   2,   5,    10,   15,   30,    60,    120,  300,
                                     600, 900, 1800, 3600, 7200, 10800, 21600, 43200 };
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
@@ -36,6 +38,7 @@ static double nice_time(double least)
 
 static void add_tick(et_axis *a, double value)
 {
+    et_assert(a->count >= 0);
     if (a->count < ET_AXIS_TICKS_MAX)
         a->ticks[a->count++] = value;
 }
@@ -119,6 +122,7 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
 
 double et_axis_position(const et_axis *a, double value)
 {
+    et_assert(a->low < a->high && (!a->log || a->low > 0));
     double position =
         a->log
             ? (value > 0 ? (log(value) - log(a->low)) / (log(a->high) - log(a->low)) : (double)NAN)
@@ -137,6 +141,7 @@ static bool suits_suffix(double step, double most)
  * axis's largest value, so all labels of an axis get the same format. */
 static void print_step(char *text, size_t size, double value, double step, double most)
 {
+    et_assert(size > 0 && step > 0 && most >= 0);
     const int decimals = (int)-floor(log10(step) + 1e-9);
     if (fabs(value) < step * 1e-6) {
         snprintf(text, size, "0");

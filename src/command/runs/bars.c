@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
@@ -55,11 +56,13 @@ static void append_row(et_strbuf *out, const et_chart_bars *bars, int i, int lef
 
 int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_error *error)
 {
+    et_assert(width > 0);
     size_t letters = 0;
     double most = 0;
     if (bars->count < 1 || bars->count > ET_CHART_BARS_MAX)
         return et_fail(error, ET_EDATA, "%d bars: 1 to %d can be drawn", bars->count,
                        ET_CHART_BARS_MAX);
+    et_assert(bars->names && bars->values);
     for (int i = 0; i < bars->count; i++) {
         const size_t length = et_utf8_columns(bars->names[i], strlen(bars->names[i]));
         letters = length > letters ? length : letters;

@@ -88,6 +88,7 @@ ET_SORT_NUMBERS(compare_reals, double)
 /* The median of the values that are not NaN. NaN: there are none, or no memory. */
 static double median(const et_history_series *s)
 {
+    et_assert(s->count > 0);
     size_t count = 0;
     double *values = et_alloc(s->count + 1, sizeof *values), middle = (double)NAN;
     for (size_t i = 0; values && i < s->count; i++)
@@ -252,6 +253,7 @@ static void add_metrics(et_grid *grid, const comparison *c, bool times)
 
 static void fill(et_grid *grid, const comparison *c)
 {
+    et_assert(c->first <= c->end && c->end <= c->runs.count);
     *grid = (et_grid){ .columns = c->end - c->first + 1, .most = ET_GRID_CELL_MAX };
     et_grid_add(grid, NULL);
     for (size_t i = c->first; i < c->end; i++)

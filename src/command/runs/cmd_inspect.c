@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
@@ -113,6 +114,7 @@ static size_t block_length(const char *name)
 
 static int add_weight(inspection *it, const et_safetensors_tensor *tensor, et_error *error)
 {
+    et_assert(it->block_count <= it->block_capacity);
     size_t length = block_length(tensor->name);
     inspection_block *last = it->block_count ? &it->blocks[it->block_count - 1] : NULL;
     if (!last || strlen(last->name) != length || strncmp(last->name, tensor->name, length) != 0) {
@@ -214,6 +216,7 @@ static void inspection_close(inspection *it)
  * damaged is no error here. */
 static int inspection_open(inspection *it, const char *path, et_error *error)
 {
+    et_assert(it && path);
     *it = (inspection){ .path = et_strdup(path) };
     if (!it->path)
         return et_alloc_failed(error, strlen(path), "a path");
@@ -256,6 +259,7 @@ static int inspection_open(inspection *it, const char *path, et_error *error)
 
 static const char *part_name(inspection_part part)
 {
+    et_assert(part >= PART_WEIGHTS && part < PARTS);
     static const char *const names[] = { "weights", "average", "optimizer", "export" };
     return names[part];
 }
@@ -264,6 +268,7 @@ static const char *part_name(inspection_part part)
 
 static int print_blocks(const inspection *it, et_error *error)
 {
+    et_assert(it->blocks || !it->block_count);
     et_grid grid = { .columns = 4, .most = ET_GRID_CELL_MAX };
     const char *const heads[] = { "block", "tensors", "parameters", "share" };
     et_grid_add_row(&grid, heads);

@@ -277,6 +277,7 @@ static const et_history_series *find_metric(const et_history *h, const char *nam
 /* Whether any run has it. */
 static bool take_metric(table *t, const char *name)
 {
+    et_assert(name);
     bool any = false;
     for (size_t i = 0; i < t->histories.count; i++) {
         row *r = &t->rows[i];

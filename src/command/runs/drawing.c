@@ -12,6 +12,7 @@
 #include <etude/error.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "command/runs/chart.h"
@@ -122,6 +123,7 @@ static bool is_png(const char *path)
 
 int et_chart_check_picture(const char *option, const char *path, et_error *error)
 {
+    et_assert(option && path);
     if (!et_path_ends(path, ".svg") && !is_png(path))
         return et_fail(error, ET_EUSAGE, "%s %s: choose a name in .svg or .png", option, path);
     return is_png(path) ? png_check(error) : ET_OK;
@@ -129,6 +131,7 @@ int et_chart_check_picture(const char *option, const char *path, et_error *error
 
 int et_chart_write(const char *path, const et_chart *chart, int width, int height, et_error *error)
 {
+    et_assert(path && width >= 0 && height >= 0);
     et_strbuf svg = ET_STRBUF_INIT, png = ET_STRBUF_INIT;
     const et_strbuf *picture = is_png(path) ? &png : &svg;
     int status =
@@ -164,6 +167,7 @@ static et_chart_text_style style_of(const et_chart *chart)
 
 int et_chart_print(const et_chart *chart, int width, int height, et_error *error)
 {
+    et_assert(width >= 0 && height >= 0);
     et_strbuf out = ET_STRBUF_INIT;
     et_chart_text_style style = style_of(chart);
     style.width = width ? width : style.width;

@@ -131,6 +131,7 @@ void et_histories_close(et_histories *all)
 
 const et_history_series *et_histories_usual(const et_histories *all, size_t run)
 {
+    et_assert(run < all->count);
     const et_history *h = all->items[run];
     return all->alike ? et_history_best_of(h).series : et_history_loss(h);
 }
@@ -187,6 +188,7 @@ static int unknown_metric(const et_histories *all, const char *word, et_error *e
 
 int et_histories_check_metric(const et_histories *all, const char *word, et_error *error)
 {
+    et_assert(word);
     const et_history_series *found;
     bool any = false;
     for (size_t i = 0; i < all->count; i++)

@@ -469,6 +469,7 @@ int et_history_open(et_history **out, const char *model_dir, et_error *error)
 int et_history_open_below(et_history **out, const char *model_dir, const char *root,
                           et_error *error)
 {
+    et_assert(out && model_dir);
     bool anew;
     struct stat info;
     *out = NULL;
@@ -544,6 +545,7 @@ void et_history_close(et_history *h)
 
 const et_history_series *et_history_find(const et_history *h, const char *name)
 {
+    et_assert(h->files && name);
     int64_t position;
     return et_map_get(&h->files->index, name, &position) ? &h->series[position] : NULL;
 }

@@ -1,4 +1,5 @@
 /* Facts from a history: the best value, the duration, the progress, and the end of the run. */
+#include "base/assert.h"
 #include "command/runs/history.h"
 
 #include <math.h>
@@ -44,6 +45,7 @@ static const char *leaf_of(const char *name)
 
 char *et_history_label(const et_history_series *series)
 {
+    et_assert(series && series->name);
     et_strbuf out = ET_STRBUF_INIT;
     const char *leaf = leaf_of(series->name);
     for (const char *at = leaf; *at; at++)
@@ -102,6 +104,7 @@ static bool means(const char *name, const char *word, int how)
 size_t et_history_match(const et_history *h, const char *word, const et_history_series **out,
                         size_t most)
 {
+    et_assert(word && (out || !most));
     size_t count = 0;
     for (int how = 0; how < 3 && !count; how++)
         for (size_t i = 0; i < h->count; i++)
@@ -196,6 +199,7 @@ et_history_best et_history_best_of(const et_history *h)
 
 bool et_history_is_lower_better(const et_history *h, const et_history_series *series)
 {
+    et_assert(series && series->name);
     et_history_best best = et_history_best_of(h);
     if (best.series == series)
         return best.lower;
@@ -214,6 +218,7 @@ static bool has_same_points(const et_history_series *a, const et_history_series 
 
 bool et_history_repeats(const et_history *h, const et_history_series *series)
 {
+    et_assert(series >= h->series && series < h->series + h->count);
     for (const et_history_series *s = h->series; s < series; s++)
         if (et_metric_is_double(s->name, series->name) && has_same_points(s, series))
             return true;
@@ -222,6 +227,7 @@ bool et_history_repeats(const et_history *h, const et_history_series *series)
 
 const et_history_point *et_history_extreme(const et_history_series *s, bool lower)
 {
+    et_assert(!s->count || s->points);
     const et_history_point *best = NULL;
     for (size_t i = 0; i < s->count; i++) {
         double value = s->points[i].value;
@@ -380,6 +386,7 @@ et_history_state et_history_state_of(const et_history *h)
 
 const char *et_history_state_name(et_history_state state)
 {
+    et_assert(state >= ET_HISTORY_UNKNOWN && state <= ET_HISTORY_KILLED);
     static const char *const names[] = {
         [ET_HISTORY_UNKNOWN] = "",          [ET_HISTORY_RUNNING] = "running",
         [ET_HISTORY_DONE] = "done",         [ET_HISTORY_INTERRUPTED] = "interrupted",
@@ -391,6 +398,7 @@ const char *et_history_state_name(et_history_state state)
 
 void et_history_describe(const et_history *h, const et_history_best *best, et_value *dict)
 {
+    et_assert(best && dict);
     const int64_t steps = et_history_steps(h), done = et_history_steps_done(h);
     const double seconds = et_history_seconds_in_all(h);
     et_value_set_string(dict, "run", h->model_dir);

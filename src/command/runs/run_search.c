@@ -10,6 +10,7 @@
 #include <etude/log.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/vector.h"
 #include "command/runs/history.h"
@@ -60,6 +61,7 @@ static bool is_passed(const char *directory, const char *name, bool run)
 /* within: a run was found above. */
 static int search(et_run_list *list, const char *directory, bool within, int depth, et_error *error)
 {
+    et_assert(depth >= 0);
     struct dirent **items;
     bool run =
         within ? et_file_exists_in(directory, ET_RUN_SETTINGS) : et_history_is_run(directory);
@@ -88,6 +90,7 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
 
 int et_run_list_add(et_run_list *list, const char *directory, et_error *error)
 {
+    et_assert(list->count <= list->capacity && directory);
     int status = et_path_check(directory, error);
     return status ? status : search(list, directory, false, 0, error);
 }

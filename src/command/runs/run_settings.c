@@ -79,6 +79,7 @@ static bool add_values(et_run_settings *s, size_t run, const char *path, const e
 /* A run whose settings are not known has no say. */
 static bool differ(const et_run_settings *s, const et_histories *runs, size_t name)
 {
+    et_assert(name < s->count && s->runs == runs->count);
     const char *first = NULL;
     bool missing = false;
     for (size_t i = 0; i < s->runs; i++) {
@@ -122,6 +123,7 @@ void et_run_settings_close(et_run_settings *s)
 
 const char *et_run_settings_value(const et_run_settings *s, size_t name, size_t run)
 {
+    et_assert(name < s->count && run < s->runs);
     return s->values[name * s->runs + run];
 }
 
@@ -136,6 +138,7 @@ static bool ends_so(const char *name, const char *end)
 
 const char *et_run_settings_head(const et_run_settings *s, size_t name)
 {
+    et_assert(name < s->count);
     const char *whole = s->names[name], *head = whole + strlen(whole);
     while (head > whole) {
         head--;

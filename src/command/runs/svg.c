@@ -38,6 +38,7 @@ static const char rules[] = ".grid{stroke:#8c959f;stroke-opacity:.28}"
 
 void et_chart_append_style(et_strbuf *out, const char *more)
 {
+    et_assert(more);
     et_strbuf_printf(out,
                      "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;"
                      "fill:#6e7781}.title{font-weight:600;font-size:14px}%s"
@@ -160,6 +161,7 @@ static void take_point(picture *p, bool *open, column *c, double x, double y)
 
 static bool is_drawn(const picture *p, const et_chart_curve *curve, size_t i)
 {
+    et_assert(i < curve->count);
     return !isnan(et_axis_position(&p->x, curve->x[i])) &&
            !isnan(et_axis_position(&p->y, curve->y[i]));
 }
@@ -205,6 +207,7 @@ static void append_path(picture *p, const et_chart_curve *curve)
 
 static void append_stroke(picture *p, size_t curve)
 {
+    et_assert(curve < p->chart->count);
     const char *dash = dashes[curve / COLORS % DASHES];
     et_strbuf_printf(p->out, " stroke=\"%s\"", colors[curve % COLORS]);
     if (*dash)

@@ -47,6 +47,7 @@ static bool has_letters(const canvas *c)
 
 static void set_dot(canvas *c, int curve, int x, int y)
 {
+    et_assert(curve >= 0 && x >= 0 && x < c->columns * c->wide && y >= 0 && y < c->rows * c->tall);
     static const unsigned char braille[4][2] = {
         { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 }
     };
@@ -105,6 +106,7 @@ static void draw_points(canvas *c, int number)
 /* The curve's letter at its end and at a few places before, other ones for each curve. */
 static void put_letters(canvas *c, int number)
 {
+    et_assert(number >= 0 && (size_t)number < c->chart->count);
     int period = c->columns / 4 > 0 ? c->columns / 4 : 1;
     int phase = number * period / (int)c->chart->count, last = c->columns - 1;
     while (last > 0 && c->seen[last] < 0)
@@ -148,6 +150,7 @@ static int tick_in(const et_axis *axis, int cells, int at, bool down)
 
 static void append_row(canvas *c, int row)
 {
+    et_assert(row >= 0 && row < c->rows);
     int tick = tick_in(&c->y, c->rows, row, true), color = 0;
     const char *mark =
         tick >= 0 ? (c->style->ascii ? "+" : "\u2524") : (c->style->ascii ? "|" : "\u2502");

@@ -17,6 +17,7 @@
 #include <etude/value.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
@@ -58,6 +59,7 @@
 /* Up to `most` columns of a text that was made plain. */
 static void append_text(et_strbuf *out, const char *text, size_t most)
 {
+    et_assert(text && most > 0);
     et_strbuf plain = ET_STRBUF_INIT;
     et_plain_append(&plain, text);
     const char *all = et_strbuf_text(&plain);
@@ -89,12 +91,14 @@ static size_t columns_of(const char *text)
 
 static const char *text_at(const et_value *dict, const char *key)
 {
+    et_assert(dict && key);
     const et_value *value = et_value_get(dict, key);
     return value && value->kind == ET_VALUE_STRING ? value->string : "";
 }
 
 static int64_t count_at(const et_value *dict, const char *key)
 {
+    et_assert(dict && key);
     int64_t count = 0;
     return et_value_read_int(dict, key, &count, NULL) ? 0 : count;
 }

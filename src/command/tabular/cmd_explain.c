@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/format.h"
 #include "base/threads/team.h"
@@ -203,6 +204,7 @@ static int print_table(const et_explain *e, const et_importances *all,
 static int print_line(const et_importance *one, const explain_options *args,
                       const et_explain_facts *facts, et_error *error)
 {
+    et_assert(args->repeats > 0 && one->worse);
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     if (!line)
@@ -247,6 +249,7 @@ static int explain_all(const explain_options *args, et_explain *e, et_error *err
 /* A label, a target, or of quantiles a level: "0.1". */
 static const char *name_of(const et_predictor *p, int i)
 {
+    et_assert(i >= 0);
     const et_encoder *encoder = p->model->encoder;
     return p->scores >= 0      ? p->labels[i]
            : p->quantiles >= 0 ? p->output[p->quantiles].value[i]
@@ -282,6 +285,7 @@ static int print_points(const et_explain_partial *partial, const et_predictor *p
 static int print_point(const et_explain_partial *partial, int at, const et_predictor *p,
                        const char *column, et_error *error)
 {
+    et_assert(at >= 0 && at < partial->count);
     et_arena arena = ET_ARENA_INIT;
     et_value *line = et_value_dict(&arena);
     const et_cell *cell = &partial->text[at];

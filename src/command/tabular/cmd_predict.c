@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/threads/thread.h"
@@ -175,6 +176,7 @@ typedef struct pool {
 
 static void work_on(const pool *all, et_predictor *p, work *w)
 {
+    et_assert(w->state != DONE && p);
     const et_prediction_how how = {
         .lines = &all->lines,
         .name = all->args->rows.path ? all->args->rows.path : "standard input",
@@ -234,6 +236,7 @@ static int start_threads(pool *all, et_error *error)
 
 static void hand_on(pool *all, work *w)
 {
+    et_assert(w->state == FREE && all->read - all->written < all->works);
     if (!all->threads) {
         work_on(all, all->predictor[0], w);
         w->state = DONE;
@@ -258,6 +261,7 @@ static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
 /* Writes the oldest block once it is done, and reports its filtered rows in order. */
 static int write_oldest(pool *all, et_error *error)
 {
+    et_assert(all->written < all->read);
     work *w = &all->work[all->written % all->works];
     pthread_mutex_lock(&all->lock);
     while (w->state != DONE)
@@ -286,6 +290,7 @@ static int write_oldest(pool *all, et_error *error)
 /* until: how many blocks may stay on their way. */
 static int write_down_to(pool *all, int64_t until, et_error *error)
 {
+    et_assert(until >= 0 && until < all->works);
     int status = ET_OK;
     while (all->read - all->written > until && !status)
         status = write_oldest(all, error);
@@ -325,6 +330,7 @@ static int run(pool *all, et_error *error)
 /* Opens one single-threaded predictor for each thread; they share the first one's model. */
 static int open_predictors(pool *all, et_error *error)
 {
+    et_assert(!all->predictors && !all->threads);
     const predict_options *args = all->args;
     int wanted = omp_get_max_threads(), status = ET_OK;
     wanted = wanted < 1 ? 1 : wanted > THREADS_MAX ? THREADS_MAX : wanted;

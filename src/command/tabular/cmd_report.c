@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
@@ -117,6 +118,7 @@ static void append_element(et_report_page *page, const char *name, const char *t
 /* Ends the section before. */
 static void report_page_section(et_report_page *page, const char *title)
 {
+    et_assert(title);
     end_facts(page);
     et_strbuf_append(&page->html, page->section ? "</section>\n<section>\n" : "<section>\n");
     append_element(page, "h2", title);
@@ -126,6 +128,7 @@ static void report_page_section(et_report_page *page, const char *title)
 /* "rows 30,162": consecutive ones are one list. */
 static void report_page_fact(et_report_page *page, const char *name, const char *format, ...)
 {
+    et_assert(name && format);
     et_strbuf text = ET_STRBUF_INIT;
     va_list arguments;
     va_start(arguments, format);
@@ -409,6 +412,7 @@ static int add_class_chart(reporting *r, bool roc, et_error *error)
 /* The span of two lists of numbers. */
 static void find_span(const et_number_rows *rows, double span[2])
 {
+    et_assert(rows->truth && rows->predicted);
     span[0] = (double)INFINITY;
     span[1] = -(double)INFINITY;
     for (size_t i = 0; i < rows->count; i++) {
@@ -604,6 +608,7 @@ typedef struct drawn {
 
 static int make_curve(drawn *d, const et_history_series *s, et_error *error)
 {
+    et_assert(s->count > 0);
     d->x = et_alloc(s->count + 1, sizeof *d->x);
     d->y = et_alloc(s->count + 1, sizeof *d->y);
     if (!d->x || !d->y)

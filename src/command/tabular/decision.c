@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers/decimal.h"
 #include "command/options/name_list.h"
 #include "tasks/tabular/predict/predict.h"
@@ -90,6 +91,7 @@ static int check(const et_decision_args *args, const et_decision_classes *classe
 
 et_decision_classes et_decision_classes_of(const et_predictor *p)
 {
+    et_assert(p && p->model);
     const et_encoder *encoder = p->model->encoder;
     const int target = et_encoder_target(encoder);
     const char *name = target < 0 ? "" : et_encoder_field(encoder, target)->column[0];
@@ -99,6 +101,7 @@ et_decision_classes et_decision_classes_of(const et_predictor *p)
 int et_decision_open(et_decision *d, const et_decision_args *args,
                      const et_decision_classes *classes, et_error *error)
 {
+    et_assert(classes->count >= 0 && (classes->label || !classes->count));
     *d = (et_decision){ .arena = ET_ARENA_INIT };
     int status = check(args, classes, error);
     if (!status && args->costs.count)

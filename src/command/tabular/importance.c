@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/sort.h"
 #include "data/table/schema/schema.h"
 
@@ -13,6 +14,7 @@ ET_SORT_BY(by_mean, et_importance, ET_DOWN(mean), strcmp(a->column, b->column))
 int et_importances_measure(et_importances *out, et_explain *explain, int repeats, size_t most,
                            et_error *error)
 {
+    et_assert(out && explain && repeats > 0);
     const et_schema *schema = et_encoder_schema(et_explain_predictor(explain)->model->encoder);
     const size_t fields = (size_t)et_schema_count(schema);
     const size_t room = most && most < fields ? most : fields;
@@ -63,6 +65,7 @@ void et_importances_head(et_grid *grid)
 
 void et_importances_row(const et_importance *one, et_grid *grid)
 {
+    et_assert(one->column && one->worse);
     et_grid_add(grid, one->column);
     et_grid_addf(grid, "%.6f", one->mean);
     et_grid_addf(grid, "%.6f", one->deviation);

@@ -58,6 +58,7 @@ static int copy_predictions(et_class_tables *t, const et_class_predictions *p, e
 static int class_tables_open(et_class_tables *t, const et_class_predictions *predictions,
                              const char *const *labels, const char *name, et_error *error)
 {
+    et_assert(labels && predictions->classes > 0 && predictions->count >= 0);
     et_class_scores scores;
     *t = (et_class_tables){ .name = name, .labels = labels };
     int status = copy_predictions(t, predictions, error);
@@ -224,6 +225,7 @@ static int append_lines(const et_class_tables *t, et_grid_form form, et_strbuf *
 int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbuf *out,
                            et_error *error)
 {
+    et_assert(t->labels && t->confusion && t->lines);
     int status = ET_OK;
     if (t->of.classes <= MATRIX_MAX)
         append_matrix(t, form, out);
@@ -238,6 +240,7 @@ int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbu
 
 int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
 {
+    et_assert(t->labels && t->confusion && t->lines);
     et_class_curve curve;
     int status = et_calibration_curve(&curve, &t->of, et_calibrated_class(&t->of), error);
     if (status)
@@ -273,6 +276,7 @@ int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
 /* Adopts the curve's points. */
 static int add_curve(et_class_chart *c, et_class_curve *curve, et_strbuf *name, et_error *error)
 {
+    et_assert(c->chart.count < c->capacity);
     char *text = et_strbuf_detach(name);
     if (!text || c->chart.count == c->capacity) {
         et_free(text);
@@ -406,6 +410,7 @@ static int64_t shown_level(const et_tabular_target *target, bool *median)
 static int keep_target(et_table_scores *scores, const et_tabular_task *task, int64_t target,
                        et_error *error)
 {
+    et_assert(target >= 0 && target < task->results.targets);
     const et_validation_rows *s = &task->results;
     et_number_rows *grown = et_vector_grow(scores->numbers, &scores->number_capacity,
                                            scores->number_count + 1, sizeof *grown, 8);
@@ -456,6 +461,7 @@ static int keep_rows(void *payload, const et_tabular_task *task, et_error *error
 void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
                             double threshold, const double *costs)
 {
+    et_assert(evaluation->task && scores);
     et_tabular_task *task = et_table_task_of(evaluation);
     if (task->options.class_weights.count && !et_comm_rank(evaluation->comm))
         et_log(ET_LOG_WARNING,
@@ -469,6 +475,7 @@ void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evalua
 
 int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *error)
 {
+    et_assert(evaluation->task && logs);
     et_tabular_task *task = et_table_task_of(evaluation);
     if (!et_tabular_has_out_of_fold(task))
         return et_evaluation_run(evaluation, logs, error);

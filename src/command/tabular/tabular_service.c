@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -331,6 +332,7 @@ static void take_unseen(predictions *all, et_service_request *request)
 
 static et_cell *cells_of(const predictions *all, const asked *what, int64_t row)
 {
+    et_assert(row >= 0);
     return what->cells + row * et_encoder_cells(encoder_of(all));
 }
 
@@ -560,6 +562,7 @@ static void name_row(const asked *what, int64_t row, char *where)
 /* A line of JSON ends with a line end, which in a list is a comma's place. */
 static void answer_row(predictions *all, struct origin *origin, int64_t at)
 {
+    et_assert(at >= 0);
     et_service_request *request = origin->request;
     asked *what = request->payload;
     const char *name;

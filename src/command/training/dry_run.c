@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
@@ -62,6 +63,7 @@ static bool is_first(const et_dry_run *dry)
 
 int et_dry_run_open(et_dry_run *dry, et_error *error)
 {
+    et_assert(!dry->directory);
     int status = is_first(dry) ? make_directory(dry, error) : ET_OK;
     status = et_text_broadcast(&dry->directory, dry->comm, status, error);
     if (!status && !et_file_exists(dry->directory))
@@ -214,6 +216,7 @@ int et_dry_run_tell_complete(bool json, et_error *error)
 
 int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error)
 {
+    et_assert(facts->learner && facts->params && facts->train_steps >= 0);
     found f = { .m = { .pace.seconds = NAN } };
     struct rusage usage;
     int status = begin(dry, facts, &f.m, error);

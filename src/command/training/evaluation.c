@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/values/value.h"
@@ -85,6 +86,7 @@ static int open_alone(et_evaluation *e, et_error *error)
 
 int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
 {
+    et_assert(e->experiment && !e->comm);
     return et_ranks_join(&e->comm, e->experiment->runtime.peer_timeout, error);
 }
 
@@ -101,6 +103,7 @@ void et_evaluation_listen(et_evaluation *e)
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
 {
+    et_assert(e->experiment && !e->task && !e->learner);
     int status = open_alone(e, error);
     et_value *identity = status ? NULL : et_value_dict(e->arena);
     if (!status)
@@ -162,11 +165,13 @@ static int agree_on_loaded(et_evaluation *e, int status, et_error *error)
 
 int et_evaluation_load(et_evaluation *e, const char *name, et_error *error)
 {
+    et_assert(e->task && e->params);
     return agree_on_loaded(e, load_trained(e, name ? name : ET_CHECKPOINT_NEWEST, error), error);
 }
 
 int et_evaluation_load_best(et_evaluation *e, et_error *error)
 {
+    et_assert(e->task && e->params);
     return agree_on_loaded(e, load_trained(e, NULL, error), error);
 }
 
@@ -180,6 +185,7 @@ static bool stops(void *payload)
 
 int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 {
+    et_assert(e->learner && logs);
     return et_evaluate_on_ranks(et_learner_evaluator(e->learner), e->comm, e->step, e->batches,
                                 stops, e, logs, error);
 }
@@ -188,6 +194,7 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
 
 const char *et_evaluation_name(const et_value *logs, const et_value *value)
 {
+    et_assert(value->key);
     const char *key = value->key;
     static const char prefix[] = ET_LOGGED_OF_VALIDATION;
     const bool begins = value->kind != ET_VALUE_DICT && !strncmp(key, prefix, sizeof prefix - 1);
@@ -217,6 +224,7 @@ static void add_values(et_grid *grid, const et_value *logs, const char *path)
 
 int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
 {
+    et_assert(e->learner && logs);
     if (et_comm_rank(e->comm))
         return ET_OK;
     et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };

@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
@@ -399,6 +400,7 @@ static int begin(finetuning *f, et_error *error)
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
 {
+    et_assert(args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL);
     et_arena *arena = et_arena_new();
     if (!arena)
         return et_alloc_failed(error, 0, "fine-tuning");

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
 #include "engine/comm/together.h"
@@ -14,6 +15,7 @@
 int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
                     const volatile sig_atomic_t *stop, et_error *error)
 {
+    et_assert(pace && trainer && stop && most >= 0);
     et_trainer_view view = { .unit = NULL };
     int status = trainer->class->loop_begin(trainer, error);
     double start = et_clock_monotonic(), units = 0;

@@ -1,6 +1,7 @@
 /* Settings for the tasks of a cluster. */
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
@@ -49,6 +50,7 @@ int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment)
 int et_roles_options(et_cluster_options *options, const et_roles *roles,
                      const et_experiment *experiment, et_error *error)
 {
+    et_assert(options && roles && experiment->kind);
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *identity = et_value_dict(&arena);

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/arena.h"
+#include "base/assert.h"
 #include "command/command.h"
 #include "command/training/training.h"
 #include "engine/comm/comm.h"
@@ -153,6 +154,7 @@ static int choose(const et_call *call, const et_train_args *args, et_roles *role
 
 int et_roles_train(const et_call *call, const et_train_args *args, et_error *error)
 {
+    et_assert(args->mode != ET_MODE_EVAL && args->mode != ET_MODE_CONTINUOUS_EVAL);
     et_roles roles = { 0 };
     int status = et_job_config_environment(&roles.config, error);
     if (status)

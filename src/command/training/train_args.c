@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
@@ -234,12 +235,14 @@ static int initial_apply(et_initial *initial, et_experiment *experiment, et_aren
 
 void et_initial_hand_over(const et_initial *initial, et_task *task)
 {
+    et_assert(task);
     if (initial->from && initial->unset)
         task->init_checkpoint = initial->checkpoint;
 }
 
 void et_initial_close(et_initial *initial)
 {
+    et_assert(!initial->foreign || initial->class);
     if (initial->foreign)
         initial->class->close(initial->foreign);
     initial->foreign = NULL;
@@ -567,6 +570,7 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
 
 int et_train_settle(et_experiment *experiment, et_error *error)
 {
+    et_assert(experiment->kind && experiment->table);
     int status = et_experiment_complete(experiment, error);
     if (!status)
         status = et_experiment_check(experiment, error);

@@ -28,6 +28,7 @@
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error)
 {
+    et_assert(t->experiment.kind && directory);
     const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_RUN_SETTINGS);
     return path ? et_experiment_write(&t->experiment, path, error)
                 : et_alloc_failed(error, strlen(directory), "a path");
@@ -334,6 +335,7 @@ static void warn_of_rates(et_training *t)
 
 const int64_t *et_training_counter(const et_training *t)
 {
+    et_assert(t->learner || t->cluster);
     return &et_training_trainer(t)->step;
 }
 
@@ -522,6 +524,7 @@ static int fit_economically(et_training *t, const char *directory, et_error *err
 /* Device and profiling, then what needs them. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error)
 {
+    et_assert(t->comm && !t->device && !t->task);
     bool fits = t->args->memory && !et_train_finds_weights(t->args);
     int status = et_device_open(&t->device, error);
     if (!status && fits && t->experiment.runtime.data_shards > 1)

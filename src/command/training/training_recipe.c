@@ -12,6 +12,7 @@
  *
  * Until a run has its length in steps, its settings have it in passes over the data. If such a
  * start is cut off, the next start times updates again. A run that resumes has all settings. */
+#include "base/assert.h"
 #include "command/training/training_private.h"
 
 #include <math.h>
@@ -50,6 +51,7 @@ static int apply(et_training *t, et_error *error)
 
 int et_training_choose(et_training *t, et_error *error)
 {
+    et_assert(t->experiment.kind);
     if (!recipe_of(t))
         return ET_OK;
     int status = et_recipe_measure(&t->experiment, &t->amounts, error);
@@ -88,6 +90,7 @@ static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 
 static int time_steps(et_training *t, et_error *error)
 {
+    et_assert(t->learner && t->comm);
     et_trainer *trainer = et_learner_trainer(t->learner);
     et_pace pace;
     int status = trainer->class->start(trainer, error);
@@ -104,6 +107,7 @@ static int time_steps(et_training *t, et_error *error)
 /* Updates in addition to validations; round numbers, as people would set them. */
 static void fit_length(et_training *t, double seconds)
 {
+    et_assert(seconds > 0);
     et_recipe_amounts *a = &t->amounts;
     const double all = seconds * IN_TIME / t->step_seconds, one = a->validation;
     const int wanted = recipe_of(t)->validations;
@@ -120,6 +124,7 @@ static void fit_length(et_training *t, double seconds)
 
 int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 {
+    et_assert(t->learner && t->comm);
     const bool open = t->experiment.trainer.train_steps < 0;
     *changed = false;
     if (!recipe_of(t) || et_recipe_has_length(&t->experiment) || !open)
@@ -160,6 +165,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 
 void et_training_follow_length(et_training *t)
 {
+    et_assert(t->controller && t->learner);
     et_task_trainer *one;
     const int64_t was = t->plan.train_steps;
     const int64_t now = et_controller_facts_of(t->controller).length;
@@ -174,6 +180,7 @@ void et_training_follow_length(et_training *t)
  * at the end. What a validation takes is an estimate before the first one. */
 static int64_t length_by_time(const et_training *t, int64_t step)
 {
+    et_assert(step > t->paced_step && t->args->ends > 0);
     const double now = et_clock_monotonic(), rest = fmax(t->args->ends - now, 0);
     const double last = et_controller_facts_of(t->controller).evaluation_seconds;
     const double guess = fmin(t->amounts.validation * t->step_seconds, rest * ET_RECIPE_VALIDATION);
@@ -223,6 +230,7 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
 
 void et_training_init_pacing(et_training *t)
 {
+    et_assert(t->learner && t->plan.train_steps >= 0);
     static const et_action_class class = { .name = "pace", .due = due, .act = pace };
     t->pacing = (et_action){ &class };
     t->actions[0] = &t->pacing;
@@ -244,6 +252,7 @@ static size_t fitting(const char *text)
 
 void et_training_say_recipe(et_training *t)
 {
+    et_assert(t->progress);
     et_strbuf chosen = ET_STRBUF_INIT;
     if (!t->amounts.samples)
         return;

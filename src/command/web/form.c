@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/text/unicode.h"
 #include "base/values/value.h"
 #include "command/web/type.h"
@@ -193,6 +194,7 @@ static int read_parts(et_value *dict, const char *boundary, char *text, size_t l
 int et_form_read(et_value **out, et_arena *arena, const char *boundary, char *text, size_t length,
                  et_error *error)
 {
+    et_assert(text && !text[length]);
     *out = et_value_dict(arena);
     int status = et_value_failed(*out) ? et_alloc_failed(error, length, "a form")
                  : boundary            ? read_parts(*out, boundary, text, length, error)

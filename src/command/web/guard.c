@@ -54,6 +54,7 @@ static bool is_this_machine(const char *name)
 
 bool et_http_guard_host(const et_http_guard *guard, const char *host)
 {
+    et_assert(guard && host);
     char name[NAME_MAX_BYTES];
     return split(host, name) &&
            (et_address_is_number(name) || is_added(guard, name) || is_this_machine(name));
@@ -97,6 +98,7 @@ static const struct {
 
 bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const char *host)
 {
+    et_assert(guard && origin && host);
     if (et_http_guard_shared(guard, origin))
         return true;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
@@ -109,6 +111,7 @@ bool et_http_guard_origin(const et_http_guard *guard, const char *origin, const 
 
 const char *et_http_guard_shared(const et_http_guard *guard, const char *origin)
 {
+    et_assert(guard->origin_count >= 0 && origin);
     for (int i = 0; i < guard->origin_count; i++)
         if (!strcmp(guard->origins[i], "*") || !strcmp(guard->origins[i], origin))
             return guard->origins[i];
@@ -161,6 +164,7 @@ bool et_http_guard_key(const et_http_guard *guard, const char *key)
 
 int et_http_token_read(char token[ET_TOKEN_MAX + 1], const char *path, et_error *error)
 {
+    et_assert(path);
     char *text;
     size_t length;
     int status = et_file_read_secret(&text, &length, path, (size_t)1 << 16, error);

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 #define BACKLOG 128
 
 /* An address of either family. */
@@ -51,6 +53,7 @@ bool et_address_is_loopback(const char *text)
 
 bool et_address_is_number(const char *text)
 {
+    et_assert(text);
     char plain[64];
     size_t length = strlen(text);
     address found;
@@ -98,6 +101,7 @@ static int fail(const char *text, int port, et_error *error)
 
 int et_listener_open(et_listener *listener, const char *text, int port, et_error *error)
 {
+    et_assert(text && port >= 0 && port <= 65535);
     address to;
     *listener = (et_listener){ .fd = -1 };
     if (!parse(&to, text))

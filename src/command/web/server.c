@@ -299,11 +299,13 @@ static enum MHD_Result count_header(void *payload, enum MHD_ValueKind kind, cons
 
 const char *et_http_header(const et_http_request *request, const char *name)
 {
+    et_assert(request->from && name);
     return mhd.lookup_connection_value(request->from, MHD_HEADER_KIND, name);
 }
 
 const char *et_http_query(const et_http_request *request, const char *name)
 {
+    et_assert(request->from && name);
     const char *value;
     size_t length;
     /* A value with a byte 0 counts as missing. */
@@ -790,6 +792,7 @@ static void look_at_connections(et_http *http)
 
 void et_http_run(et_http *http, double seconds)
 {
+    et_assert(http->daemon && seconds >= 0);
     unsigned long long wanted; /* milliseconds, of the library */
     uint64_t ignored;
     double wait = 1e3 * (http->connections && seconds > LOOK_INTERVAL ? LOOK_INTERVAL : seconds);

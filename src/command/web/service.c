@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/fields/fields.h"
 
 int et_service_number(const et_service_request *request, const char *key, int64_t least,
                       int64_t most, int64_t otherwise, int64_t *out, et_error *error)
 {
+    et_assert(key && least <= most && out);
     const et_value *value = et_value_get(request->json, key);
     *out = otherwise;
     if (!value)
@@ -21,6 +23,7 @@ int et_service_number(const et_service_request *request, const char *key, int64_
 
 int et_service_keys(const et_service_request *request, const char *const *keys, et_error *error)
 {
+    et_assert(keys);
     for (const et_value *v = request->json ? request->json->first : NULL; v; v = v->next) {
         size_t i = 0;
         while (keys[i] && strcmp(keys[i], v->key) != 0)

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/assert.h"
+
 #define BLANKS " \t"
 /* What names and values without quotes are made of. */
 #define TOKEN                                                                                      \
@@ -93,6 +95,7 @@ static bool is_named(const parameter *p, const char *name)
 
 bool et_http_parameter(const char *header, const char *name, char *value, size_t size)
 {
+    et_assert(header && name && size > 0);
     char other[CHARSET_MAX];
     const char *at = header + strcspn(header, ";");
     parameter p;

@@ -24,6 +24,7 @@ const et_option et_web_options[] = {
 
 int et_web_open(et_web *web, const et_web_args *args, et_error *error)
 {
+    et_assert(args->port >= 0 && args->port <= 65535);
     const char *address = args->listen ? args->listen : LOOPBACK;
     *web = (et_web){ .listener = { .fd = -1 } };
     int status = et_listener_open(&web->listener, address, (int)args->port, error);
@@ -72,6 +73,7 @@ static const char *known_type(const char *type, const char *const *others)
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error)
 {
+    et_assert(from && type);
     char read[ET_HTTP_TYPE_MAX];
     const char *header = et_http_header(from, "Content-Type");
     et_strbuf all = ET_STRBUF_INIT;
@@ -96,6 +98,7 @@ int et_web_check_type(const et_http_request *from, const char *const *others, co
 
 void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length)
 {
+    et_assert(to && page && length);
     const et_http_answer answer = { .status = 200,
                                     .type = "text/html; charset=utf-8",
                                     .bytes = page,

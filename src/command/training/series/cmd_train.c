@@ -281,6 +281,7 @@ static int follow(following *w, et_error *error)
  * in MODEL_DIR/validation, and so measures each checkpoint once. */
 static int follow_run(const et_call *call, const et_train_args *args, et_error *error)
 {
+    et_assert(args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL);
     et_arena *arena = et_arena_new();
     if (!arena)
         return et_alloc_failed(error, 0, "an evaluation");

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/flag.h"
@@ -362,6 +363,7 @@ static void close_task(series *s)
 /* identity: of the model; NULL: there is none yet. */
 static int open_task(series *s, const et_identity *identity, et_error *error)
 {
+    et_assert(!s->task && !s->params && !s->run);
     const et_experiment *e = &s->experiment;
     int status = et_params_new(&s->params, error);
     const et_task_context context = { .model_dir = s->run_dir,
@@ -492,6 +494,7 @@ static void plan_time(series *s)
  * and should have taken (expected). The plan does not change: it is the same on each machine. */
 static void say_time(series *s, double spent, double expected, et_progress *progress)
 {
+    et_assert(spent >= 0 && expected >= 0);
     const double pace = (spent + ET_SERIES_PLANNED) / (expected + ET_SERIES_PLANNED);
     const double seconds = s->spent + s->ahead * pace;
     const bool near = seconds < s->said * SPEED_CHANGE && s->said < seconds * SPEED_CHANGE;
@@ -509,6 +512,7 @@ static void say_time(series *s, double spent, double expected, et_progress *prog
 
 static double expected_of(const et_series_candidate *candidate)
 {
+    et_assert(candidate->count > 0);
     return candidate->cost / candidate->count;
 }
 
@@ -552,6 +556,7 @@ static void say_score(const series *s, const char *name, const et_series_score *
 static int prepare_one(series *s, const et_series_candidate *candidate, int which,
                        et_train_args **out, et_arena *arena, et_error *error)
 {
+    et_assert(which >= 0 && which < candidate->count);
     et_train_args *args = *out = et_arena_alloc(arena, sizeof *args);
     const et_series_settings settings = settings_of(s);
     int status = args ? series_settings_args(&settings, args, candidate, which, arena, error)
@@ -563,6 +568,7 @@ static int prepare_one(series *s, const et_series_candidate *candidate, int whic
 
 static int train_one(series *s, const et_series_candidate *candidate, int which, et_error *error)
 {
+    et_assert(which >= 0 && which < candidate->count);
     et_arena arena = ET_ARENA_INIT;
     et_train_args *args;
     int status = prepare_one(s, candidate, which, &args, &arena, error);
@@ -601,6 +607,7 @@ static bool is_late(const series *s)
 
 static int leave_out(series *s, int which, const char *why, et_error *error)
 {
+    et_assert(which >= 0 && which < s->run->count && why);
     if (!s->args->quiet)
         et_print(stderr, "%-12s left out: %s\n", s->run->candidate[which].name, why);
     return et_series_log_leave_out(&s->log, which, why, error);
@@ -610,6 +617,7 @@ static int leave_out(series *s, int which, const char *why, et_error *error)
  * one is always trained. */
 static bool fits(const series *s, int which, char *why, size_t size)
 {
+    et_assert(which >= 0 && which < s->run->count);
     const double left = s->args->ends - et_clock_monotonic();
     const double likely = et_series_log_pace(&s->log) * s->run->candidate[which].cost;
     if (s->run->count < 2 || !(s->args->ends > 0) || (likely <= left && left > 0))
@@ -622,6 +630,7 @@ static bool fits(const series *s, int which, char *why, size_t size)
 /* What was trained before is only scored. */
 static int try_candidate(series *s, int which, et_error *error)
 {
+    et_assert(s->set_up && which >= 0 && which < s->run->count);
     const et_series_candidate *candidate = &s->run->candidate[which];
     et_series_score score;
     char why[160];
@@ -870,6 +879,7 @@ static int begin(series *s, et_error *error)
 
 int et_series_train(const et_call *call, const et_train_args *args, et_error *error)
 {
+    et_assert(!args->follow && !args->share && !args->reported);
     series s = { .call = call,
                  .args = args,
                  .run_dir = args->model_dir,

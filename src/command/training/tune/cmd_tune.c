@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/fields/settings.h"
 #include "base/files/file.h"
@@ -127,6 +128,7 @@ typedef struct words {
 
 static void add_word(words *w, tuning *t, const char *text)
 {
+    et_assert(w->count <= w->most && text);
     char *copy = et_arena_strdup(&t->arena, text);
     if (!copy || w->count == w->most)
         w->failed = true;
@@ -174,6 +176,7 @@ static int begin_words(words *w, tuning *t, et_error *error)
 static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
                       et_error *error)
 {
+    et_assert(rung >= 0 && rung <= t->rungs);
     int status = begin_words(w, t, error);
     if (status)
         return status;
@@ -281,6 +284,7 @@ static int check_candidates(tuning *t, et_error *error)
 /* Fewer trials if there are fewer combinations of values. */
 static int draw_candidates(tuning *t, et_error *error)
 {
+    et_assert(t->trials > 0 && t->spaces > 0 && !t->candidate);
     const size_t trials = (size_t)t->trials, spaces = (size_t)t->spaces;
     const char **values = et_arena_array(&t->arena, trials * spaces, sizeof *values);
     t->candidate = et_arena_array(&t->arena, trials, sizeof *t->candidate);
@@ -325,6 +329,7 @@ static int count_rungs(const tuning *t)
 
 static int check_rungs(tuning *t, et_error *error)
 {
+    et_assert(t->trials > 0);
     t->rungs = t->args->rungs ? (int)t->args->rungs : count_rungs(t);
     if (t->length == 0)
         return et_fail(error, ET_ECONFIG,
@@ -392,6 +397,7 @@ static bool is_same(const et_value *a, const et_value *b)
 
 static int lock_directory(tuning *t, et_error *error)
 {
+    et_assert(t->lock < 0 && t->dir);
     const char *path = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
     int status = path ? et_lock_take(&t->lock, path, error) : et_alloc_failed(error, 64, "a path");
     return status == ET_EBUSY
@@ -433,6 +439,7 @@ static int open_directory(tuning *t, et_error *error)
 
 static const char *directory_of(tuning *t, int rung, int trial)
 {
+    et_assert(rung >= 1 && rung <= t->rungs && trial >= 0 && trial < t->trials);
     int digits = 2;
     for (int most = 100; most <= t->trials; most *= 10)
         digits++;
@@ -441,6 +448,7 @@ static const char *directory_of(tuning *t, int rung, int trial)
 
 static void tell(const tuning *t, int trial, int rung)
 {
+    et_assert(trial >= 0 && trial < t->trials && rung >= 1 && rung <= t->rungs);
     const candidate *c = &t->candidate[trial];
     et_strbuf values = ET_STRBUF_INIT;
     if (t->args->train.quiet)

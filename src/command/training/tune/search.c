@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/map.h"
 #include "base/numbers/decimal.h"
 #include "base/numbers/philox.h"
@@ -72,6 +73,7 @@ static int read_range(et_search_space *s, const char *text, const char *low, con
 
 int et_search_parse(et_search_space *s, const char *text, et_arena *arena, et_error *error)
 {
+    et_assert(s && text);
     const char *equals = strchr(text, '=');
     *s = (et_search_space){ .log = false };
     if (!equals || equals == text || !equals[1])
@@ -199,6 +201,7 @@ static bool keep(drawing *d, const char **values, int trial)
 int et_search_draw(const char **values, int *trials, const et_search_space *spaces, int count,
                    uint64_t seed, et_arena *arena, et_error *error)
 {
+    et_assert(count >= 0 && *trials >= 0 && (spaces || !count));
     drawing d = { .spaces = spaces, .count = count, .key = ET_STRBUF_INIT, .arena = arena };
     int trial = 0;
     d.number = et_arena_array(arena, (size_t)count, sizeof *d.number);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/files/file.h"
 #include "command/command.h"
 #include "command/runs/history.h"
@@ -58,6 +59,7 @@ static bool take_best(et_trial *t, const et_history *h)
 
 double et_trial_seconds(const char *model_dir)
 {
+    et_assert(model_dir);
     et_history *h = NULL;
     double seconds = 0;
     if (et_history_is_run(model_dir) && !et_history_open(&h, model_dir, NULL))
@@ -167,6 +169,7 @@ static int wait_for(et_trial *t, pid_t pid, const sigset_t *signals)
 
 int et_trial_run(et_trial *t, const et_program *program, bool *child, et_error *error)
 {
+    et_assert(t->model_dir && t->argc > 0 && t->messages);
     static const int awaited[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD };
     sigset_t signals, before;
     const pid_t parent = getpid();
