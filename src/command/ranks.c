@@ -62,7 +62,7 @@ bool et_ranks_are_first(void)
     return !(et_comm_by_launch() ? et_comm_launch_rank() : et_comm_mpi_rank());
 }
 
-void et_ranks_let_first_speak(void)
+void et_ranks_report_first(void)
 {
     const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere < 0)

@@ -220,7 +220,7 @@ static int run_command(const et_program *program, const char *name, int argc, ch
     const et_commands all = et_commands_of(program);
     const et_command *row;
     if (asks_for_help(&call))
-        et_ranks_let_first_speak();
+        et_ranks_report_first();
     int status = choose(&row, &call, &all, error);
     if (!status)
         status = row ? et_command_run(row, &call, error) : unknown_command(&call, &all, error);
@@ -252,7 +252,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
         if (!strcmp(argv[i], "--man") && argc > 2)
             return et_fail(error, ET_EUSAGE, "help --man: %s: name one command only", argv[2]);
     char option[] = "--help", *options[] = { option, NULL };
-    et_ranks_let_first_speak();
+    et_ranks_report_first();
     if (argc && !strcmp(argv[0], "--man"))
         return print_man(program, argc > 1 ? argv[1] : NULL, error);
     if (argc > 1 && !strcmp(argv[1], "--man"))
@@ -276,7 +276,7 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(program, argc - 2, argv + 2, error);
     if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
-        et_ranks_let_first_speak();
+        et_ranks_report_first();
         printf("etude %s\n", et_version());
         return ET_OK;
     }

@@ -10,7 +10,7 @@
 #include "train/checkpoint/artifact/artifact.h"
 
 /* Of the run in a directory, or of the task of it that is named. */
-static bool look(et_named_run *named, const et_call *call, const char *model_dir)
+static bool take_run(et_named_run *named, const et_call *call, const char *model_dir)
 {
     char *folder = NULL;
     named->run = model_dir;
@@ -57,12 +57,12 @@ et_named_run et_run_named(const et_call *call)
     et_named_run named = { .task = given(call, "--task", NULL) }, word = named;
     const char *model_dir = given(call, "--model-dir", "--model_dir");
     if (model_dir) {
-        look(&named, call, model_dir);
+        take_run(&named, call, model_dir);
         return named;
     }
     for (int i = 0, end = end_of_options(call); i < end; i++) {
         const char *text = call->argv[i];
-        if (*text != '-' && look(&word, call, text))
+        if (*text != '-' && take_run(&word, call, text))
             return word;
     }
     return named;

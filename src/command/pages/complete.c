@@ -26,26 +26,26 @@
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/run_names.h"
 
-/* ---- offers ---- */
+/* ---- completions ---- */
 
 /* Candidates for the last word of a command line, by the name of the value (<etude/options.h>).
  * Each candidate is a whole word: it begins with the text before the value in the same word,
  * "--set=". */
 
-typedef struct et_offers {
+typedef struct completions {
     const et_program *program;
     const et_task_kind *kind; /* whose settings are offered; NULL: all kinds */
     et_strbuf text;           /* one line each: word, tab, description */
     et_map known;             /* words that are in text, in arena */
     et_arena arena;
-} et_offers;
+} completions;
 
 #define HELP_MOST 72 /* bytes of the help of a word; a menu has one line for it */
 
-/* Adds before and word, if word begins with typed. help: description of the word; NULL: none. */
-/* Words with a line's end in them are no line. */
-static void offers_add(et_offers *offers, const char *before, const char *typed, const char *word,
-                       const char *help)
+/* Adds before and word, if word begins with typed. help: description of the word; NULL: none. A
+ * word with a line end in it is left out. */
+static void add_completion(completions *list, const char *before, const char *typed,
+                           const char *word, const char *help)
 {
     et_assert(before && typed);
     int64_t known;
@@ -56,25 +56,24 @@ static void offers_add(et_offers *offers, const char *before, const char *typed,
     for (const char *at = whole; *at; at++)
         if (iscntrl((unsigned char)*at))
             return;
-    if (et_map_get(&offers->known, whole, &known))
+    if (et_map_get(&list->known, whole, &known))
         return;
-    const char *key = et_arena_strdup(&offers->arena, whole);
-    if (!key || !et_map_put(&offers->known, key, 1))
+    const char *key = et_arena_strdup(&list->arena, whole);
+    if (!key || !et_map_put(&list->known, key, 1))
         return;
-    et_strbuf_append(&offers->text, whole);
+    et_strbuf_append(&list->text, whole);
     const size_t shown = help ? strcspn(help, ";\n") : 0;
     if (shown)
-        et_strbuf_printf(&offers->text, "\t%.*s", (int)(shown < HELP_MOST ? shown : HELP_MOST),
-                         help);
-    et_strbuf_append_char(&offers->text, '\n');
+        et_strbuf_printf(&list->text, "\t%.*s", (int)(shown < HELP_MOST ? shown : HELP_MOST), help);
+    et_strbuf_append_char(&list->text, '\n');
 }
 
 /* Adds the commands of the program. */
-static void offers_add_commands(et_offers *offers, const char *typed)
+static void add_commands(completions *list, const char *typed)
 {
-    const et_commands all = et_commands_of(offers->program);
+    const et_commands all = et_commands_of(list->program);
     for (size_t i = 0; i < all.count; i++)
-        offers_add(offers, "", typed, all.row[i]->name, all.row[i]->help);
+        add_completion(list, "", typed, all.row[i]->name, all.row[i]->help);
 }
 
 /* ---- files ---- */
@@ -145,7 +144,7 @@ static const char **list_names(size_t *count, const char *directory, const char 
 }
 
 /* "~/a" is looked up in the home directory, and offered as it was typed. */
-static const char *look_in(const char *typed, size_t length, et_arena *arena)
+static const char *searched_directory(const char *typed, size_t length, et_arena *arena)
 {
     const char *home = getenv("HOME");
     if (!length)
@@ -155,12 +154,12 @@ static const char *look_in(const char *typed, size_t length, et_arena *arena)
     return et_arena_printf(arena, "%.*s", (int)length, typed);
 }
 
-static void add_paths(et_offers *offers, const char *before, const char *typed, wanted what)
+static void add_paths(completions *list, const char *before, const char *typed, wanted what)
 {
     const char *slash = strrchr(typed, '/');
     const size_t length = slash ? (size_t)(slash - typed) + 1 : 0;
     et_arena arena = ET_ARENA_INIT;
-    const char *directory = look_in(typed, length, &arena);
+    const char *directory = searched_directory(typed, length, &arena);
     size_t count = 0;
     const char **names = directory ? list_names(&count, directory, typed + length, &arena) : NULL;
     for (size_t i = 0; i < count; i++) {
@@ -171,7 +170,7 @@ static void add_paths(et_offers *offers, const char *before, const char *typed, 
         const char *word = et_arena_printf(&arena, "%.*s%s%s", (int)length, typed, names[i],
                                            is_directory ? "/" : "");
         if (there && word && is_wanted(path, is_directory, what))
-            offers_add(offers, before, typed, word, NULL);
+            add_completion(list, before, typed, word, NULL);
     }
     et_arena_release(&arena);
 }
@@ -179,22 +178,22 @@ static void add_paths(et_offers *offers, const char *before, const char *typed, 
 /* ---- settings ---- */
 
 /* Words that a setting may be. */
-static void add_setting_values(et_offers *offers, const char *before, const char *typed,
+static void add_setting_values(completions *list, const char *before, const char *typed,
                                const et_field *field)
 {
     if (field->kind == ET_FIELD_KIND_BOOL) {
-        offers_add(offers, before, typed, "true", NULL);
-        offers_add(offers, before, typed, "false", NULL);
+        add_completion(list, before, typed, "true", NULL);
+        add_completion(list, before, typed, "false", NULL);
     }
     for (int i = 0; field->choices && field->choices[i]; i++)
-        offers_add(offers, before, typed, field->choices[i], NULL);
+        add_completion(list, before, typed, field->choices[i], NULL);
     if (field->zero)
-        offers_add(offers, before, typed, field->zero, NULL);
+        add_completion(list, before, typed, field->zero, NULL);
 }
 
 /* before: the typed text up to the name, "--set=a.b=1,trainer."; typed: the rest, perhaps with an
  * equals sign. */
-static void add_names(et_offers *offers, const char *before, const char *typed,
+static void add_names(completions *list, const char *before, const char *typed,
                       const et_fields *table)
 {
     const size_t length = strcspn(typed, ".=");
@@ -207,33 +206,33 @@ static void add_names(et_offers *offers, const char *before, const char *typed,
         et_strbuf_reset(&whole);
         if (!typed[length]) {
             et_strbuf_printf(&whole, "%s%c", field->name, is_group ? '.' : '=');
-            offers_add(offers, before, typed, et_strbuf_text(&whole), field->help);
+            add_completion(list, before, typed, et_strbuf_text(&whole), field->help);
             continue;
         }
         et_strbuf_printf(&whole, "%s%.*s", before, (int)length + 1, typed);
         if (is_typed && is_group && typed[length] == '.')
-            add_names(offers, et_strbuf_text(&whole), typed + length + 1, field->nested);
+            add_names(list, et_strbuf_text(&whole), typed + length + 1, field->nested);
         else if (is_typed && typed[length] == '=')
-            add_setting_values(offers, et_strbuf_text(&whole), typed + length + 1, field);
+            add_setting_values(list, et_strbuf_text(&whole), typed + length + 1, field);
     }
     et_strbuf_release(&whole);
 }
 
-static void add_settings_of(et_offers *offers, const char *before, const char *typed,
+static void add_settings_of(completions *list, const char *before, const char *typed,
                             const et_task_kind *kind)
 {
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment;
     const char *name = kind->experiments->name;
-    if (name && !et_experiment_begin(&experiment, offers->program, name, &arena, NULL))
-        add_names(offers, before, typed, experiment.table);
+    if (name && !et_experiment_begin(&experiment, list->program, name, &arena, NULL))
+        add_names(list, before, typed, experiment.table);
     et_arena_release(&arena);
 }
 
 /* ---- by name ---- */
 
 /* Offers values for a placeholder in capitals (FILE, RUN) if they can be looked up. */
-static void add_named(et_offers *offers, const char *before, const char *typed, const char *name)
+static void add_named(completions *list, const char *before, const char *typed, const char *name)
 {
     static const struct {
         const char *name;
@@ -247,22 +246,22 @@ static void add_named(et_offers *offers, const char *before, const char *typed, 
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (!strcmp(paths[i].name, name))
-            add_paths(offers, before, typed, paths[i].what);
+            add_paths(list, before, typed, paths[i].what);
     if (!strcmp(name, "EXPERIMENT"))
-        for (int k = 0; k < offers->program->count; k++)
-            for (const et_experiment_row *row = offers->program->kinds[k]->experiments; row->name;
+        for (int k = 0; k < list->program->count; k++)
+            for (const et_experiment_row *row = list->program->kinds[k]->experiments; row->name;
                  row++)
-                offers_add(offers, before, typed, row->name, row->help);
+                add_completion(list, before, typed, row->name, row->help);
     if (!strcmp(name, "COMMAND"))
-        offers_add_commands(offers, typed);
+        add_commands(list, typed);
     if (!strcmp(name, "KEY=VALUE")) {
         /* The last of several settings, "a=1,b.c=tr". */
         const char *comma = strrchr(typed, ','), *last = comma ? comma + 1 : typed;
         et_strbuf whole = ET_STRBUF_INIT;
         et_strbuf_printf(&whole, "%s%.*s", before, (int)(last - typed), typed);
-        for (int k = 0; k < offers->program->count; k++)
-            if (!offers->kind || offers->kind == offers->program->kinds[k])
-                add_settings_of(offers, et_strbuf_text(&whole), last, offers->program->kinds[k]);
+        for (int k = 0; k < list->program->count; k++)
+            if (!list->kind || list->kind == list->program->kinds[k])
+                add_settings_of(list, et_strbuf_text(&whole), last, list->program->kinds[k]);
         et_strbuf_release(&whole);
     }
 }
@@ -282,8 +281,8 @@ static const char *nth_word(const char *called, int nth, size_t *length)
 
 /* Adds the possible values for word nth of a value's name. choice: a small word is a candidate even
  * if it is the only one. */
-static void offers_add_value(et_offers *offers, const char *before, const char *typed,
-                             const char *called, int nth, bool choice)
+static void add_value(completions *list, const char *before, const char *typed, const char *called,
+                      int nth, bool choice)
 {
     size_t length;
     const char *word = nth_word(called ? called : "", nth, &length), *end = word + length;
@@ -294,32 +293,32 @@ static void offers_add_value(et_offers *offers, const char *before, const char *
         snprintf(name, sizeof name, "%.*s", (int)part, word);
         const bool small = islower((unsigned char)*name) || isdigit((unsigned char)*name);
         if (small && choice)
-            offers_add(offers, before, typed, name, NULL);
+            add_completion(list, before, typed, name, NULL);
         else if (*name)
-            add_named(offers, before, typed, name);
+            add_named(list, before, typed, name);
         word += part ? part : 1;
     }
 }
 
 /* ---- options ---- */
 
-static void add_options(et_offers *offers, const et_command_line *line, const char *word)
+static void add_options(completions *list, const et_command_line *line, const char *word)
 {
-    const size_t before = offers->text.length;
+    const size_t before = list->text.length;
     for (int i = 0; i < line->count; i++) {
         const et_option *row = line->slots[i].row;
         char name[80];
         snprintf(name, sizeof name, "--%s", et_option_typed(row).text);
         if (et_option_is_shown(row) && row->field.kind != ET_FIELD_KIND_ONLY)
-            offers_add(offers, "", word, name, line->slots[i].help);
+            add_completion(list, "", word, name, line->slots[i].help);
     }
-    offers_add(offers, "", word, "--help", "print the help and end");
-    for (int i = 0; i < line->count && offers->text.length == before; i++) {
+    add_completion(list, "", word, "--help", "print the help and end");
+    for (int i = 0; i < line->count && list->text.length == before; i++) {
         char name[80];
         snprintf(name, sizeof name, "--%s",
                  line->slots[i].row->alias ? line->slots[i].row->alias : "");
         if (name[2] && et_option_is_shown(line->slots[i].row))
-            offers_add(offers, "", word, name, line->slots[i].help);
+            add_completion(list, "", word, name, line->slots[i].help);
     }
 }
 
@@ -334,10 +333,10 @@ static bool is_command_line(const et_option_position *position, const et_call *c
 
 /* ---- commands ---- */
 
-static void complete(et_offers *offers, int argc, char **argv);
+static void complete(completions *list, int argc, char **argv);
 
 /* Words of a command with a usage. */
-static void complete_usage(et_offers *offers, const et_command *row, const et_call *call,
+static void complete_usage(completions *list, const et_command *row, const et_call *call,
                            et_arena *arena)
 {
     const char *word = call->argv[call->argc - 1];
@@ -349,34 +348,33 @@ static void complete_usage(et_offers *offers, const et_command *row, const et_ca
     et_command_line_position(&line, &position);
     char **inner = call->argv + call->argc - 1 - position.plain_nth;
     if (is_command_line(&position, call, inner))
-        complete(offers, position.plain_nth + 1, inner);
+        complete(list, position.plain_nth + 1, inner);
     else if (!position.ended && *word == '-' && (!position.slot || position.more))
-        add_options(offers, &line, word);
+        add_options(list, &line, word);
     else {
         char before[4096];
         snprintf(before, sizeof before, "%.*s", (int)(position.text - word), word);
         if (position.slot && position.slot->row->field.kind == ET_FIELD_KIND_BOOL) {
-            offers_add(offers, before, position.text, "true", NULL);
-            offers_add(offers, before, position.text, "false", NULL);
+            add_completion(list, before, position.text, "true", NULL);
+            add_completion(list, before, position.text, "false", NULL);
         } else if (position.slot) {
             /* A run that is begun is a directory. */
             const bool run = !strcmp(position.slot->row->field.name, "model-dir");
-            offers_add_value(offers, before, position.text, run ? "RUN" : position.slot->value,
-                             position.nth, false);
+            add_value(list, before, position.text, run ? "RUN" : position.slot->value, position.nth,
+                      false);
         }
         if (position.more && position.plain)
-            offers_add_value(offers, "", word, position.plain->row->field.name, position.plain_nth,
-                             true);
+            add_value(list, "", word, position.plain->row->field.name, position.plain_nth, true);
     }
 }
 
 /* call: argv ends with the word that is completed. */
-static void complete_command(et_offers *offers, const et_command *row, const et_call *call)
+static void complete_command(completions *list, const et_command *row, const et_call *call)
 {
     const char *word = call->argv[call->argc - 1];
     et_arena arena = ET_ARENA_INIT;
     if (row->usage)
-        complete_usage(offers, row, call, &arena);
+        complete_usage(list, row, call, &arena);
     et_arena_release(&arena);
     for (const et_command *one = row->commands; one && one->name; one++) {
         const et_call inner = { .program = call->program,
@@ -384,17 +382,17 @@ static void complete_command(et_offers *offers, const et_command *row, const et_
                                 .argc = call->argc - 1,
                                 .argv = call->argv + 1 };
         if (call->argc == 1)
-            offers_add(offers, "", word, one->name, one->help);
+            add_completion(list, "", word, one->name, one->help);
         else if (!strcmp(call->argv[0], one->name))
-            complete_command(offers, one, &inner);
+            complete_command(list, one, &inner);
     }
     if (row->commands && call->argc == 1)
-        offers_add(offers, "", word, "--help", "print the help and end");
+        add_completion(list, "", word, "--help", "print the help and end");
 }
 
 /* Kinds may have commands of one name: the run on the line says whose it is, else all are offered.
  */
-static void complete_named(et_offers *offers, const et_call *call)
+static void complete_named(completions *list, const et_call *call)
 {
     const et_program *program = call->program;
     const et_commands all = et_commands_of(program);
@@ -403,55 +401,55 @@ static void complete_named(et_offers *offers, const et_call *call)
     before.argc--;
     const et_named_run named = et_run_named(&before);
     const et_task_kind *chosen = et_kind_named(&before);
-    offers->kind = chosen ? chosen : named.kind;
+    list->kind = chosen ? chosen : named.kind;
     const et_command *own = named.kind ? et_command_of(program, named.kind, call->command) : NULL;
     if (own || !row) {
         if (own)
-            complete_command(offers, own, call);
+            complete_command(list, own, call);
         return;
     }
-    complete_command(offers, row, call);
+    complete_command(list, row, call);
     for (int k = 0; k < program->count; k++) {
         own = et_command_of(program, program->kinds[k], call->command);
         if (own && own != row)
-            complete_command(offers, own, call);
+            complete_command(list, own, call);
     }
 }
 
 /* argv: the words after the program's name; the last one is unfinished. */
-static void complete(et_offers *offers, int argc, char **argv)
+static void complete(completions *list, int argc, char **argv)
 {
     const char *word = argv[argc - 1];
     if (argc == 1) {
-        offers_add_commands(offers, word);
-        offers_add(offers, "", word, "help", "print the help of a command");
+        add_commands(list, word);
+        add_completion(list, "", word, "help", "print the help of a command");
         if (*word == '-') {
-            offers_add(offers, "", word, "--help", "print the commands and end");
-            offers_add(offers, "", word, "--version", "print the version and end");
+            add_completion(list, "", word, "--help", "print the commands and end");
+            add_completion(list, "", word, "--version", "print the version and end");
         }
         return;
     }
     if (!strcmp(argv[0], "help")) {
-        offers_add_commands(offers, word);
+        add_commands(list, word);
         if (*word == '-')
-            offers_add(offers, "", word, "--man", "print a page for man");
+            add_completion(list, "", word, "--man", "print a page for man");
         return;
     }
     const et_call call = {
-        .program = offers->program, .command = argv[0], .argc = argc - 1, .argv = argv + 1
+        .program = list->program, .command = argv[0], .argc = argc - 1, .argv = argv + 1
     };
-    complete_named(offers, &call);
+    complete_named(list, &call);
 }
 
 int et_complete(const et_program *program, int argc, char **argv, et_error *error)
 {
     char none[] = "", *words[] = { none, NULL };
-    et_offers offers = { .program = program };
-    complete(&offers, argc ? argc : 1, argc ? argv : words);
-    fputs(et_strbuf_text(&offers.text), stdout);
-    int status = offers.text.failed ? et_alloc_failed(error, offers.text.length, "words") : ET_OK;
-    et_strbuf_release(&offers.text);
-    et_map_release(&offers.known);
-    et_arena_release(&offers.arena);
+    completions list = { .program = program };
+    complete(&list, argc ? argc : 1, argc ? argv : words);
+    fputs(et_strbuf_text(&list.text), stdout);
+    int status = list.text.failed ? et_alloc_failed(error, list.text.length, "words") : ET_OK;
+    et_strbuf_release(&list.text);
+    et_map_release(&list.known);
+    et_arena_release(&list.arena);
     return status;
 }

@@ -419,7 +419,8 @@ static int open_result(result *r, const data_options *args, const et_call *call,
 }
 
 /* *same: the file exists and has exactly this text. */
-static int look_at(bool *same, const char *path, const char *text, bool force, et_error *error)
+static int check_existing(bool *same, const char *path, const char *text, bool force,
+                          et_error *error)
 {
     char *there;
     size_t length;
@@ -448,7 +449,7 @@ static int write_result(result *r, const et_analysis *analysis, const data_optio
     if (!status)
         status = et_metadata_format(analysis->metadata, &r->text[1], error);
     for (int i = 0; i < 2 && !status; i++)
-        status = look_at(&same[i], r->path[i], r->text[i], args->force, error);
+        status = check_existing(&same[i], r->path[i], r->text[i], args->force, error);
     for (int i = 0; i < 2 && !status; i++)
         if (!same[i])
             status = et_file_write(r->path[i], r->text[i], strlen(r->text[i]), error);

@@ -24,9 +24,9 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "command/command.h"
+#include "command/evaluation_log.h"
 #include "command/outputs.h"
 #include "command/ranks.h"
-#include "command/readings.h"
 #include "command/training/evaluation.h"
 #include "command/training/training.h"
 #include "engine/comm/comm.h"
@@ -39,7 +39,7 @@
 
 static const char between[] = "stopping     between two runs; the same command resumes";
 
-#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
+#define POLL_SECONDS 0.25 /* between two searches of a directory */
 
 typedef struct finetuning {
     const et_call *call;
@@ -48,7 +48,7 @@ typedef struct finetuning {
     et_experiment experiment; /* settings of all */
     const char *from;         /* the directory of the run that is fine-tuned */
     et_comm *comm;
-    et_readings readings;   /* what is done; of another rank than 0 the step alone */
+    et_evaluation_log log;  /* what is done; of another rank than 0 the step alone */
     double since;           /* monotonic time of the last one */
     int64_t last, asked_at; /* the other run's last step, 0: not known, when asked_at was done */
 } finetuning;
@@ -124,18 +124,17 @@ static int wait_more(const finetuning *f, bool *over, et_error *error)
     *over = et_clock_monotonic() - f->since >= timeout;
     int status = et_together_decide(f->comm, ET_OK, over, error);
     if (status || !*over) {
-        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        et_clock_sleep(status ? 0 : POLL_SECONDS);
         return status;
     }
-    bool known = last_step(f) || f->readings.last < 0;
+    bool known = last_step(f) || f->log.last < 0;
     status = et_together_decide(f->comm, ET_OK, &known, error);
     if (status || !known)
         return status;
     return et_fail(error, ET_ENOTFOUND,
                    "%s: no new checkpoint for %g seconds (trainer.continuous_eval_timeout); the "
                    "last fine-tuning started from step %s",
-                   f->from, timeout,
-                   et_format_count(f->readings.last < 0 ? 0 : f->readings.last).text);
+                   f->from, timeout, et_format_count(f->log.last < 0 ? 0 : f->log.last).text);
 }
 
 /* Nothing is made before there is something to do. */
@@ -257,7 +256,7 @@ static int keep_values(finetuning *f, int64_t step, const et_value *values, et_a
     if (!prefix || et_value_failed(flat))
         return et_alloc_failed(error, 0, "values");
     int status = et_run_files_write_metrics(f->args->model_dir, step, values, error);
-    return status ? status : et_readings_add(&f->readings, step, flat, error);
+    return status ? status : et_evaluation_log_add(&f->log, step, flat, error);
 }
 
 static int finish(finetuning *f, int64_t step, char *path, const char *directory, et_arena *arena,
@@ -266,7 +265,7 @@ static int finish(finetuning *f, int64_t step, char *path, const char *directory
     et_value *values;
     et_evaluation shown = { .path = path, .step = step };
     const char *log = et_arena_printf(arena, "%s/" ET_RUN_LOG, directory);
-    int status = log ? et_readings_last_of(&values, log, ET_LOGGED_VALIDATION, arena, error)
+    int status = log ? et_evaluation_log_find_last(&values, log, ET_LOGGED_VALIDATION, arena, error)
                      : et_alloc_failed(error, 0, "a path");
     if (!status)
         status = keep_values(f, step, values, arena, error);
@@ -297,7 +296,7 @@ static int finetune(finetuning *f, int64_t step, char *path, et_error *error)
     et_arena_release(&arena);
     f->since = et_clock_monotonic();
     if (!status)
-        f->readings.last = step;
+        f->log.last = step;
     return !status || gone ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
@@ -315,7 +314,7 @@ static int64_t find_interrupted(const finetuning *f)
         if (strncmp(item->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         int64_t step = strtoll(item->d_name + strlen(PREFIX), &end, 10);
-        if (*end || step <= f->readings.last || (found >= 0 && step > found))
+        if (*end || step <= f->log.last || (found >= 0 && step > found))
             continue;
         const char *directory = directory_of(f, &arena, step);
         if (directory && !et_run_files_step(directory, &at, NULL))
@@ -343,18 +342,18 @@ static int go_on(finetuning *f, et_error *error)
 
 static int finetune_all(finetuning *f, et_error *error)
 {
-    int64_t step = f->readings.last;
+    int64_t step = f->log.last;
     int status = go_on(f, error);
-    if (step < f->readings.last)
-        step = f->readings.last;
+    if (step < f->log.last)
+        step = f->log.last;
     for (bool over = false; !status && !over;) {
         char *path = NULL;
         /* Settings are read only where a checkpoint was fine-tuned since they were. */
-        if (f->asked_at != f->readings.last) {
-            f->asked_at = f->readings.last;
+        if (f->asked_at != f->log.last) {
+            f->asked_at = f->log.last;
             f->last = last_step(f);
         }
-        over = f->last && f->readings.last >= f->last;
+        over = f->last && f->log.last >= f->last;
         status = et_together_decide(f->comm, ET_OK, &over, error);
         if (status || over)
             break;
@@ -370,9 +369,9 @@ static int finetune_all(finetuning *f, et_error *error)
 static int remove_done(const finetuning *f, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    if (f->readings.last < 0)
+    if (f->log.last < 0)
         return ET_OK;
-    const char *directory = directory_of(f, &arena, f->readings.last);
+    const char *directory = directory_of(f, &arena, f->log.last);
     int status = directory ? et_run_files_remove_checkpoints(directory, error)
                            : et_alloc_failed(error, 0, "a path");
     et_arena_release(&arena);
@@ -384,7 +383,7 @@ static int open_directory(finetuning *f, et_error *error)
 {
     const char *directory = et_arena_printf(f->arena, "%s/eval", f->args->model_dir);
     const char *path = et_arena_printf(f->arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
-    int status = directory && path ? et_readings_open(&f->readings, directory, error)
+    int status = directory && path ? et_evaluation_log_open(&f->log, directory, error)
                                    : et_alloc_failed(error, 0, "a path");
     if (!status)
         status = et_experiment_write(&f->experiment, path, error);
@@ -395,7 +394,7 @@ static int begin(finetuning *f, et_error *error)
 {
     et_experiment_resolve_precision(&f->experiment);
     int status = is_first(f) ? open_directory(f, error) : ET_OK;
-    return et_together_give(f->comm, status, &f->readings.last, sizeof f->readings.last, error);
+    return et_together_give(f->comm, status, &f->log.last, sizeof f->log.last, error);
 }
 
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
@@ -407,7 +406,7 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
     finetuning f = { .call = call,
                      .args = args,
                      .arena = arena,
-                     .readings = ET_READINGS_INIT,
+                     .log = ET_EVALUATION_LOG_INIT,
                      .since = et_clock_monotonic(),
                      .asked_at = -2 };
     et_initial none;
@@ -424,7 +423,7 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
         status = begin(&f, error);
     if (!status)
         status = finetune_all(&f, error);
-    int closed = et_readings_close(&f.readings, status ? NULL : error);
+    int closed = et_evaluation_log_close(&f.log, status ? NULL : error);
     et_arena_free(arena);
     return et_ranks_leave(f.comm, call->program, status ? status : closed, error);
 }

@@ -5,7 +5,8 @@
  *   MODEL_DIR/params.yaml         settings of all fine-tuned runs
  *   MODEL_DIR/finetune-2000/      a run that begins with the other run's step 2,000: train_and_eval
  *   MODEL_DIR/metrics-2000.json   values of its last validation
- *   MODEL_DIR/eval/               the same by step, for programs and TensorBoard (readings.h):
+ *   MODEL_DIR/eval/               the same by step, for programs and TensorBoard
+ * (evaluation_log.h):
  *                                 "<name of MODEL_DIR>_<task>/<value>"
  *
  * It starts with the oldest checkpoint and ends after the checkpoint of --pretrain-steps, or of the

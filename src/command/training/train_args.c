@@ -51,7 +51,7 @@ static const char *run_above(const char *path, et_arena *arena)
 
 /* *whole: one file with settings and weights. ET_ECONFIG: one of several models of a run, whose
  * weights have other names there. */
-static int look(const char *path, bool *whole, et_error *error)
+static int classify_init(const char *path, bool *whole, et_error *error)
 {
     et_artifact artifact;
     const et_artifact_member *member;
@@ -101,7 +101,7 @@ static int initial_find(et_initial *initial, const et_program *program, et_arena
                        initial->from);
     const et_task_kind *kind;
     bool whole;
-    int status = look(initial->from, &whole, error);
+    int status = classify_init(initial->from, &whole, error);
     if (status)
         return et_fail_while(error, status, "--init");
     if (has_settings(initial->from, arena)) {

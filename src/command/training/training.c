@@ -482,7 +482,7 @@ static void say_open(et_training *t)
                         t->comm->class->name);
 }
 
-/* --dry-run: what is opened is the same, in a directory that goes again, but for the controller. */
+/* --dry-run: opens everything except the controller, in a temporary directory. */
 static int try_out(et_training *t, const et_train_args *args, et_error *error)
 {
     const char *run = args->share || et_train_finds_run(args) ? args->model_dir : NULL;
@@ -505,8 +505,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     return status;
 }
 
-/* The bar, which chooses by itself between a terminal and a log file, what is logged and recorded:
- * all of it by rank 0. */
+/* Opens the progress bar, the log and the session. Rank 0 only. */
 static int open_telling(et_training *t, const et_train_args *args, et_error *error)
 {
     const bool first = et_comm_rank(t->comm) == 0;

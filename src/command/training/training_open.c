@@ -46,7 +46,7 @@ static const char *warmup_setting(const et_optimization_options *o)
 
 /* Whether the time limit comes before the end of the warm-up: once, when the first steps have told
  * the speed. */
-static void look_at_time(et_training *t, const et_showing *showing)
+static void warn_of_time(et_training *t, const et_showing *showing)
 {
     const double limit = t->args->ends - t->began, now = et_clock_monotonic();
     if (!t->first_time) {
@@ -73,7 +73,7 @@ static void show(void *self, const et_showing *showing)
     et_training *t = self;
     t->showing = *showing;
     if (t->warmup)
-        look_at_time(t, showing);
+        warn_of_time(t, showing);
     if (t->args->follow)
         t->args->follow(t->args->follower, showing, t->progress);
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
@@ -261,18 +261,19 @@ static int plan_steps(et_training *t, et_error *error)
     return status ? status : et_trainer_options_resolve(&t->plan, batches, shards, error);
 }
 
-#define LOOKS 1000 /* at a run's rest */
+#define SAMPLED_STEPS 1000 /* at a run's rest */
 
 /* Whether nothing is learnt from that step on: rates of some schedules come back. */
 static bool is_zero_from(const et_schedule *schedule, int64_t step, int64_t end)
 {
-    for (int64_t i = 0; i < LOOKS; i++)
-        if (et_schedule_rate(schedule, step + (int64_t)((double)(end - step) * (double)i / LOOKS)))
+    for (int64_t i = 0; i < SAMPLED_STEPS; i++)
+        if (et_schedule_rate(schedule,
+                             step + (int64_t)((double)(end - step) * (double)i / SAMPLED_STEPS)))
             return false;
     return true;
 }
 
-/* No model is what it was after an update at such a rate. */
+/* An update at this rate destroys a model. */
 #define RATE_OF_NO_USE 1000
 
 static void warn_of_first(const et_training *t, const et_schedule *schedule)
@@ -305,7 +306,7 @@ static void warn_of_rest(const et_training *t, const et_schedule *schedule)
                (long long)none, (long long)t->plan.train_steps);
 }
 
-/* What is left of a run's time is known by its speed; see look_at_time. */
+/* What is left of a run's time is known by its speed; see warn_of_time. */
 static void warn_of_warmup(et_training *t, const et_schedule *schedule)
 {
     const int64_t warmup = et_schedule_warmup(schedule), steps = t->plan.train_steps;
@@ -583,8 +584,8 @@ int et_training_open(et_training *t, const char *directory, et_error *error)
     return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
 }
 
-/* In reverse, but for the log, which must not point to a bar that is gone. The directory comes
- * last: its lock covers all that is written. */
+/* Closes in reverse order, but the log first, because it prints through the bar. The directory is
+ * last, because its lock covers all files that are written. */
 void et_training_close(et_training *t)
 {
     et_cluster_trainer_close(t->cluster);

@@ -154,7 +154,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 
 /* ---- the length, again ---- */
 
-#define LOOKS 20 /* times that the length is settled again, if it stays */
+#define ADJUSTMENTS 20 /* times that the length is settled again, if it stays */
 #define LEAST                                                                                      \
     0.03             /* share of the time left that is measured before the length is settled again \
                       */
@@ -234,7 +234,7 @@ void et_training_init_pacing(et_training *t)
     static const et_action_class class = { .name = "pace", .due = due, .act = pace };
     t->pacing = (et_action){ &class };
     t->actions[0] = &t->pacing;
-    t->pacing_each = t->plan.train_steps > LOOKS ? t->plan.train_steps / LOOKS : 1;
+    t->pacing_each = t->plan.train_steps > ADJUSTMENTS ? t->plan.train_steps / ADJUSTMENTS : 1;
 }
 
 /* ---- telling ---- */

@@ -78,7 +78,7 @@ static const et_library library = { ET_HTTP_FILE, "libmicrohttpd", names,
 #define PATIENCE 4
 
 /* Seconds between two checks for connections that are too slow. */
-#define LOOK_INTERVAL 0.5
+#define CHECK_INTERVAL 0.5
 
 typedef struct connection {
     struct connection *next, **link; /* in the server's list */
@@ -101,7 +101,7 @@ struct et_http {
     connection *connections;
     int connected, busy;
     unsigned arrived; /* changes with whatever comes in */
-    double looked;    /* when connections were */
+    double checked;   /* when connections were */
     bool resumed;     /* there is something to do without any traffic */
     bool draining;
 };
@@ -769,12 +769,12 @@ static bool is_gone(connection *c)
 }
 
 /* Closes connections that are too slow. */
-static void look_at_connections(et_http *http)
+static void check_connections(et_http *http)
 {
     double now = et_clock_monotonic();
-    if (now - http->looked < LOOK_INTERVAL)
+    if (now - http->checked < CHECK_INTERVAL)
         return;
-    http->looked = now;
+    http->checked = now;
     if (http->options.gone) {
         /* The library does not touch a suspended connection, so nobody else notices that its client
          * has gone. */
@@ -795,7 +795,7 @@ void et_http_run(et_http *http, double seconds)
     et_assert(http->daemon && seconds >= 0);
     unsigned long long wanted; /* milliseconds, of the library */
     uint64_t ignored;
-    double wait = 1e3 * (http->connections && seconds > LOOK_INTERVAL ? LOOK_INTERVAL : seconds);
+    double wait = 1e3 * (http->connections && seconds > CHECK_INTERVAL ? CHECK_INTERVAL : seconds);
     if (mhd.get_timeout(http->daemon, &wanted) == MHD_YES && (double)wanted < wait)
         wait = (double)wanted;
     if (http->resumed)
@@ -808,7 +808,7 @@ void et_http_run(et_http *http, double seconds)
     ssize_t woken = read(http->wake_fd, &ignored, sizeof ignored);
     (void)woken;
     mhd.run(http->daemon);
-    look_at_connections(http);
+    check_connections(http);
 }
 
 void et_http_drain(et_http *http)

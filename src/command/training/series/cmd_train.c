@@ -8,10 +8,10 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "command/command.h"
+#include "command/evaluation_log.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "command/readings.h"
 #include "command/session.h"
 #include "command/training/evaluation.h"
 #include "command/training/finetuning.h"
@@ -28,8 +28,8 @@
 
 /* run's settings -> evaluation -> checkpoint by checkpoint. The run may not have begun: the command
  * waits for its settings and its checkpoints. It locks, writes and deletes nothing of the run.
- * Values of continuous_eval are stored in the run's directory (readings.h), so the command resumes
- * where it ended.
+ * Values of continuous_eval are stored in the run's directory (evaluation_log.h), so the command
+ * resumes where it ended.
  *
  * Ranks evaluate together. Rank 0 decides which checkpoint is next and when the wait is over, and
  * stores the values. */
@@ -40,13 +40,13 @@ typedef struct following {
     et_arena *arena;
     et_experiment experiment;
     et_evaluation evaluation;
-    et_readings readings; /* of continuous_eval; rank 0's */
-    et_sink *table;       /* of what it has measured; NULL: values are printed as a list */
-    int64_t last;         /* the step that was measured last, -1: none */
-    double since;         /* monotonic time of the last checkpoint */
+    et_evaluation_log log; /* of continuous_eval; rank 0's */
+    et_sink *table;        /* of what it has measured; NULL: values are printed as a list */
+    int64_t last;          /* the step that was measured last, -1: none */
+    double since;          /* monotonic time of the last checkpoint */
 } following;
 
-#define LOOK_EVERY 0.25 /* seconds between two looks at a directory */
+#define POLL_SECONDS 0.25 /* between two searches of a directory */
 
 static et_comm *ranks(const following *w)
 {
@@ -60,7 +60,7 @@ static int wait_more(const following *w, bool *over, et_error *error)
     *over = et_clock_monotonic() - w->since >= o->continuous_eval_timeout;
     int status = et_together_decide(ranks(w), ET_OK, over, error);
     if (status || !*over) {
-        et_clock_sleep(status ? 0 : LOOK_EVERY);
+        et_clock_sleep(status ? 0 : POLL_SECONDS);
         return status;
     }
     if (w->last < 0)
@@ -109,8 +109,8 @@ static int measure(following *w, et_error *error)
     et_value *logs = et_value_dict(&arena);
     int status =
         logs ? et_evaluation_run(&w->evaluation, logs, error) : et_alloc_failed(error, 0, "values");
-    if (!status && w->readings.sink)
-        status = et_readings_add(&w->readings, w->evaluation.step, logs, error);
+    if (!status && w->log.sink)
+        status = et_evaluation_log_add(&w->log, w->evaluation.step, logs, error);
     w->last = w->evaluation.step;
     if (!status && w->table)
         status = show_row(w, logs, error);
@@ -154,11 +154,11 @@ static int wait_for_checkpoint(following *w, et_error *error)
     return status;
 }
 
-static int open_readings(following *w, et_error *error)
+static int open_log(following *w, et_error *error)
 {
     const char *directory =
         et_arena_printf(w->arena, "%s/" ET_LOGGED_VALIDATION, w->args->model_dir);
-    return directory ? et_readings_open(&w->readings, directory, error)
+    return directory ? et_evaluation_log_open(&w->log, directory, error)
                      : et_alloc_failed(error, 0, "a path");
 }
 
@@ -194,10 +194,10 @@ static int open_table(following *w, et_error *error)
 static int measure_all(following *w, et_error *error)
 {
     int64_t last = et_trainer_last_step(&w->experiment.trainer);
-    int status = et_comm_rank(ranks(w)) ? ET_OK : open_readings(w, error);
+    int status = et_comm_rank(ranks(w)) ? ET_OK : open_log(w, error);
     if (!status && !et_comm_rank(ranks(w)))
         status = open_table(w, error);
-    w->last = w->readings.last;
+    w->last = w->log.last;
     status = et_together_give(ranks(w), status, &w->last, sizeof w->last, error);
     for (bool over = false; !status && !over && (!last || w->last < last);) {
         bool found;
@@ -217,7 +217,7 @@ static int measure_all(following *w, et_error *error)
             status = wait_more(w, &over, error);
     }
     et_sink_close(w->table, NULL);
-    int closed = et_readings_close(&w->readings, status ? NULL : error);
+    int closed = et_evaluation_log_close(&w->log, status ? NULL : error);
     return status ? status : closed;
 }
 
@@ -288,7 +288,7 @@ static int follow_run(const et_call *call, const et_train_args *args, et_error *
     following w = { .args = args,
                     .program = call->program,
                     .arena = arena,
-                    .readings = ET_READINGS_INIT,
+                    .log = ET_EVALUATION_LOG_INIT,
                     .last = -1,
                     .since = et_clock_monotonic() };
     w.evaluation = (et_evaluation){ .model_dir = args->model_dir, .experiment = &w.experiment };

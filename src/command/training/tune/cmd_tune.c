@@ -234,7 +234,7 @@ static int configure(et_experiment *experiment, const tuning *t, const words *w,
 }
 
 /* The kind of task and the length of a run, by the settings without searched values. */
-static int look_at_settings(tuning *t, et_error *error)
+static int read_settings(tuning *t, et_error *error)
 {
     static const candidate none;
     et_arena arena = ET_ARENA_INIT;
@@ -761,7 +761,7 @@ static int prepare(tuning *t, et_error *error)
 {
     int status = parse_search(t, error);
     if (!status)
-        status = look_at_settings(t, error);
+        status = read_settings(t, error);
     if (!status)
         status = draw_candidates(t, error);
     if (!status)

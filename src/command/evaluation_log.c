@@ -1,7 +1,7 @@
 /* Evaluations by step. All lines are read once, at the start: each goes into the new event file,
  * and the last one says where to continue. So a kill between the two files loses nothing, and no
  * position is stored. */
-#include "command/readings.h"
+#include "command/evaluation_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static et_value *without(const et_value *dict, const char *const *names, et_aren
 /* ---- going on ---- */
 
 typedef struct replay {
-    et_readings *readings;
+    et_evaluation_log *log;
     et_sink *events;
 } replay;
 
@@ -67,11 +67,11 @@ static int take_line(void *payload, const et_value *line, et_error *error)
     int64_t step;
     et_arena arena = ET_ARENA_INIT;
     int status = et_value_read_int(line, "step", &step, error);
-    if (!status && step <= r->readings->last)
+    if (!status && step <= r->log->last)
         status = et_fail(error, ET_EFORMAT,
                          "step %" PRId64 " comes after step %" PRId64
                          "; remove the file to evaluate all checkpoints again",
-                         step, r->readings->last);
+                         step, r->log->last);
     et_value *values =
         status ? NULL : without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, &arena);
     if (!status)
@@ -80,8 +80,8 @@ static int take_line(void *payload, const et_value *line, et_error *error)
     et_arena_release(&arena);
     if (status)
         return status;
-    r->readings->last = step;
-    r->readings->count++;
+    r->log->last = step;
+    r->log->count++;
     return ET_OK;
 }
 
@@ -97,62 +97,63 @@ static int open_log(et_sink **out, const char *path, int64_t lines, et_error *er
     return status;
 }
 
-static int open_files(et_readings *readings, const char *directory, const char *path,
+static int open_files(et_evaluation_log *log, const char *directory, const char *path,
                       et_error *error)
 {
     et_sink *sinks[2] = { NULL, NULL };
     int status = et_sink_events_open_as(&sinks[1], directory, ET_EVENTS_MEASURED, error);
-    replay r = { readings, sinks[1] };
+    replay r = { log, sinks[1] };
     if (!status && et_file_exists(path))
         status = read_lines(path, take_line, &r, error);
     if (!status)
-        status = open_log(&sinks[0], path, readings->count, error);
+        status = open_log(&sinks[0], path, log->count, error);
     if (!status)
-        return et_sink_multi_open(&readings->sink, sinks, 2, error);
+        return et_sink_multi_open(&log->sink, sinks, 2, error);
     et_sink_close(sinks[1], NULL);
     return status;
 }
 
-int et_readings_open(et_readings *readings, const char *directory, et_error *error)
+int et_evaluation_log_open(et_evaluation_log *log, const char *directory, et_error *error)
 {
     et_assert(directory && *directory);
-    *readings = (et_readings)ET_READINGS_INIT;
+    *log = (et_evaluation_log)ET_EVALUATION_LOG_INIT;
     char *path = et_path_join(directory, ET_RUN_LOG), *lock = et_path_join(directory, ET_RUN_LOCK);
     int status = path && lock ? et_directory_make(directory, error)
                               : et_alloc_failed(error, strlen(directory), "a path");
     if (!status)
-        status = et_lock_take(&readings->lock, lock, error);
+        status = et_lock_take(&log->lock, lock, error);
     if (!status)
-        status = open_files(readings, directory, path, error);
+        status = open_files(log, directory, path, error);
     et_free(path);
     et_free(lock);
     if (status)
-        et_readings_close(readings, NULL);
+        et_evaluation_log_close(log, NULL);
     return status;
 }
 
-int et_readings_add(et_readings *readings, int64_t step, const et_value *values, et_error *error)
+int et_evaluation_log_add(et_evaluation_log *log, int64_t step, const et_value *values,
+                          et_error *error)
 {
-    et_assert(step > readings->last && readings->last >= -1);
-    et_assert(readings->sink && readings->lock >= 0);
-    et_assert(readings->count >= 0 && !readings->count == (readings->last < 0));
+    et_assert(step > log->last && log->last >= -1);
+    et_assert(log->sink && log->lock >= 0);
+    et_assert(log->count >= 0 && !log->count == (log->last < 0));
     et_assert(values->kind == ET_VALUE_DICT);
-    int status = et_sink_write(readings->sink, step, values, error);
+    int status = et_sink_write(log->sink, step, values, error);
     if (!status)
-        status = et_sink_flush(readings->sink, error);
+        status = et_sink_flush(log->sink, error);
     if (status)
         return status;
-    readings->last = step;
-    readings->count++;
+    log->last = step;
+    log->count++;
     return ET_OK;
 }
 
-int et_readings_close(et_readings *readings, et_error *error)
+int et_evaluation_log_close(et_evaluation_log *log, et_error *error)
 {
-    int status = et_sink_close(readings->sink, error);
-    if (readings->lock >= 0)
-        et_lock_drop(readings->lock);
-    *readings = (et_readings)ET_READINGS_INIT;
+    int status = et_sink_close(log->sink, error);
+    if (log->lock >= 0)
+        et_lock_drop(log->lock);
+    *log = (et_evaluation_log)ET_EVALUATION_LOG_INIT;
     return status;
 }
 
@@ -164,7 +165,7 @@ typedef struct search {
     et_value *found;
 } search;
 
-static int look(void *payload, const et_value *line, et_error *error)
+static int take_found(void *payload, const et_value *line, et_error *error)
 {
     search *s = payload;
     const et_value *dict = et_value_get(line, s->name);
@@ -180,11 +181,11 @@ static int look(void *payload, const et_value *line, et_error *error)
     return status;
 }
 
-int et_readings_last_of(et_value **values, const char *path, const char *name, et_arena *arena,
-                        et_error *error)
+int et_evaluation_log_find_last(et_value **values, const char *path, const char *name,
+                                et_arena *arena, et_error *error)
 {
     search s = { name, arena, NULL };
-    int status = read_lines(path, look, &s, error);
+    int status = read_lines(path, take_found, &s, error);
     *values = s.found;
     if (!status && !s.found)
         status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s", path, name);
