@@ -222,15 +222,6 @@ static int check_written(const et_outputs *outputs, const char *path, et_error *
                 : ET_OK;
 }
 
-static int check_writable(const char *path, et_error *error)
-{
-    et_file_writer writer;
-    int status = et_file_writer_open(&writer, path, error);
-    if (!status)
-        et_file_writer_abandon(&writer);
-    return status;
-}
-
 int et_outputs_check(et_outputs *outputs, const char *option, const char *path, et_error *error)
 {
     struct stat file;
@@ -244,8 +235,12 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
         status = check_run(outputs, path, error);
     if (!status)
         status = check_written(outputs, path, error);
-    if (!status)
-        status = check_writable(path, error);
+    if (!status) {
+        et_file_writer writer;
+        status = et_file_writer_open(&writer, path, error);
+        if (!status)
+            et_file_writer_abandon(&writer);
+    }
     outputs->written = path;
     return status ? et_fail_while(error, status, "%s", option) : ET_OK;
 }

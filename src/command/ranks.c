@@ -150,26 +150,19 @@ typedef struct loaded {
     uint64_t path;
 } loaded;
 
-static int compare_loaded(const et_comm *comm, const loaded *all, const char *model_dir,
-                          et_error *error)
-{
-    for (int i = 1; i < et_comm_size(comm); i++)
-        if (all[i].step != all[0].step || all[i].path != all[0].path)
-            return et_fail(error, ET_EBUSY,
-                           "%s: rank %d found another checkpoint than rank 0 because the run is "
-                           "still training; try again, or name one with --checkpoint",
-                           model_dir, i);
-    return ET_OK;
-}
-
 int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
                             int64_t step, et_error *error)
 {
     void *all;
     loaded mine = { step, path ? et_checksum(path, strlen(path)) : 0 };
     status = et_together_table(comm, status, &mine, sizeof mine, &all, error);
-    if (!status)
-        status = compare_loaded(comm, all, model_dir, error);
+    const loaded *each = all;
+    for (int i = 1; !status && i < et_comm_size(comm); i++)
+        if (each[i].step != each[0].step || each[i].path != each[0].path)
+            status = et_fail(error, ET_EBUSY,
+                             "%s: rank %d found another checkpoint than rank 0 because the run is "
+                             "still training; try again, or name one with --checkpoint",
+                             model_dir, i);
     et_free(all);
     return status;
 }

@@ -10,14 +10,6 @@
 
 #define LOG_MAX ((size_t)1 << 20)
 
-static int find(const et_series_log *log, const char *name)
-{
-    int i = 0;
-    while (i < log->run->count && strcmp(log->run->candidate[i].name, name) != 0)
-        i++;
-    return i < log->run->count ? i : -1;
-}
-
 static int read_line(et_series_log *log, const char *line, size_t length, int number,
                      et_error *error)
 {
@@ -37,8 +29,10 @@ static int read_line(et_series_log *log, const char *line, size_t length, int nu
     entry.done = !entry.left_out;
     if (!status && entry.done)
         status = et_value_read_float(value, "seconds", &entry.seconds, error);
-    const int which = status ? -1 : find(log, name);
-    if (!status && which < 0)
+    int which = 0;
+    while (!status && which < log->run->count && strcmp(log->run->candidate[which].name, name) != 0)
+        which++;
+    if (!status && which == log->run->count)
         status = et_fail(error, ET_EFORMAT, "%s: there is no candidate %.80s in this run",
                          log->path, name);
     if (!status)

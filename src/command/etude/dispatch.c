@@ -313,18 +313,6 @@ static int exit_code(int status)
     }
 }
 
-/* A program may be started with these closed; then the first file opened would take their
- * place, and messages would end in it. Opened the wrong way round, so that use still fails. */
-static void hold_standard_streams(void)
-{
-    /* Standard input is opened for writing only, the other two for reading only, so that every use
-     * of them fails at once. */
-    static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
-    for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
-            _exit(1);
-}
-
 /* The variable that chooses kernels is for trying and comparing: a misspelt one would compare
  * the same kernels with themselves. */
 static void check_isa(void)
@@ -356,18 +344,6 @@ static bool prints(const char *command)
     return true;
 }
 
-/* Flushes and checks standard output before the exit code is made. If the output could not be
- * written (a full disk), the command fails, although no function in it noticed. If memory was
- * short, the command fails too, because a list may be incomplete. */
-static int check_output(const char *command, et_error *error)
-{
-    if (fflush(stdout) || ferror(stdout))
-        return et_fail_errno(error, "standard output");
-    if (et_alloc_refused() && prints(command))
-        return et_fail(error, ET_ENOMEM, "out of memory: the output may be incomplete");
-    return ET_OK;
-}
-
 int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int count)
 {
     et_error error = ET_ERROR_INIT;
@@ -376,7 +352,13 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
                                  .count = count,
                                  .commands = et_commands_general,
                                  .synonyms = et_synonyms };
-    hold_standard_streams();
+    /* A program may be started with standard streams closed; then the first file opened would take
+     * their place, and messages would end in it. Standard input is opened for writing only, the
+     * other two for reading only, so that every use of them fails at once. */
+    static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            _exit(1);
     et_tell_lost_files(program.name);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f then fails with an error */
     et_show_log_on(&program, NULL);
@@ -384,8 +366,12 @@ int et_command_main(int argc, char **argv, const et_task_kind *const *kinds, int
     int status = et_program_check(&program, &error);
     if (!status)
         status = run(&program, argc, argv, &error);
-    if (!status)
-        status = check_output(argc > 1 ? argv[1] : NULL, &error);
+    /* If the output could not be written (a full disk), the command fails, although no function in
+     * it noticed. If memory was short, the command fails too, because a list may be incomplete. */
+    if (!status && (fflush(stdout) || ferror(stdout)))
+        status = et_fail_errno(&error, "standard output");
+    else if (!status && et_alloc_refused() && prints(argc > 1 ? argv[1] : NULL))
+        status = et_fail(&error, ET_ENOMEM, "out of memory: the output may be incomplete");
     if (status)
         et_tell_failure(&program, status, &error);
     et_log_set(NULL, NULL);

@@ -726,17 +726,6 @@ static int move_word(reading *r, et_error *error)
     return read_plain(r, first->plain, r->plain_behind, error);
 }
 
-static int check_missing(const et_command_line *line, et_error *error)
-{
-    for (int i = 0; i < line->count; i++) {
-        const et_option *row = line->slots[i].row;
-        if (row->missing && !*(const char **)line->slots[i].member)
-            return et_fail(error, ET_EUSAGE, "%s: --%s is missing; name %s", called(line),
-                           et_option_typed(row).text, row->missing);
-    }
-    return ET_OK;
-}
-
 static const et_option_slot *task_row(const et_command_line *line)
 {
     for (int i = 0; i < line->count; i++)
@@ -777,8 +766,12 @@ int et_command_line_parse(et_command_line *line, et_error *error)
     if (status || line->help)
         return status;
     status = move_word(&r, error);
-    if (!status)
-        status = check_missing(line, error);
+    for (int i = 0; !status && i < line->count; i++) {
+        const et_option *row = line->slots[i].row;
+        if (row->missing && !*(const char **)line->slots[i].member)
+            status = et_fail(error, ET_EUSAGE, "%s: --%s is missing; name %s", called(line),
+                             et_option_typed(row).text, row->missing);
+    }
     return status ? status : use_task(line, error);
 }
 

@@ -37,19 +37,14 @@
 
 /* ---- what tables say ---- */
 
-static const char *change_of(et_field_change change)
-{
-    static const char *const words[] = { [ET_CHANGE_AS_GROUP] = "free",
-                                         [ET_CHANGE_FREE] = "free",
-                                         [ET_CHANGE_ASK] = "asks",
-                                         [ET_CHANGE_FIXED] = "no",
-                                         [ET_CHANGE_MODEL] = "no" };
-    return words[change];
-}
-
 /* "`max_to_keep`", "integer", "`5`", "1 to 100,000", "free", "checkpoints kept" */
 static void add_row(et_grid *grid, const et_field *field, et_field_change change)
 {
+    static const char *const changes[] = { [ET_CHANGE_AS_GROUP] = "free",
+                                           [ET_CHANGE_FREE] = "free",
+                                           [ET_CHANGE_ASK] = "asks",
+                                           [ET_CHANGE_FIXED] = "no",
+                                           [ET_CHANGE_MODEL] = "no" };
     et_strbuf value = ET_STRBUF_INIT, range = ET_STRBUF_INIT;
     et_field_default(field, &value);
     et_field_range(field, &range);
@@ -58,7 +53,7 @@ static void add_row(et_grid *grid, const et_field *field, et_field_change change
     et_grid_add(grid, et_field_type(field));
     et_grid_addf(grid, "`%s`", value.length ? value.data : "\"\"");
     et_grid_add(grid, et_strbuf_text(&range));
-    et_grid_add(grid, change_of(change));
+    et_grid_add(grid, changes[change]);
     et_grid_add(grid, field->help);
     et_strbuf_release(&value);
     et_strbuf_release(&range);

@@ -103,29 +103,24 @@ static inspection_part part_of(const char *name)
     return et_state_is_weight(name) ? PART_WEIGHTS : PART_OPTIMIZER;
 }
 
-/* The block is the first two parts of a name with three or more, the first part of a name with two.
- */
-static size_t block_length(const char *name)
-{
-    const char *first = strchr(name, '/');
-    const char *second = first ? strchr(first + 1, '/') : NULL;
-    return second ? (size_t)(second - name) : first ? (size_t)(first - name) : strlen(name);
-}
-
 static int add_weight(inspection *it, const et_safetensors_tensor *tensor, et_error *error)
 {
     et_assert(it->block_count <= it->block_capacity);
-    size_t length = block_length(tensor->name);
+    /* The block is the first two parts of a name with three or more, the first part of a name with
+     * two. */
+    const char *name = tensor->name, *first = strchr(name, '/');
+    const char *second = first ? strchr(first + 1, '/') : NULL, *end = second ? second : first;
+    const size_t length = end ? (size_t)(end - name) : strlen(name);
     inspection_block *last = it->block_count ? &it->blocks[it->block_count - 1] : NULL;
-    if (!last || strlen(last->name) != length || strncmp(last->name, tensor->name, length) != 0) {
+    if (!last || strlen(last->name) != length || strncmp(last->name, name, length) != 0) {
         inspection_block *grown =
             et_vector_grow(it->blocks, &it->block_capacity, it->block_count + 1, sizeof *grown, 32);
         it->blocks = grown ? grown : it->blocks;
-        char *name = grown ? et_strndup(tensor->name, length) : NULL;
-        if (!name)
+        char *copy = grown ? et_strndup(name, length) : NULL;
+        if (!copy)
             return et_alloc_failed(error, length, "parameters by block");
         last = &it->blocks[it->block_count++];
-        *last = (inspection_block){ .name = name, .last = -1, .blocks = 1 };
+        *last = (inspection_block){ .name = copy, .last = -1, .blocks = 1 };
     }
     last->tensors++;
     last->elements += et_shape_count(tensor->shape);
@@ -955,8 +950,12 @@ static int print_json(const et_value *list, et_error *error)
     return list->count ? et_print_json(all, error) : ET_OK;
 }
 
-static int inspect(inquiry *ask, et_error *error)
+int et_cmd_inspect(const et_call *call, et_error *error)
 {
+    inquiry *ask = call->options;
+    ask->program = call->program;
+    if (!ask->paths.count && !ask->model_dir)
+        return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
     et_arena arena = ET_ARENA_INIT;
     et_outputs outputs = { .program = ask->program };
     for (size_t i = 0; i < ask->paths.count; i++)
@@ -971,13 +970,4 @@ static int inspect(inquiry *ask, et_error *error)
         printed = print_json(ask->list, status ? NULL : error);
     et_arena_release(&arena);
     return status ? status : printed;
-}
-
-int et_cmd_inspect(const et_call *call, et_error *error)
-{
-    inquiry *ask = call->options;
-    ask->program = call->program;
-    if (!ask->paths.count && !ask->model_dir)
-        return et_fail(error, ET_EUSAGE, "inspect: name a checkpoint, or the directory of a run");
-    return inspect(ask, error);
 }

@@ -22,14 +22,6 @@ struct et_histories_file {
     ino_t inode;
 };
 
-static bool is_there(const et_histories *all, const struct stat *info)
-{
-    for (size_t i = 0; i < all->count; i++)
-        if (all->files[i].device == info->st_dev && all->files[i].inode == info->st_ino)
-            return true;
-    return false;
-}
-
 static void sane(const et_histories *all)
 {
     et_assert(all->count <= all->capacity && all->count <= all->file_capacity);
@@ -46,8 +38,9 @@ static int add(et_histories *all, const char *path, et_error *error)
     sane(all);
     if (stat(path, &info))
         return et_fail_errno(error, "%s", path);
-    if (is_there(all, &info))
-        return ET_OK;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->files[i].device == info.st_dev && all->files[i].inode == info.st_ino)
+            return ET_OK;
     et_history **items =
         et_vector_grow(all->items, &all->capacity, all->count + 1, sizeof *items, 16);
     all->items = items ? items : all->items;

@@ -36,22 +36,16 @@
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
-/* ---- report page ---- */
+/* ---- the page ---- */
 
 /* The page of `etude report`: one HTML document that needs nothing from outside, light and dark.
- *
- *     et_report_page_begin(&page, "runs/adult");
- *     et_report_page_section(&page, "Data");
- *     et_report_page_fact(&page, "rows", "%d", 30162);
- *     et_report_page_end(&page);                              page.html
- *
  * Texts may come from anyone: they are escaped. Memory that is out stays in page.html.failed. */
 
-typedef struct et_report_page {
+typedef struct report_page {
     et_strbuf html; /* owned by the caller */
     bool section;   /* one is open */
     bool facts;     /* a list of facts is open */
-} et_report_page;
+} report_page;
 
 /* Pixels. A page of 420 pixels shows a chart nearly in this size, so its text is readable. */
 #define CHART_WIDTH  400
@@ -89,9 +83,9 @@ static const char style[] =
     "gap:2px 10px}pre{white-space:pre-wrap;overflow-wrap:anywhere}svg{margin-right:0}}\n"
     "</style>\n";
 
-static void report_page_begin(et_report_page *page, const char *title)
+static void page_begin(report_page *page, const char *title)
 {
-    *page = (et_report_page){ .section = false };
+    *page = (report_page){ .section = false };
     et_strbuf_append(&page->html, page_head);
     et_strbuf_append(&page->html, "<title>");
     et_markup_append(&page->html, title);
@@ -102,13 +96,13 @@ static void report_page_begin(et_report_page *page, const char *title)
     et_strbuf_append(&page->html, "</h1>\n");
 }
 
-static void end_facts(et_report_page *page)
+static void end_facts(report_page *page)
 {
     et_strbuf_append(&page->html, page->facts ? "</dl>\n" : "");
     page->facts = false;
 }
 
-static void append_element(et_report_page *page, const char *name, const char *text)
+static void append_element(report_page *page, const char *name, const char *text)
 {
     et_strbuf_printf(&page->html, "<%s>", name);
     et_markup_append(&page->html, text);
@@ -116,7 +110,7 @@ static void append_element(et_report_page *page, const char *name, const char *t
 }
 
 /* Ends the section before. */
-static void report_page_section(et_report_page *page, const char *title)
+static void page_section(report_page *page, const char *title)
 {
     et_assert(title);
     end_facts(page);
@@ -126,7 +120,7 @@ static void report_page_section(et_report_page *page, const char *title)
 }
 
 /* "rows 30,162": consecutive ones are one list. */
-static void report_page_fact(et_report_page *page, const char *name, const char *format, ...)
+static void page_fact(report_page *page, const char *name, const char *format, ...)
 {
     et_assert(name && format);
     et_strbuf text = ET_STRBUF_INIT;
@@ -142,7 +136,7 @@ static void report_page_fact(et_report_page *page, const char *name, const char 
     et_strbuf_release(&text);
 }
 
-static void report_page_text(et_report_page *page, const char *format, ...)
+static void page_text(report_page *page, const char *format, ...)
 {
     et_strbuf text = ET_STRBUF_INIT;
     va_list arguments;
@@ -156,7 +150,7 @@ static void report_page_text(et_report_page *page, const char *format, ...)
 }
 
 /* Line by line, because what is escaped is made plain first. */
-static void append_lines(et_report_page *page, const char *text)
+static void append_lines(report_page *page, const char *text)
 {
     et_strbuf line = ET_STRBUF_INIT;
     et_strbuf_append(&page->html, "<pre>");
@@ -174,13 +168,13 @@ static void append_lines(et_report_page *page, const char *text)
 }
 
 /* Lines as they are, such as commands. */
-static void report_page_lines(et_report_page *page, const char *text)
+static void page_lines(report_page *page, const char *text)
 {
     end_facts(page);
     append_lines(page, text);
 }
 
-static void report_page_grid(et_report_page *page, const et_grid *grid)
+static void page_grid(report_page *page, const et_grid *grid)
 {
     end_facts(page);
     et_grid_append(grid, ET_GRID_HTML, &page->html);
@@ -196,7 +190,7 @@ static bool has_point(const et_chart *chart)
 
 /* A chart without points is left out. Charts that follow each other are beside each other where the
  * page is wide. */
-static int report_page_chart(et_report_page *page, const et_chart *chart, et_error *error)
+static int page_chart(report_page *page, const et_chart *chart, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
     end_facts(page);
@@ -206,17 +200,10 @@ static int report_page_chart(et_report_page *page, const et_chart *chart, et_err
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
 
-static int report_page_bars(et_report_page *page, const et_chart_bars *bars, et_error *error)
+static int page_bars(report_page *page, const et_chart_bars *bars, et_error *error)
 {
     end_facts(page);
     return bars->count ? et_chart_bars_svg(&page->html, bars, CHART_WIDTH, error) : ET_OK;
-}
-
-static void report_page_end(et_report_page *page)
-{
-    end_facts(page);
-    et_strbuf_append(&page->html, page->section ? "</section>\n" : "");
-    et_strbuf_append(&page->html, "</body>\n</html>\n");
 }
 
 /* ---- the report ---- */
@@ -267,7 +254,7 @@ typedef struct reporting {
     const et_program *program;
     et_history *history;
     et_table_scores scores;
-    et_report_page page;
+    report_page page;
     char *output; /* owned: the default */
 } reporting;
 
@@ -291,30 +278,29 @@ static void add_run(reporting *r, const et_evaluation *evaluation)
     const double seconds = et_history_seconds_in_all(h);
     const int64_t steps = et_history_steps(h);
     const et_format done = et_format_count(et_history_steps_done(h));
-    et_report_page *page = &r->page;
-    report_page_section(page, "Run");
-    report_page_fact(page, "experiment", "%s", evaluation->experiment->name);
+    report_page *page = &r->page;
+    page_section(page, "Run");
+    page_fact(page, "experiment", "%s", evaluation->experiment->name);
     if (*et_history_state_name(et_history_state_of(h)))
-        report_page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
+        page_fact(page, "state", "%s", et_history_state_name(et_history_state_of(h)));
     if (steps > 0)
-        report_page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
+        page_fact(page, "steps", "%s of %s", done.text, et_format_count(steps).text);
     else
-        report_page_fact(page, "steps", "%s", done.text);
+        page_fact(page, "steps", "%s", done.text);
     if (!isnan(seconds))
-        report_page_fact(page, "training time", "%s", et_format_duration(seconds).text);
-    report_page_fact(page, "parameters", "%s",
-                     et_format_count(et_params_elements(evaluation->params)).text);
-    report_page_fact(page, "checkpoint", "%s, step %lld", evaluation->path,
-                     (long long)evaluation->step);
+        page_fact(page, "training time", "%s", et_format_duration(seconds).text);
+    page_fact(page, "parameters", "%s",
+              et_format_count(et_params_elements(evaluation->params)).text);
+    page_fact(page, "checkpoint", "%s, step %lld", evaluation->path, (long long)evaluation->step);
     if (best.series && best.step >= 0)
-        report_page_fact(page, "best", "%s %s at step %lld", best.metric,
-                         et_format_value(best.value).text, (long long)best.step);
+        page_fact(page, "best", "%s %s at step %lld", best.metric, et_format_value(best.value).text,
+                  (long long)best.step);
 }
 
-static void add_files(et_report_page *page, const char *name, const et_strings *files)
+static void add_files(report_page *page, const char *name, const et_strings *files)
 {
     for (size_t i = 0; i < files->count; i++)
-        report_page_fact(page, i ? "" : name, "%s", files->items[i]);
+        page_fact(page, i ? "" : name, "%s", files->items[i]);
 }
 
 static void add_data(reporting *r, const et_tabular_task *task)
@@ -322,28 +308,27 @@ static void add_data(reporting *r, const et_tabular_task *task)
     const et_tabular_options *o = &task->options;
     const et_column_metadata *first =
         et_metadata_count(task->texts.metadata) ? et_metadata_at(task->texts.metadata, 0) : NULL;
-    et_report_page *page = &r->page;
-    report_page_section(page, "Data");
+    report_page *page = &r->page;
+    page_section(page, "Data");
     add_files(page, "training", &o->train_data.input_path);
     if (r->args->general.data.count)
         add_files(page, "scored", &r->args->general.data);
     else if (et_tabular_has_validation_data(o))
         add_files(page, "validation", &o->validation_data.input_path);
     else if (et_tabular_has_out_of_fold(task))
-        report_page_fact(page, "validation",
-                         "%lld folds: each row by the models that did not learn it (%s)",
-                         (long long)o->n_splits, ET_SERIES_FOLDS);
+        page_fact(page, "validation",
+                  "%lld folds: each row by the models that did not learn it (%s)",
+                  (long long)o->n_splits, ET_SERIES_FOLDS);
     else
-        report_page_fact(page, "validation", "%g %% of the training rows, which are held out",
-                         100 * o->held_out);
+        page_fact(page, "validation", "%g %% of the training rows, which are held out",
+                  100 * o->held_out);
     if (first && first->count + first->missing > 0)
-        report_page_fact(page, "rows", "%s", et_format_count(first->count + first->missing).text);
-    report_page_fact(page, "columns", "%s",
-                     et_format_count(et_schema_count(task->texts.schema)).text);
+        page_fact(page, "rows", "%s", et_format_count(first->count + first->missing).text);
+    page_fact(page, "columns", "%s", et_format_count(et_schema_count(task->texts.schema)).text);
     for (size_t i = 0; i < o->target.count; i++)
-        report_page_fact(page, "target", "%s", o->target.items[i]);
+        page_fact(page, "target", "%s", o->target.items[i]);
     if (o->id)
-        report_page_fact(page, "ID", "%s", o->id);
+        page_fact(page, "ID", "%s", o->id);
 }
 
 /* ---- columns ---- */
@@ -357,7 +342,7 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
     if (!uses)
         return et_alloc_failed(error, (size_t)count * sizeof *uses, "columns");
     et_tabular_find_uses(task, uses);
-    report_page_section(&r->page, "Columns");
+    page_section(&r->page, "Columns");
     et_grid_add_row(&grid, head);
     for (int i = 0; i < count && i < COLUMNS_MAX; i++) {
         const et_column_use *use = &uses[i];
@@ -373,10 +358,10 @@ static int add_columns(reporting *r, const et_tabular_task *task, et_error *erro
         grid.failed |= text.failed;
         et_strbuf_release(&text);
     }
-    report_page_grid(&r->page, &grid);
+    page_grid(&r->page, &grid);
     if (count > COLUMNS_MAX)
-        report_page_text(&r->page, "%s more columns are not listed.",
-                         et_format_count(count - COLUMNS_MAX).text);
+        page_text(&r->page, "%s more columns are not listed.",
+                  et_format_count(count - COLUMNS_MAX).text);
     et_grid_release(&grid);
     et_free(uses);
     return ET_OK;
@@ -404,7 +389,7 @@ static int add_class_chart(reporting *r, bool roc, et_error *error)
     et_error reason = ET_ERROR_INIT;
     int status = et_class_chart_open(&chart, roc, r->scores.set, r->scores.sets, &reason);
     if (!status)
-        status = report_page_chart(&r->page, &chart.chart, &reason);
+        status = page_chart(&r->page, &chart.chart, &reason);
     et_class_chart_release(&chart);
     return status == ET_EDATA || !status ? ET_OK : et_fail(error, status, "%s", reason.text);
 }
@@ -457,14 +442,14 @@ static int add_number_charts(reporting *r, const et_number_rows *rows, et_error 
                                   .count = 2,
                                   .dots = 1 } };
     if (rows->set)
-        report_page_text(&r->page, "Rows of %s:", rows->set);
+        page_text(&r->page, "Rows of %s:", rows->set);
     if (rows->all > rows->count)
-        report_page_text(&r->page, "The charts have %s of %s rows.",
-                         et_format_count((int64_t)rows->count).text,
-                         et_format_count((int64_t)rows->all).text);
+        page_text(&r->page, "The charts have %s of %s rows.",
+                  et_format_count((int64_t)rows->count).text,
+                  et_format_count((int64_t)rows->all).text);
     int status = ET_OK;
     for (int i = 0; i < 2 && !status; i++)
-        status = report_page_chart(&r->page, &charts[i], error);
+        status = page_chart(&r->page, &charts[i], error);
     for (int i = 0; i < 3; i++) {
         r->page.html.failed |= label[i].failed;
         et_strbuf_release(&label[i]);
@@ -477,11 +462,11 @@ static int add_scores(reporting *r, const et_value *logs, et_error *error)
 {
     et_grid grid = { .columns = 2, .left = 1 };
     int status = ET_OK;
-    report_page_section(&r->page, "Scores");
+    page_section(&r->page, "Scores");
     et_grid_add(&grid, "metric");
     et_grid_add(&grid, "value");
     add_values(&grid, logs, "");
-    report_page_grid(&r->page, &grid);
+    page_grid(&r->page, &grid);
     et_grid_release(&grid);
     for (size_t i = 0; i < r->scores.sets && !status; i++)
         status = et_class_tables_append(&r->scores.set[i], ET_GRID_HTML, &r->page.html, error);
@@ -490,7 +475,7 @@ static int add_scores(reporting *r, const et_value *logs, et_error *error)
     if (!status && r->scores.sets)
         status = add_class_chart(r, false, error);
     if (r->scores.number_count)
-        report_page_text(&r->page, "rmse, mae and residuals have the unit of the target's column.");
+        page_text(&r->page, "rmse, mae and residuals have the unit of the target's column.");
     for (size_t i = 0; i < r->scores.number_count && !status; i++)
         status = add_number_charts(r, &r->scores.numbers[i], error);
     return status;
@@ -529,7 +514,7 @@ static void add_candidate(reporting *r, et_grid *grid, const et_value *line,
     (void)et_value_read_string(line, "candidate", &name, NULL);
     if (!values || !metrics) {
         (void)et_value_read_string(line, "left_out", &why, NULL);
-        report_page_text(&r->page, "%s was left out: %s.", name, why);
+        page_text(&r->page, "%s was left out: %s.", name, why);
         return;
     }
     et_grid_add(grid, name);
@@ -562,7 +547,7 @@ static int add_candidates(reporting *r, et_error *error)
     if (ensemble && (ensemble->kind != ET_VALUE_LIST || !ensemble->count))
         ensemble = NULL;
     if (text)
-        report_page_section(&r->page, "Candidates");
+        page_section(&r->page, "Candidates");
     for (char *at = text, *end; at && *at && !status; at = end) {
         const size_t length = strcspn(at, "\n");
         et_value *line;
@@ -590,8 +575,8 @@ static int add_candidates(reporting *r, et_error *error)
         }
     }
     if (metrics) {
-        report_page_grid(&r->page, &grid);
-        status = report_page_bars(&r->page, &bars, error);
+        page_grid(&r->page, &grid);
+        status = page_bars(&r->page, &bars, error);
     }
     et_grid_release(&grid);
     et_arena_release(&arena);
@@ -643,7 +628,7 @@ static int add_curves(reporting *r, const et_history_series *const *series, int 
         chart.y_label = "loss";
     }
     if (!status)
-        status = report_page_chart(&r->page, &chart, error);
+        status = page_chart(&r->page, &chart, error);
     for (int i = 0; i < count; i++) {
         et_free((char *)all[i].curve.name);
         et_free(all[i].x);
@@ -663,7 +648,7 @@ static int add_history(reporting *r, et_error *error)
     const bool curves = loss && loss->count > 1;
     if (!curves && !(best && best->count > 1))
         return ET_OK;
-    report_page_section(&r->page, "Curves");
+    page_section(&r->page, "Curves");
     int status = curves ? add_curves(r, losses, 2, error) : ET_OK;
     return status || !best || best == loss || best->count < 2 ? status
                                                               : add_curves(r, &best, 1, error);
@@ -689,22 +674,21 @@ static int append_importance(reporting *r, const et_importances *all, const et_e
     double values[BARS_MAX];
     et_strbuf label = ET_STRBUF_INIT;
     et_grid grid = { .columns = 3, .left = 1 };
-    report_page_text(&r->page,
-                     "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
-                     "and standard deviation of %d permutations.",
-                     facts->metric, facts->score, et_format_many(facts->rows, "row").text, path,
-                     REPEATS);
+    page_text(&r->page,
+              "How much worse %s (%.6g on %s of %s) becomes if a column is permuted: mean "
+              "and standard deviation of %d permutations.",
+              facts->metric, facts->score, et_format_many(facts->rows, "row").text, path, REPEATS);
     et_strbuf_printf(&label, "how much worse %s becomes", facts->metric);
     et_chart_bars bars = { .x_label = et_strbuf_text(&label), .names = names, .values = values };
     for (; bars.count < BARS_MAX && (size_t)bars.count < all->count; bars.count++) {
         names[bars.count] = all->items[bars.count].column;
         values[bars.count] = all->items[bars.count].mean;
     }
-    int status = report_page_bars(&r->page, &bars, error);
+    int status = page_bars(&r->page, &bars, error);
     et_importances_head(&grid);
     for (size_t i = 0; i < all->count; i++)
         et_importances_row(&all->items[i], &grid);
-    report_page_grid(&r->page, &grid);
+    page_grid(&r->page, &grid);
     et_grid_release(&grid);
     et_strbuf_release(&label);
     return status;
@@ -717,8 +701,8 @@ static int measure_all(reporting *r, et_explain *e, const char *path, et_error *
     if (!status)
         status = append_importance(r, &all, et_explain_facts_of(e), path, error);
     if (!status && all.left)
-        report_page_text(&r->page, "%s more columns were not measured.",
-                         et_format_count((int64_t)all.left).text);
+        page_text(&r->page, "%s more columns were not measured.",
+                  et_format_count((int64_t)all.left).text);
     et_importances_release(&all);
     return status;
 }
@@ -734,7 +718,7 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
     et_error reason = ET_ERROR_INIT;
     if (!r->args->rows || !path)
         return ET_OK;
-    report_page_section(&r->page, "Importance of columns");
+    page_section(&r->page, "Importance of columns");
     if (!et_paths_match(&files, &(et_strings){ &path, 1 }, NULL, &arena, NULL) && files.count)
         path = files.items[0];
     const et_predictor_options predictor = { .checkpoint = r->args->general.checkpoint,
@@ -748,7 +732,7 @@ static int add_importance(reporting *r, const et_evaluation *evaluation, et_erro
     else if (status == ET_ENOMEM)
         status = et_fail(error, status, "%s", reason.text);
     else {
-        report_page_text(&r->page, "Not measured: %s", reason.text);
+        page_text(&r->page, "Not measured: %s", reason.text);
         status = ET_OK;
     }
     et_explain_close(e);
@@ -773,13 +757,13 @@ static void add_warnings(reporting *r)
         et_strbuf_printf(&lines, "%s\n", warning);
         count++;
     }
-    report_page_section(&r->page, "Warnings");
+    page_section(&r->page, "Warnings");
     if (count)
-        report_page_lines(&r->page, et_strbuf_text(&lines));
+        page_lines(&r->page, et_strbuf_text(&lines));
     else
-        report_page_text(&r->page, "Training gave no warning.");
+        page_text(&r->page, "Training gave no warning.");
     if (count == WARNINGS_MAX)
-        report_page_text(&r->page, "%s has the others.", ET_RUN_MESSAGES);
+        page_text(&r->page, "%s has the others.", ET_RUN_MESSAGES);
     r->page.html.failed |= lines.failed;
     et_strbuf_release(&lines);
     et_free(text);
@@ -801,8 +785,8 @@ static void add_use(reporting *r)
                      "# one file with all that predictions need\n"
                      "%s export %s --output model.safetensors\n",
                      etude, run, etude, run, etude, run, etude, run, etude, run);
-    report_page_section(&r->page, "Use of the model");
-    report_page_lines(&r->page, et_strbuf_text(&text));
+    page_section(&r->page, "Use of the model");
+    page_lines(&r->page, et_strbuf_text(&text));
     r->page.html.failed |= text.failed;
     et_strbuf_release(&text);
 }
@@ -822,7 +806,7 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
                 et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);
-    report_page_begin(&r->page, evaluation->model_dir);
+    page_begin(&r->page, evaluation->model_dir);
     add_run(r, evaluation);
     add_data(r, task);
     int status = add_scores(r, logs, error);
@@ -837,10 +821,10 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
     add_warnings(r);
     add_use(r);
     char *text = read_text(r, ET_RUN_SETTINGS);
-    report_page_section(&r->page, "Settings");
+    page_section(&r->page, "Settings");
     if (text) {
         /* Lines that are shown when the reader asks. */
-        et_report_page *page = &r->page;
+        report_page *page = &r->page;
         end_facts(page);
         et_strbuf_append(&page->html, "<details>");
         append_element(page, "summary", "all settings (" ET_RUN_SETTINGS ")");
@@ -848,7 +832,9 @@ static int fill(reporting *r, const et_evaluation *evaluation, const et_value *l
         et_strbuf_append(&page->html, "</details>\n");
     }
     et_free(text);
-    report_page_end(&r->page);
+    end_facts(&r->page);
+    et_strbuf_append(&r->page.html, r->page.section ? "</section>\n" : "");
+    et_strbuf_append(&r->page.html, "</body>\n</html>\n");
     return status || !r->page.html.failed ? status
                                           : et_alloc_failed(error, r->page.html.length, "a page");
 }

@@ -51,15 +51,6 @@ static bool is_name(const char *name)
     return true;
 }
 
-static int check(const scaffold_options *args, et_error *error)
-{
-    if (!is_name(args->name))
-        return et_fail(error, ET_EUSAGE,
-                       "--name %s: give up to %d letters, digits and _, starting with a letter",
-                       args->name, NAME_MAX_LENGTH);
-    return ET_OK;
-}
-
 /* A project that somebody has worked on is not written over. */
 static int check_empty(const char *directory, et_error *error)
 {
@@ -138,6 +129,9 @@ static int scaffold(const scaffold_options *args, et_error *error)
 int et_cmd_scaffold(const et_call *call, et_error *error)
 {
     const scaffold_options *args = call->options;
-    int status = check(args, error);
-    return status ? status : scaffold(args, error);
+    if (!is_name(args->name))
+        return et_fail(error, ET_EUSAGE,
+                       "--name %s: give up to %d letters, digits and _, starting with a letter",
+                       args->name, NAME_MAX_LENGTH);
+    return scaffold(args, error);
 }

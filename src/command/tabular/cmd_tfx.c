@@ -76,13 +76,6 @@ static int be(void *self, et_roles *task, et_error *error)
     return status;
 }
 
-static int make_keys(const char *folder, et_error *error)
-{
-    et_keys keys[ET_JOB_ROLES];
-    int status = et_keys_make(keys, error);
-    return status ? status : et_keys_write(keys, folder, error);
-}
-
 /* Runs argv, ended by NULL, as a master, a parameter server and a worker on this machine: each is a
  * process of it with its TF_CONFIG, which names a folder of keys that is gone when all have ended.
  * Returns as the master has ended. */
@@ -95,7 +88,10 @@ static int run_distributed(const char **argv, et_error *error)
     pid_t self = getpid();
     program p = { argv, folder };
     const et_local_cluster setup = { .own_ports = true, .self = &p, .be = be };
-    status = make_keys(folder, error);
+    et_keys keys[ET_JOB_ROLES];
+    status = et_keys_make(keys, error);
+    if (!status)
+        status = et_keys_write(keys, folder, error);
     if (!status)
         status = et_local_cluster_run(&setup, error);
     if (getpid() == self)

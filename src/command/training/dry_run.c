@@ -131,17 +131,6 @@ static int gather(found *f, et_comm *comm, et_error *error)
     return status;
 }
 
-static void add_ranks(et_value *results, const found *f)
-{
-    et_value *list = f->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
-    for (int i = 0; list && i < f->ranks; i++) {
-        et_value *one = et_value_add_dict(list);
-        if (isfinite(f->each[i].pace.seconds))
-            et_value_set_float(one, "step_seconds", f->each[i].pace.seconds);
-        et_value_set_int(one, "memory", (int64_t)f->each[i].memory);
-    }
-}
-
 static int print_json(const found *f, const et_dry_run_share *share, et_error *error)
 {
     const measured *m = &f->m;
@@ -160,7 +149,13 @@ static int print_json(const found *f, const et_dry_run_share *share, et_error *e
     }
     if (m->memory)
         et_value_set_int(results, "memory", (int64_t)m->memory);
-    add_ranks(results, f);
+    et_value *list = f->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
+    for (int i = 0; list && i < f->ranks; i++) {
+        et_value *one = et_value_add_dict(list);
+        if (isfinite(f->each[i].pace.seconds))
+            et_value_set_float(one, "step_seconds", f->each[i].pace.seconds);
+        et_value_set_int(one, "memory", (int64_t)f->each[i].memory);
+    }
     int status = et_print_json(results, error);
     et_arena_release(&arena);
     return status;
@@ -194,17 +189,6 @@ static int print(const found *f, const et_dry_run_share *share, et_error *error)
     return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 
-/* One says it. */
-static int tell(const et_dry_run *dry, const found *f, const et_dry_run_facts *facts,
-                et_error *error)
-{
-    if (facts->share)
-        facts->share->seconds = f->m.pace.seconds * (double)(f->m.left * facts->share->times);
-    if (!is_first(dry))
-        return ET_OK;
-    return facts->json ? print_json(f, facts->share, error) : print(f, facts->share, error);
-}
-
 int et_dry_run_tell_complete(bool json, et_error *error)
 {
     const found f = { .m = { .pace.seconds = NAN } };
@@ -227,8 +211,10 @@ int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_
         f.m.memory = (size_t)usage.ru_maxrss * 1024;
     if (!status)
         status = gather(&f, dry->comm, error);
-    if (!status)
-        status = tell(dry, &f, facts, error);
+    if (!status && facts->share)
+        facts->share->seconds = f.m.pace.seconds * (double)(f.m.left * facts->share->times);
+    if (!status && is_first(dry))
+        status = facts->json ? print_json(&f, facts->share, error) : print(&f, facts->share, error);
     et_free(f.each);
     return status;
 }

@@ -390,13 +390,6 @@ static int open_directory(finetuning *f, et_error *error)
     return status ? status : remove_done(f, error);
 }
 
-static int begin(finetuning *f, et_error *error)
-{
-    et_experiment_resolve_precision(&f->experiment);
-    int status = is_first(f) ? open_directory(f, error) : ET_OK;
-    return et_together_give(f->comm, status, &f->log.last, sizeof f->log.last, error);
-}
-
 int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
 {
     et_assert(args->mode == ET_MODE_CONTINUOUS_TRAIN_AND_EVAL);
@@ -419,8 +412,11 @@ int et_finetune(const et_call *call, const et_train_args *args, et_error *error)
     wait_quietly(&f);
     if (!status)
         status = wait_for_first(&f, error);
-    if (!status)
-        status = begin(&f, error);
+    if (!status) {
+        et_experiment_resolve_precision(&f.experiment);
+        status = is_first(&f) ? open_directory(&f, error) : ET_OK;
+        status = et_together_give(f.comm, status, &f.log.last, sizeof f.log.last, error);
+    }
     if (!status)
         status = finetune_all(&f, error);
     int closed = et_evaluation_log_close(&f.log, status ? NULL : error);

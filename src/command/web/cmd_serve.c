@@ -111,18 +111,6 @@ static int check(serve_options *args, et_error *error)
     return ET_OK;
 }
 
-/* Standard output gets only the address, but it may be a file that the command reads. */
-static int check_outputs(const serve_options *args, const et_call *call, et_error *error)
-{
-    et_outputs outputs = { .program = call->program };
-    et_outputs_read(&outputs, args->service.checkpoint);
-    et_outputs_read(&outputs, args->web.token_file);
-    et_outputs_read(&outputs, args->service.terms);
-    int status = et_outputs_check_standard(&outputs, error);
-    et_outputs_release(&outputs);
-    return status;
-}
-
 static int find_service(const serve_options *args, const et_call *call,
                         const et_service_class **class, et_error *error)
 {
@@ -223,8 +211,14 @@ int et_cmd_serve(const et_call *call, et_error *error)
 {
     serve_options *args = call->options;
     int status = check(args, error);
+    /* Standard output gets only the address, but it may be a file that the command reads. */
+    et_outputs outputs = { .program = call->program };
+    et_outputs_read(&outputs, args->service.checkpoint);
+    et_outputs_read(&outputs, args->web.token_file);
+    et_outputs_read(&outputs, args->service.terms);
     if (!status)
-        status = check_outputs(args, call, error);
+        status = et_outputs_check_standard(&outputs, error);
+    et_outputs_release(&outputs);
     if (!status)
         status = et_ensemble_words_take(&args->others, &args->ensemble, NULL, 0,
                                         args->service.checkpoint, args->task.name, error);

@@ -747,24 +747,19 @@ static double seconds_of(const et_http *http, const connection *c)
     return !c->request && !c->used && most > ET_HTTP_HEADER_SECONDS ? ET_HTTP_HEADER_SECONDS : most;
 }
 
-/* Detects a client that has gone. A client that has only closed its sending side still reads. A
- * client that has gone answers the sent bytes with a reset. Every HTTP/1.1 client skips a 100. */
-static void probe(connection *c)
-{
-    static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!c->probed && c->request->knows_interim)
-        (void)!send(c->fd, still, sizeof still - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    c->probed = true;
-}
-
+/* A client that has only closed its sending side still reads. A client that has gone answers the
+ * sent bytes with a reset. Every HTTP/1.1 client skips a 100. */
 static bool is_gone(connection *c)
 {
+    static const char still[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct pollfd fd = { .fd = c->fd, .events = POLLRDHUP };
     if (poll(&fd, 1, 0) <= 0)
         return false;
     if (fd.revents & (POLLHUP | POLLERR))
         return true;
-    probe(c);
+    if (!c->probed && c->request->knows_interim)
+        (void)!send(c->fd, still, sizeof still - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    c->probed = true;
     return false;
 }
 

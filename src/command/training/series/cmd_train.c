@@ -221,15 +221,6 @@ static int measure_all(following *w, et_error *error)
     return status ? status : closed;
 }
 
-static int adopt_run(following *w, et_error *error)
-{
-    et_experiment kept;
-    int status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
-    if (!status)
-        status = et_experiment_adopt(&w->experiment, &kept, w->arena, error);
-    return status;
-}
-
 /* Nothing is recorded, and standard output is no file of the run or of those that are read. */
 static int check_outputs(const following *w, et_error *error)
 {
@@ -259,8 +250,11 @@ static int follow(following *w, et_error *error)
         status = check_outputs(w, error);
     if (!status && all)
         status = wait_for_run(w, error);
+    et_experiment kept;
     if (!status)
-        status = adopt_run(w, error);
+        status = et_experiment_open_run(&kept, w->program, w->args->model_dir, w->arena, error);
+    if (!status)
+        status = et_experiment_adopt(&w->experiment, &kept, w->arena, error);
     if (!status)
         status = et_train_settle(&w->experiment, error);
     if (!status && all)
