@@ -7,7 +7,10 @@
 #ifndef ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 #define ETUDE_COMMAND_TRAINING_SERIES_LOG_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
+#include "base/text/strbuf.h"
 #include "systems/modelgarden/series.h"
 
 #define ET_SERIES_PLANNED 5
@@ -38,5 +41,17 @@ bool et_series_log_has_done(const et_series_log *log);
 /* Duration as a multiple of the plan's, by candidates that are done and by ET_SERIES_PLANNED
  * seconds as planned: short trainings mostly wait for the disk. */
 double et_series_log_pace(const et_series_log *log);
+
+/* The progress of a run that is a series of trainings (tabular/auto, --folds). Such a run has no
+ * session of its own, and no weights until all trainings are done. Reads only the run's files. */
+
+/* Whether the run is a series that has no model yet. */
+bool et_series_is_unfinished(const char *model_dir);
+/* The state of a series: "done" if it has a model. Otherwise the reason (session.h) or "killed" of
+ * a training that ended badly, or "interrupted". NULL: not a series. Static. */
+const char *et_series_reason(const char *model_dir);
+/* Appends "linear: done; mlp: in training (a/members/mlp_2); tabm: left out; realmlp: not begun".
+ */
+void et_series_describe(et_strbuf *out, const char *model_dir);
 
 #endif

@@ -1,7 +1,5 @@
 /* The table of words of other tools: what a row names exists in this program, so that no cure is
  * stale, and each word can be reached. */
-#include "command/options/synonyms.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@
 #include "base/text/unicode.h"
 #include "base/values/json.h"
 #include "base/values/yaml.h"
-#include "command/options/amounts.h"
+#include "command/options/options.h"
 #include "command/tabular/decision.h"
 #include "command/web/form.h"
 #include "data/table/schema/date_text.h"

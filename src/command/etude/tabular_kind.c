@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "command/tabular/column_uses.h"
 #include "command/tabular/tabular_commands.h"
 #include "command/tabular/tabular_service.h"
 #include "data/text/paths.h"

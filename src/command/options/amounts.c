@@ -1,4 +1,4 @@
-#include "command/options/amounts.h"
+#include "command/options/options.h"
 
 #include <ctype.h>
 #include <stdbool.h>

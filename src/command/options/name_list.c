@@ -1,4 +1,4 @@
-#include "command/options/name_list.h"
+#include "command/options/options.h"
 
 #include <string.h>
 

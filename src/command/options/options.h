@@ -15,12 +15,16 @@
 #define ETUDE_COMMAND_OPTIONS_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include <etude/command.h>
+#include <etude/error.h>
+#include <etude/fields.h>
 #include <etude/options.h>
 
 #include "base/arena.h"
+#include "systems/modelgarden/synonyms.h"
 
 /* Messages about values of this option begin with it. */
 #define ET_SETTINGS_SET "--set"
@@ -195,5 +199,33 @@ void et_command_line_help(FILE *to, const et_command_line *line, const et_usage 
 
 /* The example with the program's experiment and data, in arena; NULL: no memory. */
 const char *et_usage_example(const et_usage *usage, const et_program *program, et_arena *arena);
+
+/* ---- values of options ---- */
+
+/* A time as people and Slurm write it, in seconds: [[D-]H:]M:S, or a number with s, m, h or d.
+ * name: of the option. ET_EUSAGE: not a time, or not positive. */
+int et_amount_time(double *seconds, const char *name, const char *text, et_error *error);
+
+/* Bytes as people write them: 500M, 4G, 1.5GB in thousands, 4GiB in 1,024s. ET_EUSAGE: no such. */
+int et_amount_bytes(uint64_t *bytes, const char *name, const char *text, et_error *error);
+
+/* Names in the values of an option, each value a row of CSV: `age,job`, `"rose, wild",age`. The
+ * option may be given again: the names are those of all its values, in order. They are in arena.
+ * ET_EUSAGE: a name is empty or is given twice, or a value is no row. */
+int et_name_list_read(et_strings *names, const char *option, const et_strings *values,
+                      et_arena *arena, et_error *error);
+
+/* --threshold and --costs: how a class is chosen from its probabilities. */
+typedef struct et_decision_args {
+    double threshold; /* 0: none */
+    et_strings costs;
+} et_decision_args;
+
+extern const et_option et_decision_options[];
+
+bool et_decision_is_given(const et_decision_args *args);
+
+/* The table of words that people know from other tools (systems/modelgarden/synonyms.h). */
+extern const et_synonym et_synonyms[];
 
 #endif

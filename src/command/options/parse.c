@@ -28,7 +28,6 @@
 #include "base/text/strbuf.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "command/options/amounts.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"
 #include "command/options/sets.h"

@@ -11,7 +11,7 @@
 #include "base/text/format.h"
 #include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "command/options/name_list.h"
+#include "command/options/options.h"
 
 /* Letters of the name of a part. */
 #define PART_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

@@ -2,7 +2,7 @@
  * others. A word that means exactly one option or setting is taken as this option (SAME); another
  * one is refused with what to do instead (CURE). Names that a command already has come first, so a
  * row may list words that are options of another command. */
-#include "command/options/synonyms.h"
+#include "command/options/options.h"
 
 #define SAME(commands_, option_, words_)                                                           \
     {                                                                                              \

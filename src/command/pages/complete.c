@@ -2,7 +2,7 @@
  * program's name. The functions that `completion` prints call this command. The tables that parse
  * the words (command/options/) decide what the last word may be. A wrong line gives no candidates
  * and no message. */
-#include "command/pages/complete.h"
+#include "command/pages/pages.h"
 
 #include <ctype.h>
 #include <dirent.h>

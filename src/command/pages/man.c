@@ -3,7 +3,7 @@
  * ASCII are written by number. A blank line becomes a paragraph, indented lines stay as they are.
  *
  * man(7) of groff 1.22 and mandoc 1.14: .TH .SH .SS .TP .PP .EX .EE, \fB \fI \fR. */
-#include "command/pages/man.h"
+#include "command/pages/pages.h"
 
 #include <ctype.h>
 #include <stdlib.h>

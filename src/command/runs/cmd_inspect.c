@@ -38,7 +38,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/runs/history.h"
-#include "command/series_state.h"
+#include "command/series_log.h"
 #include "command/session.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"

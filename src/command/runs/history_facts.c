@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
-#include "command/series_state.h"
+#include "command/series_log.h"
 #include "command/session.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"

@@ -16,7 +16,6 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/command.h"
-#include "command/options/name_list.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"

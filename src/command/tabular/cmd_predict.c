@@ -20,7 +20,6 @@
 #include "base/text/strbuf.h"
 #include "base/threads/thread.h"
 #include "command/command.h"
-#include "command/options/name_list.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"

@@ -22,7 +22,6 @@
 #include "command/ranks.h"
 #include "command/runs/chart.h"
 #include "command/runs/history.h"
-#include "command/tabular/column_uses.h"
 #include "command/tabular/importance.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"

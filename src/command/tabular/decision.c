@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
-#include "command/options/name_list.h"
+#include "command/options/options.h"
 #include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/tabular_task.h"
 #include "tasks/tabular/target/target.h"

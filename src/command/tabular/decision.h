@@ -13,7 +13,7 @@
 #include <etude/predictor.h>
 
 #include "base/arena.h"
-#include "command/options/decision_args.h"
+#include "command/options/options.h"
 
 /* The target of a model. */
 typedef struct et_decision_classes {

@@ -16,9 +16,12 @@
 #ifndef ETUDE_COMMAND_TRAINING_DRY_RUN_H
 #define ETUDE_COMMAND_TRAINING_DRY_RUN_H
 
+#include <signal.h>
+
 #include "systems/modelgarden/learner.h"
 
 #include <etude/experiment.h>
+#include <etude/trainer.h>
 
 /* Equal trainings of several. */
 typedef struct et_dry_run_share {
@@ -51,5 +54,21 @@ void et_dry_run_close(et_dry_run *dry);
 
 /* Prints that nothing is left of a run that is complete. */
 int et_dry_run_tell_complete(bool json, et_error *error);
+
+typedef struct et_pace {
+    double seconds;   /* of a step; NaN: none was done */
+    double units;     /* a second */
+    const char *unit; /* NULL: the trainer has none */
+} et_pace;
+
+/* Measures the duration of a training step by running a few; they change the weights. After a first
+ * step, which also touches memory for the first time, steps run for three seconds, but at most a
+ * hundred. The estimate for all steps is their mean: batches differ, so the mean of a few differs
+ * from the mean of all.
+ *
+ * Measures at most `most` steps of a started trainer. comm: the ranks that train together; each
+ * measures its own steps. NULL: this process alone. ET_EINTERRUPTED: *stop was set. */
+int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
+                    const volatile sig_atomic_t *stop, et_error *error);
 
 #endif

@@ -4,7 +4,6 @@
  *
  * Ranks train together. Rank 0 decides which checkpoint is next and when the wait is over; only
  * rank 0 writes values and files. */
-#include "command/training/finetuning.h"
 
 #include <dirent.h>
 #include <inttypes.h>

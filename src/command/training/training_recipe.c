@@ -22,7 +22,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/format.h"
-#include "command/training/pace.h"
+#include "command/training/dry_run.h"
 #include "engine/comm/together.h"
 #include "engine/optim/optimizer.h"
 

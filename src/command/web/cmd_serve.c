@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "command/command.h"
-#include "command/options/decision_args.h"
 #include "command/options/ensemble_words.h"
 #include "command/options/named_run.h"
 #include "command/options/options.h"

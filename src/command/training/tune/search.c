@@ -10,7 +10,7 @@
 #include "base/numbers/decimal.h"
 #include "base/numbers/philox.h"
 #include "base/text/strbuf.h"
-#include "command/options/name_list.h"
+#include "command/options/options.h"
 
 #define DIGITS   4   /* of a real number */
 #define ATTEMPTS 100 /* draws for a trial */

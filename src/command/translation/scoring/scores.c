@@ -15,7 +15,6 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
-#include "command/options/name_list.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "formats/grid.h"
