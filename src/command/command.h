@@ -67,11 +67,6 @@ const et_command *et_command_of(const et_program *program, const et_task_kind *k
  * by its usage into call->options; if they ask for help, help is printed instead. */
 int et_command_run(const et_command *row, const et_call *call, et_error *error);
 
-/* Whether the command has an option that is given in a way, such as ET_OPTION_FORM_TASK. */
-bool et_command_has(const et_command *row, et_option_form form);
-/* Whether it has an option of that name. word: "--name", perhaps "--name=value". */
-bool et_command_takes(const et_command *row, const char *word);
-
 /* Exit code of an interrupted command that can be started again (EX_TEMPFAIL of sysexits.h). */
 #define ET_EXIT_INTERRUPTED 75
 

@@ -61,37 +61,6 @@ const et_command *et_command_of(const et_program *program, const et_task_kind *k
     return own ? own : row_of(program->commands, name);
 }
 
-static bool has_form(const et_option *rows, et_option_form form)
-{
-    for (const et_option *row = rows; row && row->field.name; row++)
-        if (row->form == form || (row->form == ET_OPTION_FORM_GROUP && has_form(row->rows, form)))
-            return true;
-    return false;
-}
-
-bool et_command_has(const et_command *row, et_option_form form)
-{
-    return row->usage && has_form(row->usage->options, form);
-}
-
-static bool has_name(const et_option *rows, const char *name, size_t length)
-{
-    for (const et_option *row = rows; row && row->field.name; row++) {
-        const et_option_name typed = et_option_typed(row);
-        if (row->form == ET_OPTION_FORM_GROUP
-                ? has_name(row->rows, name, length)
-                : strlen(typed.text) == length && !memcmp(typed.text, name, length))
-            return true;
-    }
-    return false;
-}
-
-bool et_command_takes(const et_command *row, const char *word)
-{
-    et_assert(!strncmp(word, "--", 2));
-    return row->usage && has_name(row->usage->options, word + 2, strcspn(word + 2, "="));
-}
-
 /* ---- running ---- */
 
 static int run_with(const et_command *row, et_call *call, et_arena *arena, et_error *error)

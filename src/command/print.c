@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/files/file.h"
 #include "base/plain.h"
 #include "base/text/strbuf.h"
 #include "base/text/terminal.h"
@@ -88,15 +87,6 @@ void et_print_results(FILE *to, const char *bytes, size_t length)
         et_plain_walk(bytes, length, true, put, to);
     else
         fwrite(bytes, 1, length, to);
-}
-
-int et_write_results(const char *bytes, size_t length, et_error *error)
-{
-    et_assert(bytes || !length);
-    if (!isatty(STDOUT_FILENO))
-        return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
-    et_print_results(stdout, bytes, length);
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
 }
 
 int et_print_json(const et_value *results, et_error *error)

@@ -24,8 +24,6 @@ void et_print_text_lines(FILE *to, const char *text);
 
 /* Results: [length] bytes. */
 void et_print_results(FILE *to, const char *bytes, size_t length);
-/* The same straight to standard output, past its buffer. */
-int et_write_results(const char *bytes, size_t length, et_error *error);
 
 /* ---- with --json ----
  *

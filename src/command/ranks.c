@@ -1,8 +1,6 @@
 #include "command/ranks.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <etude/log.h>
 #include <etude/version.h>
@@ -60,15 +58,6 @@ bool et_ranks_may_run(const et_program *program, const char *command)
 bool et_ranks_are_first(void)
 {
     return !(et_comm_by_launch() ? et_comm_launch_rank() : et_comm_mpi_rank());
-}
-
-void et_ranks_report_first(void)
-{
-    const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere < 0)
-        return;
-    dup2(nowhere, STDOUT_FILENO);
-    close(nowhere);
 }
 
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error)

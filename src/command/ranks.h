@@ -30,10 +30,8 @@ int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, co
 /* Whether ranks share a command, or it says itself that it is the work of one process. */
 bool et_ranks_may_run(const et_program *program, const char *command);
 
-/* For lines that all ranks would print: whether this rank prints them, by the environment. Or,
- * instead of asking, drops standard output of all other ranks from now on. */
+/* For lines that all ranks would print: whether this rank prints them, by the environment. */
 bool et_ranks_are_first(void);
-void et_ranks_report_first(void);
 
 /* ET_EUSAGE if several ranks were started for work of one process; advice: the cure. */
 int et_ranks_refuse(const et_call *call, const char *advice, et_error *error);

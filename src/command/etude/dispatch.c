@@ -14,6 +14,7 @@
 #include <etude/version.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
@@ -64,6 +65,16 @@ static void print_help(const et_program *program, FILE *to)
     et_print_help(to, "`%s version` prints the version.\n", program->name);
 }
 
+/* For lines that all ranks would print: drops standard output of all other ranks from now on. */
+static void report_first(void)
+{
+    const int nowhere = et_ranks_are_first() ? -1 : open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0)
+        return;
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+}
+
 static int unknown_command(const et_call *call, const et_commands *all, et_error *error)
 {
     /* The list ends in NULL, as et_nearest_hint wants it. */
@@ -100,14 +111,47 @@ static bool is_for_models(const et_program *program, const char *command)
     return false;
 }
 
+static bool has_form(const et_option *rows, et_option_form form)
+{
+    for (const et_option *row = rows; row && row->field.name; row++)
+        if (row->form == form || (row->form == ET_OPTION_FORM_GROUP && has_form(row->rows, form)))
+            return true;
+    return false;
+}
+
+/* Whether the command has an option that is given in a way, such as ET_OPTION_FORM_TASK. */
+static bool command_has(const et_command *row, et_option_form form)
+{
+    return row->usage && has_form(row->usage->options, form);
+}
+
+static bool has_name(const et_option *rows, const char *name, size_t length)
+{
+    for (const et_option *row = rows; row && row->field.name; row++) {
+        const et_option_name typed = et_option_typed(row);
+        if (row->form == ET_OPTION_FORM_GROUP
+                ? has_name(row->rows, name, length)
+                : strlen(typed.text) == length && !memcmp(typed.text, name, length))
+            return true;
+    }
+    return false;
+}
+
+/* Whether it has an option of that name. word: "--name", perhaps "--name=value". */
+static bool command_takes(const et_command *row, const char *word)
+{
+    et_assert(!strncmp(word, "--", 2));
+    return row->usage && has_name(row->usage->options, word + 2, strcspn(word + 2, "="));
+}
+
 /* Whether a command takes one task of a run of several, by whatever kind. */
 static bool takes_task(const et_call *call, const et_command *row)
 {
-    bool takes = et_command_has(row, ET_OPTION_FORM_TASK);
+    bool takes = command_has(row, ET_OPTION_FORM_TASK);
     for (int k = 0; k < call->program->count && !takes; k++) {
         const et_command *own =
             et_command_of(call->program, call->program->kinds[k], call->command);
-        takes = own && et_command_has(own, ET_OPTION_FORM_TASK);
+        takes = own && command_has(own, ET_OPTION_FORM_TASK);
     }
     return takes;
 }
@@ -150,8 +194,8 @@ static int check_options(const et_call *call, const et_command *own, const et_na
     for (int i = 0; i < call->argc && strcmp(call->argv[i], "--") != 0; i++)
         for (int k = 0; k < program->count && !strncmp(call->argv[i], "--", 2); k++) {
             const et_command *other = et_command_of(program, program->kinds[k], call->command);
-            if (other && other != own && et_command_takes(other, call->argv[i]) &&
-                !et_command_takes(own, call->argv[i]))
+            if (other && other != own && command_takes(other, call->argv[i]) &&
+                !command_takes(own, call->argv[i]))
                 return et_fail(error, ET_EUSAGE,
                                "%s: %.*s is for %s models, and %.300s is a %s model; leave the "
                                "option out, or see `%s %s --help`",
@@ -219,7 +263,7 @@ static int run_command(const et_program *program, const char *name, int argc, ch
     const et_commands all = et_commands_of(program);
     const et_command *row;
     if (asks_for_help(&call))
-        et_ranks_report_first();
+        report_first();
     int status = choose(&row, &call, &all, error);
     if (!status)
         status = row ? et_command_run(row, &call, error) : unknown_command(&call, &all, error);
@@ -251,7 +295,7 @@ static int help(const et_program *program, int argc, char **argv, et_error *erro
         if (!strcmp(argv[i], "--man") && argc > 2)
             return et_fail(error, ET_EUSAGE, "help --man: %s: name one command only", argv[2]);
     char option[] = "--help", *options[] = { option, NULL };
-    et_ranks_report_first();
+    report_first();
     if (argc && !strcmp(argv[0], "--man"))
         return print_man(program, argc > 1 ? argv[1] : NULL, error);
     if (argc > 1 && !strcmp(argv[1], "--man"))
@@ -275,7 +319,7 @@ static int run(const et_program *program, int argc, char **argv, et_error *error
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help"))
         return help(program, argc - 2, argv + 2, error);
     if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "version")) {
-        et_ranks_report_first();
+        report_first();
         printf("etude %s\n", et_version());
         return ET_OK;
     }

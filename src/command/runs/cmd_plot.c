@@ -148,13 +148,21 @@ static int each_named(plot *p, const et_history *h, take_fn *take, et_error *err
     return status;
 }
 
+/* The series to show without a name: the metric of the best, if all runs with a best use the same
+ * one, else the loss. NULL: the run has no logs. */
+static const et_history_series *usual_series(const et_histories *all, size_t run)
+{
+    et_assert(run < all->count);
+    const et_history *h = all->items[run];
+    return all->alike ? et_history_best_of(h).series : et_history_loss(h);
+}
+
 static int each_series(plot *p, take_fn *take, et_error *error)
 {
     int status = ET_OK;
     for (size_t i = 0; i < p->histories.count && !status; i++) {
         const et_history *h = p->histories.items[i];
-        const et_history_series *usual =
-            p->metrics.count ? NULL : et_histories_usual(&p->histories, i);
+        const et_history_series *usual = p->metrics.count ? NULL : usual_series(&p->histories, i);
         if (p->metrics.count)
             status = each_named(p, h, take, error);
         else if (usual)

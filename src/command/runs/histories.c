@@ -122,13 +122,6 @@ void et_histories_close(et_histories *all)
 
 /* ---- metrics ---- */
 
-const et_history_series *et_histories_usual(const et_histories *all, size_t run)
-{
-    et_assert(run < all->count);
-    const et_history *h = all->items[run];
-    return all->alike ? et_history_best_of(h).series : et_history_loss(h);
-}
-
 /* Names as people type them, each once. */
 typedef struct name_list {
     const char *items[2 * ET_HISTORY_SERIES_MAX + 1];

@@ -28,10 +28,6 @@ int et_histories_open(et_histories *all, const et_strings *words, et_error *erro
 
 void et_histories_close(et_histories *all); /* zeros are fine */
 
-/* The series to show without a name: the metric of the best, if all runs with a best use the same
- * one, else the loss. NULL: the run has no logs. */
-const et_history_series *et_histories_usual(const et_histories *all, size_t run);
-
 /* Checks that some run has a metric with this name (et_history_match); a warning names the runs
  * without it. ET_EDATA: the error suggests the nearest name and lists the others. */
 int et_histories_check_metric(const et_histories *all, const char *word, et_error *error);

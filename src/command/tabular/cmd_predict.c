@@ -249,12 +249,22 @@ static void hand_on(pool *all, work *w)
     pthread_mutex_unlock(&all->lock);
 }
 
+/* The same straight to standard output, past its buffer. */
+static int write_results(const char *bytes, size_t length, et_error *error)
+{
+    et_assert(bytes || !length);
+    if (!isatty(STDOUT_FILENO))
+        return et_fd_write(STDOUT_FILENO, bytes, length, "standard output", error);
+    et_print_results(stdout, bytes, length);
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
 static int write_bytes(pool *all, const et_strbuf *lines, et_error *error)
 {
     if (!lines->length)
         return ET_OK;
     return all->args->output ? et_file_writer_write(&all->file, lines->data, lines->length, error)
-                             : et_write_results(lines->data, lines->length, error);
+                             : write_results(lines->data, lines->length, error);
 }
 
 /* Writes the oldest block once it is done, and reports its filtered rows in order. */

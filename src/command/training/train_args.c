@@ -233,13 +233,6 @@ static int initial_apply(et_initial *initial, et_experiment *experiment, et_aren
                : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
 }
 
-void et_initial_hand_over(const et_initial *initial, et_task *task)
-{
-    et_assert(task);
-    if (initial->from && initial->unset)
-        task->init_checkpoint = initial->checkpoint;
-}
-
 void et_initial_close(et_initial *initial)
 {
     et_assert(!initial->foreign || initial->class);

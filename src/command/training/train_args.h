@@ -16,14 +16,8 @@
 #include "systems/modelgarden/experiment.h"
 
 /* --init: a new run begins with the weights of another one, and with the files that belong to them.
- *
- *     et_initial initial = { .from = "runs/a" };
- *     et_initial_find(&initial, program, &arena, &error);            finds the file and its run
- *     et_initial_begin(&initial, &experiment, program, &arena, &error);   without --experiment
- *     et_initial_apply(&initial, &experiment, &arena, &error);       before the user's settings
- *     et_initial_inherit(&initial, &experiment, &arena, &error);     after the user's settings
- *     et_initial_hand_over(&initial, task);                          when the task is open
- *     et_initial_close(&initial);                                    after the task
+ * et_train_assemble finds the file and its run, and applies it before the user's settings; files
+ * are inherited after them. et_initial_close comes after the task.
  *
  * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
  * weights too, but a run without a checkpoint then starts with them only if --init is given again.
@@ -43,7 +37,6 @@ typedef struct et_initial {
     bool unset;    /* the kind has no setting for the checkpoint */
 } et_initial;
 
-void et_initial_hand_over(const et_initial *initial, et_task *task);
 void et_initial_close(et_initial *initial);
 
 /* Model Garden's, by its names. */

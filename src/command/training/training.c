@@ -461,7 +461,7 @@ static int set_up(void *self, et_error *error)
     /* From here on there is a run in the directory; see keep_nothing. */
     t->set_up = !status;
     if (!status && first)
-        et_model_dir_set_up(&t->directory, et_training_counter(t), first_steps(&t->plan));
+        et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step, first_steps(&t->plan));
     if (!status && first)
         begin_session(t, directory);
     et_signals_catch(et_progress_eraser(t->progress), !first);

@@ -334,12 +334,6 @@ static void warn_of_rates(et_training *t)
         warn_of_warmup(t, &schedule);
 }
 
-const int64_t *et_training_counter(const et_training *t)
-{
-    et_assert(t->learner || t->cluster);
-    return &et_training_trainer(t)->step;
-}
-
 /* What checkpoints will belong to: the kind's own first. */
 static int make_identity(et_training *t, et_error *error)
 {
@@ -363,8 +357,8 @@ static int open_task(et_training *t, et_error *error)
 {
     t->context.reader = et_comm_rank(t->comm) != 0;
     int status = et_together_in_turn(t->comm, open_kind, t, error);
-    if (!status)
-        et_initial_hand_over(&t->initial, t->task);
+    if (!status && t->initial.from && t->initial.unset)
+        t->task->init_checkpoint = t->initial.checkpoint;
     return status;
 }
 

@@ -92,8 +92,7 @@ int et_training_open(et_training *t, const char *directory, et_error *error);
 void et_training_close(et_training *t);
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
-const int64_t *et_training_counter(const et_training *t); /* the step counter of an open trainer */
-uint64_t et_training_planned(const et_training *t);       /* bytes */
+uint64_t et_training_planned(const et_training *t); /* bytes */
 
 /* training_recipe.c. For a new run, before the data are opened: applies the experiment's recipe,
  * with an estimated length of the run if only a time limit is given. Does nothing without a
