@@ -93,7 +93,7 @@ bool et_train_finds_run(const et_train_args *args);
 bool et_train_finds_weights(const et_train_args *args);
 
 /* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
- * come to; close it (initial.h), which after a failure does nothing. */
+ * come to; close it with et_initial_close, which does nothing after a failure. */
 int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_train_args *args,
                       const et_program *program, et_arena *arena, et_error *error);
 /* Checks all settings together, because one may depend on another, and locks them. */

@@ -458,7 +458,7 @@ static int set_up(void *self, et_error *error)
     /* Settings under which nothing is done are nobody's. */
     if (!status && first && !et_controller_finished(t->controller))
         status = et_training_write_settings(t, directory, error);
-    /* From here on there is a run in the directory; see keep_nothing. */
+    /* From here on there is a run in the directory; see run. */
     t->set_up = !status;
     if (!status && first)
         et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step, first_steps(&t->plan));
