@@ -35,7 +35,7 @@
 #include "command/outputs.h"
 #include "command/runs/history.h"
 #include "command/runs/run_search.h"
-#include "command/web/pages.h"
+#include "command/web/page_files.h"
 #include "command/web/server.h"
 #include "command/web/web.h"
 #include "systems/modelgarden/experiment.h"

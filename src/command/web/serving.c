@@ -25,7 +25,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "command/web/form.h"
-#include "command/web/pages.h"
+#include "command/web/page_files.h"
 #include "command/web/type.h"
 #include "command/web/web.h"
 

@@ -1,7 +1,7 @@
 /* The pages of `etude watch` and `etude serve`. CMake makes each page from the parts in its
  * folder. */
-#ifndef ETUDE_COMMAND_WEB_PAGES_H
-#define ETUDE_COMMAND_WEB_PAGES_H
+#ifndef ETUDE_COMMAND_WEB_PAGE_FILES_H
+#define ETUDE_COMMAND_WEB_PAGE_FILES_H
 
 #include <stddef.h>
 
