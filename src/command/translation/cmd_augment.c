@@ -221,8 +221,15 @@ static void note_checksum(et_value *work, const char *key, uint64_t checksum)
     et_value_set_string(work, key, et_checksum_print(checksum).digits);
 }
 
-static void note_search(et_value *work, const et_translator *t)
+static int open_journal(augmentation *a, et_error *error)
 {
+    const et_translator *t = a->args->work.translator;
+    et_arena arena = ET_ARENA_INIT;
+    uint64_t model, length;
+    et_value *work = et_value_dict(&arena);
+    et_value_set_int(work, et_augment_key, 1);
+    note_checksum(work, "checksum of the data", a->checksum);
+    et_value_set_int(work, "step of the checkpoint", t->step);
     const et_decoder_options o = et_translator_decoder_options(t);
     et_value_set_int(work, "beam size", o.beam.size);
     et_value_set_float(work, "alpha", o.beam.alpha);
@@ -237,18 +244,6 @@ static void note_search(et_value *work, const et_translator *t)
     et_value_set_bool(work, "live weights", t->live_weights);
     if (t->options.tag)
         et_value_set_string(work, "tag", t->options.tag);
-}
-
-static int open_journal(augmentation *a, et_error *error)
-{
-    const et_translator *t = a->args->work.translator;
-    et_arena arena = ET_ARENA_INIT;
-    uint64_t model, length;
-    et_value *work = et_value_dict(&arena);
-    et_value_set_int(work, et_augment_key, 1);
-    note_checksum(work, "checksum of the data", a->checksum);
-    et_value_set_int(work, "step of the checkpoint", t->step);
-    note_search(work, t);
     int status = et_text_checksum(&model, &length, t->checkpoint, error);
     note_checksum(work, "checksum of the checkpoint", status ? 0 : model);
     if (!status)

@@ -229,25 +229,6 @@ static void add_number(et_grid *grid, double value, int width)
     et_grid_add(grid, et_format_fixed(value, width).text);
 }
 
-/* A row for each output, a column for each metric. */
-static int print_scores(const comparison *c, const metrics *all, et_error *error)
-{
-    et_grid grid = { .columns = (size_t)all->count + 1, .left = 1 };
-    et_grid_add(&grid, "output");
-    for (int i = 0; i < all->count; i++)
-        et_grid_add(&grid, all->items[i].title);
-    for (int o = 0; o < c->count; o++) {
-        et_grid_add(&grid, c->outputs[o].name);
-        for (int i = 0; i < all->count; i++)
-            add_number(&grid, c->results[i * c->count + o].real.score, c->options->width);
-    }
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
-    et_grid_release(&grid);
-    for (int i = 0; i < all->count; i++)
-        et_print(stdout, "%s%s|%s\n", i ? "" : "\n", all->items[i].title, all->items[i].signature);
-    return status;
-}
-
 /* A table for each metric. */
 static int print_significance(const comparison *c, const metric *m,
                               const et_bootstrap_result *results, et_error *error)
@@ -276,8 +257,24 @@ static int print_significance(const comparison *c, const metric *m,
 
 static int print_all(const comparison *c, const metrics *all, et_error *error)
 {
-    if (!c->options->significance)
-        return print_scores(c, all, error);
+    if (!c->options->significance) {
+        /* A row for each output, a column for each metric. */
+        et_grid grid = { .columns = (size_t)all->count + 1, .left = 1 };
+        et_grid_add(&grid, "output");
+        for (int i = 0; i < all->count; i++)
+            et_grid_add(&grid, all->items[i].title);
+        for (int o = 0; o < c->count; o++) {
+            et_grid_add(&grid, c->outputs[o].name);
+            for (int i = 0; i < all->count; i++)
+                add_number(&grid, c->results[i * c->count + o].real.score, c->options->width);
+        }
+        int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+        et_grid_release(&grid);
+        for (int i = 0; i < all->count; i++)
+            et_print(stdout, "%s%s|%s\n", i ? "" : "\n", all->items[i].title,
+                     all->items[i].signature);
+        return status;
+    }
     int status = ET_OK;
     for (int i = 0; i < all->count && !status; i++)
         status = print_significance(c, &all->items[i], c->results + i * c->count, error);

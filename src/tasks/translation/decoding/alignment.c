@@ -281,15 +281,22 @@ static void write_found(et_strbuf *to, const et_aligned *found)
     }
 }
 
+typedef struct reading {
+    et_align_pair *pairs;
+    et_arena *arena;
+} reading;
+
 /* False: not whole, or no memory. */
-static bool read_found(et_collected *from, int rank, et_aligned *found, et_arena *arena)
+static bool read_pair(void *payload, int64_t item, et_collected *from, int rank)
 {
+    const reading *r = payload;
+    et_arena *arena = r->arena;
     const words *all = et_collected_copy(from, rank, sizeof *all, arena);
     if (!all || all->target < 0 || all->source < 0 ||
         (size_t)all->target > from->size[rank] / sizeof(word))
         return false;
     et_alignment *items = et_arena_array(arena, (size_t)all->target, sizeof *items);
-    *found = (et_aligned){ items, all->target, all->source };
+    r->pairs[item].found = (et_aligned){ items, all->target, all->source };
     for (int i = 0; items && i < all->target; i++) {
         const word *one = et_collected_copy(from, rank, sizeof *one, arena);
         const double *weights =
@@ -300,17 +307,6 @@ static bool read_found(et_collected *from, int rank, et_aligned *found, et_arena
         items[i] = (et_alignment){ one->source, one->target, one->weight, weights };
     }
     return items != NULL;
-}
-
-typedef struct reading {
-    et_align_pair *pairs;
-    et_arena *arena;
-} reading;
-
-static bool read_pair(void *payload, int64_t item, et_collected *from, int rank)
-{
-    const reading *r = payload;
-    return read_found(from, rank, &r->pairs[item].found, r->arena);
 }
 
 int et_aligner_run_on_ranks(et_aligner *aligner, et_comm *comm, et_align_pair *pairs, int64_t count,

@@ -470,26 +470,6 @@ static bool read_result(et_collected *from, int rank, et_decoder_result *to, et_
     return ids != NULL;
 }
 
-/* False: not whole, or no memory. */
-static bool read_results(et_collected *from, int rank, et_decoder_sentence *sentence,
-                         et_arena *arena)
-{
-    int32_t count;
-    const char *at = et_collected_next(from, rank, sizeof count);
-    if (!at)
-        return false;
-    memcpy(&count, at, sizeof count);
-    if (count < 1 || (size_t)count > from->size[rank] / sizeof(numbers))
-        return false;
-    et_decoder_result *results = et_arena_array(arena, (size_t)count, sizeof *results);
-    bool whole = results != NULL;
-    for (int32_t i = 0; whole && i < count; i++)
-        whole = read_result(from, rank, &results[i], arena);
-    sentence->count = count;
-    sentence->results = results;
-    return whole;
-}
-
 /* Progress counts the sentences of all ranks; the other ranks are assumed to be as far as this one.
  */
 typedef struct progress_of_all {
@@ -530,10 +510,25 @@ typedef struct reading {
     et_arena *arena;
 } reading;
 
+/* False: not whole, or no memory. */
 static bool read_sentence(void *payload, int64_t item, et_collected *from, int rank)
 {
     const reading *r = payload;
-    return read_results(from, rank, &r->sentences[item], r->arena);
+    et_decoder_sentence *sentence = &r->sentences[item];
+    int32_t count;
+    const char *at = et_collected_next(from, rank, sizeof count);
+    if (!at)
+        return false;
+    memcpy(&count, at, sizeof count);
+    if (count < 1 || (size_t)count > from->size[rank] / sizeof(numbers))
+        return false;
+    et_decoder_result *results = et_arena_array(r->arena, (size_t)count, sizeof *results);
+    bool whole = results != NULL;
+    for (int32_t i = 0; whole && i < count; i++)
+        whole = read_result(from, rank, &results[i], r->arena);
+    sentence->count = count;
+    sentence->results = results;
+    return whole;
 }
 
 int et_decoder_run_on_ranks(et_decoder *decoder, et_comm *comm, et_decoder_sentence *sentences,

@@ -531,10 +531,19 @@ static void add_all(et_search *search, const int32_t *tokens, int count)
         add(search, tokens[i]);
 }
 
-/* As Marian makes it: up to a multiple of eight the next tokens after the first ones belong to it.
- */
-static void add_source(et_search *search, const et_decoder_sentence *sentence)
+/* The tokens that the translation of a sentence may have, ascending: those of the lexicon, ends of
+ * a translation, tokens that it may begin with, and those of its phrases; none that is never
+ * generated. */
+static void make_list(et_search *search, seat *at, const et_decoder_sentence *sentence)
 {
+    const et_decoder_options *options = &search->options;
+    const et_choice_options *choice = &options->choice;
+    const et_phrases *phrases = sentence->phrases;
+    const int64_t parts = (vocabulary_of(search) + 63) / 64;
+    at->word_count = 0;
+    memset(search->listable, 0, (size_t)parts * sizeof *search->listable);
+    /* As Marian makes it: up to a multiple of eight the next tokens after the first ones belong to
+     * it. */
     const int64_t first = et_lexicon_first(search->options.lexicon);
     int64_t count = 0;
     for (int64_t token = 0; token < first; token++)
@@ -552,20 +561,6 @@ static void add_source(et_search *search, const et_decoder_sentence *sentence)
             add(search, token);
             count++;
         }
-}
-
-/* The tokens that the translation of a sentence may have, ascending: those of the lexicon, ends of
- * a translation, tokens that it may begin with, and those of its phrases; none that is never
- * generated. */
-static void make_list(et_search *search, seat *at, const et_decoder_sentence *sentence)
-{
-    const et_decoder_options *options = &search->options;
-    const et_choice_options *choice = &options->choice;
-    const et_phrases *phrases = sentence->phrases;
-    const int64_t parts = (vocabulary_of(search) + 63) / 64;
-    at->word_count = 0;
-    memset(search->listable, 0, (size_t)parts * sizeof *search->listable);
-    add_source(search, sentence);
     add(search, options->beam.eos);
     add_all(search, options->beam.ends, options->beam.end_count);
     add_all(search, choice->first, choice->first_count);

@@ -98,9 +98,14 @@ static bool is_decoder(const char *name, size_t *folder)
     return !*folder || name[*folder - 1] == '/';
 }
 
-/* Files of an archive are in its folder that has decoder.yml; nothing is unpacked. */
-static int find_in_zip(et_import *from, et_error *error)
+int et_import_open_files(et_import *from, et_error *error)
 {
+    if (!is_archive(from->folder))
+        return ET_OK;
+    int status = et_zip_open(&from->zip, from->folder, error);
+    if (status)
+        return status;
+    /* Files of an archive are in its folder that has decoder.yml; nothing is unpacked. */
     for (int64_t i = 0; i < et_zip_count(from->zip); i++) {
         const char *name = et_zip_name(from->zip, i);
         size_t folder;
@@ -121,14 +126,6 @@ static int find_in_zip(et_import *from, et_error *error)
                          "%s: the archive has no " ET_MARIAN_DECODER
                          ", so it is no release of Marian; unpack a folder of transformers",
                          from->folder);
-}
-
-int et_import_open_files(et_import *from, et_error *error)
-{
-    if (!is_archive(from->folder))
-        return ET_OK;
-    int status = et_zip_open(&from->zip, from->folder, error);
-    return status ? status : find_in_zip(from, error);
 }
 
 static int64_t find_member(et_import *from, const char *name)
