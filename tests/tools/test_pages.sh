@@ -35,7 +35,7 @@ tools/tabular-data *  tables that have to be downloaded
 FIRST=*  tables that have to be downloaded
 build/peers/*  tables that have to be downloaded
 etude export runs/a --format marian *  a run of a release of Marian: test_import_marian does
-etude serve runs/enpt runs/ptes *  models of two pairs: test_serve_libre does
+*etude serve enpt/ ptes/*  models of two pairs: test_serve_libre does
 curl -d q=*  a server that runs: test_serve_libre does
 etude tfx train *  compiles a project: tests of scaffold do
 etude train | *  all commands, not one

@@ -12,7 +12,6 @@
  * standard error through the progress bar, so lines and bar do not mix. */
 #include "command/training/training_private.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -50,17 +49,6 @@ typedef struct training_end {
     bool improving; /* the last validation was the best, and not the first */
 } training_end;
 
-void et_training_say(et_progress *progress, const char *format, ...)
-{
-    /* Paths may be long; what does not fit is lost, and only of a message. */
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    et_progress_message(progress, text);
-}
-
 /* Data and model: the kind's lines. Thirteen columns for what a line is about, as every line of a
  * start has them. */
 static void say_task(et_training *t)
@@ -70,13 +58,6 @@ static void say_task(et_training *t)
     else
         et_training_say(t->progress, "model        %s parameters",
                         et_format_count(et_params_elements(t->params)).text);
-}
-
-uint64_t et_training_planned(const et_training *t)
-{
-    const et_learner_facts facts = et_learner_facts_of(t->learner);
-    return facts.parameter_bytes + facts.sum_bytes + facts.memory.activations +
-           facts.memory.packed + facts.memory.constants;
 }
 
 /* What will be in memory: what was planned, not what the system has given. */

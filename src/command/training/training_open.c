@@ -592,3 +592,10 @@ void et_training_close(et_training *t)
     et_model_dir_close(&t->directory, !t->set_up);
     et_arena_release(&t->arena);
 }
+
+uint64_t et_training_planned(const et_training *t)
+{
+    const et_learner_facts facts = et_learner_facts_of(t->learner);
+    return facts.parameter_bytes + facts.sum_bytes + facts.memory.activations +
+           facts.memory.packed + facts.memory.constants;
+}

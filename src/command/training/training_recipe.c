@@ -283,3 +283,14 @@ void et_training_say_recipe(et_training *t)
     }
     et_strbuf_release(&chosen);
 }
+
+void et_training_say(et_progress *progress, const char *format, ...)
+{
+    /* Paths may be long; what does not fit is lost, and only of a message. */
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    et_progress_message(progress, text);
+}

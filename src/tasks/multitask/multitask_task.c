@@ -137,7 +137,7 @@ static int open_multitask(et_task *self, const struct et_multitask_request *requ
     }
     const et_multitask_internals inside = { views, self };
     int status = et_multitask_open_internal(&multitask, parts, s->count, &inside, request->device,
-                                          request->params, &options, error);
+                                            request->params, &options, error);
     if (!status)
         status = check_shared(s, error);
     if (!status)

@@ -7,7 +7,6 @@
 #include "engine/exec/pass.h"
 #include "engine/optim/optimizer.h"
 #include "engine/tensor/params.h"
-#include "engine/tensor/params.h"
 
 int et_update_check(const et_optimizer *optimizer, const et_pass *pass, et_error *error)
 {
