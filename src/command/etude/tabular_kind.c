@@ -179,15 +179,15 @@ static void describe_split(const et_tabular_task *task)
                      (long long)o->n_splits, how);
     if (!task->validations)
         return;
-    const char *rows = et_format_count(task->validation[0]->count).text;
+    const et_format rows = et_format_count(task->validation[0]->count);
     const double share = 100.0 * (double)task->validation[0]->count / (double)task->table->count;
     if (o->n_splits)
         snprintf(part, sizeof part, "fold %lld of %lld", (long long)o->fold + 1,
                  (long long)o->n_splits);
     else /* the actual share: groups and equal times stay whole, so it differs from held_out */
         snprintf(part, sizeof part, share < 10 ? "%.2g %%" : "%.0f %%", share);
-    et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows, part,
-                 how);
+    et_task_tell(&task->context, "validation   %s of these rows are held out (%s)%s", rows.text,
+                 part, how);
 }
 
 static void describe_rows(const et_tabular_task *task)

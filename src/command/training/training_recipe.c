@@ -257,16 +257,16 @@ void et_training_say_recipe(et_training *t)
     if (!t->amounts.samples)
         return;
     if (!et_recipe_has_length(&t->experiment)) {
-        const char *steps = et_format_many(t->amounts.steps, "step").text;
+        const et_format steps = et_format_many(t->amounts.steps, "step");
         if (t->args->ends > 0 && !t->roles)
-            et_training_say(t->progress, "length       %s of %s s fit into the time limit", steps,
-                            et_format_value(t->step_seconds).text);
+            et_training_say(t->progress, "length       %s of %s s fit into the time limit",
+                            steps.text, et_format_value(t->step_seconds).text);
         else if (t->step_seconds > 0)
             et_training_say(
                 t->progress,
                 "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
                 "sets another)",
-                et_format_value(t->amounts.epochs).text, steps,
+                et_format_value(t->amounts.epochs).text, steps.text,
                 et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
     }
     if (!et_recipe_print(&t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
