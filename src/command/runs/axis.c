@@ -1,5 +1,6 @@
 #include "command/runs/axis.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void add_tick(et_axis *a, double value)
 /* Counted, not added up, so that errors do not add up either. */
 static void set_steps(et_axis *a, int most)
 {
-    double least = (a->high - a->low) / most;
+    const double least = fmax((a->high - a->low) / most, DBL_MIN); /* of the least numbers: not 0 */
     a->count = 0;
     a->step = a->time && least >= 0.5 ? nice_time(least) : nice_step(least);
     double first = ceil(a->low / a->step - 1e-9);
@@ -107,11 +108,11 @@ et_axis et_axis_make(double low, double high, bool log, bool time, int most_tick
     /* Also if the values are so near to each other that no number is between them. */
     double room = 1e-12 * fmax(fabs(low), fabs(high));
     if (log && high / low < 1.0000001) {
-        a.low = low / 2;
+        a.low = fmax(low / 2, DBL_TRUE_MIN);
         a.high = high * 2;
     } else if (high - low <= room) {
-        a.low = low - (low ? fabs(low) / 10 : 1);
-        a.high = high + (high ? fabs(high) / 10 : 1);
+        a.low = low - (low ? fmax(fabs(low) / 10, DBL_MIN) : 1);
+        a.high = high + (high ? fmax(fabs(high) / 10, DBL_MIN) : 1);
     }
     if (log)
         add_decades(&a, most_ticks);
