@@ -249,7 +249,7 @@ static void hand_on(pool *all, work *w)
     pthread_mutex_unlock(&all->lock);
 }
 
-/* The same straight to standard output, past its buffer. */
+/* As et_print_results, straight to standard output, past its buffer. */
 static int write_results(const char *bytes, size_t length, et_error *error)
 {
     et_assert(bytes || !length);

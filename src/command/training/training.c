@@ -486,7 +486,7 @@ static int try_out(et_training *t, const et_train_args *args, et_error *error)
     return status;
 }
 
-/* Opens the progress bar, the log and the session. Rank 0 only. */
+/* Opens the progress bar, the log and the session. Rank 0 alone prints and has a session. */
 static int open_telling(et_training *t, const et_train_args *args, et_error *error)
 {
     const bool first = et_comm_rank(t->comm) == 0;

@@ -47,7 +47,7 @@ typedef struct et_serving_metrics {
         int status;
         int64_t count;
     } code[ET_SERVING_CODES]; /* of all requests, in the order in which they were first seen */
-    int64_t bucket[ET_SERVING_BUCKETS]; /* of requests for items: seconds up to a limit, see .c */
+    int64_t bucket[ET_SERVING_BUCKETS]; /* of requests for items: seconds up to a limit */
     int64_t timed;
     double seconds;
 } et_serving_metrics;
