@@ -44,7 +44,7 @@ typedef struct et_device_tracing {
 
 /* ops and kernels are static; gemms and tracing are owned by the device that was opened. */
 struct et_device {
-    const et_op_functions *const *ops; /* [ET_OP_COUNT], by et_op; those of leaves are NULL */
+    const et_op_functions *const *ops; /* [ET_OP_COUNT], by et_op; a leaf has no functions */
     const et_overlap *overlaps;        /* allowed by kernels in addition to element-wise ones, which
                                         * overwrite any input; static, ended by ET_OVERLAP_NONE */
     const et_kernels *kernels;

@@ -498,9 +498,9 @@ void et_plan_set_dropout(et_plan *plan, float factor)
 }
 
 /* Refreshing is inside the span, so that the time of packing is visible. A run is a loop over
- * calls: begin_call packs the call's weights and sets its scratch, run_call calls the kernel, alone
- * or inside a span. Gradients that have no place of their own come last, when all values are there.
- */
+ * calls: et_plan_begin_call packs the call's weights and sets its scratch, run_call calls the
+ * kernel, alone or inside a span. Gradients that have no place of their own come last, when all
+ * values are there. */
 void et_plan_run(et_plan *plan, et_random random)
 {
     et_track *track = et_device_track(plan->device);

@@ -1,6 +1,6 @@
 /* The writer. A file is written front to back in one pass, and its header, which comes first,
  * has the checksums of all data; so tensors are read twice: once for their checksums
- * (append_header), once to be written (write_pieces). They must not change in between.
+ * (append_header), once to be written (write_file). They must not change in between.
  *
  *   order_items -> check_names -> append_header -> seal_head -> room on the disk? -> write_file
  *
