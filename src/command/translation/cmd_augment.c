@@ -244,7 +244,8 @@ static int open_journal(augmentation *a, et_error *error)
     et_value_set_bool(work, "live weights", t->live_weights);
     if (t->options.tag)
         et_value_set_string(work, "tag", t->options.tag);
-    int status = et_text_checksum(&model, &length, t->checkpoint, error);
+    int status = work ? et_text_checksum(&model, &length, t->checkpoint, error)
+                      : et_alloc_failed(error, 0, "what translations depend on");
     note_checksum(work, "checksum of the checkpoint", status ? 0 : model);
     if (!status)
         status = et_augment_journal_open(&a->journal, a->synthetic, work, error);

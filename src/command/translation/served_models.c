@@ -263,7 +263,6 @@ static void describe_model(const et_served_model *m, const et_libre_languages *l
 
 void et_served_models_describe(const et_served_models *models, et_value *facts)
 {
-    et_assert(facts);
     const size_t count = models->languages.count;
     describe_model(&models->items[0], &models->languages.items[0], facts);
     et_value *list = count > 1 ? et_value_set_list(facts, "models") : NULL;

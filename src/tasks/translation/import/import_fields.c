@@ -112,7 +112,6 @@ int et_import_check_heads(const et_import_config *c, const char *field, int64_t 
 int et_import_read_search(et_import_field beams, et_import_field alpha, double otherwise,
                           et_value *model, et_error *error)
 {
-    et_assert(model);
     const et_value *size = beams.value, *length = alpha.value;
     const double power = !length || length->kind == ET_VALUE_NULL ? otherwise
                          : length->kind == ET_VALUE_BOOL          ? length->boolean

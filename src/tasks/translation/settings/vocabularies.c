@@ -281,7 +281,6 @@ int et_vocabularies_check_files(const et_vocabularies *v, const et_identity *ide
 
 void et_vocabularies_identify(const et_vocabularies *v, et_value *identity)
 {
-    et_assert(identity);
     for (int i = 0; i < v->count; i++) {
         const uint64_t checksum = et_vocabulary_checksum(v->models[i]);
         et_value_set_string(identity, v->roles[i].identity, et_checksum_print(checksum).digits);
