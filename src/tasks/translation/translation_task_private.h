@@ -57,7 +57,7 @@ typedef struct et_translation_task {
     char verdict[200];
 } et_translation_task;
 
-/* translation_task.c: the model of another program in a folder: the context's, or it is opened.
+/* setup_vocabulary.c: the model of another program in a folder: the context's, or it is opened.
  * Borrowed until the next call. */
 int et_translation_foreign(et_translation_task *task, const char *folder, et_import **out,
                            et_error *error);
@@ -97,7 +97,7 @@ const et_scored *et_translation_scored(const et_translation_task *task, int64_t 
  * pairs; cut_alone: only for texts with shortened pairs. */
 void et_translation_describe_validation(const et_translation_task *task, bool cut_alone);
 
-/* translation_task.c: tokens in the softmax of an update: the target's vocabulary if none are
+/* translation_setup.c: tokens in the softmax of an update: the target's vocabulary if none are
  * drawn. */
 int64_t et_translation_sampled(const et_translation_task *task);
 

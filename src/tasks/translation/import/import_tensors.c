@@ -21,7 +21,7 @@
 
 /* Where tensors of another program go: the parameters of the model. */
 
-/* import_params.c. The values of the parameter scope/name, which is declared, and its shape. */
+/* The values of the parameter scope/name, which is declared, and its shape. */
 static float *import_param(const et_import_reading *r, const char *scope, const char *name,
                            et_shape *shape)
 {
@@ -156,7 +156,7 @@ static int note_lengths(et_import *from, unused *list, et_error *error)
                : ET_OK;
 }
 
-/* import_unused.c. Whether there is a shared table although each side has its own table. */
+/* Whether there is a shared table although each side has its own table. */
 static bool import_passes_shared(const et_import_facts *facts, const et_weights_file *file)
 {
     et_shape shape;

@@ -123,7 +123,7 @@ static int set(et_import *from, et_value *vocabulary, const char *setting, part 
     return ET_OK;
 }
 
-/* import_release.c: the punctuation that README.md says text was normalized for, if it says so. */
+/* The punctuation that README.md says text was normalized for, if it says so. */
 static int import_read_release(et_import *from, et_value *vocabulary, et_error *error)
 {
     char *text;
