@@ -90,15 +90,15 @@ static int declare_params(et_translator *t, et_error *error)
 }
 
 /* Rounds tables for int8 as an export in int8 stores them, because their rows are looked up. Tables
- * of such an export stay as they are. Other weights are only read by products, which round them in
- * the same way. */
-static int round_tables(et_translator *t, et_error *error)
+ * of such an export stay as they are. Other weights are only read by the decoder's products, which
+ * round them in the same way, and by the aligner, whose products are float32. */
+static int round_weights(et_translator *t, et_error *error)
 {
     int status = ET_OK;
     et_params_begin_change(t->params);
     for (int i = 0; i < et_params_count(t->params) && !status; i++) {
         const char *name = et_params_name(t->params, i);
-        if (!et_stored_weight_by_rows(name))
+        if (!t->decoding.alignments && !et_stored_weight_by_rows(name))
             continue;
         status = et_params_unlock(t->params, i, error);
         if (!status)
@@ -164,7 +164,7 @@ int et_translator_open_model(et_translator *t, const et_artifact *artifact, et_e
     if (!status)
         status = open_lexicon(t, artifact, error);
     const bool rounded = !strcmp(et_artifact_precision(artifact), "int8");
-    return status || !t->int8 || rounded ? status : round_tables(t, error);
+    return status || !t->int8 || rounded ? status : round_weights(t, error);
 }
 
 /* Members of an ensemble are translators. Each stays as it is and is only read: its weights,
