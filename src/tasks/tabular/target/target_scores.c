@@ -130,7 +130,7 @@ static bool all_alike(const et_validation_rows *s, const double *written, int64_
 static int score_values(const et_validation_rows *s, int64_t targets, const double *value,
                         const double *written, et_value *logs, et_error *error)
 {
-    et_assert(targets > 0 && value && written);
+    et_assert(!s->rows || (targets > 0 && value && written));
     const et_value_predictions predictions = { .count = s->rows,
                                                .targets = targets,
                                                .wide_value = value,
@@ -146,7 +146,7 @@ static int score_values(const et_validation_rows *s, int64_t targets, const doub
 static int score_numbers(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
                          et_error *error)
 {
-    et_assert(of && s->value && s->written && logs);
+    et_assert(of && (!s->rows || (s->value && s->written)));
     int status = score_values(s, s->targets, s->value, s->written, logs, error);
     if (status || s->targets < 2)
         return status;
@@ -233,7 +233,7 @@ static double exact_match(const et_validation_rows *s)
 static int score_labels(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
                         et_error *error)
 {
-    et_assert(of && s->value && s->written && logs);
+    et_assert(of && (!s->rows || (s->value && s->written)));
     const size_t rows = (size_t)s->rows;
     labels l = { .rows = s,
                  .probability = et_alloc(2 * rows, sizeof *l.probability),
@@ -376,7 +376,7 @@ static int score_d2(const et_scored_targets *of, const et_validation_rows *s, do
 static int score_quantiles(const et_scored_targets *of, const et_validation_rows *s, et_value *logs,
                            et_error *error)
 {
-    et_assert(of->level && s->targets == 1 && logs);
+    et_assert(of->level && (!s->rows || s->targets == 1));
     static const char *const of_one[] = { "pinball_loss", "d2_pinball", NULL };
     static const char *const of_level[] = { "pinball_loss", "below", NULL };
     double scores[4] = { 0 }, own[2];
