@@ -211,7 +211,6 @@ static double duration_of(const et_candidate_plan *s, int which)
     return start_of(s) + seconds_of(s, which) * (candidates[which].most ? epochs_of(s, which) : 1);
 }
 
-/* Whether a candidate fits into the budget after those that were chosen before it. */
 static const char *defaults_of(const et_candidate_plan *s, int which)
 {
     const et_tabular_task *task = s->task;
@@ -230,7 +229,6 @@ static const char *defaults_of(const et_candidate_plan *s, int which)
         some(candidates[which].private, private), some(candidates[which].classes, classes));
 }
 
-/* Settings of one training; NULL: none. */
 static void add_candidate(const et_candidate_plan *s, et_series_candidate *to,
                           const char *experiment)
 {

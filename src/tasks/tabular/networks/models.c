@@ -150,7 +150,6 @@ static et_node *activated(et_scope *layer, et_node *x, const et_tabular_realmlp 
     return et_add(x, et_mul(et_sub(y, x), share));
 }
 
-/* realmlp.c */
 static et_node *realmlp(et_scope *scope, const et_tabular_model *settings,
                         const et_tabular_inputs *inputs, int64_t outputs)
 {
@@ -302,7 +301,6 @@ static et_node *ft_block(et_scope *scope, et_node *x, tokens t, bool first, bool
     return et_add(x, et_dropout(forward, h, rate));
 }
 
-/* ft_transformer.c */
 static et_node *ft_transformer(et_scope *scope, const et_tabular_model *model,
                                const et_tabular_inputs *inputs, int64_t outputs)
 {

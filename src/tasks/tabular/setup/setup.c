@@ -528,7 +528,6 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
         et_tabular_name_output(scope, &task->options, &task->target, z);
 }
 
-/* A program's own labels: of the target's name, or the only ones. */
 static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {

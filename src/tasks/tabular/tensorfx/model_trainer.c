@@ -123,7 +123,6 @@ const et_job_config *et_model_trainer_config(const et_model_trainer *trainer)
 /* Tasks of a cluster may share a terminal, so each line begins with its task. */
 static void tell(const job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Tasks of a cluster may share a terminal, so each line begins with its task. */
 static void tell(const job *j, const char *format, ...)
 {
     const et_job_task *task = et_job_config_task(j->config);
@@ -592,8 +591,6 @@ static int train(job *j, et_error *error)
     return status ? status : roles[et_job_config_task(j->config)->role](j, error);
 }
 
-/* Which checkpoint becomes the model. Without evaluations a best one is of earlier sessions alone,
- * which had some. */
 int et_model_trainer_train(et_model_trainer *trainer, et_model_builder *builder,
                            const et_training_job *given, et_predictor **out, et_error *error)
 {

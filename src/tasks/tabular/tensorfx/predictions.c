@@ -207,7 +207,6 @@ static int predict(call *c, size_t count, et_predictions **out, et_error *error)
 
 /* ---- texts ---- */
 
-/* A copy that the scanner may write into, ended by a line end. */
 static int cells_of_text(call *c, size_t row, const et_cell **cells, et_error *error)
 {
     const char *text = c->rows[row];
