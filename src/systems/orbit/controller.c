@@ -182,7 +182,6 @@ static uint64_t checksum_of(const et_value *values)
 
 static void note_change(et_unchanged *u, const et_value *values, int64_t step)
 {
-    et_assert(!u->count || u->from <= u->to);
     const uint64_t now = checksum_of(values);
     u->first = u->count ? u->first : now;
     u->from = u->count ? u->from : step;
