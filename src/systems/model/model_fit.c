@@ -114,8 +114,11 @@ static int open_table(fit_monitor *w, const et_value *validation, et_error *erro
         et_main_metrics_add(&options.metrics, w->monitored);
     for (const et_value *v = validation ? validation->first : NULL; v; v = v->next)
         if (v->kind == ET_VALUE_FLOAT && et_logged_prefix(v->key) &&
-            options.metrics.count < COLUMNS)
-            et_main_metrics_add(&options.metrics, et_arena_strdup(&w->names, v->key));
+            options.metrics.count < COLUMNS) {
+            const char *name = et_arena_strdup(&w->names, v->key);
+            if (name)
+                et_main_metrics_add(&options.metrics, name);
+        }
     options.most = options.metrics.count;
     return w->names.failed ? et_alloc_failed(error, 0, "a table")
                            : et_training_table_open(&w->table, &options, error);
@@ -348,7 +351,7 @@ static int run(fitting *f, et_error *error)
 {
     et_model *m = f->model;
     fit_monitor *w = &f->monitor;
-    et_assert(!m->controller && w->target >= w->base);
+    et_assert(!m->controller);
     const char *monitor = w->monitored;
     const int64_t each = f->epoch_steps ? f->epoch_steps : w->target - m->base;
     et_action *const actions[] = { &w->action };

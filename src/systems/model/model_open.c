@@ -88,7 +88,6 @@ static uint64_t content(const et_source *self)
 
 static void init_source(et_model_source *outer, const et_layout *layout, bool repeats)
 {
-    et_assert(layout->fields > 0);
     static const et_source_class class = { .name = "outer",
                                            .next = next,
                                            .position = position,
@@ -351,7 +350,7 @@ int et_model_build(et_model *m, const et_layout *layout, et_error *error)
     const et_pass_options learns = { .training = true, .bfloat16 = m->bfloat16 };
     const et_pass_options predicts = { .bfloat16 = m->bfloat16, .name = "prediction" };
     et_pass *training;
-    et_assert(m->params && !m->pass && layout->fields > 0);
+    et_assert(m->params && !m->pass);
     m->layout = m->predicted = *layout;
     m->x = et_layout_find(layout, ET_MODEL_X);
     m->y = et_layout_find(layout, ET_MODEL_Y);
@@ -525,7 +524,7 @@ int et_freeze(et_model *m, const char *pattern, et_error *error)
 
 int et_model_open_trainer(et_model *m, int64_t capacity, int64_t steps, et_error *error)
 {
-    et_assert(capacity > 0 && steps >= 0);
+    et_assert(steps >= 0);
     const bool used = m->trainer && et_optimizer_iterations(et_model_optimizer(m));
     if (m->trainer && m->capacity == capacity && (used || !steps || m->steps))
         return ET_OK;
