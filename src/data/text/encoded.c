@@ -318,7 +318,7 @@ static int encode_chunk(builder *build, int count, et_error *error)
     return ET_OK;
 }
 
-/* If it fails, close_builder frees what was allocated. */
+/* If it fails, the caller frees what was allocated. */
 static int open_builder(builder *build, et_error *error)
 {
     build->chunk = et_alloc_zero(CHUNK, sizeof *build->chunk);

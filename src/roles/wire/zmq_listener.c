@@ -31,7 +31,7 @@ static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
 }
 
 /* The socket is bound before any other listens: otherwise ZeroMQ would admit everyone who knows a
- * server's key. Messages without one of our user names are dropped as well (is_who_it_says).
+ * server's key. Messages without one of our user names are dropped as well.
  * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
  * mechanism, credentials. */
 static bool answer_zap(et_wire *wire)

@@ -112,7 +112,7 @@ void et_step_add_norm(et_step *step);
 
 /* The parts of an update. gather: computes step->sum from all batches (*left_out: the sum is not
  * finite, so the step counts without an update). updated: counts the step, after the optimizer and
- * moving means. add_measures: adds the measures of the sum to the metrics. */
+ * moving means. et_step_add_measures: adds the measures of the sum to the metrics. */
 int et_step_gather(et_step *step, bool *left_out, et_error *error);
 /* Undoes the gathering of several batches: moves the source back to the position before them. */
 int et_step_go_back(et_step *step, et_error *error);

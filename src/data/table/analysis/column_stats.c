@@ -639,8 +639,7 @@ void et_column_stats_add(et_column_stats *stats, const et_column_part *part)
         }
         if (is_number(class)) {
             et_assert(!et_column_stats_reads(stats));
-            /* Adds the numbers that follow each other from i on. Returns the index after the last
-             * one. */
+            /* Adds the numbers that follow each other from i on. */
             int end = i, integers = 0;
             uint64_t classes;
             _Static_assert(ET_CELL_INTEGER == 1 && ET_CELL_REAL == 2, "are_numbers knows them");

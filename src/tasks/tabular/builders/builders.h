@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "data/table/features/encoder.h"
 
-/* ---- arguments.c, argument_parser.c ---- */
+/* ---- arguments.c ---- */
 
 struct et_argument_parser {
     et_arena arena;   /* of the name */

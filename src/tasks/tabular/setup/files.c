@@ -234,7 +234,6 @@ static int check_types(const et_tabular_task *task, et_error *error)
     return ET_OK;
 }
 
-/* Texts are no numbers and fractions no classes, whatever the settings call them. */
 #define REPORTED_MAX 8
 
 /* Columns of which a model learns little in their present use: texts that look like numbers,
