@@ -595,7 +595,6 @@ char et_tabular_delimiter_of(const et_value *identity)
     return one && et_csv_may_delimit(text->string[0]) ? text->string[0] : 0;
 }
 
-/* Without the training files, the delimiter comes from the newest checkpoint. */
 /* ---- weights ---- */
 
 typedef struct weights {
