@@ -79,13 +79,7 @@ typedef struct ranked {
 } ranked;
 
 /* Largest first; equal ones by row, so that sums have the same bits with any qsort. */
-static int by_falling_score(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->score < b->score || a->score > b->score)
-        return a->score > b->score ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+ET_SORT_BY(by_falling_score, ranked, ET_DOWN(score), ET_UP(row))
 
 static size_t rank_rows(ranked *order, const et_class_predictions *p, int64_t class)
 {

@@ -277,11 +277,7 @@ static bool find_copy(relating *r, int field)
     return false;
 }
 
-static int by_hash(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
+ET_SORT_NUMBERS(by_hash, uint64_t)
 
 /* Rows that are equal in the columns that a model reads and in the target. */
 static void find_copies(relating *r, const et_column_metadata *metadata)
