@@ -565,16 +565,18 @@ static void test_settings__out_of_memory(void **state)
 {
     (void)state;
     et_log_set(quiet, NULL);
-    int status = ET_ENOMEM;
-    for (long calls = 0; status; calls++) {
+    long calls = 0;
+    do {
         enter(NULL);
-        scarce_begin(calls);
+        unlink("scarce.yaml");
+        scarce_begin(calls++);
         et_arena scarce = ET_ARENA_INIT;
-        status = use_scarcely(&scarce);
+        int status = use_scarcely(&scarce);
         et_arena_release(&scarce);
         scarce_end();
         assert_int_equal(status, scarce_failed ? ET_ENOMEM : ET_OK);
-    }
+        assert_int_equal(access("scarce.yaml", F_OK) == 0, !status);
+    } while (scarce_failed);
     et_log_set(NULL, NULL);
 }
 

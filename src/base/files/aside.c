@@ -22,10 +22,10 @@ typedef struct aside {
     const char *directory;
     const char *const *names; /* [count] */
     size_t count;
-    bool links;    /* second names */
-    bool alone;    /* the folder has only these files */
-    char *folder;  /* owned */
-    size_t placed; /* that were there */
+    bool links;     /* second names */
+    bool alone;     /* the folder has only these files */
+    et_path folder; /* where they are kept */
+    size_t placed;  /* that were there */
 } aside;
 
 /* ---- which folder ---- */
@@ -56,11 +56,9 @@ static int highest_number(long *highest, const char *directory, et_error *error)
     return ET_OK;
 }
 
-static char *folder_name(const char *directory, long number)
+static et_path folder_name(const char *directory, long number)
 {
-    char name[40];
-    snprintf(name, sizeof name, ET_ASIDE_PREFIX "%ld", number);
-    return et_path_join(directory, name);
+    return et_path_of(directory, et_path_print(ET_ASIDE_PREFIX "%ld", number).text);
 }
 
 /* Of an entry of a directory; an errno, 0 for success. Takes no memory. */
@@ -80,7 +78,7 @@ static bool has_room(const aside *a)
     bool begun = !a->alone;
     for (size_t i = 0; i < a->count; i++) {
         struct stat here, there;
-        const int failed = look_at(&there, a->folder, a->names[i]);
+        const int failed = look_at(&there, a->folder.text, a->names[i]);
         if (failed == ENOENT)
             continue;
         if (failed || look_at(&here, a->directory, a->names[i]) || here.st_ino != there.st_ino ||
@@ -98,12 +96,9 @@ static int choose_folder(aside *a, et_error *error)
     if (status)
         return status;
     a->folder = folder_name(a->directory, highest ? highest : 1);
-    if (a->folder && highest && !has_room(a)) {
-        et_free(a->folder);
+    if (highest && !has_room(a))
         a->folder = folder_name(a->directory, highest + 1);
-    }
-    return a->folder ? et_directory_make(a->folder, error)
-                     : et_alloc_failed(error, strlen(a->directory), "a path");
+    return et_directory_make(a->folder.text, error);
 }
 
 /* ---- placing ---- */
@@ -113,27 +108,18 @@ static bool has_no_links(int reason)
     return reason == EPERM || reason == EOPNOTSUPP || reason == ENOSYS || reason == EMLINK;
 }
 
-static int restore_at(aside *a, const char *from, const char *to, et_error *error)
+static int restore_name(aside *a, const char *name, et_error *error)
 {
-    int failed = a->links ? link(from, to) : rename(from, to);
+    const et_path from = et_path_of(a->directory, name), to = et_path_of(a->folder.text, name);
+    int failed = a->links ? link(from.text, to.text) : rename(from.text, to.text);
     if (failed && a->links && has_no_links(errno))
-        failed = rename(from, to);
+        failed = rename(from.text, to.text);
     if (failed && errno == ENOENT)
         return ET_OK;
     if (failed && errno != EEXIST) /* a second name that it has already */
-        return et_fail_errno(error, "cannot keep %s as %s", from, to);
+        return et_fail_errno(error, "cannot keep %s as %s", from.text, to.text);
     a->placed++;
     return ET_OK;
-}
-
-static int restore_name(aside *a, const char *name, et_error *error)
-{
-    char *from = et_path_join(a->directory, name), *to = et_path_join(a->folder, name);
-    int status = from && to ? restore_at(a, from, to, error)
-                            : et_alloc_failed(error, strlen(a->directory), "a path");
-    et_free(from);
-    et_free(to);
-    return status;
 }
 
 static int set_aside(aside *a, et_error *error)
@@ -147,24 +133,20 @@ static int set_aside(aside *a, et_error *error)
     int status = choose_folder(a, error);
     for (size_t i = 0; i < a->count && !status; i++)
         status = restore_name(a, a->names[i], error);
-    if (!status)
-        status = et_directory_sync(a->folder, error);
-    if (!status)
-        status = et_directory_sync(a->directory, error);
-    if (!status && a->placed) {
-        char text[SAID * 256] = "";
-        int length = 0;
-        for (size_t i = 0; i < a->count && i < SAID; i++)
-            length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s",
-                               i ? ", " : "", a->names[i]);
-        if (a->count > SAID)
-            snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
-        et_log(ET_LOG_WARNING,
-               "%s: %s come from earlier work that this run does not resume; kept in %s",
-               a->directory, text, a->folder);
-    }
-    et_free(a->folder);
-    return status;
+    if (status || (status = et_directory_sync(a->folder.text, error)) ||
+        (status = et_directory_sync(a->directory, error)) || !a->placed)
+        return status;
+    char text[SAID * 256] = "";
+    int length = 0;
+    for (size_t i = 0; i < a->count && i < SAID; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s%.200s", i ? ", " : "",
+                           a->names[i]);
+    if (a->count > SAID)
+        snprintf(text + length, sizeof text - (size_t)length, " and %zu more", a->count - SAID);
+    et_log(ET_LOG_WARNING,
+           "%s: %s come from earlier work that this run does not resume; kept in %s", a->directory,
+           text, a->folder.text);
+    return ET_OK;
 }
 
 int et_aside_link(const char *directory, const char *const *names, size_t count, et_error *error)
@@ -181,42 +163,21 @@ int et_aside_move(const char *directory, const char *const *names, size_t count,
     return set_aside(&a, error);
 }
 
-/* The directory of path, for messages too: without a slash at its end. */
-static int with_parent(aside *a, const char *path, const char **name, et_error *error)
+static int set_path_aside(const char *path, bool links, et_error *error)
 {
-    char *directory = et_path_parent(path);
-    if (!directory)
-        return et_alloc_failed(error, strlen(path), "a path");
-    directory[et_path_length(directory)] = '\0';
-    *name = et_path_base(path);
-    a->directory = directory;
-    a->names = name;
-    a->count = 1;
-    int status = set_aside(a, error);
-    et_free(directory);
-    return status;
+    et_path directory = et_path_parent(path);
+    const char *name = et_path_base(path);
+    directory.text[et_path_length(directory.text)] = '\0'; /* no slash at its end, for messages */
+    aside a = { .directory = directory.text, .names = &name, .count = 1, .links = links };
+    return set_aside(&a, error);
 }
 
 int et_aside_move_path(const char *path, et_error *error)
 {
-    const char *name;
-    return with_parent(&(aside){ 0 }, path, &name, error);
+    return set_path_aside(path, false, error);
 }
 
 /* ---- cutting ---- */
-
-static int write_part(const char *path, const et_mapping *all, uint64_t length, et_error *error)
-{
-    et_file_writer part;
-    int status = et_file_writer_open(&part, path, error);
-    if (status)
-        return status;
-    status = et_file_writer_write(&part, all->data, length, error);
-    if (!status)
-        return et_file_writer_commit(&part, error);
-    et_file_writer_abandon(&part);
-    return status;
-}
 
 int et_aside_truncate(const char *path, uint64_t length, et_error *error)
 {
@@ -226,14 +187,13 @@ int et_aside_truncate(const char *path, uint64_t length, et_error *error)
     if (!length)
         return et_aside_move_path(path, error);
     /* The new file is whole under another name before the old one gives its name up. */
-    const char *name;
     et_mapping all;
     int status = et_mapping_open(&all, path, error);
     if (status)
         return status;
-    status = with_parent(&(aside){ .links = true }, path, &name, error);
+    status = set_path_aside(path, true, error);
     if (!status)
-        status = write_part(path, &all, length, error);
+        status = et_file_write(path, all.data, length, error);
     et_mapping_close(&all);
     return status;
 }

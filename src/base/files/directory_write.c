@@ -35,17 +35,12 @@ typedef struct publication {
     const char *directory; /* directory of the export, without a slash at its end */
     const char *const *names;
     int count;
-    char *above;  /* the folder that directory is in; owned */
-    char *beside; /* what names of drafts in it begin with; owned */
-    bool inside;  /* the draft is in directory, and not in above */
-    char *draft;  /* owned; NULL: not made */
-    int lock;     /* the draft, open and locked; -1: it is not */
+    et_path above;  /* the folder that directory is in */
+    et_path beside; /* what names of drafts in it begin with */
+    bool inside;    /* the draft is in directory, and not in above */
+    et_path draft;  /* "": not made */
+    int lock;       /* the draft, open and locked; -1: it is not */
 } publication;
-
-static int no_memory(const publication *p, et_error *error)
-{
-    return et_alloc_failed(error, strlen(p->directory), "a path");
-}
 
 /* ---- leftovers of a killed process ---- */
 
@@ -106,57 +101,40 @@ static int lock_draft(const char *path)
 }
 
 /* seconds: of drafts that are not done. */
-static int sweep(const publication *p, const char *folder, const char *prefix, bool seconds,
-                 et_error *error)
+static void sweep(const publication *p, const char *folder, const char *prefix, bool seconds)
 {
-    int status = ET_OK;
     DIR *stream = opendir(folder);
-    for (const struct dirent *item; stream && !status && (item = readdir(stream)) != NULL;) {
+    for (const struct dirent *item; stream && (item = readdir(stream)) != NULL;) {
         if (strncmp(item->d_name, prefix, strlen(prefix)) != 0 ||
             !et_file_is_left_over(item->d_name))
             continue;
-        char *path = et_path_join(folder, item->d_name);
-        int lock = path ? lock_draft(path) : -1;
-        if (lock >= 0) {
-            remove_draft(p, path, seconds);
-            close(lock);
-        }
-        status = path ? ET_OK : no_memory(p, error);
-        et_free(path);
+        const et_path path = et_path_of(folder, item->d_name);
+        const int lock = lock_draft(path.text);
+        if (lock < 0)
+            continue;
+        remove_draft(p, path.text, seconds);
+        close(lock);
     }
     if (stream)
         closedir(stream);
-    return status;
 }
 
 /* ---- the draft ---- */
 
-/* Its name in a folder, which begins with prefix. Owned; NULL: no memory. */
-static char *draft_name(const char *folder, const char *prefix)
+/* Its name in a folder, which begins with prefix. */
+static et_path draft_name(const char *folder, const char *prefix)
 {
-    char number[32];
-    snprintf(number, sizeof number, "%ld", (long)getpid());
-    char *name = et_alloc(strlen(prefix) + sizeof number, 1), *path = NULL;
-    if (name) {
-        snprintf(name, strlen(prefix) + sizeof number, "%s%s", prefix, number);
-        path = et_path_join(folder, name);
-    }
-    et_free(name);
-    return path;
+    return et_path_of(folder, et_path_print("%s%ld", prefix, (long)getpid()).text);
 }
 
 static int make_draft(publication *p, et_error *error)
 {
-    p->draft = p->inside ? draft_name(p->directory, DRAFT) : draft_name(p->above, p->beside);
-    if (!p->draft)
-        return no_memory(p, error);
-    if (mkdir(p->draft, 0777)) {
-        int status = et_fail_errno(error, "cannot make the directory %s", p->draft);
-        et_free(p->draft);
-        p->draft = NULL;
-        return status;
-    }
-    p->lock = lock_draft(p->draft);
+    const et_path draft =
+        p->inside ? draft_name(p->directory, DRAFT) : draft_name(p->above.text, p->beside.text);
+    if (mkdir(draft.text, 0777))
+        return et_fail_errno(error, "cannot make the directory %s", draft.text);
+    p->draft = draft;
+    p->lock = lock_draft(draft.text);
     return ET_OK;
 }
 
@@ -189,10 +167,10 @@ static bool is_mount(const char *path)
 static bool is_replaceable(const publication *p)
 {
     struct stat own, above, here;
-    return !lstat(p->directory, &own) && !stat(p->above, &above) && !stat(".", &here) &&
+    return !lstat(p->directory, &own) && !stat(p->above.text, &above) && !stat(".", &here) &&
            S_ISDIR(own.st_mode) && own.st_uid == geteuid() && own.st_dev == above.st_dev &&
            (own.st_dev != here.st_dev || own.st_ino != here.st_ino) && !is_mount(p->directory) &&
-           listxattr(p->directory, NULL, 0) <= 0 && !access(p->above, W_OK | X_OK) &&
+           listxattr(p->directory, NULL, 0) <= 0 && !access(p->above.text, W_OK | X_OK) &&
            is_empty(p->directory);
 }
 
@@ -201,29 +179,25 @@ static int begin(publication *p, et_error *error)
     int status = ET_OK;
     const char *base = et_path_base(p->directory);
     p->above = et_path_parent(p->directory);
-    p->beside = et_alloc(strlen(base) + sizeof "." DRAFT, 1);
-    if (!p->above || !p->beside)
-        return no_memory(p, error);
-    snprintf(p->beside, strlen(base) + sizeof "." DRAFT, ".%s" DRAFT, base);
+    p->beside = et_path_print(".%s" DRAFT, base);
     const bool named = *base && strcmp(base, ".") != 0 && strcmp(base, "..") != 0;
     const bool there = et_directory_exists(p->directory);
     if (!there && et_file_exists(p->directory))
         status = et_directory_make(p->directory, error); /* says that a file has the name */
-    if (!status)
-        status = et_directory_make(p->above, error);
-    if (!status)
-        status = sweep(p, p->above, p->beside, false, error);
-    if (!status && there)
-        status = sweep(p, p->directory, DRAFT, true, error);
-    if (!status && there)
-        status = sweep(p, p->directory, DONE, false, error);
-    for (int i = 0; !status && i < p->count; i++)
+    if (status || (status = et_directory_make(p->above.text, error)))
+        return status;
+    sweep(p, p->above.text, p->beside.text, false);
+    if (there) {
+        sweep(p, p->directory, DRAFT, true);
+        sweep(p, p->directory, DONE, false);
+    }
+    for (int i = 0; i < p->count; i++)
         if (et_file_exists_in(p->directory, p->names[i]))
-            status =
-                et_fail(error, ET_ECONFIG, "%s/%s exists: choose another directory, or remove it",
-                        p->directory, p->names[i]);
+            return et_fail(error, ET_ECONFIG,
+                           "%s/%s exists: choose another directory, or remove it", p->directory,
+                           p->names[i]);
     p->inside = there && !(named && is_replaceable(p));
-    return status ? status : make_draft(p, error);
+    return make_draft(p, error);
 }
 
 /* ---- its place ---- */
@@ -243,27 +217,18 @@ static int move_one(const char *from, const char *to)
 /* These files did not exist before. */
 static void take_back(const publication *p, int count)
 {
-    for (int i = 0; i < count; i++) {
-        char *path = et_path_join(p->directory, p->names[i]);
-        if (path)
-            unlink(path);
-        et_free(path);
-    }
+    for (int i = 0; i < count; i++)
+        unlink(et_path_of(p->directory, p->names[i]).text);
 }
 
 static int move_files(const publication *p, et_error *error)
 {
     int status = ET_OK, moved = 0;
     while (!status && moved < p->count) {
-        char *from = et_path_join(p->draft, p->names[moved]);
-        char *to = et_path_join(p->directory, p->names[moved]);
-        if (!from || !to)
-            status = no_memory(p, error);
-        else if (move_one(from, to))
-            status = et_fail_errno(error, "cannot make %s", to);
+        const et_path to = et_path_of(p->directory, p->names[moved]);
+        if (move_one(et_path_of(p->draft.text, p->names[moved]).text, to.text))
+            status = et_fail_errno(error, "cannot make %s", to.text);
         moved += !status;
-        et_free(from);
-        et_free(to);
     }
     if (!status)
         status = et_directory_sync(p->directory, error);
@@ -275,14 +240,11 @@ static int move_files(const publication *p, et_error *error)
 /* From here on the files in the directory are not the draft's. */
 static int name_done(publication *p, et_error *error)
 {
-    char *done = draft_name(p->directory, DONE);
-    if (!done)
-        return no_memory(p, error);
-    int status =
-        rename(p->draft, done) ? et_fail_errno(error, "cannot rename %s", p->draft) : ET_OK;
-    et_free(status ? done : p->draft);
-    p->draft = status ? p->draft : done;
-    return status;
+    const et_path done = draft_name(p->directory, DONE);
+    if (rename(p->draft.text, done.text))
+        return et_fail_errno(error, "cannot rename %s", p->draft.text);
+    p->draft = done;
+    return ET_OK;
 }
 
 /* The draft is as open to others as the empty directory that it replaces. */
@@ -291,43 +253,39 @@ static bool take_rights(const publication *p)
     struct stat own, draft;
     if (stat(p->directory, &own))
         return errno == ENOENT;
-    return !stat(p->draft, &draft) && own.st_uid == draft.st_uid &&
-           (own.st_gid == draft.st_gid || !chown(p->draft, (uid_t)-1, own.st_gid)) &&
-           !chmod(p->draft, own.st_mode & 07777);
+    return !stat(p->draft.text, &draft) && own.st_uid == draft.st_uid &&
+           (own.st_gid == draft.st_gid || !chown(p->draft.text, (uid_t)-1, own.st_gid)) &&
+           !chmod(p->draft.text, own.st_mode & 07777);
 }
 
 /* Something has come into the directory since. */
 static int move_inside(publication *p, et_error *error)
 {
-    char *inside = draft_name(p->directory, DRAFT);
-    if (!inside)
-        return no_memory(p, error);
-    int status = rename(p->draft, inside)
-                     ? et_fail_errno(error, "cannot rename %s to %s", p->draft, inside)
-                     : ET_OK;
-    et_free(status ? inside : p->draft);
-    p->draft = status ? p->draft : inside;
+    const et_path inside = draft_name(p->directory, DRAFT);
     p->inside = true;
-    return status;
+    if (rename(p->draft.text, inside.text))
+        return et_fail_errno(error, "cannot rename %s to %s", p->draft.text, inside.text);
+    p->draft = inside;
+    return ET_OK;
 }
 
 static int publish(publication *p, et_error *error)
 {
     const bool whole = !p->inside && take_rights(p);
-    if (whole && !rename(p->draft, p->directory)) {
-        et_free(p->draft);
-        p->draft = NULL;
+    if (whole && !rename(p->draft.text, p->directory)) {
+        p->draft.text[0] = '\0';
         return et_parent_sync(p->directory, error);
     }
     const int reason = errno;
     if (whole && !et_directory_exists(p->directory)) {
         errno = reason; /* a full disk, most often */
-        return et_fail_errno(error, "cannot rename %s to %s", p->draft, p->directory);
+        return et_fail_errno(error, "cannot rename %s to %s", p->draft.text, p->directory);
     }
-    int status = p->inside ? ET_OK : move_inside(p, error);
-    if (!status)
-        status = move_files(p, error);
-    if (!status && (status = name_done(p, error)) != ET_OK)
+    int status;
+    if ((!p->inside && (status = move_inside(p, error))) || (status = move_files(p, error)))
+        return status;
+    status = name_done(p, error);
+    if (status)
         take_back(p, p->count);
     return status;
 }
@@ -337,26 +295,17 @@ int et_directory_write(const char *directory, const char *const *names, int coun
 {
     if (!directory || !*directory)
         return et_fail(error, ET_ECONFIG, "the directory to write has no name");
-    char *trimmed = et_strndup(directory, et_path_length(directory));
-    publication p = { .directory = trimmed, .names = names, .count = count, .lock = -1 };
-    int status = trimmed ? begin(&p, error) : et_alloc_failed(error, strlen(directory), "a path");
-    for (int i = 0; i < count && !status; i++) {
-        char *path = et_path_join(p.draft, names[i]);
-        status = path ? write(self, i, path, error) : no_memory(&p, error);
-        et_free(path);
-    }
-    if (!status)
-        status = et_directory_sync(p.draft, error);
-    if (!status)
+    const et_path trimmed = et_path_print("%.*s", (int)et_path_length(directory), directory);
+    publication p = { .directory = trimmed.text, .names = names, .count = count, .lock = -1 };
+    int status = begin(&p, error);
+    for (int i = 0; i < count && !status; i++)
+        status = write(self, i, et_path_of(p.draft.text, names[i]).text, error);
+    if (!status && !(status = et_directory_sync(p.draft.text, error)))
         status = publish(&p, error);
-    if (p.draft)
-        remove_draft(&p, p.draft, false);
+    if (*p.draft.text)
+        remove_draft(&p, p.draft.text, false);
     if (p.lock >= 0)
         close(p.lock);
-    et_free(p.draft);
-    et_free(p.above);
-    et_free(p.beside);
-    et_free(trimmed);
     return status;
 }
 
@@ -365,8 +314,7 @@ int et_scratch_open(char **directory, const char *name, et_error *error)
     const char *position = getenv("TMPDIR");
     et_strbuf path = ET_STRBUF_INIT;
     et_strbuf_printf(&path, "%s/%s.XXXXXX", position && *position ? position : "/tmp", name);
-    *directory = path.failed ? NULL : et_strdup(et_strbuf_text(&path));
-    et_strbuf_release(&path);
+    *directory = et_strbuf_detach(&path);
     if (!*directory)
         return et_alloc_failed(error, 0, "a path");
     if (mkdtemp(*directory))

@@ -27,6 +27,7 @@
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,14 +247,6 @@ int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_e
     return ET_OK;
 }
 
-/* A closed writer is in the same state as an abandoned one, so abandoning twice is harmless. */
-static void writer_clear(et_file_writer *writer)
-{
-    et_free(writer->path);
-    et_free(writer->temporary);
-    *writer = (et_file_writer){ .fd = -1 };
-}
-
 /* Removes the temporary files of killed processes that wrote the same path. A lock that is held
  * shows a process of another container, whose number says nothing here. */
 static void sweep(const char *parent, const char *temporary)
@@ -279,67 +272,56 @@ static void sweep(const char *parent, const char *temporary)
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error)
 {
-    *writer = (et_file_writer){ .fd = -1 };
     struct stat info;
+    writer->fd = -1;
+    writer->length = 0;
     int status = et_path_check(path, error);
     if (status)
         return status;
     /* A rename would put a file in the place of /dev/null. */
     if (stat(path, &info) == 0 && refuse_special(&info, path, error))
         return ET_EDENIED;
-    writer->path = et_strdup(path);
     /* In the directory of path, since a rename cannot leave a file system; with the process'
-     * number, so that two processes do not write into one file. A long has at most 3 digits a
-     * byte. */
-    size_t size = strlen(path) + sizeof ".tmp." + 3 * sizeof(long);
-    writer->temporary = et_alloc(size, 1);
-    if (writer->temporary)
-        snprintf(writer->temporary, size, "%s.tmp.%ld", path, (long)getpid());
-    char *parent = et_path_parent(path);
-    if (!writer->path || !writer->temporary || !parent) {
-        et_free(parent);
-        writer_clear(writer);
-        return et_alloc_failed(error, strlen(path), path);
-    }
+     * number, so that two processes do not write into one file. */
+    writer->path = et_path_print("%s", path);
+    writer->temporary = et_path_print("%s.tmp.%ld", path, (long)getpid());
     /* One with this name is a leftover of a dead process that had our number. */
-    writer->fd = open(writer->temporary,
+    writer->fd = open(writer->temporary.text,
                       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (writer->fd < 0) {
-        status = et_fail_errno(error, "cannot write %s", path);
-        writer_clear(writer);
-    } else {
-        et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
-        sweep(parent, writer->temporary);
-    }
-    et_free(parent);
-    return status;
+    if (writer->fd < 0)
+        return et_fail_errno(error, "cannot write %s", path);
+    et_fd_lock(writer->fd); /* for sweep in other processes; some file systems have no locks */
+    sweep(et_path_parent(path).text, writer->temporary.text);
+    return ET_OK;
 }
 
 /* After a failure, abandon the writer; length counts the bytes of complete writes. */
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
 {
     et_assert(writer->fd >= 0);
-    int status = et_fd_write(writer->fd, bytes, length, writer->path, error);
+    int status = et_fd_write(writer->fd, bytes, length, writer->path.text, error);
     if (!status)
         writer->length += length;
     return status;
 }
 
-/* unlink after close: some network file systems keep an open file's name alive. */
+/* An abandoned writer is closed, so abandoning twice is harmless. unlink after close: some network
+ * file systems keep an open file's name alive. */
 void et_file_writer_abandon(et_file_writer *writer)
 {
-    if (writer->fd >= 0) {
-        close(writer->fd);
-        unlink(writer->temporary);
-    }
-    writer_clear(writer);
+    if (writer->fd < 0)
+        return;
+    close(writer->fd);
+    unlink(writer->temporary.text);
+    writer->fd = -1;
 }
 
 int et_file_writer_sync(et_file_writer *writer, et_error *error)
 {
     et_assert(writer->fd >= 0);
-    return fsync(writer->fd) ? et_fail_errno(error, "cannot write %s to the disk", writer->path)
-                             : ET_OK;
+    return fsync(writer->fd)
+               ? et_fail_errno(error, "cannot write %s to the disk", writer->path.text)
+               : ET_OK;
 }
 
 int et_file_writer_commit(et_file_writer *writer, et_error *error)
@@ -357,19 +339,25 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
     /* From here on abandoning would not close a descriptor that may be somebody else's
      * already. */
     writer->fd = -1;
+    const char *path = writer->path.text, *temporary = writer->temporary.text;
     if (close(fd) && errno != EINTR)
-        status = et_fail_errno(error, "cannot write %s to the disk", writer->path);
-    else if (rename(writer->temporary, writer->path))
-        status = et_fail_errno(error, "cannot rename %s to %s", writer->temporary, writer->path);
-    if (status)
-        unlink(writer->temporary);
-    else
-        status = et_parent_sync(writer->path, error);
-    writer_clear(writer);
+        status = et_fail_errno(error, "cannot write %s to the disk", path);
+    else if (rename(temporary, path))
+        status = et_fail_errno(error, "cannot rename %s to %s", temporary, path);
+    if (!status)
+        return et_parent_sync(path, error);
+    unlink(temporary);
     return status;
 }
 
-/* For bytes that are in memory already: open, write, commit, or abandon. */
+int et_file_writer_end(et_file_writer *writer, int status, et_error *error)
+{
+    if (!status)
+        return et_file_writer_commit(writer, error);
+    et_file_writer_abandon(writer);
+    return status;
+}
+
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error)
 {
     et_file_writer writer;
@@ -377,11 +365,7 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
     if (status)
         return status;
     status = et_file_writer_write(&writer, bytes, length, error);
-    if (status) {
-        et_file_writer_abandon(&writer);
-        return status;
-    }
-    return et_file_writer_commit(&writer, error);
+    return et_file_writer_end(&writer, status, error);
 }
 
 /* mkdir first and a look after it: another process may make the same one in between. *made: it was
@@ -491,22 +475,14 @@ int et_directory_sync(const char *path, et_error *error)
     return status;
 }
 
-static int with_parent(const char *path, int (*what)(const char *, et_error *), et_error *error)
-{
-    char *parent = et_path_parent(path);
-    int status = parent ? what(parent, error) : et_alloc_failed(error, strlen(path), path);
-    et_free(parent);
-    return status;
-}
-
 int et_parent_make(const char *path, et_error *error)
 {
-    return with_parent(path, et_directory_make, error);
+    return et_directory_make(et_path_parent(path).text, error);
 }
 
 int et_parent_sync(const char *path, et_error *error)
 {
-    return with_parent(path, et_directory_sync, error);
+    return et_directory_sync(et_path_parent(path).text, error);
 }
 
 /* statvfs of path or, if path does not exist yet, of the nearest directory above it. */
@@ -720,26 +696,35 @@ int et_path_check(const char *path, et_error *error)
                          : et_fail(error, ET_ENOTFOUND, "the path of a file is empty; name a file");
 }
 
-/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
-char *et_path_join(const char *directory, const char *name)
+et_path et_path_print(const char *format, ...)
 {
-    size_t first = strlen(directory), second = strlen(name);
-    bool slash = first > 0 && directory[first - 1] != '/';
-    char *path = et_alloc(first + slash + second + 1, 1);
-    if (!path)
-        return NULL;
-    memcpy(path, directory, first);
-    if (slash)
-        path[first] = '/';
-    /* With the final 0. */
-    memcpy(path + first + slash, name, second + 1);
+    et_path path;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(path.text, sizeof path.text, format, arguments);
+    va_end(arguments);
     return path;
 }
 
-char *et_path_parent(const char *path)
+/* "" and "b" give "b", "a" and "a/" with "b" give "a/b". */
+et_path et_path_of(const char *directory, const char *name)
 {
-    size_t length = (size_t)(et_path_base(path) - path);
-    return length ? et_strndup(path, length) : et_strdup(".");
+    const bool slash = *directory && directory[strlen(directory) - 1] != '/';
+    return et_path_print("%s%s%s", directory, slash ? "/" : "", name);
+}
+
+char *et_path_join(const char *directory, const char *name)
+{
+    return et_strdup(et_path_of(directory, name).text);
+}
+
+/* A path that was cut may have lost its end, and then its parent is not known. */
+et_path et_path_parent(const char *path)
+{
+    const int length = (int)(et_path_base(path) - path);
+    if (strlen(path) == PATH_MAX)
+        return et_path_print("%s", path);
+    return et_path_print("%.*s", length ? length : 1, length ? path : ".");
 }
 
 static bool is_up(const char *part, size_t length)
@@ -763,32 +748,31 @@ static size_t length_above(const char *out, size_t length, size_t root)
 }
 
 /* Two slashes at the beginning, and no other number, may have a meaning of their own (POSIX). */
-char *et_path_normal(const char *path)
+et_path et_path_normal(const char *path)
 {
     const size_t slashes = strspn(path, "/"), root = slashes == 2 ? 2 : slashes > 0;
-    char *out = et_alloc(strlen(path) + 2, 1);
+    et_path out = { "//" };
     size_t length = root, size, above;
-    if (!out)
-        return NULL;
-    memcpy(out, "//", root);
-    out[length] = '\0';
+    if (strlen(path) == PATH_MAX)
+        return et_path_print("%s", path);
+    out.text[length] = '\0';
     for (const char *part = path + slashes; *part; part += size + strspn(part + size, "/")) {
         size = strcspn(part, "/");
         if (size == 1 && *part == '.')
             continue;
-        if (is_up(part, size) && (above = length_above(out, length, root)) != SIZE_MAX) {
+        if (is_up(part, size) && (above = length_above(out.text, length, root)) != SIZE_MAX) {
             length = above;
+        } else if (length + size + 1 > PATH_MAX) {
+            return et_path_print("%s", path);
         } else {
             if (length > root)
-                out[length++] = '/';
-            memcpy(out + length, part, size);
+                out.text[length++] = '/';
+            memcpy(out.text + length, part, size);
             length += size;
         }
-        out[length] = '\0';
+        out.text[length] = '\0';
     }
-    if (!length)
-        memcpy(out, ".", 2);
-    return out;
+    return length ? out : et_path_print(".");
 }
 
 size_t et_path_length(const char *path)
@@ -848,14 +832,9 @@ bool et_file_exists(const char *path)
     return path && stat(path, &info) == 0;
 }
 
-/* A path that is longer than the system takes is no file's. */
 bool et_file_exists_in(const char *directory, const char *name)
 {
-    char path[PATH_MAX];
-    const int length =
-        snprintf(path, sizeof path, "%s%s%s", directory,
-                 *directory && directory[strlen(directory) - 1] != '/' ? "/" : "", name);
-    return length > 0 && (size_t)length < sizeof path && et_file_exists(path);
+    return et_file_exists(et_path_of(directory, name).text);
 }
 
 bool et_directory_exists(const char *path)

@@ -11,11 +11,32 @@
 #ifndef ETUDE_BASE_FILES_FILE_H
 #define ETUDE_BASE_FILES_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <etude/error.h>
+
+/* A path as a value: nothing to allocate, to check or to free.
+ *
+ *     status = et_file_write(et_path_of(directory, "a.json").text, bytes, length, error);
+ *
+ * A path that is too long for the system is cut and stays too long, so the call that uses it fails
+ * and names it. The text of a returned path lives until the end of the statement. Copy it to keep
+ * it: into an et_path, or with et_strdup. */
+typedef struct et_path {
+    char text[PATH_MAX + 1]; /* PATH_MAX characters: too long */
+} et_path;
+
+/* "directory/name". */
+et_path et_path_of(const char *directory, const char *name);
+et_path et_path_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The directory that has path as an entry: "a/" for "a/b", "." for "b". */
+et_path et_path_parent(const char *path);
+/* The same path without parts that add nothing: "a/b" for "./a//x/../b/". A part ".." that follows
+ * a symbolic link stays. "." for an empty path. */
+et_path et_path_normal(const char *path);
 
 /* The whole file in memory, terminated by an extra 0 (free with et_free). More than limit
  * bytes is ET_EFORMAT. Directories and devices are refused. */
@@ -41,12 +62,11 @@ bool et_path_is_below(const char *path, const char *root);
 /* Writes bytes as the whole of path, atomically and durably. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);
 
-/* The same in pieces. After open, exactly one of commit and abandon. */
+/* The same in pieces. After open, exactly one of commit, abandon and end. */
 typedef struct et_file_writer {
-    int fd;          /* -1: closed */
-    char *path;      /* owned */
-    char *temporary; /* owned: path.tmp.PID */
-    uint64_t length; /* bytes written so far */
+    int fd;                  /* -1: closed */
+    et_path path, temporary; /* temporary: path.tmp.PID */
+    uint64_t length;         /* bytes written so far */
 } et_file_writer;
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
@@ -59,6 +79,8 @@ int et_file_writer_sync(et_file_writer *writer, et_error *error);
  * may not survive a loss of power. */
 int et_file_writer_commit(et_file_writer *writer, et_error *error);
 void et_file_writer_abandon(et_file_writer *writer);
+/* After status, that of the writing: commits on success, otherwise abandons and returns status. */
+int et_file_writer_end(et_file_writer *writer, int status, et_error *error);
 
 /* Writes all of bytes to an open file; loops over short writes and EINTR. */
 int et_fd_write(int fd, const void *bytes, size_t length, const char *path, et_error *error);
@@ -125,17 +147,8 @@ void et_mapping_forget(const et_mapping *mapping, const void *from, size_t lengt
 /* ET_ENOTFOUND for an empty path, which the system's message would show as nothing. */
 int et_path_check(const char *path, et_error *error);
 
-/* "directory/name" newly allocated (free with et_free); NULL if none left. */
+/* et_path_of newly allocated (free with et_free); NULL if none left. */
 char *et_path_join(const char *directory, const char *name);
-
-/* The directory that has path as an entry: "a/" for "a/b", "." for "b". Newly allocated (free with
- * et_free); NULL if none left. */
-char *et_path_parent(const char *path);
-
-/* The same path without parts that add nothing: "a/b" for "./a//x/../b/". A part ".." that follows
- * a symbolic link stays. "." for an empty path. Newly allocated (free with et_free); NULL if none
- * left. */
-char *et_path_normal(const char *path);
 
 /* Its bytes without the slashes at its end; a root keeps one. */
 size_t et_path_length(const char *path);

@@ -329,14 +329,9 @@ static int go_on(finetuning *f, et_error *error)
 {
     int64_t step = is_first(f) ? find_interrupted(f) : -1;
     int agreed = et_together_give(f->comm, ET_OK, &step, sizeof step, error);
-    if (agreed)
+    if (agreed || step < 0)
         return agreed;
-    char *path = step < 0 ? NULL : et_checkpoint_path(f->from, step);
-    if (step >= 0 && !path)
-        return et_alloc_failed(error, 0, "a path");
-    int status = path ? finetune(f, step, path, error) : ET_OK;
-    et_free(path);
-    return status;
+    return finetune(f, step, et_checkpoint_path(f->from, step).text, error);
 }
 
 static int finetune_all(finetuning *f, et_error *error)

@@ -25,28 +25,17 @@
 
 /* ---- --init ---- */
 
-static bool has_settings(const char *directory, et_arena *arena)
-{
-    const char *path = et_arena_printf(arena, "%s/%s", directory, ET_RUN_SETTINGS);
-    return path && et_file_exists(path);
-}
-
 /* The directory above path, or the one above that, that has settings; NULL: neither has. */
 static const char *run_above(const char *path, et_arena *arena)
 {
-    char *parent = et_path_parent(path);
-    const char *found = NULL;
-    for (int i = 0; i < 2 && parent && !found; i++) {
-        for (size_t length = strlen(parent); length > 1 && parent[length - 1] == '/';)
-            parent[--length] = 0;
-        if (has_settings(parent, arena))
-            found = et_arena_printf(arena, "%s", parent);
-        char *next = et_path_parent(parent);
-        et_free(parent);
-        parent = next;
+    et_path above = et_path_print("%s", path);
+    for (int i = 0; i < 2; i++) {
+        above = et_path_parent(above.text);
+        above.text[et_path_length(above.text)] = '\0';
+        if (et_file_exists_in(above.text, ET_RUN_SETTINGS))
+            return et_arena_strdup(arena, above.text);
     }
-    et_free(parent);
-    return found;
+    return NULL;
 }
 
 /* *whole: one file with settings and weights. ET_ECONFIG: one of several models of a run, whose
@@ -104,7 +93,7 @@ static int initial_find(et_initial *initial, const et_program *program, et_arena
     int status = classify_init(initial->from, &whole, error);
     if (status)
         return et_fail_while(error, status, "--init");
-    if (has_settings(initial->from, arena)) {
+    if (et_file_exists_in(initial->from, ET_RUN_SETTINGS)) {
         initial->run = initial->from;
         status = find_in(initial, arena, error);
     } else if (whole) {

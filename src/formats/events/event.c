@@ -74,12 +74,9 @@ int et_events_open(et_events **out, const char *directory, const char *name, int
     et_events *events = et_alloc_zero(1, sizeof *events);
     /* One file of a fixed name in each directory: it is continued, so it needs no time or
      * machine in its name. */
-    char *path = et_path_join(directory, name);
-    if (events == NULL || path == NULL)
-        status = et_alloc_failed(error, sizeof *events, "an event file");
-    else
-        status = et_record_log_open(&events->writer, path, offset, error);
-    et_free(path);
+    status = events == NULL ? et_alloc_failed(error, sizeof *events, "an event file")
+                            : et_record_log_open(&events->writer, et_path_of(directory, name).text,
+                                                 offset, error);
     if (status) {
         et_free(events);
         return status;

@@ -19,7 +19,7 @@
 #define INDENT     4
 
 struct et_results {
-    char *directory; /* owned */
+    et_path directory;
     et_arena *arena; /* of values, replaced at every update; the old arena is released */
     et_value *values;
 };
@@ -27,30 +27,24 @@ struct et_results {
 static int write_json(const et_results *results, const char *name, const et_value *value,
                       et_error *error)
 {
-    char *path = et_path_join(results->directory, name);
-    int status = path ? et_json_write(path, value, INDENT, "\n", error)
-                      : et_alloc_failed(error, strlen(results->directory), name);
-    et_free(path);
-    return status;
+    return et_json_write(et_path_of(results->directory.text, name).text, value, INDENT, "\n",
+                         error);
 }
 
 /* ---- opening and closing ---- */
 
 static int read_values(et_results *results, et_error *error)
 {
-    char *path = et_path_join(results->directory, VALUES);
-    if (!path)
-        return et_alloc_failed(error, strlen(results->directory), "results");
-    int status = ET_OK;
-    if (et_file_exists(path)) {
-        status = et_json_read(&results->values, results->arena, path, VALUES_MAX, error);
-        if (!status && results->values->kind != ET_VALUE_DICT)
-            status = et_fail(error, ET_EFORMAT, "%s: expected an object of named results, found %s",
-                             path, et_value_kind_name(results->values->kind));
-    } else
+    const et_path path = et_path_of(results->directory.text, VALUES);
+    if (!et_file_exists(path.text)) {
         results->values = et_value_dict(results->arena);
-    et_free(path);
-    return status || results->values ? status : et_alloc_failed(error, 0, "results");
+        return results->values ? ET_OK : et_alloc_failed(error, 0, "results");
+    }
+    int status = et_json_read(&results->values, results->arena, path.text, VALUES_MAX, error);
+    if (!status && results->values->kind != ET_VALUE_DICT)
+        status = et_fail(error, ET_EFORMAT, "%s: expected an object of named results, found %s",
+                         path.text, et_value_kind_name(results->values->kind));
+    return status;
 }
 
 int et_results_open(et_results **out, const char *directory, const char *name, et_error *error)
@@ -62,14 +56,12 @@ int et_results_open(et_results **out, const char *directory, const char *name, e
     if (!results)
         return et_alloc_failed(error, sizeof *results, "results");
     const char *experiment = getenv("MLSTORAGE_EXPERIMENT_ID"); /* it has set the directory */
-    results->directory = directory                   ? et_strdup(directory)
-                         : experiment && *experiment ? et_strdup(".")
-                                                     : et_path_join("results", name);
+    results->directory = directory                   ? et_path_print("%s", directory)
+                         : experiment && *experiment ? et_path_print(".")
+                                                     : et_path_of("results", name);
     results->arena = et_arena_new();
-    int status =
-        results->directory && results->arena ? ET_OK : et_alloc_failed(error, 0, "results");
-    if (!status)
-        status = et_directory_make(results->directory, error);
+    int status = results->arena ? et_directory_make(results->directory.text, error)
+                                : et_alloc_failed(error, 0, "results");
     if (!status)
         status = read_values(results, error);
     if (status) {
@@ -85,13 +77,12 @@ void et_results_close(et_results *results)
     if (!results)
         return;
     et_arena_free(results->arena);
-    et_free(results->directory);
     et_free(results);
 }
 
 const char *et_results_directory(const et_results *results)
 {
-    return results->directory;
+    return results->directory.text;
 }
 
 /* ---- settings ---- */
@@ -205,11 +196,7 @@ int et_results_make_directory(et_results *results, const char *name, et_error *e
 {
     if (!name || !*name)
         return et_fail(error, ET_ECONFIG, "a directory of results has no name");
-    char *path = et_path_join(results->directory, name);
-    int status =
-        path ? et_directory_make(path, error) : et_alloc_failed(error, strlen(name), "a directory");
-    et_free(path);
-    return status;
+    return et_directory_make(et_path_of(results->directory.text, name).text, error);
 }
 
 /* ---- for people ---- */

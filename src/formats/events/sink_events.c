@@ -52,16 +52,6 @@ static const et_sink_class events_class;
 
 /* ---- branches ---- */
 
-static int set_aside(const events_sink *sink, const char *directory, int64_t offset,
-                     et_error *error)
-{
-    char *path = et_path_join(directory, sink->file);
-    int status = path ? et_sink_set_aside(sink->policy, path, (uint64_t)offset, error)
-                      : et_alloc_failed(error, strlen(directory), "a path");
-    et_free(path);
-    return status;
-}
-
 /* Names are of logs, or of a checkpoint, and become paths. On failure the list is as before. */
 static int open_branch(events_sink *sink, const char *name, int64_t offset, et_error *error)
 {
@@ -73,15 +63,15 @@ static int open_branch(events_sink *sink, const char *name, int64_t offset, et_e
     sink->branches = grown;
     /* The entry after the last; it counts only when the file is open. */
     branch *next = &sink->branches[sink->count];
-    char *directory =
-        *name == '\0' ? et_strdup(sink->directory) : et_path_join(sink->directory, name);
+    const et_path directory =
+        *name ? et_path_of(sink->directory, name) : et_path_print("%s", sink->directory);
     next->name = et_strdup(name);
-    int status = directory == NULL || next->name == NULL
+    int status = next->name == NULL
                      ? et_alloc_failed(error, strlen(name), "a path")
-                     : set_aside(sink, directory, offset, error);
+                     : et_sink_set_aside(sink->policy, et_path_of(directory.text, sink->file).text,
+                                         (uint64_t)offset, error);
     if (!status)
-        status = et_events_open(&next->events, directory, sink->file, offset, error);
-    et_free(directory);
+        status = et_events_open(&next->events, directory.text, sink->file, offset, error);
     if (status)
         et_free(next->name);
     else

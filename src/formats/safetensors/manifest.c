@@ -188,16 +188,13 @@ int et_manifest_leave(et_manifest *manifest, const char *file, et_error *error)
 /* Only these functions remove files. They cannot fail: files that stay are tried again. */
 
 /* A file that is not there has been removed. */
-static int remove_file(const char *directory, const char *file)
+static bool remove_file(const char *directory, const char *file)
 {
-    char *path = et_path_join(directory, file);
-    if (!path)
-        return ET_ENOMEM;
-    int status = unlink(path) && errno != ENOENT ? ET_EIO : ET_OK;
-    if (status)
-        et_log(ET_LOG_WARNING, "cannot remove %s: %s", path, strerror(errno));
-    et_free(path);
-    return status;
+    const et_path path = et_path_of(directory, file);
+    if (!unlink(path.text) || errno == ENOENT)
+        return true;
+    et_log(ET_LOG_WARNING, "cannot remove %s: %s", path.text, strerror(errno));
+    return false;
 }
 
 /* Checks only the length: the checksum was computed while writing, and reading the whole file
@@ -207,15 +204,13 @@ static bool newest_is_there(const et_manifest *manifest, const char *directory)
     if (manifest->count == 0)
         return false;
     const et_manifest_entry *newest = &manifest->entries[manifest->count - 1];
-    char *path = et_path_join(directory, newest->file);
+    const et_path path = et_path_of(directory, newest->file);
     struct stat info;
-    /* Without memory for the path the answer is no, which deletes nothing. */
-    const bool there = path && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-                       (uint64_t)info.st_size == newest->bytes;
-    if (path && !there)
-        et_log(ET_LOG_WARNING, "%s: missing or truncated; Etude keeps older checkpoints", path);
-    et_free(path);
-    return there;
+    if (stat(path.text, &info) == 0 && S_ISREG(info.st_mode) &&
+        (uint64_t)info.st_size == newest->bytes)
+        return true;
+    et_log(ET_LOG_WARNING, "%s: missing or truncated; Etude keeps older checkpoints", path.text);
+    return false;
 }
 
 /* Deletes leaving files and forgets the deleted ones. Names that stay move to the front of the
@@ -230,7 +225,7 @@ static void delete_leaving(et_manifest *manifest, const char *directory)
         if (et_manifest_lists(manifest, manifest->leaving[i]))
             continue;
         /* A name whose file could not be deleted moves to the front of the list, in order. */
-        if (remove_file(directory, manifest->leaving[i]) && kept++ != i)
+        if (!remove_file(directory, manifest->leaving[i]) && kept++ != i)
             memcpy(manifest->leaving[kept - 1], manifest->leaving[i], sizeof manifest->leaving[i]);
     }
     manifest->leaving_count = kept;
@@ -293,32 +288,28 @@ static int save(const et_manifest *manifest, const char *directory, et_error *er
 {
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
-    char *path = et_path_join(directory, ET_MANIFEST_NAME);
+    int status;
+    const et_path path = et_path_of(directory, ET_MANIFEST_NAME);
     const et_value *root = to_values(manifest, &arena);
-    int status =
-        !path || et_value_failed(root) ? et_alloc_failed(error, 0, ET_MANIFEST_NAME) : ET_OK;
-    if (!status) {
+    if (root)
         et_json_print(&text, root, 2);
-        et_strbuf_append_char(&text, '\n');
-        if (text.failed)
-            status = et_alloc_failed(error, text.length, ET_MANIFEST_NAME);
-    }
-    if (!status) {
+    et_strbuf_append_char(&text, '\n');
+    if (et_value_failed(root) || text.failed) {
+        status = et_alloc_failed(error, text.length, ET_MANIFEST_NAME);
+    } else if (text.length > TEXT_MAX) {
+        status = et_fail(error, ET_EDATA,
+                         "%s: %zu checkpoints are too many for the list of checkpoints; keep fewer "
+                         "(trainer.max_to_keep)",
+                         path.text, manifest->count);
+    } else {
         /* The checksum is over the text with zeros for its own digits; they come before any other
          * checksum, so their first place in the text is theirs. */
         char *digits = strstr(text.data, et_checksum_print(0).digits);
         et_assert(digits);
         const et_checksum_text sum = et_checksum_print(et_checksum(text.data, text.length));
         memcpy(digits, sum.digits, ET_CHECKSUM_DIGITS);
+        status = et_file_write(path.text, text.data, text.length, error);
     }
-    if (!status && text.length > TEXT_MAX)
-        status = et_fail(error, ET_EDATA,
-                         "%s: %zu checkpoints are too many for the list of checkpoints; keep fewer "
-                         "(trainer.max_to_keep)",
-                         path, manifest->count);
-    if (!status)
-        status = et_file_write(path, text.data, text.length, error);
-    et_free(path);
     et_strbuf_release(&text);
     et_arena_release(&arena);
     return status;
@@ -468,11 +459,8 @@ static int read_file(et_manifest *manifest, const char *path, et_error *error)
 int et_manifest_read(et_manifest *out, const char *directory, et_error *error)
 {
     *out = (et_manifest){ 0 };
-    char *path = et_path_join(directory, ET_MANIFEST_NAME);
-    if (!path)
-        return et_alloc_failed(error, strlen(directory), "a path");
-    int status = et_file_exists(path) ? read_file(out, path, error) : ET_OK;
-    et_free(path);
+    const et_path path = et_path_of(directory, ET_MANIFEST_NAME);
+    int status = et_file_exists(path.text) ? read_file(out, path.text, error) : ET_OK;
     if (status)
         et_manifest_release(out);
     return status;
@@ -505,25 +493,6 @@ static int64_t step_of(const char *name, const char *prefix)
     return errno || strcmp(end, ET_SAFETENSORS_SUFFIX) != 0 || !name_is_sound(name) ? -1 : step;
 }
 
-/* The time is the file's own. The checksum 0 says that it is not known. */
-static int entry_of(et_manifest_entry *out, const char *directory, const char *name, int64_t step,
-                    et_error *error)
-{
-    char *path = et_path_join(directory, name);
-    if (!path)
-        return et_alloc_failed(error, strlen(name), "a path");
-    struct stat info;
-    int status = stat(path, &info) ? et_fail_errno(error, "cannot read %s", path) : ET_OK;
-    if (!status) {
-        *out = (et_manifest_entry){ .step = step,
-                                    .time = (double)info.st_mtime,
-                                    .bytes = (uint64_t)info.st_size };
-        strcpy(out->file, name);
-    }
-    et_free(path);
-    return status;
-}
-
 /* For qsort; equal steps are found after it. */
 ET_SORT_BY(by_step, et_manifest_entry, ET_UP(step), 0)
 
@@ -537,19 +506,23 @@ int et_manifest_rebuild(et_manifest *out, const char *directory, const char *pre
         return et_fail_errno(error, "cannot read the directory %s", directory);
     int status = ET_OK;
     for (const struct dirent *item; !status && (errno = 0, item = readdir(stream));) {
-        et_manifest_entry entry;
+        struct stat info;
         /* Other files in the directory are ignored. */
         const int64_t step = step_of(item->d_name, prefix);
         if (step < 0)
             continue;
-        et_error reason = ET_ERROR_INIT;
-        status = entry_of(&entry, directory, item->d_name, step, &reason);
-        if (status == ET_ENOTFOUND) { /* a run at work has let it go since */
-            status = ET_OK;
+        const et_path path = et_path_of(directory, item->d_name);
+        if (stat(path.text, &info)) {
+            if (errno != ENOENT && errno != ENOTDIR) /* else a run at work has let it go since */
+                status = et_fail_errno(error, "cannot read %s", path.text);
             continue;
         }
-        status =
-            status ? et_fail(error, status, "%s", reason.text) : append_entry(out, &entry, error);
+        /* The time is the file's own. The checksum 0 says that it is not known. */
+        et_manifest_entry entry = { .step = step,
+                                    .time = (double)info.st_mtime,
+                                    .bytes = (uint64_t)info.st_size };
+        strcpy(entry.file, item->d_name);
+        status = append_entry(out, &entry, error);
     }
     if (!status && errno)
         status = et_fail_errno(error, "cannot read the directory %s", directory);

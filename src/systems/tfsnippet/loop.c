@@ -454,26 +454,21 @@ static int restore(et_loop *loop, et_error *error)
 {
     const char *from = loop->options.restore_checkpoint;
     et_strbuf *line = &loop->out.line;
-    char *newest = NULL;
     int64_t step = -1;
     int status = !from   ? et_run_restore(loop->run, &step, error)
                  : *from ? et_run_restore_file(loop->run, from, error)
                          : ET_OK;
-    if (!status && step >= 0) {
-        newest = et_checkpoint_path(loop->options.checkpoint_dir, step);
-        status = newest ? ET_OK : et_alloc_failed(error, 0, "a path");
-    }
-    const char *path = newest ? newest : from;
-    if (!status && path && *path) {
+    const et_path newest = step < 0 ? et_path_print("%s", from ? from : "")
+                                    : et_checkpoint_path(loop->options.checkpoint_dir, step);
+    if (!status && *newest.text) {
         et_strbuf_reset(line);
         et_strbuf_printf(line, "Resume training: epoch %lld, step %lld, from checkpoint %s",
-                         (long long)loop->at.epoch, (long long)loop->at.step, path);
+                         (long long)loop->at.epoch, (long long)loop->at.step, newest.text);
         if (line->failed)
             status = et_alloc_failed(error, 0, "a line");
         else
             et_loop_print(loop, et_strbuf_text(line));
     }
-    et_free(newest);
     et_loop_read_best(loop);
     return status;
 }

@@ -187,7 +187,7 @@ static int find_origin(char **out, const char *given, const char *file, et_error
 {
     const bool whole = given && (et_import_is_folder(given) || et_safetensors_is_name(given));
     const bool part = given && !whole && !strcmp(et_path_base(given), file);
-    *out = whole ? et_strdup(given) : part ? et_path_parent(given) : NULL;
+    *out = whole ? et_strdup(given) : part ? et_strdup(et_path_parent(given).text) : NULL;
     return *out || (!whole && !part) ? ET_OK : et_alloc_failed(error, 0, "a path");
 }
 

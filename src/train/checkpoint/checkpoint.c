@@ -48,22 +48,6 @@ static int list_tensors(et_checkpoints *self, et_error *error)
                : et_alloc_failed(error, copied * sizeof *self->copies, "checkpoints");
 }
 
-/* Paths made before a failure are freed by release. */
-static int make_paths(et_checkpoints *self, const char *model_dir, et_error *error)
-{
-    self->model_dir = et_strdup(model_dir);
-    self->directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    self->best_directory = et_path_join(model_dir, ET_CHECKPOINT_BEST);
-    if (self->directory)
-        self->lock_path = et_path_join(self->directory, ET_RUN_LOCK);
-    if (self->options.best_link)
-        self->link = et_path_join(model_dir, self->options.best_link);
-    if (!self->model_dir || !self->lock_path || !self->best_directory ||
-        (self->options.best_link && !self->link))
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    return ET_OK;
-}
-
 int et_checkpoint_check_link(const char *name, et_error *error)
 {
     static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_LOGGED_TRAIN,
@@ -79,13 +63,14 @@ int et_checkpoint_check_link(const char *name, et_error *error)
 static int check_link(const et_checkpoints *self, et_error *error)
 {
     struct stat info;
-    int status = self->link ? et_checkpoint_check_link(self->options.best_link, error) : ET_OK;
-    if (status || !self->link || lstat(self->link, &info) || et_checkpoint_is_best_link(self->link))
+    const char *link = self->link.text;
+    int status = *link ? et_checkpoint_check_link(self->options.best_link, error) : ET_OK;
+    if (status || !*link || lstat(link, &info) || et_checkpoint_is_best_link(link))
         return status;
     return et_fail(error, ET_ECONFIG,
                    "trainer.best_checkpoint_export_subdir: %s exists, and is no link to the best "
                    "checkpoint; give another name",
-                   self->link);
+                   link);
 }
 
 /* The lock comes before anything is read or swept: what lies about in the directory may be
@@ -93,10 +78,16 @@ static int check_link(const et_checkpoints *self, et_error *error)
 static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
 {
     int status;
-    if ((status = make_paths(self, model_dir, error)) || (status = check_link(self, error)) ||
+    self->model_dir = et_path_print("%s", model_dir);
+    self->directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    self->best_directory = et_path_of(model_dir, ET_CHECKPOINT_BEST);
+    self->lock_path = et_path_of(self->directory.text, ET_RUN_LOCK);
+    if (self->options.best_link)
+        self->link = et_path_of(model_dir, self->options.best_link);
+    if ((status = check_link(self, error)) ||
         (!self->internals.lock && (status = et_checkpoints_lock(&self->lock, model_dir, error))) ||
-        (status =
-             et_checkpoint_list(&self->manifest, &self->taken_up, self->directory, true, error)) ||
+        (status = et_checkpoint_list(&self->manifest, &self->taken_up, self->directory.text, true,
+                                     error)) ||
         (status = list_tensors(self, error)))
         return status;
     /* If the manifest was lost, it is unknown which checkpoints are kept forever. Then all beyond
@@ -104,7 +95,7 @@ static int prepare(et_checkpoints *self, const char *model_dir, et_error *error)
     if (self->taken_up == self->manifest.count && self->keep.hours > 0)
         for (int64_t i = 0; i < (int64_t)self->manifest.count - self->keep.newest; i++)
             self->manifest.entries[i].kept = true;
-    et_manifest_sweep(self->best_directory);
+    et_manifest_sweep(self->best_directory.text);
     self->begun = self->manifest.begun;
     self->marked = self->begun > 0 && !self->manifest.count;
     return ET_OK;
@@ -134,12 +125,6 @@ static void release(et_checkpoints *self)
     et_safetensors_close(self->restored);
     et_free(self->items);
     et_free(self->copies);
-    et_free(self->job.path);
-    et_free(self->model_dir);
-    et_free(self->directory);
-    et_free(self->best_directory);
-    et_free(self->lock_path);
-    et_free(self->link);
     et_free(self);
 }
 
@@ -208,13 +193,9 @@ int et_checkpoints_close(et_checkpoints *checkpoints, et_error *error)
     if (!checkpoints)
         return ET_OK;
     int status = et_checkpoints_wait(checkpoints, error);
-    if (checkpoints->marked) {
-        /* For the next run, the files of a run that ends without a save are earlier work. */
-        char *path = et_path_join(checkpoints->directory, ET_MANIFEST_NAME);
-        if (path && !et_checkpoints_check_lock(checkpoints, NULL))
-            unlink(path);
-        et_free(path);
-    }
+    /* For the next run, the files of a run that ends without a save are earlier work. */
+    if (checkpoints->marked && !et_checkpoints_check_lock(checkpoints, NULL))
+        unlink(et_path_of(checkpoints->directory.text, ET_MANIFEST_NAME).text);
     if (et_state_params(checkpoints->state))
         et_params_remove_reader(et_state_params(checkpoints->state), &checkpoints->reader);
     release(checkpoints);
@@ -240,7 +221,7 @@ static void commit_taken_up(et_checkpoints *self, const char *path)
         status = et_checkpoint_thin_out(&self->manifest, &self->keep, &error);
     }
     if (!status)
-        status = et_manifest_commit(&self->manifest, self->directory, &error);
+        status = et_manifest_commit(&self->manifest, self->directory.text, &error);
     if (status)
         et_log(ET_LOG_WARNING, "%s; Etude tries again at the next save", error.text);
     else
@@ -270,11 +251,9 @@ static int64_t step_at(const et_manifest *manifest, const char *directory, const
     if (stat(path, &wanted))
         return -1;
     for (size_t i = 0; i < manifest->count && step < 0; i++) {
-        char *entry = et_path_join(directory, manifest->entries[i].file);
-        if (entry && !stat(entry, &info) && info.st_ino == wanted.st_ino &&
-            info.st_dev == wanted.st_dev)
+        if (!stat(et_path_of(directory, manifest->entries[i].file).text, &info) &&
+            info.st_ino == wanted.st_ino && info.st_dev == wanted.st_dev)
             step = manifest->entries[i].step;
-        et_free(entry);
     }
     return step;
 }
@@ -284,7 +263,7 @@ int et_checkpoints_restore_at(et_checkpoints *checkpoints, const char *path, int
 {
     const et_manifest *manifest = &checkpoints->manifest;
     int status = et_checkpoints_wait(checkpoints, error);
-    const int64_t line = step_at(manifest, checkpoints->directory, path);
+    const int64_t line = step_at(manifest, checkpoints->directory.text, path);
     const bool newest = line >= 0 && line == manifest->entries[manifest->count - 1].step;
     if (!status)
         status = et_checkpoint_restore_file(checkpoints->state, path, fit_of(&checkpoints->options),
@@ -302,7 +281,7 @@ int et_checkpoints_restore_named(et_checkpoints *checkpoints, const char *name, 
         return et_fail(error, ET_EUSAGE, "a checkpoint to restore has no name");
     int status = et_checkpoints_wait(checkpoints, error);
     if (!status)
-        status = et_checkpoint_named(&path, checkpoints->model_dir, name, error);
+        status = et_checkpoint_named(&path, checkpoints->model_dir.text, name, error);
     if (status)
         return status;
     status = et_checkpoints_restore_at(checkpoints, path, step, error);
@@ -321,7 +300,7 @@ int et_checkpoints_begin(et_checkpoints *checkpoints, et_error *error)
     if (checkpoints->manifest.count)
         return ET_OK;
     checkpoints->manifest.begun = checkpoints->begun;
-    int status = et_manifest_commit(&checkpoints->manifest, checkpoints->directory, error);
+    int status = et_manifest_commit(&checkpoints->manifest, checkpoints->directory.text, error);
     checkpoints->marked = !status;
     return status;
 }
@@ -347,17 +326,17 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     int status = et_checkpoints_wait(checkpoints, error);
     if (!status)
         status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
-                                           checkpoints->directory, error);
+                                           checkpoints->directory.text, error);
     if (status)
         return status;
     et_assert(index < (int64_t)checkpoints->manifest.count);
     *step = -1;
     if (index < 0)
         return ET_OK;
-    char *path = et_path_join(checkpoints->directory, checkpoints->manifest.entries[index].file);
-    status = path ? et_checkpoint_file_restore(checkpoints->state, file, path,
-                                               fit_of(&checkpoints->options), error)
-                  : et_alloc_failed(error, strlen(checkpoints->directory), "a path");
+    const et_path path =
+        et_path_of(checkpoints->directory.text, checkpoints->manifest.entries[index].file);
+    status = et_checkpoint_file_restore(checkpoints->state, file, path.text,
+                                        fit_of(&checkpoints->options), error);
     checkpoints->restored = file;
     if (status || !et_state_ranks(checkpoints->state))
         et_checkpoints_end_restore(checkpoints);
@@ -365,9 +344,8 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
         *step = checkpoints->newest_step = found;
         note_line(checkpoints, found, true);
         if (checkpoints->taken_up && index + 1 == (int64_t)checkpoints->manifest.count)
-            commit_taken_up(checkpoints, path);
+            commit_taken_up(checkpoints, path.text);
     }
-    et_free(path);
     return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include <etude/checkpoint.h>
 
+#include "base/files/file.h"
 #include "base/threads/trace.h"
 #include "train/checkpoint/state.h"
 
@@ -122,8 +123,8 @@ int et_checkpoint_find_weights(char **path, const char *from, et_error *error);
 int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_t after,
                        bool transient, et_error *error);
 
-/* The path of a run's checkpoint of a step; free with et_free. NULL: no memory. */
-char *et_checkpoint_path(const char *model_dir, int64_t step);
+/* The path of a run's checkpoint of a step. */
+et_path et_checkpoint_path(const char *model_dir, int64_t step);
 
 /* The path of the best checkpoint, by info.json; free with et_free. */
 int et_checkpoint_best(char **path, const char *model_dir, et_error *error);

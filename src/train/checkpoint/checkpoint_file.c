@@ -207,17 +207,14 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
     return status;
 }
 
-char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
+et_path et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s%" PRId64 ET_SAFETENSORS_SUFFIX, prefix, step);
-    return et_path_join(directory, name);
+    return et_path_of(directory,
+                      et_path_print("%s%" PRId64 ET_SAFETENSORS_SUFFIX, prefix, step).text);
 }
 
-char *et_checkpoint_path(const char *model_dir, int64_t step)
+et_path et_checkpoint_path(const char *model_dir, int64_t step)
 {
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    char *path = directory ? et_checkpoint_file_path(directory, ET_CHECKPOINT_PREFIX, step) : NULL;
-    et_free(directory);
-    return path;
+    return et_checkpoint_file_path(et_path_of(model_dir, ET_CHECKPOINT_FOLDER).text,
+                                   ET_CHECKPOINT_PREFIX, step);
 }

@@ -49,8 +49,8 @@ int et_checkpoint_file_load(et_params *params, et_safetensors **file, const char
                             et_weights_choice choice, et_checkpoint_facts *facts, et_error *error);
 
 /* "<directory>/ckpt-2000.safetensors": the step without leading zeros, as et_manifest_rebuild
- * reads it. NULL: no memory. */
-char *et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step);
+ * reads it. */
+et_path et_checkpoint_file_path(const char *directory, const char *prefix, int64_t step);
 
 /* Opens the newest undamaged checkpoint of a run; the open file stays readable when the run removes
  * its name. *path (et_free) is set as soon as it is known. */

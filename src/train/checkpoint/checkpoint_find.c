@@ -92,11 +92,8 @@ int et_checkpoint_open_newest(et_safetensors **file, int64_t *step, int64_t *ind
     *file = NULL;
     for (*index = (int64_t)manifest->count - 1; *index >= 0; --*index) {
         const et_manifest_entry *entry = &manifest->entries[*index];
-        char *path = et_path_join(directory, entry->file);
-        if (!path)
-            return et_alloc_failed(error, strlen(directory), "a path");
-        int status = et_checkpoint_file_open(file, path, step, &reason);
-        et_free(path);
+        int status =
+            et_checkpoint_file_open(file, et_path_of(directory, entry->file).text, step, &reason);
         if (!status)
             return ET_OK;
         /* Trouble that may pass (no permission, no memory) must not cost the newest. */
@@ -124,10 +121,10 @@ static int newest_in(et_safetensors **file, int64_t *step, char **path, const ch
 {
     et_manifest manifest;
     size_t taken_up;
+    int64_t index = -1;
     int status = et_checkpoint_list(&manifest, &taken_up, directory, false, error);
     if (status)
         return status;
-    int64_t index = -1;
     status = et_checkpoint_open_newest(file, step, &index, &manifest, directory, error);
     if (!status && index < 0)
         status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here", directory);
@@ -146,17 +143,12 @@ int et_checkpoint_newest_file(et_safetensors **file, int64_t *step, char **path,
 {
     *path = NULL;
     *file = NULL;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (!directory)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    int status =
-        et_file_exists(directory)
-            ? newest_in(file, step, path, directory, error)
-            : et_fail(error, ET_ENOTFOUND,
-                      "%s: no such directory; train this run first, or name another --model-dir",
-                      directory);
-    et_free(directory);
-    return status;
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    return et_file_exists(directory.text)
+               ? newest_in(file, step, path, directory.text, error)
+               : et_fail(error, ET_ENOTFOUND,
+                         "%s: no such directory; train this run first, or name another --model-dir",
+                         directory.text);
 }
 
 int et_checkpoint_newest(char **path, const char *model_dir, et_error *error)
@@ -174,22 +166,19 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
 {
     et_manifest manifest;
     *path = NULL;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (!directory)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    int status =
-        et_file_exists(directory) ? et_manifest_read(&manifest, directory, error) : ET_ENOTFOUND;
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    if (!et_file_exists(directory.text))
+        return ET_OK;
+    int status = et_manifest_read(&manifest, directory.text, error);
     for (size_t i = 0; !status && i < manifest.count && !*path; i++) {
         const et_manifest_entry *entry = &manifest.entries[i];
         if (entry->step <= after || (entry->transient && !transient))
             continue;
         *step = entry->step;
-        *path = et_path_join(directory, entry->file);
-        status = *path ? ET_OK : et_alloc_failed(error, strlen(directory), "a path");
+        *path = et_path_join(directory.text, entry->file);
+        status = *path ? ET_OK : et_alloc_failed(error, 0, "a path");
     }
-    if (status != ET_ENOTFOUND)
-        et_manifest_release(&manifest);
-    et_free(directory);
+    et_manifest_release(&manifest);
     return status == ET_ENOTFOUND ? ET_OK : status;
 }
 
@@ -201,19 +190,17 @@ int et_checkpoint_next(char **path, int64_t *step, const char *model_dir, int64_
 int et_checkpoint_best_info(et_value **info, const char *model_dir, et_arena *arena,
                             et_error *error)
 {
-    char *path = et_arena_printf(arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_INFO, model_dir);
-    if (!path)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
+    const et_path path = et_path_print("%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_INFO, model_dir);
     /* {"accuracy": 0.912, ..., "best_ckpt_global_step": 2000}: the step is all that is needed to
      * find the weights; the rest is for people and `inspect`. */
     int64_t step;
-    int status = et_json_read(info, arena, path, INFO_MAX, error);
+    int status = et_json_read(info, arena, path.text, INFO_MAX, error);
     if (status)
         return status;
     status = et_value_read_int(*info, ET_CHECKPOINT_STEP, &step, error);
     if (!status && step < 0)
         status = et_fail(error, ET_EFORMAT, "%s is negative", ET_CHECKPOINT_STEP);
-    return status ? et_fail_while(error, status, "%s", path) : ET_OK;
+    return status ? et_fail_while(error, status, "%s", path.text) : ET_OK;
 }
 
 /* The file is not checked: opening it shows whether it is there and sound. */
@@ -224,11 +211,10 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
     *path = NULL;
     int status = et_checkpoint_best_info(&info, model_dir, &arena, error);
     if (!status) {
-        int64_t step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
-        char *found = et_arena_printf(
-            &arena, "%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_BEST_PREFIX "%" PRId64 "%s",
-            model_dir, step, ET_SAFETENSORS_SUFFIX);
-        *path = found ? et_strdup(found) : NULL;
+        *path = et_strdup(et_path_print("%s/" ET_CHECKPOINT_BEST "/" ET_CHECKPOINT_BEST_PREFIX
+                                        "%" PRId64 ET_SAFETENSORS_SUFFIX,
+                                        model_dir, et_value_get(info, ET_CHECKPOINT_STEP)->integer)
+                              .text);
         if (!*path)
             status = et_alloc_failed(error, strlen(model_dir), "a path");
     }
@@ -237,21 +223,6 @@ int et_checkpoint_best(char **path, const char *model_dir, et_error *error)
 }
 
 /* ---- names ---- */
-
-/* The run's file of that name; NULL: it has none. */
-static int file_of_run(char **path, const char *model_dir, const char *name, et_error *error)
-{
-    static const char *const folders[] = { ET_CHECKPOINT_FOLDER, ET_CHECKPOINT_BEST };
-    for (size_t i = 0; i < 2 && !*path; i++) {
-        char *folder = et_path_join(model_dir, folders[i]);
-        const bool there = folder && et_file_exists_in(folder, name);
-        *path = there ? et_path_join(folder, name) : NULL;
-        et_free(folder);
-        if (!folder || (there && !*path))
-            return et_alloc_failed(error, strlen(model_dir), "a path");
-    }
-    return ET_OK;
-}
 
 int et_checkpoint_named(char **path, const char *model_dir, const char *name, et_error *error)
 {
@@ -263,20 +234,19 @@ int et_checkpoint_named(char **path, const char *model_dir, const char *name, et
         return et_checkpoint_newest(path, model_dir, error);
     long long step = strtoll(name, &end, 10);
     bool is_step = *name >= '0' && *name <= '9' && !*end;
-    int status =
-        is_step || et_file_exists(name) ? ET_OK : file_of_run(path, model_dir, name, error);
-    if (status)
-        return status;
-    if (!*path)
-        *path = is_step ? et_checkpoint_path(model_dir, step) : et_strdup(name);
-    if (!*path)
-        return et_alloc_failed(error, strlen(name), "a path");
-    if (!is_step || et_file_exists(*path))
-        return ET_OK;
-    et_free(*path);
-    *path = NULL;
-    return et_fail(
-        error, ET_ENOTFOUND,
-        "%s: no checkpoint of step %s; `etude inspect` lists them, or use best or newest",
-        model_dir, name);
+    et_path found = is_step ? et_checkpoint_path(model_dir, step) : et_path_print("%s", name);
+    /* The name of one of the run's files: newest, then best. */
+    for (int i = 0; i < 2 && !is_step && !et_file_exists(found.text); i++) {
+        const char *folder = i ? ET_CHECKPOINT_BEST : ET_CHECKPOINT_FOLDER;
+        const et_path of_run = et_path_of(et_path_of(model_dir, folder).text, name);
+        if (et_file_exists(of_run.text))
+            found = of_run;
+    }
+    if (is_step && !et_file_exists(found.text))
+        return et_fail(
+            error, ET_ENOTFOUND,
+            "%s: no checkpoint of step %s; `etude inspect` lists them, or use best or newest",
+            model_dir, name);
+    *path = et_strdup(found.text);
+    return *path ? ET_OK : et_alloc_failed(error, strlen(name), "a path");
 }

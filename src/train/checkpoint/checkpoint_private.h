@@ -35,7 +35,7 @@ typedef struct et_checkpoint_job {
     const et_safetensors_item *items; /* tensors of the state, or of the held best */
     et_strbuf state;                  /* the tree as JSON; its memory is kept from save to save */
     et_strbuf info; /* for the best: the text of info.json; else the text of the last best */
-    char *path;     /* of its file; owned */
+    et_path path;   /* of its file; "": none yet */
     bool drafted;   /* writer has all of it, and written says what */
     et_file_writer writer;
     et_safetensors_written written;
@@ -57,9 +57,9 @@ struct et_checkpoints {
     et_checkpoint_options options;
     et_internals internals; /* a copy of options.internals; track is never NULL */
     et_track *writer_track; /* of the thread */
-    char *model_dir, *directory, *best_directory; /* owned: RUN, RUN/checkpoints, RUN/best */
-    char *lock_path;                              /* owned, in directory */
-    char *link;                                   /* owned: options.best_link in RUN; NULL: none */
+    et_path model_dir, directory, best_directory; /* RUN, RUN/checkpoints, RUN/best */
+    et_path lock_path;                            /* in directory */
+    et_path link;                                 /* options.best_link in RUN; "": none */
     int lock;             /* -1: not held, or held by the caller (internals.lock) */
     et_manifest manifest; /* entries of the manifest on the disk, and files that were added */
     size_t taken_up;      /* how many of its newest no manifest on disk named when it was opened */

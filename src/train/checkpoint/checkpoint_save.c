@@ -62,14 +62,10 @@
 int et_checkpoints_lock(int *lock, const char *model_dir, et_error *error)
 {
     *lock = -1;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    char *path = directory ? et_path_join(directory, ET_RUN_LOCK) : NULL;
-    int status = path ? et_directory_make(directory, error)
-                      : et_alloc_failed(error, strlen(model_dir), "a path");
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    int status = et_directory_make(directory.text, error);
     if (!status)
-        status = et_lock_take(lock, path, error);
-    et_free(directory);
-    et_free(path);
+        status = et_lock_take(lock, et_path_of(directory.text, ET_RUN_LOCK).text, error);
     if (status != ET_EBUSY || !error || !(et_comm_by_launch() || et_comm_by_mpi()))
         return status;
     /* Only one of the ranks that share a run takes it. */
@@ -85,12 +81,9 @@ int et_checkpoints_check_lock(et_checkpoints *checkpoints, et_error *error)
 {
     int *lock = checkpoints->internals.lock ? checkpoints->internals.lock : &checkpoints->lock;
     pthread_mutex_lock(&checkpoints->mutex);
-    int status = et_lock_check(lock, checkpoints->lock_path, error);
-    if (status == ET_ENOTFOUND) {
-        status = et_directory_make(checkpoints->directory, error);
-        if (!status)
-            status = et_lock_check(lock, checkpoints->lock_path, error);
-    }
+    int status = et_lock_check(lock, checkpoints->lock_path.text, error);
+    if (status == ET_ENOTFOUND && !(status = et_directory_make(checkpoints->directory.text, error)))
+        status = et_lock_check(lock, checkpoints->lock_path.text, error);
     pthread_mutex_unlock(&checkpoints->mutex);
     return status;
 }
@@ -200,9 +193,9 @@ static int claim(et_checkpoints *self, int64_t step, et_error *error)
             status = add_name(&n, entry->file, error);
     }
     /* And files without an entry, such as copies: a save of their step would replace them. */
-    DIR *stream = status ? NULL : opendir(self->directory);
+    DIR *stream = status ? NULL : opendir(self->directory.text);
     if (!status && !stream)
-        status = et_fail_errno(error, "cannot read the directory %s", self->directory);
+        status = et_fail_errno(error, "cannot read the directory %s", self->directory.text);
     for (const struct dirent *item; !status && (item = readdir(stream)) != NULL;) {
         const char *name = item->d_name;
         if (step_of(name, ET_CHECKPOINT_PREFIX) > self->line &&
@@ -212,7 +205,7 @@ static int claim(et_checkpoints *self, int64_t step, et_error *error)
     if (stream)
         closedir(stream);
     if (!status && n.count)
-        status = et_aside_link(self->directory, (const char *const *)n.items, n.count, error);
+        status = et_aside_link(self->directory.text, (const char *const *)n.items, n.count, error);
     for (size_t i = 0; i < n.count && !status; i++)
         status = et_manifest_leave(manifest, n.items[i], error);
     release_names(&n);
@@ -265,12 +258,12 @@ static void roll_back(et_checkpoints *self, const char *path)
     et_manifest old;
     size_t taken_up;
     et_error error = ET_ERROR_INIT;
-    int status = et_manifest_load(&old, self->directory, &error);
+    int status = et_manifest_load(&old, self->directory.text, &error);
     if (!status && !et_manifest_lists(&old, et_path_base(path)))
         unlink(path);
     if (!status) {
         et_manifest_release(&old);
-        status = et_checkpoint_list(&old, &taken_up, self->directory, true, &error);
+        status = et_checkpoint_list(&old, &taken_up, self->directory.text, true, &error);
     }
     if (status) {
         et_log(ET_LOG_WARNING, "%s", error.text);
@@ -304,7 +297,7 @@ static int commit(et_checkpoints *self, const char *path, const et_safetensors_w
         status = et_checkpoint_thin_out(manifest, &self->keep, error);
     manifest->begun = self->begun;
     if (!status)
-        status = et_manifest_commit(manifest, self->directory, error);
+        status = et_manifest_commit(manifest, self->directory.text, error);
     if (status)
         roll_back(self, path);
     self->marked &= status != ET_OK;
@@ -331,16 +324,13 @@ static int draft_job(et_checkpoints *self, et_error *error)
     et_checkpoint_job *work = &self->job;
     bool best = work->kind == ET_SAVE_BEST;
     const et_safetensors_reader reader = { read_parts, self };
-    int status = best ? et_directory_make(self->best_directory, error) : ET_OK;
+    int status = best ? et_directory_make(self->best_directory.text, error) : ET_OK;
     if (status)
         return status;
-    const char *directory = best ? self->best_directory : self->directory;
-    et_free(work->path);
-    work->path = et_checkpoint_file_path(
-        directory, best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX, work->step);
-    if (!work->path)
-        return et_alloc_failed(error, strlen(directory), "a path");
-    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path, work->items,
+    work->path = et_checkpoint_file_path(best ? self->best_directory.text : self->directory.text,
+                                         best ? ET_CHECKPOINT_BEST_PREFIX : ET_CHECKPOINT_PREFIX,
+                                         work->step);
+    status = et_checkpoint_file_draft(&work->writer, &work->written, work->path.text, work->items,
                                       self->item_count, &reader, work->step,
                                       et_strbuf_text(&work->state), error);
     work->drafted = !status;
@@ -362,10 +352,7 @@ static int write_file(et_checkpoints *self, et_error *error)
     status = et_file_writer_sync(&work->writer, error);
     if (!status)
         status = et_checkpoints_check_lock(self, error);
-    if (!status)
-        return et_file_writer_commit(&work->writer, error);
-    et_file_writer_abandon(&work->writer);
-    return status;
+    return et_file_writer_end(&work->writer, status, error);
 }
 
 /* A failed save leaves no trace: a file that got its name and could not be named by the manifest,
@@ -373,11 +360,11 @@ static int write_file(et_checkpoints *self, et_error *error)
 static int write_newest(et_checkpoints *self, et_error *error)
 {
     int status = write_file(self, error);
-    const char *file = self->job.path ? et_path_base(self->job.path) : NULL;
-    if (status && file && !et_manifest_lists(&self->manifest, file) &&
+    const char *path = self->job.path.text, *file = et_path_base(path);
+    if (status && *path && !et_manifest_lists(&self->manifest, file) &&
         !et_manifest_leaves(&self->manifest, file) && !et_checkpoints_check_lock(self, NULL))
-        unlink(self->job.path);
-    return status ? status : commit(self, self->job.path, &self->job.written, error);
+        unlink(path);
+    return status ? status : commit(self, path, &self->job.written, error);
 }
 
 static int64_t best_step(const et_checkpoints *self)
@@ -385,7 +372,7 @@ static int64_t best_step(const et_checkpoints *self)
     et_arena arena = ET_ARENA_INIT;
     et_value *info;
     int64_t step = -1;
-    if (!et_checkpoint_best_info(&info, self->model_dir, &arena, NULL))
+    if (!et_checkpoint_best_info(&info, self->model_dir.text, &arena, NULL))
         step = et_value_get(info, ET_CHECKPOINT_STEP)->integer;
     et_arena_release(&arena);
     return step;
@@ -394,13 +381,12 @@ static int64_t best_step(const et_checkpoints *self)
 /* Removes a best one before, when info.json names another. */
 static void remove_best(const et_checkpoints *self, int64_t step)
 {
-    char *path =
-        step >= 0 && step != self->job.step
-            ? et_checkpoint_file_path(self->best_directory, ET_CHECKPOINT_BEST_PREFIX, step)
-            : NULL;
-    if (path && unlink(path) && errno != ENOENT)
-        et_log(ET_LOG_WARNING, "cannot remove %s: %s", path, strerror(errno));
-    et_free(path);
+    if (step < 0 || step == self->job.step)
+        return;
+    const et_path path =
+        et_checkpoint_file_path(self->best_directory.text, ET_CHECKPOINT_BEST_PREFIX, step);
+    if (unlink(path.text) && errno != ENOENT)
+        et_log(ET_LOG_WARNING, "cannot remove %s: %s", path.text, strerror(errno));
 }
 
 /* Replacing info.json is the commit. If the replacement failed and the old file remains, the new
@@ -410,11 +396,8 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
 {
     const et_strbuf *info = &self->job.info;
     const int64_t before = best_step(self);
-    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
-    if (!path)
-        return et_alloc_failed(error, strlen(self->best_directory), "a path");
-    int status = et_file_write(path, info->data, info->length, error);
-    et_free(path);
+    int status = et_file_write(et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO).text,
+                               info->data, info->length, error);
     if (!status) {
         remove_best(self, before);
         remove_best(self, self->best_before);
@@ -429,10 +412,9 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
 /* Whether the present best was written before the run began. */
 static bool is_best_earlier(const et_checkpoints *self)
 {
-    char *path = et_path_join(self->best_directory, ET_CHECKPOINT_INFO);
-    bool earlier = self->began || (path && et_file_written(path) < self->begun);
-    et_free(path);
-    return earlier;
+    return self->began ||
+           et_file_written(et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO).text) <
+               self->begun;
 }
 
 /* Whether a failed best checkpoint is tried once more, with a message. */
@@ -459,17 +441,17 @@ static int write_best(et_checkpoints *self, et_error *error)
     const int64_t step = best_step(self);
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
     const bool own = self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
-    int status = own ? ET_OK : set_best_aside(self->best_directory, error);
-    if (!status)
-        status = write_file(self, error);
-    if (!status)
-        status = write_info(self, self->job.path, error);
+    int status;
+    if ((!own && (status = set_best_aside(self->best_directory.text, error))) ||
+        (status = write_file(self, error)) ||
+        (status = write_info(self, self->job.path.text, error)))
+        return status;
     /* Another name of best/, for a program that looks for it there. */
-    if (!status && self->link && symlink(ET_CHECKPOINT_BEST, self->link) &&
-        !et_checkpoint_is_best_link(self->link))
-        et_log(ET_LOG_WARNING, "%s: %s; the best checkpoint is in %s", self->link, strerror(errno),
-               self->best_directory);
-    return status;
+    const char *link = self->link.text;
+    if (*link && symlink(ET_CHECKPOINT_BEST, link) && !et_checkpoint_is_best_link(link))
+        et_log(ET_LOG_WARNING, "%s: %s; the best checkpoint is in %s", link, strerror(errno),
+               self->best_directory.text);
+    return ET_OK;
 }
 
 static const et_activity write_activity = { .name = "write checkpoint",
@@ -624,7 +606,7 @@ void et_checkpoints_wait_read(et_checkpoints *checkpoints)
 /* The caller's part: while a thread runs, job, manifest and best_before belong to the thread. */
 static void sane(const et_checkpoints *self)
 {
-    et_assert(self->state && self->directory && self->best_directory);
+    et_assert(self->state && *self->directory.text && *self->best_directory.text);
     et_assert(self->running || !self->joined);
     et_assert(self->newest_step >= -1 && self->line >= -1);
     et_assert(self->running || self->best_before >= -1);
@@ -820,11 +802,10 @@ int et_checkpoints_save_held(et_checkpoints *checkpoints, et_error *error)
 
 bool et_checkpoints_has_best(const et_checkpoints *checkpoints, int64_t step)
 {
-    char *path =
-        et_checkpoint_file_path(checkpoints->best_directory, ET_CHECKPOINT_BEST_PREFIX, step);
-    const bool has = !path || (best_step(checkpoints) == step && et_file_exists(path));
-    et_free(path);
-    return has;
+    return best_step(checkpoints) == step &&
+           et_file_exists(et_checkpoint_file_path(checkpoints->best_directory.text,
+                                                  ET_CHECKPOINT_BEST_PREFIX, step)
+                              .text);
 }
 
 void et_checkpoints_replace_best(et_checkpoints *checkpoints, int64_t step)
@@ -839,9 +820,9 @@ int et_checkpoints_check_space(const et_checkpoints *checkpoints, et_error *erro
     uint64_t bytes = 0;
     for (size_t i = 0; i < checkpoints->item_count; i++)
         bytes += et_tensor_bytes(checkpoints->items[i].tensor);
-    int status = et_disk_check(checkpoints->directory, bytes, error);
+    int status = et_disk_check(checkpoints->directory.text, bytes, error);
     if (!status)
-        status = et_file_limit_check(checkpoints->directory, bytes, error);
+        status = et_file_limit_check(checkpoints->directory.text, bytes, error);
     return status ? et_fail_while(error, status, "space for a checkpoint") : ET_OK;
 }
 
@@ -873,9 +854,9 @@ int et_checkpoints_drop_newer(et_checkpoints *checkpoints, int64_t step, et_erro
         return et_fail(error, ET_EDIVERGED,
                        "%s: the only checkpoint is of step %lld, later than step %lld: there is no "
                        "checkpoint to go back to",
-                       checkpoints->directory, (long long)newest, (long long)step);
+                       checkpoints->directory.text, (long long)newest, (long long)step);
     if (status || manifest->count == before)
         return status;
     checkpoints->newest_step = newest;
-    return et_manifest_commit(manifest, checkpoints->directory, error);
+    return et_manifest_commit(manifest, checkpoints->directory.text, error);
 }

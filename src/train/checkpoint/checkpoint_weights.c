@@ -262,11 +262,9 @@ int et_checkpoint_take_file(et_params *params, const char *path, et_weights_choi
 int et_checkpoint_load_weights(et_params *params, const char *path, bool prefer_average,
                                et_checkpoint_facts *facts, et_error *error)
 {
+    const et_weights_choice choice = { .averages = prefer_average };
     int status = et_path_check(path, error);
-    if (status)
-        return status;
-    return et_checkpoint_take_file(params, path, (et_weights_choice){ .averages = prefer_average },
-                                   facts, error);
+    return status ? status : et_checkpoint_take_file(params, path, choice, facts, error);
 }
 
 int et_checkpoint_take_newest(char **path, et_params *params, const char *model_dir,
@@ -335,35 +333,24 @@ int et_checkpoint_load(char **path, et_params *params, const char *model_dir, co
 
 /* If a directory is named, its newest or best checkpoint. */
 
-static int find_trimmed(char **path, const char *from, et_error *error)
+/* "runs/a/best/", which a shell completes, is runs/a/best. */
+int et_checkpoint_find_weights(char **path, const char *given, et_error *error)
 {
+    const et_path trimmed = et_path_print("%.*s", (int)et_path_length(given), given);
+    const char *from = trimmed.text;
     bool best =
         (!strcmp(et_path_base(from), ET_CHECKPOINT_BEST) || et_checkpoint_is_best_link(from)) &&
         et_file_exists_in(from, ET_CHECKPOINT_INFO);
-    int status = ET_OK;
     if (et_file_exists_in(from, ET_CHECKPOINT_FOLDER))
         return et_checkpoint_newest(path, from, error);
-    if (!best && et_directory_exists(from))
+    if (best)
+        return et_checkpoint_best(path, et_path_parent(from).text, error);
+    if (et_directory_exists(from))
         return et_fail(
             error, ET_ENOTFOUND,
             "no checkpoint here; name a run's directory, its best/, or a file of weights");
-    char *parent = best ? et_path_parent(from) : NULL;
-    if (parent)
-        status = et_checkpoint_best(path, parent, error);
-    else if (!best)
-        *path = et_strdup(from);
-    et_free(parent);
-    return status || *path ? status : et_alloc_failed(error, strlen(from), "a path");
-}
-
-/* "runs/a/best/", which a shell completes, is runs/a/best. */
-int et_checkpoint_find_weights(char **path, const char *from, et_error *error)
-{
-    char *trimmed = et_strndup(from, et_path_length(from));
-    int status = trimmed ? find_trimmed(path, trimmed, error)
-                         : et_alloc_failed(error, strlen(from), "a path");
-    et_free(trimmed);
-    return status;
+    *path = et_strdup(from);
+    return *path ? ET_OK : et_alloc_failed(error, strlen(from), "a path");
 }
 
 static bool any_name(const et_params *params, const et_patterns *wanted)

@@ -30,16 +30,8 @@
 
 /* ---- the file ---- */
 
-static char *file_path(const et_run *run)
-{
-    return et_path_join(run->options.model_dir, ET_RUN_RECOVERY);
-}
-
 static int write_trials(const et_recovery *r, const et_run *run, et_error *error)
 {
-    char *path = file_path(run);
-    if (!path)
-        return et_alloc_failed(error, 0, "a path");
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
     et_value_set_int(dict, "trials", r->trials);
@@ -49,9 +41,9 @@ static int write_trials(const et_recovery *r, const et_run *run, et_error *error
     et_value *memory = et_value_set_dict(dict, "memory");
     int status = memory && r->memory ? et_value_merge(memory, r->memory, error) : ET_OK;
     if (!status)
-        status = et_json_write(path, dict, 0, "\n", error);
+        status = et_json_write(et_path_of(run->options.model_dir, ET_RUN_RECOVERY).text, dict, 0,
+                               "\n", error);
     et_arena_release(&arena);
-    et_free(path);
     return status;
 }
 
@@ -125,16 +117,10 @@ static int begin(et_recovery *r, et_run *run, int64_t step, et_error *error)
                                   : et_fail(error, ET_ECONFIG,
                                             "recovery_max_trials: a run without model_dir has no "
                                             "checkpoint to go back to; give it one");
-    char *path = file_path(run);
-    int status = path ? ET_OK : et_alloc_failed(error, 0, "a path");
-    if (!status && et_file_exists(path)) {
-        if (step >= 0)
-            status = read_file(r, path, error);
-        else
-            status = et_aside_move_path(path, error);
-    }
-    et_free(path);
-    return status;
+    const et_path path = et_path_of(run->options.model_dir, ET_RUN_RECOVERY);
+    if (!et_file_exists(path.text))
+        return ET_OK;
+    return step >= 0 ? read_file(r, path.text, error) : et_aside_move_path(path.text, error);
 }
 
 int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t step,

@@ -416,11 +416,9 @@ static int open_sinks(et_run *run, et_error *error)
     size_t count = 0;
     int status = claim_logs(run, error);
     if (!status && directory && !o->summary_dir) {
-        char *jsonl = et_path_join(directory, ET_RUN_LOG);
-        status = jsonl ? et_sink_jsonl_open(&sinks[count], jsonl, run->positions, error)
-                       : et_alloc_failed(error, strlen(directory), "a path");
+        status = et_sink_jsonl_open(&sinks[count], et_path_of(directory, ET_RUN_LOG).text,
+                                    run->positions, error);
         count += !status;
-        et_free(jsonl);
     }
     if (!status && directory) {
         status = et_sink_events_open(&sinks[count], directory, run->positions, error);
@@ -760,12 +758,8 @@ void et_run_tell_warnings(et_run *run)
         tell_warning(run, "there were more warnings, which are not shown", &lines);
     const char *directory =
         run->options.model_dir ? run->options.model_dir : run->options.summary_dir;
-    char *path = directory && et_directory_exists(directory) && lines.length
-                     ? et_path_join(directory, ET_RUN_MESSAGES)
-                     : NULL;
-    if (path)
-        et_run_messages_write(path, &lines, true);
-    et_free(path);
+    if (directory && et_directory_exists(directory) && lines.length)
+        et_run_messages_write(et_path_of(directory, ET_RUN_MESSAGES).text, &lines, true);
     et_strbuf_release(&texts);
     et_strbuf_release(&lines);
 }

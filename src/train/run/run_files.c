@@ -23,19 +23,17 @@ int et_run_files_step(const char *model_dir, int64_t *step, et_error *error)
     int status = et_path_check(model_dir, error);
     if (status)
         return status;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    status = directory ? ET_OK : et_alloc_failed(error, strlen(model_dir), "a path");
-    bool there = directory && et_file_exists(directory);
-    if (!status && there)
-        status = et_checkpoint_list(&manifest, &taken_up, directory, false, error);
-    if (!status && there) {
-        status = et_checkpoint_open_newest(&file, step, &index, &manifest, directory, error);
+    const et_path directory = et_path_of(model_dir, ET_CHECKPOINT_FOLDER);
+    if (et_file_exists(directory.text)) {
+        status = et_checkpoint_list(&manifest, &taken_up, directory.text, false, error);
+        if (!status)
+            status =
+                et_checkpoint_open_newest(&file, step, &index, &manifest, directory.text, error);
         et_manifest_release(&manifest);
     }
     if (!status && index < 0)
         status = et_fail(error, ET_ENOTFOUND, "%s: no checkpoint here", model_dir);
     et_safetensors_close(file);
-    et_free(directory);
     return status;
 }
 
@@ -47,12 +45,9 @@ static int remove_all(const char *directory, et_error *error)
     int status = et_manifest_rebuild(&manifest, directory, ET_CHECKPOINT_PREFIX, error);
     for (size_t i = 0; !status && i <= manifest.count; i++) {
         const char *name = i < manifest.count ? manifest.entries[i].file : ET_MANIFEST_NAME;
-        char *path = et_path_join(directory, name);
-        if (!path)
-            status = et_alloc_failed(error, strlen(directory), "a path");
-        else if (et_file_exists(path) && remove(path))
-            status = et_fail_errno(error, "cannot remove %s", path);
-        et_free(path);
+        const et_path path = et_path_of(directory, name);
+        if (et_file_exists(path.text) && remove(path.text))
+            status = et_fail_errno(error, "cannot remove %s", path.text);
     }
     et_manifest_release(&manifest);
     return status ? status : et_directory_sync(directory, error);
@@ -62,35 +57,22 @@ int et_run_files_remove_checkpoints(const char *model_dir, et_error *error)
 {
     int lock;
     int status = et_path_check(model_dir, error);
-    if (status)
+    if (status || !et_file_exists_in(model_dir, ET_CHECKPOINT_FOLDER) ||
+        (status = et_checkpoints_lock(&lock, model_dir, error)))
         return status;
-    char *directory = et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (!directory)
-        return et_alloc_failed(error, strlen(model_dir), "a path");
-    if (et_file_exists(directory)) {
-        status = et_checkpoints_lock(&lock, model_dir, error);
-        if (!status) {
-            status = remove_all(directory, error);
-            et_lock_drop(lock);
-        }
-    }
-    et_free(directory);
+    status = remove_all(et_path_of(model_dir, ET_CHECKPOINT_FOLDER).text, error);
+    et_lock_drop(lock);
     return status;
 }
 
 int et_run_files_write_metrics(const char *model_dir, int64_t step, const et_value *values,
                                et_error *error)
 {
-    char name[64];
     int status = et_path_check(model_dir, error);
     if (status)
         return status;
-    snprintf(name, sizeof name, "metrics-%" PRId64 ".json", step);
-    char *path = et_path_join(model_dir, name);
-    status = path ? et_json_write(path, values, 4, "\n", error)
-                  : et_alloc_failed(error, strlen(model_dir), "metrics");
-    et_free(path);
-    return status;
+    const et_path name = et_path_print("metrics-%" PRId64 ".json", step);
+    return et_json_write(et_path_of(model_dir, name.text).text, values, 4, "\n", error);
 }
 
 int64_t et_run_files_count_params(const et_params *params, bool trained_only)

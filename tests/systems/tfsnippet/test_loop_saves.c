@@ -403,13 +403,13 @@ static void test_loop_saves__best_of_another_run(void **state)
 {
     for (int directory = 0; directory < 2; directory++) {
         looped l;
-        char *path = et_checkpoint_path(in(state, directory ? "another" : "one"), 6);
+        const et_path path = et_checkpoint_path(in(state, directory ? "another" : "one"), 6);
         for (int second = 0; second < 2; second++) {
             looped_init(&l);
             l.options.max_step = second ? 8 : 6;
             l.options.early_stopping = true;
             l.options.checkpoint_dir = second ? NULL : in(state, directory ? "another" : "one");
-            l.options.restore_checkpoint = second ? path : ET_LOOP_RESTORE_NONE;
+            l.options.restore_checkpoint = second ? path.text : ET_LOOP_RESTORE_NONE;
             if (second && directory)
                 l.options.checkpoint_dir = in(state, "elsewhere");
             looped_begin(&l);
@@ -425,7 +425,6 @@ static void test_loop_saves__best_of_another_run(void **state)
             assert_true(weight_of(l.params, "a") == (second ? 8 : 4));
             looped_free(&l);
         }
-        et_checkpoint_free_path(path);
     }
 }
 

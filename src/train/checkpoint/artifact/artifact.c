@@ -33,17 +33,16 @@ int et_artifact_write_member(const char *folder, const et_artifact_member *membe
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *dict = et_value_dict(&arena);
-    char *path = et_path_join(folder, ET_RUN_MEMBER);
     et_value_set_string(dict, "name", member->name);
     et_value_set_string(dict, "experiment", member->experiment);
     et_value_set_string(dict, "settings", member->settings);
     if (dict)
         et_yaml_print(&text, dict);
-    int status = !path || et_value_failed(dict) || text.failed
+    int status = et_value_failed(dict) || text.failed
                      ? et_alloc_failed(error, strlen(folder), "a member")
-                     : et_file_write(path, et_strbuf_text(&text), text.length, error);
+                     : et_file_write(et_path_of(folder, ET_RUN_MEMBER).text, et_strbuf_text(&text),
+                                     text.length, error);
     et_strbuf_release(&text);
-    et_free(path);
     et_arena_release(&arena);
     return status;
 }
@@ -80,12 +79,9 @@ static int parse_member(et_artifact_member *member, const char *path, const char
     int status = parse_file(&dict, path, FILE_MAX, arena, error);
     if (status)
         return status;
-    status = et_value_read_string(dict, "name", &member->name, error);
-    if (!status)
-        status = et_value_read_string(dict, "experiment", &member->experiment, error);
-    if (!status)
-        status = et_value_read_string(dict, "settings", &member->settings, error);
-    if (status)
+    if ((status = et_value_read_string(dict, "name", &member->name, error)) ||
+        (status = et_value_read_string(dict, "experiment", &member->experiment, error)) ||
+        (status = et_value_read_string(dict, "settings", &member->settings, error)))
         return et_fail_while(error, status, "%s", path);
     member->run = run_of(folder, arena);
     member->prefix = et_arena_printf(arena, "%s/", member->name);
@@ -95,16 +91,13 @@ static int parse_member(et_artifact_member *member, const char *path, const char
 static int read_member(const et_artifact_member **out, const char *folder, et_arena *arena,
                        et_error *error)
 {
-    char *path = et_path_join(folder, ET_RUN_MEMBER);
+    const et_path path = et_path_of(folder, ET_RUN_MEMBER);
     *out = NULL;
-    if (!path)
-        return et_alloc_failed(error, strlen(folder), "a path");
-    const bool there = et_file_exists(path);
-    et_artifact_member *member = there ? et_arena_alloc(arena, sizeof *member) : NULL;
-    int status = there && !member ? et_alloc_failed(error, sizeof *member, "a member") : ET_OK;
-    if (member)
-        status = parse_member(member, path, folder, arena, error);
-    et_free(path);
+    if (!et_file_exists(path.text))
+        return ET_OK;
+    et_artifact_member *member = et_arena_alloc(arena, sizeof *member);
+    int status = member ? parse_member(member, path.text, folder, arena, error)
+                        : et_alloc_failed(error, sizeof *member, "a member");
     *out = status ? NULL : member;
     return status;
 }
@@ -148,22 +141,20 @@ static int print_member(const et_artifact_member *member, char **text, size_t *l
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *run, *own = et_value_dict(&arena);
-    char *path = et_path_join(member->run, ET_RUN_SETTINGS);
+    const et_path path = et_path_of(member->run, ET_RUN_SETTINGS);
     *text = NULL;
     *length = 0;
-    int status = own && path ? parse_file(&run, path, SETTINGS_MAX, &arena, error)
-                             : et_alloc_failed(error, 0, "settings");
+    int status = own ? parse_file(&run, path.text, SETTINGS_MAX, &arena, error)
+                     : et_alloc_failed(error, 0, "settings");
     if (!status)
-        status = make_settings(member, run, path, own, error);
+        status = make_settings(member, run, path.text, own, error);
     if (!status) {
         et_strbuf out = ET_STRBUF_INIT;
         et_yaml_print(&out, own);
-        *text = out.failed ? NULL : et_strndup(et_strbuf_text(&out), out.length);
         *length = out.length;
-        et_strbuf_release(&out);
+        *text = et_strbuf_detach(&out);
         status = *text ? ET_OK : et_alloc_failed(error, *length, "settings");
     }
-    et_free(path);
     et_arena_release(&arena);
     return status;
 }
@@ -208,10 +199,8 @@ static int add(all *members, const char *run, const char *name, et_error *error)
 {
     one *grown =
         et_vector_grow(members->items, &members->capacity, members->count + 1, sizeof *grown, 8);
-    char *path = et_path_join(run, name);
-    const char *folder = path ? et_arena_strdup(&members->arena, path) : NULL;
+    const char *folder = et_arena_strdup(&members->arena, et_path_of(run, name).text);
     const et_artifact_member *member = NULL;
-    et_free(path);
     if (grown)
         members->items = grown;
     int status = grown && folder ? read_member(&member, folder, &members->arena, error)
@@ -446,13 +435,8 @@ int et_artifact_read(const et_artifact *artifact, const char *name, size_t most,
     *length = 0;
     if (is_made(artifact, name))
         return print_member(artifact->member, bytes, length, error);
-    if (!et_artifact_is_file(artifact)) {
-        char *path = et_path_join(artifact->name, name);
-        int status = path ? et_file_read(bytes, length, path, most, error)
-                          : et_alloc_failed(error, strlen(artifact->name), "a path");
-        et_free(path);
-        return status;
-    }
+    if (!et_artifact_is_file(artifact))
+        return et_file_read(bytes, length, et_path_of(artifact->name, name).text, most, error);
     et_artifact_text text;
     if (!find_text(artifact, name, &text))
         return et_fail(error, ET_ENOTFOUND, "%s: %s is missing", artifact->name, name);
@@ -510,13 +494,9 @@ static int unpack(const et_artifact *artifact, const char *name, const char *dir
         return et_fail(error, ET_EFORMAT, "%s: damaged: %s is not a file name", artifact->name,
                        name);
     int status = et_artifact_read(artifact, name, SIZE_MAX, &bytes, &length, error);
-    char *path = status ? NULL : et_path_join(directory, name);
-    if (path)
-        status = et_file_write(path, bytes, length, error);
-    else if (!status)
-        status = et_alloc_failed(error, strlen(name), "a path");
+    if (!status)
+        status = et_file_write(et_path_of(directory, name).text, bytes, length, error);
     et_free(bytes);
-    et_free(path);
     return status;
 }
 

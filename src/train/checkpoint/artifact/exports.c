@@ -38,13 +38,14 @@ typedef struct id_list {
 } id_list;
 
 struct et_exports {
-    et_exports_options options; /* subdirectory owned */
-    char *path, *directory;     /* owned: BASE, "runs/a/export"; "runs/a/" */
-    const char *base;           /* "export", in path */
-    int64_t max_to_keep, last;  /* last: number that was given, -1: none */
-    char *name;                 /* owned: the last given name */
-    int64_t id;                 /* its number */
-    id_list made;               /* by this process, in any order */
+    et_exports_options options;
+    et_path path, directory;   /* BASE, "runs/a/export"; "runs/a/" */
+    const char *base;          /* "export", in path */
+    et_path subdirectory;      /* "": none */
+    int64_t max_to_keep, last; /* last: number that was given, -1: none */
+    et_path name;              /* the last given name */
+    int64_t id;                /* its number */
+    id_list made;              /* by this process, in any order */
 };
 
 /* ---- what there is ---- */
@@ -77,11 +78,11 @@ static int note_id(id_list *all, int64_t id, et_error *error)
 static int find_ids(const et_exports *self, id_list *all, et_error *error)
 {
     *all = (id_list){ NULL, 0, 0 };
-    DIR *directory = opendir(self->directory);
+    DIR *directory = opendir(self->directory.text);
     if (!directory && errno == ENOENT)
         return ET_OK;
     if (!directory)
-        return et_fail_errno(error, "cannot read %s", self->directory);
+        return et_fail_errno(error, "cannot read %s", self->directory.text);
     int status = ET_OK;
     for (struct dirent *entry; !status && (entry = readdir(directory)) != NULL;) {
         int64_t id = id_of(self, entry->d_name);
@@ -94,34 +95,14 @@ static int find_ids(const et_exports *self, id_list *all, et_error *error)
     return status;
 }
 
-/* "BASE-3", or with the subdirectory; free it. NULL: no memory. */
-static char *path_of(const et_exports *self, int64_t id, bool whole)
+/* "BASE-3", or with the subdirectory. */
+static et_path path_of(const et_exports *self, int64_t id)
 {
-    et_strbuf path = ET_STRBUF_INIT;
-    et_strbuf_printf(&path, "%s-%" PRId64, self->path, id);
-    if (whole && self->options.subdirectory)
-        et_strbuf_printf(&path, "/%s", self->options.subdirectory);
-    return et_strbuf_detach(&path);
+    const char *below = self->subdirectory.text;
+    return et_path_print("%s-%" PRId64 "%s%s", self->path.text, id, *below ? "/" : "", below);
 }
 
 /* ---- names ---- */
-
-/* subdirectory: as it was given. */
-static int check_options(et_exports *self, const char *subdirectory, et_error *error)
-{
-    self->base = et_path_base(self->path);
-    if (!*self->base || !strcmp(self->base, ".") || !strcmp(self->base, ".."))
-        return et_fail(error, ET_EUSAGE, "exports need a base name");
-    if (!self->max_to_keep)
-        return et_fail(error, ET_ECONFIG,
-                       "max_to_keep 0 would keep no export; a negative number keeps all");
-    if (subdirectory &&
-        (et_path_leads_out(subdirectory) || !strcmp(self->options.subdirectory, ".")))
-        return et_fail(error, ET_ECONFIG,
-                       "subdirectory \"%s\" of exports: name a path below %s-N, without \"..\"",
-                       subdirectory, self->base);
-    return ET_OK;
-}
 
 int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep,
                     const et_exports_options *options, et_error *error)
@@ -132,17 +113,24 @@ int et_exports_open(et_exports **out, const char *base_name, int64_t max_to_keep
         return et_alloc_failed(error, sizeof *self, "exports");
     if (options)
         self->options = *options;
-    const char *subdirectory = self->options.subdirectory;
+    const char *below = self->options.subdirectory; /* as it was given */
+    int status = ET_OK;
     self->max_to_keep = max_to_keep;
     self->last = -1;
-    self->options.subdirectory = subdirectory ? et_path_normal(subdirectory) : NULL;
+    if (below)
+        self->subdirectory = et_path_normal(below);
     self->path = et_path_normal(base_name ? base_name : "");
-    self->directory = self->path ? et_path_parent(self->path) : NULL;
-    int status = ET_OK;
-    if (!self->directory || !subdirectory != !self->options.subdirectory)
-        status = et_alloc_failed(error, 0, "exports");
-    else
-        status = check_options(self, subdirectory, error);
+    self->directory = et_path_parent(self->path.text);
+    self->base = et_path_base(self->path.text);
+    if (!*self->base || !strcmp(self->base, ".") || !strcmp(self->base, ".."))
+        status = et_fail(error, ET_EUSAGE, "exports need a base name");
+    else if (!max_to_keep)
+        status = et_fail(error, ET_ECONFIG,
+                         "max_to_keep 0 would keep no export; a negative number keeps all");
+    else if (below && (et_path_leads_out(below) || !strcmp(self->subdirectory.text, ".")))
+        status = et_fail(error, ET_ECONFIG,
+                         "subdirectory \"%s\" of exports: name a path below %s-N, without \"..\"",
+                         below, self->base);
     if (status)
         et_exports_close(self);
     else
@@ -154,10 +142,6 @@ void et_exports_close(et_exports *self)
 {
     if (!self)
         return;
-    et_free((char *)self->options.subdirectory);
-    et_free(self->path);
-    et_free(self->directory);
-    et_free(self->name);
     et_free(self->made.ids);
     et_free(self);
 }
@@ -185,22 +169,22 @@ static int next_id(et_exports *self, int64_t *id, et_error *error)
     return status;
 }
 
-static int take_name(et_exports *self, int64_t id, et_error *error)
+static void take_name(et_exports *self, int64_t id)
 {
-    et_free(self->name);
-    self->name = path_of(self, id, true);
+    self->name = path_of(self, id);
     self->id = id;
-    return self->name ? ET_OK : et_alloc_failed(error, 0, "a name");
 }
 
 int et_exports_next_name(et_exports *self, const char **name, et_error *error)
 {
     int64_t id;
     int status = next_id(self, &id, error);
-    if (!status)
-        status = take_name(self, id, error);
-    *name = status ? NULL : self->name;
-    return status;
+    *name = NULL;
+    if (status)
+        return status;
+    take_name(self, id);
+    *name = self->name.text;
+    return ET_OK;
 }
 
 int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
@@ -208,12 +192,9 @@ int et_exports_managed(const et_exports *self, et_value *list, et_error *error)
     id_list all;
     int status = find_ids(self, &all, error);
     for (size_t i = 0; !status && i < all.count; i++) {
-        char *path = path_of(self, all.ids[i], true);
-        if (!path)
-            status = et_alloc_failed(error, 0, "a list of exports");
-        else if (et_file_exists(path))
-            et_value_add_string(list, path);
-        et_free(path);
+        const et_path path = path_of(self, all.ids[i]);
+        if (et_file_exists(path.text))
+            et_value_add_string(list, path.text);
     }
     et_free(all.ids);
     return status || !et_value_failed(list) ? status : et_alloc_failed(error, 0, "a list");
@@ -256,19 +237,14 @@ typedef struct export_content {
 
 static int fill(const char *directory, const export_content *content, et_error *error)
 {
-    char *weights = et_path_join(directory, WEIGHTS);
-    int status = weights ? et_directory_make(directory, error)
-                         : et_alloc_failed(error, strlen(directory), "a path");
+    int status = et_directory_make(directory, error);
     if (!status)
-        status = content->write_weights(content->payload, weights, error);
-    et_free(weights);
+        status =
+            content->write_weights(content->payload, et_path_of(directory, WEIGHTS).text, error);
     if (status || !content->settings)
         return status;
-    char *path = et_path_join(directory, "settings.json");
-    status = path ? et_json_write(path, content->settings, 2, "", error)
-                  : et_alloc_failed(error, strlen(directory), "a path");
-    et_free(path);
-    return status;
+    return et_json_write(et_path_of(directory, "settings.json").text, content->settings, 2, "",
+                         error);
 }
 
 static bool is_made(const et_exports *self)
@@ -282,17 +258,15 @@ static bool is_made(const et_exports *self)
 /* True if a run was killed after the export and makes it again. */
 static bool has_same_weights(const char *weights, const char *temporary)
 {
-    char *other = et_path_join(temporary, WEIGHTS);
     et_mapping a, b;
     bool same = false;
-    if (other && !et_mapping_open(&a, weights, NULL)) {
-        if (!et_mapping_open(&b, other, NULL)) {
-            same = a.length == b.length && !memcmp(a.data, b.data, a.length);
-            et_mapping_close(&b);
-        }
-        et_mapping_close(&a);
+    if (et_mapping_open(&a, weights, NULL))
+        return false;
+    if (!et_mapping_open(&b, et_path_of(temporary, WEIGHTS).text, NULL)) {
+        same = a.length == b.length && !memcmp(a.data, b.data, a.length);
+        et_mapping_close(&b);
     }
-    et_free(other);
+    et_mapping_close(&a);
     return same;
 }
 
@@ -300,37 +274,27 @@ static bool has_same_weights(const char *weights, const char *temporary)
  * directory goes as well. */
 static int clear_path(const et_exports *self, const char *temporary, et_error *error)
 {
-    char *weights = et_path_join(self->name, WEIGHTS);
-    if (!weights)
-        return et_alloc_failed(error, strlen(self->name), "a path");
-    const bool there = et_file_exists(self->name), foreign = there && !et_file_exists(weights);
-    const bool again = there && !foreign && (is_made(self) || has_same_weights(weights, temporary));
-    et_free(weights);
-    if (foreign && rmdir(self->name))
-        return et_fail(error, ET_EUSAGE,
-                       "%s exists and is not an export: choose another base name, or move it away",
-                       self->name);
-    if (!there || foreign)
+    const char *name = self->name.text;
+    const et_path weights = et_path_of(name, WEIGHTS);
+    if (!et_file_exists(name))
         return ET_OK;
-    return again ? remove_tree(self->name, error) : et_aside_move_path(self->name, error);
-}
-
-static int take_path(const et_exports *self, const char *temporary, et_error *error)
-{
-    int status;
-    if ((status = et_parent_make(self->name, error)) ||
-        (status = clear_path(self, temporary, error)) ||
-        (rename(temporary, self->name) &&
-         (status = et_fail_errno(error, "cannot rename %s to %s", temporary, self->name))))
-        return status;
-    return et_parent_sync(self->name, error);
+    if (et_file_exists(weights.text))
+        return is_made(self) || has_same_weights(weights.text, temporary)
+                   ? remove_tree(name, error)
+                   : et_aside_move_path(name, error);
+    return rmdir(name)
+               ? et_fail(
+                     error, ET_EUSAGE,
+                     "%s exists and is not an export: choose another base name, or move it away",
+                     name)
+               : ET_OK;
 }
 
 /* What killed processes began, an hour ago and more: a process of another machine has a number that
  * says nothing here. Not a failure if it stays. */
 static void sweep(const et_exports *self)
 {
-    DIR *directory = opendir(self->directory);
+    DIR *directory = opendir(self->directory.text);
     const size_t length = strlen(self->base);
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
         const char *name = entry->d_name;
@@ -338,10 +302,9 @@ static void sweep(const et_exports *self)
             strncmp(name + 1 + length, ".tmp.", 5) || !et_file_is_left_over(name))
             continue;
         struct stat info;
-        char *path = et_path_join(self->directory, name);
-        if (path && !stat(path, &info) && difftime(time(NULL), info.st_mtime) > 3600)
-            remove_tree(path, NULL);
-        et_free(path);
+        const et_path path = et_path_of(self->directory.text, name);
+        if (!stat(path.text, &info) && difftime(time(NULL), info.st_mtime) > 3600)
+            remove_tree(path.text, NULL);
     }
     if (directory)
         closedir(directory);
@@ -352,21 +315,18 @@ static void sweep(const et_exports *self)
  * is moved aside. */
 static int publish(et_exports *self, const export_content *content, et_error *error)
 {
-    et_strbuf temporary = ET_STRBUF_INIT;
     sweep(self);
-    et_strbuf_append_bytes(&temporary, self->path, (size_t)(self->base - self->path));
-    et_strbuf_printf(&temporary, ".%s.tmp.%ld", self->base, (long)getpid());
-    int status = temporary.failed ? et_alloc_failed(error, 0, "a path")
-                                  : remove_tree(et_strbuf_text(&temporary), error);
-    if (!status)
-        status = fill(et_strbuf_text(&temporary), content, error);
-    if (!status)
-        status = take_path(self, et_strbuf_text(&temporary), error);
-    if (!status && !is_made(self))
-        status = note_id(&self->made, self->id, error);
-    if (status && !temporary.failed)
-        remove_tree(et_strbuf_text(&temporary), NULL);
-    et_strbuf_release(&temporary);
+    const char *name = self->name.text;
+    const et_path draft = et_path_print("%.*s.%s.tmp.%ld", (int)(self->base - self->path.text),
+                                        self->path.text, self->base, (long)getpid());
+    int status;
+    if ((status = remove_tree(draft.text, error)) || (status = fill(draft.text, content, error)) ||
+        (status = et_parent_make(name, error)) || (status = clear_path(self, draft.text, error)) ||
+        (rename(draft.text, name) &&
+         (status = et_fail_errno(error, "cannot rename %s to %s", draft.text, name))) ||
+        (status = et_parent_sync(name, error)) ||
+        (!is_made(self) && (status = note_id(&self->made, self->id, error))))
+        remove_tree(draft.text, NULL);
     return status;
 }
 
@@ -384,13 +344,9 @@ static int write_now(void *payload, const char *path, et_error *error)
     bool shown = self->optimizer && et_optimizer_show_average(self->optimizer);
     int status = et_artifact_write_weights(&weights, path, error);
     if (!status && self->module) {
-        char *directory = et_path_parent(path);
-        char *model = directory ? et_path_join(directory, MODEL) : NULL;
-        status = model ? et_export_onnx(model, (et_params *)self->params, self->module->layout,
-                                        et_export_module_serve, (void *)self->module, error)
-                       : et_alloc_failed(error, strlen(path), "a path");
-        et_free(model);
-        et_free(directory);
+        const et_path model = et_path_of(et_path_parent(path).text, MODEL);
+        status = et_export_onnx(model.text, (et_params *)self->params, self->module->layout,
+                                et_export_module_serve, (void *)self->module, error);
     }
     if (shown)
         et_optimizer_hide_average(self->optimizer);
@@ -472,9 +428,8 @@ static int remove_swept(et_exports *self, const et_manifest *manifest, et_error 
     for (size_t i = 0; i < all.count && manifest->count && !status; i++) {
         if (is_kept(manifest, all.ids[i]))
             continue;
-        status = take_name(self, all.ids[i], error);
-        if (!status)
-            status = remove_tree(self->name, error);
+        take_name(self, all.ids[i]);
+        status = remove_tree(self->name.text, error);
     }
     et_free(all.ids);
     return status;
@@ -483,32 +438,27 @@ static int remove_swept(et_exports *self, const et_manifest *manifest, et_error 
 static int export_one(et_exports *self, const char *model_dir, int64_t step,
                       const et_value *settings, et_error *error)
 {
-    char *path = et_checkpoint_path(model_dir, step);
-    const export_content content = { write_from, path, settings };
+    et_path path = et_checkpoint_path(model_dir, step);
+    const export_content content = { write_from, path.text, settings };
     et_error reason = ET_ERROR_INIT;
-    int status = path ? publish(self, &content, &reason)
-                      : et_alloc_failed(&reason, strlen(model_dir), "a path");
-    if (status && path && !et_file_exists(path))
-        status = ET_OK;
-    else if (status)
-        et_fail(error, status, "%s", reason.text);
-    et_free(path);
-    return status;
+    int status = publish(self, &content, &reason);
+    return status && et_file_exists(path.text) ? et_fail(error, status, "%s", reason.text) : ET_OK;
 }
 
-static int follow(et_exports *self, const char *model_dir, const char *folder,
-                  const et_value *settings, et_error *error)
+static int follow(et_exports *self, const char *model_dir, const et_value *settings,
+                  et_error *error)
 {
     et_manifest manifest;
     size_t taken_up;
-    int status = et_checkpoint_list(&manifest, &taken_up, folder, false, error);
+    int status = et_checkpoint_list(&manifest, &taken_up,
+                                    et_path_of(model_dir, ET_CHECKPOINT_FOLDER).text, false, error);
     if (status)
         return status;
     for (size_t i = 0; i < manifest.count && !status; i++) {
         if (manifest.entries[i].transient)
             continue;
-        status = take_name(self, manifest.entries[i].step, error);
-        if (!status && !et_file_exists(self->name))
+        take_name(self, manifest.entries[i].step);
+        if (!et_file_exists(self->name.text))
             status = export_one(self, model_dir, manifest.entries[i].step, settings, error);
     }
     if (!status)
@@ -521,12 +471,8 @@ int et_exports_follow(et_exports *self, const char *model_dir, const et_value *s
                       et_error *error)
 {
     int status = et_path_check(model_dir, error);
-    char *folder = status ? NULL : et_path_join(model_dir, ET_CHECKPOINT_FOLDER);
-    if (!status && !folder)
-        status = et_alloc_failed(error, strlen(model_dir), "a path");
-    if (!status && et_file_exists(folder))
-        status = follow(self, model_dir, folder, settings, error);
-    et_free(folder);
+    if (!status && et_file_exists_in(model_dir, ET_CHECKPOINT_FOLDER))
+        status = follow(self, model_dir, settings, error);
     return status ? et_fail_while(error, status, "exporting checkpoints of %s",
                                   model_dir ? model_dir : "a run")
                   : ET_OK;
@@ -560,8 +506,8 @@ static int find_above(et_exports *self, int64_t after, int64_t *id, et_error *er
     for (size_t i = 0; i < all.count && *id < 0 && !status; i++) {
         if (all.ids[i] <= after)
             continue;
-        status = take_name(self, all.ids[i], error);
-        if (!status && et_file_exists(self->name))
+        take_name(self, all.ids[i]);
+        if (et_file_exists(self->name.text))
             *id = all.ids[i];
     }
     et_free(all.ids);
@@ -578,6 +524,6 @@ int et_exports_wait(et_exports *self, int64_t after, double seconds, int64_t *id
         status = find_above(self, after, id, error);
     }
     if (path)
-        *path = !status && *id >= 0 ? self->name : NULL;
+        *path = !status && *id >= 0 ? self->name.text : NULL;
     return status;
 }
