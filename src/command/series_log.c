@@ -10,7 +10,7 @@
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "systems/modelgarden/series.h"
 #include "train/checkpoint/artifact/artifact.h"
 

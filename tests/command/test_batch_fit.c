@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "command/training/batch_fit.h"
+#include "systems/training/batch_fit.h"
 
 typedef uint64_t need_fn(int64_t batch);
 

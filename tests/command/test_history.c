@@ -10,7 +10,7 @@
 
 #include "base/aborts.h"
 #include "command/runs/run_search.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "formats/files.h"
 #include "skip.h"
 #include "train/checkpoint/run_names.h"

@@ -13,7 +13,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "formats/events/event.h"
 #include "formats/events/event.pb-c.h"
 #include "formats/files.h"

@@ -15,7 +15,7 @@
 
 #include "base/threads/thread.h"
 #include "command/etude/uncaught.h"
-#include "command/model_dir.h"
+#include "systems/training/model_dir.h"
 #include "tasks/translation/settings/translation_kind.h"
 
 /* ---- spinning threads ----

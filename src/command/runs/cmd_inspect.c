@@ -39,7 +39,7 @@
 #include "command/print.h"
 #include "command/runs/history.h"
 #include "command/series_log.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "formats/safetensors/manifest.h"

@@ -27,7 +27,7 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/vector.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"

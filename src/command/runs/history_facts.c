@@ -12,7 +12,7 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "command/series_log.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "train/checkpoint/checkpoint.h"

@@ -21,7 +21,7 @@
 #include "command/print.h"
 #include "command/ranks.h"
 #include "command/runs/chart.h"
-#include "command/session.h"
+#include "systems/training/session.h"
 #include "command/tabular/importance.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"

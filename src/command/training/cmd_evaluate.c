@@ -14,8 +14,8 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "command/session.h"
-#include "command/training/evaluation.h"
+#include "systems/training/session.h"
+#include "systems/training/evaluation.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/task/task_private.h"
 

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "command/command.h"
-#include "command/training/training.h"
+#include "systems/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "roles/job_server.h"

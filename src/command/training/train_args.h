@@ -11,7 +11,7 @@
 #include <etude/task.h>
 
 #include "command/options/sets.h"
-#include "command/training/profile.h"
+#include "systems/training/profile.h"
 #include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
 

@@ -18,7 +18,7 @@
 #include <etude/translator.h>
 
 #include "command/options/ensemble_words.h"
-#include "command/training/profile.h"
+#include "systems/training/profile.h"
 #include "formats/events/progress.h"
 
 /* The other models of an ensemble, opened for a translator: for `translate` and `serve`. */

@@ -1,7 +1,7 @@
 /* etude evaluate: translates a file with a run's model and scores the translation. It checks
  * options and reads both files before it loads the model, so that a misspelt path is reported at
  * once. Without files it measures the run's own validation data, as training does
- * (command/training/evaluation.h).
+ * (systems/training/evaluation.h).
  *
  *   sources -> et_translator -> results [lines of the source] -> file (--output), scores
  *
@@ -28,7 +28,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "command/training/evaluation.h"
+#include "systems/training/evaluation.h"
 #include "command/translation/lines.h"
 #include "command/translation/scoring/parallel_args.h"
 #include "command/translation/scoring/scores.h"

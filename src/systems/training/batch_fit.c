@@ -1,4 +1,4 @@
-#include "command/training/batch_fit.h"
+#include "systems/training/batch_fit.h"
 
 #include "base/assert.h"
 

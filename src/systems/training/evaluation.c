@@ -1,7 +1,7 @@
 /* settings -> task -> trainer -> weights -> evaluator -> values. Everything is opened once; only
  * the store's weights change from checkpoint to checkpoint. A task reads its files in a directory,
  * so the files of an export in one file are put into a temporary directory while it is opened. */
-#include "command/training/evaluation.h"
+#include "systems/training/evaluation.h"
 
 #include <stdio.h>
 #include <string.h>

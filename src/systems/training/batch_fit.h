@@ -7,8 +7,8 @@
  *     while (et_batch_fit_note(&fit, bytes, false));
  *     use(fit.fits);                                        0: even the smallest does not fit
  */
-#ifndef ETUDE_COMMAND_TRAINING_BATCH_FIT_H
-#define ETUDE_COMMAND_TRAINING_BATCH_FIT_H
+#ifndef ETUDE_SYSTEMS_TRAINING_BATCH_FIT_H
+#define ETUDE_SYSTEMS_TRAINING_BATCH_FIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  *
  * A write error does not stop the work: it is a warning, and the command's error at the end if the
  * work succeeded. */
-#include "command/training/profile.h"
+#include "systems/training/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Opens the parts of a training, each after the parts that it needs. */
-#include "command/training/training_private.h"
+#include "systems/training/training_private.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/flag.h"
 #include "base/stages.h"
 #include "base/text/format.h"
-#include "command/training/batch_fit.h"
+#include "systems/training/batch_fit.h"
 #include "engine/comm/together.h"
 #include "engine/optim/schedule.h"
 #include "engine/tensor/layout.h"

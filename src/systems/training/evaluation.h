@@ -7,8 +7,8 @@
  *     et_evaluation_run(&evaluation, logs, &error);       logs: a dict
  *     et_evaluation_close(&evaluation);                   also if it was not opened
  */
-#ifndef ETUDE_COMMAND_TRAINING_EVALUATION_H
-#define ETUDE_COMMAND_TRAINING_EVALUATION_H
+#ifndef ETUDE_SYSTEMS_TRAINING_EVALUATION_H
+#define ETUDE_SYSTEMS_TRAINING_EVALUATION_H
 
 #include "command/options/options.h"
 #include "command/outputs.h"

@@ -10,7 +10,7 @@
  *
  * A failure before 5 leaves an empty directory as it was (model_dir.c). Lines for people go to
  * standard error through the progress bar, so lines and bar do not mix. */
-#include "command/training/training_private.h"
+#include "systems/training/training_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,8 +26,8 @@
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
 #include "command/outputs.h"
-#include "command/session.h"
-#include "command/training/dry_run.h"
+#include "systems/training/session.h"
+#include "systems/training/dry_run.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/layout.h"

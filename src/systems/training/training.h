@@ -1,6 +1,6 @@
 /* Training runs of the command: the modes that train. */
-#ifndef ETUDE_COMMAND_TRAINING_TRAINING_H
-#define ETUDE_COMMAND_TRAINING_TRAINING_H
+#ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_H
+#define ETUDE_SYSTEMS_TRAINING_TRAINING_H
 
 #include "command/training/train_args.h"
 

@@ -13,7 +13,7 @@
  * Until a run has its length in steps, its settings have it in passes over the data. If such a
  * start is cut off, the next start times updates again. A run that resumes has all settings. */
 #include "base/assert.h"
-#include "command/training/training_private.h"
+#include "systems/training/training_private.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/format.h"
-#include "command/training/dry_run.h"
+#include "systems/training/dry_run.h"
 #include "engine/comm/together.h"
 #include "engine/optim/optimizer.h"
 

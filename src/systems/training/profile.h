@@ -13,8 +13,8 @@
  *     et_profiling_close(&p, status, &error);           while the device is open
  *     et_profiling_release(&p);
  */
-#ifndef ETUDE_COMMAND_TRAINING_PROFILE_H
-#define ETUDE_COMMAND_TRAINING_PROFILE_H
+#ifndef ETUDE_SYSTEMS_TRAINING_PROFILE_H
+#define ETUDE_SYSTEMS_TRAINING_PROFILE_H
 
 #include "command/options/options.h"
 #include "command/outputs.h"

@@ -1,6 +1,6 @@
 /* Sessions. The file is opened for each line, because someone may have moved it meanwhile, and
  * lines are few. */
-#include "command/session.h"
+#include "systems/training/session.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -13,8 +13,8 @@
  *
  * Ranks measure together, in a directory that rank 0 makes and all must see: each measures its
  * memory and steps, and rank 0 prints the results of all. */
-#ifndef ETUDE_COMMAND_TRAINING_DRY_RUN_H
-#define ETUDE_COMMAND_TRAINING_DRY_RUN_H
+#ifndef ETUDE_SYSTEMS_TRAINING_DRY_RUN_H
+#define ETUDE_SYSTEMS_TRAINING_DRY_RUN_H
 
 #include <signal.h>
 

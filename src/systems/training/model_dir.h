@@ -7,8 +7,8 @@
  *     ...                                              set-up, training
  *     et_model_dir_close(&dir, set_up_failed);
  */
-#ifndef ETUDE_COMMAND_MODEL_DIR_H
-#define ETUDE_COMMAND_MODEL_DIR_H
+#ifndef ETUDE_SYSTEMS_TRAINING_MODEL_DIR_H
+#define ETUDE_SYSTEMS_TRAINING_MODEL_DIR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * of the path exists and whether the directory is empty; make it and take the lock; delete
  * leftovers of a killed run (temporary names). Undoing is the reverse, with a list of names: a file
  * of someone else stays, and so does its folder. */
-#include "command/model_dir.h"
+#include "systems/training/model_dir.h"
 
 #include <dirent.h>
 #include <errno.h>

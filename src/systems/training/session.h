@@ -12,8 +12,8 @@
  * session writes info.json at its begin, and the settings for TensorBoard, which each session
  * writes again and makes durable at its end. Times are seconds since 1970 in info.json, local time
  * in train.log. The caller holds the run's lock. */
-#ifndef ETUDE_COMMAND_SESSION_H
-#define ETUDE_COMMAND_SESSION_H
+#ifndef ETUDE_SYSTEMS_TRAINING_SESSION_H
+#define ETUDE_SYSTEMS_TRAINING_SESSION_H
 
 #include <pthread.h>
 #include <stdbool.h>

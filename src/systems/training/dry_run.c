@@ -1,4 +1,4 @@
-#include "command/training/dry_run.h"
+#include "systems/training/dry_run.h"
 
 #include <math.h>
 #include <stdio.h>

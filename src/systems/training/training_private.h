@@ -4,16 +4,16 @@
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
  */
-#ifndef ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
-#define ETUDE_COMMAND_TRAINING_TRAINING_PRIVATE_H
+#ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
+#define ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 
 #include "command/command.h"
-#include "command/model_dir.h"
+#include "systems/training/model_dir.h"
 #include "command/ranks.h"
-#include "command/session.h"
-#include "command/training/profile.h"
+#include "systems/training/session.h"
+#include "systems/training/profile.h"
 #include "command/training/roles.h"
-#include "command/training/training.h"
+#include "systems/training/training.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
