@@ -106,6 +106,9 @@ void et_tell_failure(const et_program *program, int status, et_error *error);
 struct et_progress;
 void et_show_log_on(const et_program *program, struct et_progress *progress);
 
+/* A line above a progress bar, or with NULL on standard error; for listeners of a library. */
+void et_show_line(void *progress, const char *line);
+
 /* Checksums of warnings that were printed: several trainings on the same data have the same. */
 #define ET_REPORTED_MAX 64
 typedef struct et_reported {

@@ -78,6 +78,14 @@ void et_show_log_on(const et_program *program, struct et_progress *progress)
         et_log_set(show_plain, (void *)program);
 }
 
+void et_show_line(void *progress, const char *line)
+{
+    if (progress)
+        et_progress_message(progress, line);
+    else
+        et_print(stderr, "%s\n", line);
+}
+
 /* An interruption is no failure and has no name before it. */
 void et_tell_failure(const et_program *program, int status, et_error *error)
 {

@@ -244,3 +244,44 @@ int et_outputs_check(et_outputs *outputs, const char *option, const char *path, 
     outputs->written = path;
     return status ? et_fail_while(error, status, "%s", option) : ET_OK;
 }
+
+/* ---- --profile ---- */
+
+const et_option et_profiling_options[] = {
+    ET_OPTION_TEXT(et_profiling, path, "profile", "FILE",
+                   "file for a trace of the computation, for ui.perfetto.dev"),
+    ET_OPTION_TEXT(et_profiling, steps, "profile-steps", "A:B",
+                   "steps to trace, counted from this start"),
+    ET_OPTION_END,
+};
+
+/* Digits only; 0 if it is no number from 1 on. "10:20" -> 10, *end at ":". More digits than any
+ * step has give 0, without an overflow. */
+static int64_t step_number(const char *text, const char **end)
+{
+    int64_t number = 0;
+    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_OPTION_COUNT_MAX; ++*end)
+        number = 10 * number + (**end - '0');
+    return number <= ET_OPTION_COUNT_MAX ? number : 0;
+}
+
+/* A:B, both from 1 on, A <= B, nothing after them. */
+static int parse_steps(et_profiling *p, et_error *error)
+{
+    et_assert(p->steps);
+    const char *end;
+    p->first = step_number(p->steps, &end);
+    p->last = p->first && *end == ':' ? step_number(end + 1, &end) : 0;
+    if (p->last >= p->first && p->last > 0 && !*end)
+        return ET_OK;
+    return et_fail(error, ET_EUSAGE,
+                   "--profile-steps %s: not of the form A:B, with 1 <= A <= B; for example 10:20",
+                   p->steps);
+}
+
+/* Before anything is done: a run of hours should not end at a file that cannot be written. */
+int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
+{
+    int status = p->steps ? parse_steps(p, error) : ET_OK;
+    return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
+}

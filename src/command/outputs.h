@@ -17,6 +17,9 @@
 
 #include <etude/command.h>
 
+#include "command/options/options.h"
+#include "systems/training/profile.h"
+
 /* An existing file. */
 typedef struct et_output_file {
     char *name; /* as typed, or "standard input"; owned */
@@ -55,6 +58,12 @@ int et_outputs_check_standard(const et_outputs *outputs, et_error *error);
 /* Refuses a name for a directory that has the ending of a file, such as a.zip, unless the directory
  * exists: the user expects a file of that format. ET_EUSAGE. path NULL: no output. */
 int et_outputs_check_directory(const char *option, const char *path, et_error *error);
+
+/* Rows of options, of an et_profiling. */
+extern const et_option et_profiling_options[];
+
+/* ET_EUSAGE: steps are not A:B. Other errors: those of et_outputs_check for the file. */
+int et_profiling_check(et_profiling *profiling, et_outputs *outputs, et_error *error);
 
 void et_outputs_release(et_outputs *outputs);
 

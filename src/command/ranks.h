@@ -1,12 +1,10 @@
-/* Ranks (<etude/comm.h>) in the command: opening them, and checking that all have the same
- * settings. */
+/* Ranks (<etude/comm.h>) in the command: opening and leaving them. */
 #ifndef ETUDE_COMMAND_RANKS_H
 #define ETUDE_COMMAND_RANKS_H
 
 #include <etude/comm.h>
 #include <etude/command.h>
 
-#include "engine/exec/device.h"
 #include "train/run/options.h"
 
 /* By the environment. ET_ECONFIG: more ranks than runtime.data_shards. */
@@ -15,17 +13,6 @@ int et_ranks_open(et_comm **out, const et_runtime_options *options, et_error *er
 /* The same for work other than training: any number of ranks. Rank 0 prints the library's log,
  * once. peer_timeout 0: the default. */
 int et_ranks_join(et_comm **out, double peer_timeout, et_error *error);
-
-/* Checks that all ranks have the same settings, data and kernels; otherwise bits would differ.
- * ET_ECONFIG: the error names the first rank that differs. identity NULL: only kernels. status: of
- * what this rank did before; if it failed, the rest is ignored. */
-int et_ranks_compare(et_comm *comm, int status, const et_value *identity, const et_device *device,
-                     et_error *error);
-
-/* status (of loading), or ET_EBUSY: a rank has loaded another checkpoint than rank 0, since the run
- * in model_dir is at work and saved meanwhile. path NULL: none was loaded. */
-int et_ranks_compare_loaded(et_comm *comm, int status, const char *model_dir, const char *path,
-                            int64_t step, et_error *error);
 
 /* Whether ranks share a command, or it says itself that it is the work of one process. */
 bool et_ranks_may_run(const et_program *program, const char *command);

@@ -10,8 +10,8 @@
 #include "base/files/file.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
-#include "systems/training/session.h"
 #include "systems/modelgarden/series.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 #define LOG_MAX ((size_t)1 << 20)

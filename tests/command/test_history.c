@@ -10,9 +10,9 @@
 
 #include "base/aborts.h"
 #include "command/runs/run_search.h"
-#include "systems/training/session.h"
 #include "formats/files.h"
 #include "skip.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/run_names.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

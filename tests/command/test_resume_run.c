@@ -13,11 +13,11 @@
 #include "base/files/file.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
-#include "systems/training/session.h"
 #include "formats/events/event.h"
 #include "formats/events/event.pb-c.h"
 #include "formats/files.h"
 #include "formats/records/record.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
 

@@ -27,10 +27,10 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "base/vector.h"
-#include "systems/training/session.h"
 #include "formats/events/log_names.h"
 #include "formats/safetensors/manifest.h"
 #include "formats/safetensors/safetensors.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
 

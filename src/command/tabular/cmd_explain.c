@@ -21,13 +21,13 @@
 #include "command/print.h"
 #include "command/ranks.h"
 #include "command/runs/chart.h"
-#include "systems/training/session.h"
 #include "command/tabular/importance.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
 #include "data/table/schema/schema.h"
 #include "formats/events/progress.h"
 #include "formats/grid.h"
+#include "systems/training/session.h"
 #include "tasks/tabular/predict/explain.h"
 
 #define REPEATS_MAX 1000

@@ -13,7 +13,7 @@
 #define ETUDE_COMMAND_TABULAR_TABLE_SCORES_H
 
 #include "command/runs/chart.h"
-#include "systems/training/evaluation.h"
+#include "command/training/evaluate.h"
 #include "formats/grid.h"
 #include "metric/class_report.h"
 #include "tasks/tabular/tabular_task.h"

@@ -4,20 +4,96 @@
  *   run's settings, --set -> task -> trainer -> best or newest weights -> evaluator -> values
  *
  * Values go to standard output, one per line. The run does not change. */
+#include "command/training/evaluate.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
 #include "base/values/value.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
+#include "engine/comm/comm.h"
+#include "formats/events/log_names.h"
+#include "formats/grid.h"
 #include "systems/training/session.h"
-#include "systems/training/evaluation.h"
 #include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/metric_name.h"
 #include "train/task/task_private.h"
+
+/* ---- printing ---- */
+
+#define NAME_LEAST 19 /* columns of names */
+
+const char *et_evaluation_name(const et_value *logs, const et_value *value)
+{
+    et_assert(value->key);
+    const char *key = value->key;
+    static const char prefix[] = ET_LOGGED_OF_VALIDATION;
+    const bool begins = value->kind != ET_VALUE_DICT && !strncmp(key, prefix, sizeof prefix - 1);
+    const char *name = key + (begins ? sizeof prefix - 1 : 0);
+    return *name && !et_value_get(logs, name) ? name : key;
+}
+
+static void add_values(et_grid *grid, const et_value *logs, const char *path)
+{
+    for (const et_value *value = logs->first; value; value = value->next) {
+        if (et_metric_repeats(logs, value))
+            continue;
+        char name[200];
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "",
+                 et_evaluation_name(logs, value));
+        if (value->kind == ET_VALUE_DICT) {
+            add_values(grid, value, name);
+        } else if (value->kind == ET_VALUE_FLOAT) {
+            et_grid_add(grid, name);
+            et_grid_addf(grid, "%.6g", value->real);
+        } else if (value->kind == ET_VALUE_INT) {
+            et_grid_add(grid, name);
+            et_grid_addf(grid, "%lld", (long long)value->integer);
+        }
+    }
+}
+
+int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
+{
+    et_assert(logs); /* of what was measured elsewhere there is no learner */
+    if (et_comm_rank(e->comm))
+        return ET_OK;
+    et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };
+    et_print(stdout, "checkpoint %s, step %lld\n", e->path, (long long)e->step);
+    add_values(&grid, logs, "");
+    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
+    et_grid_release(&grid);
+    fflush(stdout);
+    return status;
+}
+
+int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const et_value *more,
+                             et_error *error)
+{
+    if (et_comm_rank(e->comm))
+        return ET_OK;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value_set_string(results, "checkpoint", e->path);
+    et_value_set_int(results, "step", e->step);
+    et_value *values = et_value_set_dict(results, "values");
+    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
+    if (!status && more)
+        status = et_value_merge(results, more, error);
+    if (!status)
+        status = et_print_json(results, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* ---- the command ---- */
 
 const et_option et_evaluate_options[] = {
     ET_OPTION_MODEL_DIR(et_evaluate_args, model_dir),
@@ -136,9 +212,8 @@ int et_evaluate_own_data(const et_call *call, const et_evaluate_args *args,
                                  .experiment = &experiment,
                                  .live_weights = args->live_weights };
     if (!status)
-        status = et_evaluation_open_ranks(&evaluation, error);
-    if (!args->quiet)
-        et_evaluation_listen(&evaluation);
+        status = et_ranks_join(&evaluation.comm, experiment.runtime.peer_timeout, error);
+    evaluation.tell = args->quiet || et_comm_rank(evaluation.comm) ? NULL : et_show_line;
     if (!status)
         status = et_session_tell_directory(args->model_dir, et_evaluation_open(&evaluation, error),
                                            error);

@@ -21,13 +21,13 @@
 #include "base/files/file.h"
 #include "base/flag.h"
 #include "base/text/format.h"
-#include "base/text/strbuf.h"
+#include "base/values/value.h"
 #include "command/command.h"
 #include "command/evaluation_log.h"
 #include "command/outputs.h"
 #include "command/ranks.h"
-#include "systems/training/evaluation.h"
-#include "systems/training/training.h"
+#include "command/training/evaluate.h"
+#include "command/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
@@ -158,22 +158,6 @@ static const char *directory_of(const finetuning *f, et_arena *arena, int64_t st
     return et_arena_printf(arena, "%s/" PREFIX "%" PRId64, f->args->model_dir, step);
 }
 
-/* "task.init_checkpoint='a path'", in YAML's quotes. */
-static const char *set_source(et_arena *arena, const char *path)
-{
-    et_strbuf text = ET_STRBUF_INIT;
-    et_strbuf_append(&text, "task.init_checkpoint='");
-    for (; *path; path++) {
-        et_strbuf_append_char(&text, *path);
-        if (*path == '\'')
-            et_strbuf_append_char(&text, '\'');
-    }
-    et_strbuf_append_char(&text, '\'');
-    const char *copy = text.failed ? NULL : et_arena_strdup(arena, et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    return copy;
-}
-
 static bool is_first(const finetuning *f)
 {
     return et_comm_rank(f->comm) == 0;
@@ -183,32 +167,53 @@ static bool is_first(const finetuning *f)
 static void wait_quietly(const finetuning *f)
 {
     et_leave_on_signals(is_first(f) ? between : "");
-    et_training_limit_time(f->args);
+    et_train_limit_time(f->args->ends);
     if (!is_first(f))
         et_log_set(NULL, NULL);
 }
 
 /* A run of its own with the settings of all, but where it begins. */
+typedef struct tuned {
+    const finetuning *f;
+    const char *directory, *source; /* source: the checkpoint */
+    et_arena *arena;
+} tuned;
+
+static int train_tuned(void *self, et_error *error)
+{
+    const tuned *u = self;
+    const finetuning *f = u->f;
+    et_arena *arena = u->arena;
+    et_experiment e;
+    const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
+    et_value *source = et_value_new(arena, ET_VALUE_STRING);
+    if (!settings || !source)
+        return et_alloc_failed(error, 0, "settings");
+    source->text = source->string = u->source;
+    int status = et_experiment_begin(&e, f->call->program, f->experiment.name, arena, error);
+    if (!status)
+        status = et_experiment_read_file(&e, settings, arena, error);
+    if (!status)
+        status =
+            et_experiment_assign(&e, ET_SETTINGS_SET, "task.init_checkpoint", source, arena, error);
+    if (!status)
+        status = et_train_settle(&e, error);
+    if (status)
+        return status;
+    et_train_job job = et_train_job_of(f->args);
+    job.training.experiment = &e;
+    job.training.arena = arena;
+    job.training.model_dir = u->directory;
+    job.training.mode = "train_and_eval";
+    job.training.comm = f->comm;
+    return et_train_run(f->call, &job, error);
+}
+
 static int train(const finetuning *f, const char *directory, const char *path, et_arena *arena,
                  et_error *error)
 {
-    et_train_args *args = et_arena_alloc(arena, sizeof *args);
-    const char *settings = et_arena_printf(arena, "%s/" ET_RUN_SETTINGS, f->args->model_dir);
-    const char *source = set_source(arena, path);
-    const char **texts = et_arena_array(arena, 2, sizeof *texts);
-    if (!args || !settings || !source || !texts)
-        return et_alloc_failed(error, 0, "settings");
-    *args = *f->args;
-    args->model_dir = directory;
-    args->mode = ET_MODE_TRAIN_AND_EVAL;
-    args->mode_name = "train_and_eval";
-    args->experiment = NULL;
-    args->settings.count = 0;
-    texts[0] = settings;
-    texts[1] = source;
-    args->config = (et_strings){ texts, 1 };
-    args->set = (et_strings){ texts + 1, 1 };
-    int status = et_training_run_on(f->call, args, f->comm, error);
+    tuned one = { f, directory, path, arena };
+    int status = et_together_run(f->comm, train_tuned, &one, error);
     wait_quietly(f);
     bool stops = et_flag_is_set(&et_stop_requested);
     status = et_together_any(f->comm, status, &stops, error);

@@ -41,8 +41,6 @@ static et_cluster_options options_of(const et_roles *roles, const et_runtime_opt
 
 int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment)
 {
-    if (!roles)
-        return 1;
     const et_cluster_options options = options_of(roles, &experiment->runtime);
     return et_cluster_gradients(&options);
 }

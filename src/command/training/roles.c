@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/assert.h"
 #include "command/command.h"
-#include "systems/training/training.h"
+#include "command/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "roles/job_server.h"
@@ -92,11 +92,35 @@ static int serve_or_work(const et_call *call, const et_train_args *args, const e
                   : ET_OK;
 }
 
+/* The master's trainer. */
+typedef struct master {
+    et_training_cluster cluster;
+    const et_roles *roles;
+    et_cluster_options options;
+} master;
+
+static int64_t master_batches(const et_training_cluster *self, const et_experiment *experiment)
+{
+    return et_roles_batches(((const master *)(const void *)self)->roles, experiment);
+}
+
+static int open_master(et_training_cluster *self, et_trainer **out, et_task_trainer *single,
+                       const et_experiment *experiment, int64_t steps, et_progress *progress,
+                       et_error *error)
+{
+    master *m = (master *)(void *)self;
+    int status = et_roles_options(&m->options, m->roles, experiment, error);
+    m->options.listener = progress;
+    m->options.tell = et_show_line;
+    return status ? status : et_cluster_trainer_open(out, single, &m->options, steps, error);
+}
+
 static int be_task(const et_call *call, const et_train_args *args, et_roles *roles, et_error *error)
 {
-    bool master = et_job_config_master(roles->config);
-    return master ? et_training_run_as(call, args, roles, error)
-                  : serve_or_work(call, args, roles, error);
+    master m = { .cluster = { master_batches, open_master, et_cluster_trainer_close },
+                 .roles = roles };
+    return et_job_config_master(roles->config) ? et_train(call, args, &m.cluster, error)
+                                               : serve_or_work(call, args, roles, error);
 }
 
 /* --distributed. */
@@ -148,7 +172,7 @@ static int choose(const et_call *call, const et_train_args *args, et_roles *role
     else if (cluster)
         status = train_by_environment(call, args, roles, error);
     else
-        status = et_training_run(call, args, error);
+        status = et_train(call, args, NULL, error);
     return status;
 }
 

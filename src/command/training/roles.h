@@ -15,7 +15,7 @@ int et_roles_train(const et_call *call, const et_train_args *args, et_error *err
 
 /* ---- role_options.c ---- */
 
-/* Batches of an update for each of one process. NULL: 1. */
+/* Batches of an update for each of one process. */
 int64_t et_roles_batches(const et_roles *roles, const et_experiment *experiment);
 
 /* Options of the cluster's tasks by the settings of a run. */

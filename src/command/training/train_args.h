@@ -11,33 +11,11 @@
 #include <etude/task.h>
 
 #include "command/options/sets.h"
-#include "systems/training/profile.h"
 #include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
-
-/* --init: a new run begins with the weights of another one, and with the files that belong to them.
- * et_train_assemble finds the file and its run, and applies it before the user's settings; files
- * are inherited after them. et_initial_close comes after the task.
- *
- * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
- * weights too, but a run without a checkpoint then starts with them only if --init is given again.
- * Files that belong to the weights are the other run's, unless settings name others. Without an
- * experiment, all settings are the other run's. Texts live in the arena. */
-typedef struct et_initial {
-    const char *from; /* as typed; NULL: not given, and the functions do nothing */
-    const char
-        *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
-    const char *run;   /* the run or export that it is of, a directory or one file, or the model of
-                          another program; NULL: none */
-    const char *taken; /* files of the run that are used, for people; NULL: none */
-    const et_foreign_class *class; /* if run is a model of another program; NULL: none */
-    void *foreign;                 /* this model, open */
-    const char *foreign_settings;
-    bool settings; /* this run begins with the run's settings */
-    bool unset;    /* the kind has no setting for the checkpoint */
-} et_initial;
-
-void et_initial_close(et_initial *initial);
+#include "systems/training/initial.h"
+#include "systems/training/model_dir.h"
+#include "systems/training/profile.h"
 
 /* Model Garden's, by its names. */
 typedef enum et_train_mode {
@@ -86,11 +64,6 @@ int et_train_args_settle(et_train_args *args, const et_call *call, et_error *err
 /* How messages name the folder of the run if dry_run uses a temporary one: by its path, or RUN if
  * it has no name yet. NULL: no dry_run. */
 const char *et_train_shown_dir(const et_train_args *args);
-
-/* Whether the run exists already. */
-bool et_train_finds_run(const et_train_args *args);
-/* Whether it has a checkpoint by now. */
-bool et_train_finds_weights(const et_train_args *args);
 
 /* Experiment, files, single settings; nothing written. Later ones win. initial: what --init has
  * come to; close it with et_initial_close, which does nothing after a failure. */

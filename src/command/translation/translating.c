@@ -13,6 +13,7 @@
 #include "tasks/translation/decoding/decoder.h"
 #include "tasks/translation/decoding/translator_device.h"
 #include "tasks/translation/decoding/translator_private.h"
+#include "train/ranks/compare.h"
 
 /* ORDER SHORTLIST_*. */
 enum { SHORTLIST_AUTO, SHORTLIST_ON, SHORTLIST_OFF };
@@ -138,7 +139,8 @@ static int open_profile(et_translating *work, bool bar, et_error *error)
     et_profiling *profiling = &work->profiling;
     if (!profiling->path)
         return ET_OK;
-    profiling->progress = bar || work->quiet ? work->progress : NULL;
+    profiling->listener = bar || work->quiet ? work->progress : NULL;
+    profiling->tell = et_show_line;
     et_signals_catch_with_input();
     int status = et_profiling_open(profiling, et_translator_device(work->translator),
                                    ET_DECODER_STEP_SPAN, error);

@@ -18,8 +18,8 @@
 #include <etude/translator.h>
 
 #include "command/options/ensemble_words.h"
-#include "systems/training/profile.h"
 #include "formats/events/progress.h"
+#include "systems/training/profile.h"
 
 /* The other models of an ensemble, opened for a translator: for `translate` and `serve`. */
 typedef struct et_ensemble_models {

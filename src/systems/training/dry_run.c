@@ -14,7 +14,6 @@
 #include "base/flag.h"
 #include "base/text/format.h"
 #include "base/values/value.h"
-#include "command/print.h"
 #include "engine/comm/together.h"
 #include "systems/modelgarden/experiment.h"
 #include "train/checkpoint/checkpoint.h"
@@ -132,135 +131,43 @@ void et_dry_run_close(et_dry_run *dry)
 
 /* ---- measuring ---- */
 
-typedef struct measured {
-    int64_t done, left; /* steps: of the run that is there; still to do */
-    et_pace pace;
-    size_t memory; /* the most that the process had, bytes */
-} measured;
-
 /* Weights as training would have them: drawn, another run's, or those of the run that goes on. */
-static int begin(const et_dry_run *dry, const et_dry_run_facts *facts, measured *m, et_error *error)
+static int begin(const et_dry_run *dry, et_trainer *trainer, et_params *params, int64_t steps,
+                 et_dry_run_measured *m, et_error *error)
 {
-    et_trainer *trainer = et_learner_trainer(facts->learner);
     et_checkpoint_facts found = { .step = 0 };
     char *path = NULL;
     int status = trainer->class->start(trainer, error);
     if (!status && dry->run) {
-        status = et_checkpoint_load(&path, facts->params, dry->run, NULL, false, &found, error);
+        status = et_checkpoint_load(&path, params, dry->run, NULL, false, &found, error);
         status = status == ET_ENOTFOUND ? ET_OK : status;
         et_free(path);
     }
     m->done = found.step;
-    m->left = facts->train_steps > found.step ? facts->train_steps - found.step : 0;
+    m->left = steps > found.step ? steps - found.step : 0;
     return status;
 }
 
-/* ---- telling ---- */
-
-/* What all ranks have measured: m of rank 0 becomes that of the slowest and the largest. */
-typedef struct found {
-    measured m;
-    measured *each; /* [ranks]: NULL: one alone */
-    int ranks;
-} found;
-
-static int gather(found *f, et_comm *comm, et_error *error)
+int et_dry_run_measure(const et_dry_run *dry, et_learner *learner, et_params *params, int64_t steps,
+                       const volatile sig_atomic_t *stop, et_dry_run_results *out, et_error *error)
 {
-    void *each;
-    int status = et_together_table(comm, ET_OK, &f->m, sizeof f->m, &each, error);
-    f->ranks = et_comm_size(comm);
-    f->each = each;
-    for (int i = 0; !status && i < f->ranks; i++) {
-        f->m.pace.seconds = fmax(f->m.pace.seconds, f->each[i].pace.seconds);
-        f->m.memory = f->m.memory > f->each[i].memory ? f->m.memory : f->each[i].memory;
-    }
-    return status;
-}
-
-static int print_json(const found *f, const et_dry_run_share *share, et_error *error)
-{
-    const measured *m = &f->m;
-    et_arena arena = ET_ARENA_INIT;
-    et_value *results = et_value_dict(&arena);
-    if (share) {
-        et_value_set_string(results, "candidate", share->name);
-        et_value_set_int(results, "trainings", share->times);
-    }
-    et_value_set_int(results, "steps", m->left);
-    if (m->done)
-        et_value_set_int(results, "steps_done", m->done);
-    if (isfinite(m->pace.seconds)) {
-        et_value_set_float(results, "seconds", m->pace.seconds * (double)m->left);
-        et_value_set_float(results, "step_seconds", m->pace.seconds);
-    }
-    if (m->memory)
-        et_value_set_int(results, "memory", (int64_t)m->memory);
-    et_value *list = f->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
-    for (int i = 0; list && i < f->ranks; i++) {
-        et_value *one = et_value_add_dict(list);
-        if (isfinite(f->each[i].pace.seconds))
-            et_value_set_float(one, "step_seconds", f->each[i].pace.seconds);
-        et_value_set_int(one, "memory", (int64_t)f->each[i].memory);
-    }
-    int status = et_print_json(results, error);
-    et_arena_release(&arena);
-    return status;
-}
-
-/* "mlp          would take 5 times 0:02, " */
-static int print(const found *f, const et_dry_run_share *share, et_error *error)
-{
-    const measured *m = &f->m;
-    if (share)
-        et_print(stdout, "%-12s ", share->name);
-    if (!m->left) {
-        et_print(stdout, "nothing to do: the run is already at step %s\n",
-                 et_format_count(m->done).text);
-    } else {
-        et_print(stdout, "would take ");
-        if (share && share->times > 1)
-            et_print(stdout, "%d times ", share->times);
-        et_print(stdout, "%s, %s%s: %s of %s s",
-                 et_format_duration(m->pace.seconds * (double)m->left).text,
-                 et_format_bytes(m->memory).text, f->ranks > 1 ? " a rank" : "",
-                 et_format_many(m->left, "step").text, et_format_value(m->pace.seconds).text);
-        if (m->pace.unit && isfinite(m->pace.units))
-            et_print(stdout, " (%s %ss/s)", et_format_rate(m->pace.units).text, m->pace.unit);
-        puts(", without validation and saves");
-        for (int i = 0; f->ranks > 1 && i < f->ranks; i++)
-            et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
-                     et_format_bytes(f->each[i].memory).text,
-                     et_format_value(f->each[i].pace.seconds).text);
-    }
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
-}
-
-int et_dry_run_tell_complete(bool json, et_error *error)
-{
-    const found f = { .m = { .pace.seconds = NAN } };
-    if (json)
-        return print_json(&f, NULL, error);
-    puts("nothing to do: the run has its model");
-    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
-}
-
-int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error)
-{
-    et_assert(facts->learner && facts->params && facts->train_steps >= 0);
-    found f = { .m = { .pace.seconds = NAN } };
+    et_assert(learner && params && steps >= 0);
+    et_trainer *trainer = et_learner_trainer(learner);
+    et_dry_run_measured *m = &out->all;
     struct rusage usage;
-    int status = begin(dry, facts, &f.m, error);
+    void *each = NULL;
+    *out = (et_dry_run_results){ .all.pace.seconds = NAN, .ranks = et_comm_size(dry->comm) };
+    int status = begin(dry, trainer, params, steps, m, error);
     if (!status)
-        status = et_pace_measure(&f.m.pace, et_learner_trainer(facts->learner), dry->comm, f.m.left,
-                                 facts->stop, error);
+        status = et_pace_measure(&m->pace, trainer, dry->comm, m->left, stop, error);
     if (!status && !getrusage(RUSAGE_SELF, &usage))
-        f.m.memory = (size_t)usage.ru_maxrss * 1024;
+        m->memory = (size_t)usage.ru_maxrss * 1024;
     if (!status)
-        status = gather(&f, dry->comm, error);
-    if (!status && facts->share)
-        facts->share->seconds = f.m.pace.seconds * (double)(f.m.left * facts->share->times);
-    if (!status && is_first(dry))
-        status = facts->json ? print_json(&f, facts->share, error) : print(&f, facts->share, error);
-    et_free(f.each);
+        status = et_together_table(dry->comm, ET_OK, m, sizeof *m, &each, error);
+    out->each = each;
+    for (int i = 0; !status && i < out->ranks; i++) {
+        m->pace.seconds = fmax(m->pace.seconds, out->each[i].pace.seconds);
+        m->memory = m->memory > out->each[i].memory ? m->memory : out->each[i].memory;
+    }
     return status;
 }

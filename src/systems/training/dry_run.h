@@ -1,18 +1,17 @@
-/* train --dry-run: everything that a training does before its first step, and a few steps to
+/* A dry run: everything that a training does before its first step, and a few steps to
  * estimate the duration; in a temporary directory below TMPDIR.
  *
  *     et_dry_run dry = { .kind = kind, .run = "runs/a" };
  *     et_dry_run_open(&dry, &error);                  makes dry.directory
  *     ...                                             task and trainer are opened in it
- *     et_dry_run_measure(&dry, &facts, &error);       result on standard output
+ *     et_dry_run_measure(&dry, learner, params, steps, &stop, &results, &error);
  *     et_dry_run_close(&dry);                         also if it was not opened
  *
  * An existing run does not change: the files that belong to its weights are copied, its newest
- * weights are loaded, and the estimate is for the remaining steps. Of several trainings each is
- * measured on its own, and the result begins with its name.
+ * weights are loaded, and the estimate is for the remaining steps.
  *
  * Ranks measure together, in a directory that rank 0 makes and all must see: each measures its
- * memory and steps, and rank 0 prints the results of all. */
+ * memory and steps. */
 #ifndef ETUDE_SYSTEMS_TRAINING_DRY_RUN_H
 #define ETUDE_SYSTEMS_TRAINING_DRY_RUN_H
 
@@ -23,13 +22,6 @@
 #include <etude/experiment.h>
 #include <etude/trainer.h>
 
-/* Equal trainings of several. */
-typedef struct et_dry_run_share {
-    const char *name; /* "mlp" */
-    int times;
-    double seconds; /* of all of them, as measured */
-} et_dry_run_share;
-
 typedef struct et_dry_run {
     const et_task_kind *kind;
     const char *run; /* its files are copied, and its weights loaded if it has any; NULL: none */
@@ -37,23 +29,9 @@ typedef struct et_dry_run {
     char *directory; /* owned */
 } et_dry_run;
 
-/* What is measured, and how the result is told. */
-typedef struct et_dry_run_facts {
-    et_learner *learner;
-    et_params *params;
-    int64_t train_steps;
-    bool json;
-    et_dry_run_share *share; /* NULL: one training */
-    const volatile sig_atomic_t *stop;
-} et_dry_run_facts;
-
 /* ET_ENOTFOUND: a rank does not see the directory of rank 0. */
 int et_dry_run_open(et_dry_run *dry, et_error *error);
-int et_dry_run_measure(const et_dry_run *dry, const et_dry_run_facts *facts, et_error *error);
 void et_dry_run_close(et_dry_run *dry);
-
-/* Prints that nothing is left of a run that is complete. */
-int et_dry_run_tell_complete(bool json, et_error *error);
 
 typedef struct et_pace {
     double seconds;   /* of a step; NaN: none was done */
@@ -70,5 +48,22 @@ typedef struct et_pace {
  * measures its own steps. NULL: this process alone. ET_EINTERRUPTED: *stop was set. */
 int et_pace_measure(et_pace *pace, et_trainer *trainer, et_comm *comm, int64_t most,
                     const volatile sig_atomic_t *stop, et_error *error);
+
+/* What a rank has measured. */
+typedef struct et_dry_run_measured {
+    int64_t done, left; /* steps: of the run that is there; still to do */
+    et_pace pace;
+    size_t memory; /* the most that the process had, bytes */
+} et_dry_run_measured;
+
+typedef struct et_dry_run_results {
+    et_dry_run_measured all;   /* of the slowest and the largest rank */
+    et_dry_run_measured *each; /* [ranks], owned by the caller (et_free); NULL: a rank failed */
+    int ranks;
+} et_dry_run_results;
+
+/* Begins with the weights that training would have, and measures. steps: of the run, in all. */
+int et_dry_run_measure(const et_dry_run *dry, et_learner *learner, et_params *params, int64_t steps,
+                       const volatile sig_atomic_t *stop, et_dry_run_results *out, et_error *error);
 
 #endif

@@ -3,7 +3,6 @@
  * so the files of an export in one file are put into a temporary directory while it is opened. */
 #include "systems/training/evaluation.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,14 +10,9 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/flag.h"
-#include "base/values/value.h"
-#include "command/print.h"
-#include "command/ranks.h"
-#include "formats/events/log_names.h"
-#include "formats/grid.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/identity.h"
-#include "train/checkpoint/metric_name.h"
+#include "train/ranks/compare.h"
 #include "train/ranks/eval_shard.h"
 
 /* The optimizer is the default one: it does nothing here, and keeps no average. */
@@ -82,23 +76,6 @@ static int open_alone(et_evaluation *e, et_error *error)
     if (status)
         return status;
     return file ? open_unpacked(e, error) : open_trainer(e, e->model_dir, error);
-}
-
-int et_evaluation_open_ranks(et_evaluation *e, et_error *error)
-{
-    et_assert(e->experiment && !e->comm);
-    return et_ranks_join(&e->comm, e->experiment->runtime.peer_timeout, error);
-}
-
-static void show(void *listener, const char *line)
-{
-    (void)listener;
-    et_print(stderr, "%s\n", line);
-}
-
-void et_evaluation_listen(et_evaluation *e)
-{
-    e->tell = et_comm_rank(e->comm) ? NULL : show;
 }
 
 int et_evaluation_open(et_evaluation *e, et_error *error)
@@ -188,69 +165,4 @@ int et_evaluation_run(et_evaluation *e, et_value *logs, et_error *error)
     et_assert(e->learner && logs);
     return et_evaluate_on_ranks(et_learner_evaluator(e->learner), e->comm, e->step, e->batches,
                                 stops, e, logs, error);
-}
-
-#define NAME_LEAST 19 /* columns of names */
-
-const char *et_evaluation_name(const et_value *logs, const et_value *value)
-{
-    et_assert(value->key);
-    const char *key = value->key;
-    static const char prefix[] = ET_LOGGED_OF_VALIDATION;
-    const bool begins = value->kind != ET_VALUE_DICT && !strncmp(key, prefix, sizeof prefix - 1);
-    const char *name = key + (begins ? sizeof prefix - 1 : 0);
-    return *name && !et_value_get(logs, name) ? name : key;
-}
-
-static void add_values(et_grid *grid, const et_value *logs, const char *path)
-{
-    for (const et_value *value = logs->first; value; value = value->next) {
-        if (et_metric_repeats(logs, value))
-            continue;
-        char name[200];
-        snprintf(name, sizeof name, "%s%s%s", path, *path ? "/" : "",
-                 et_evaluation_name(logs, value));
-        if (value->kind == ET_VALUE_DICT) {
-            add_values(grid, value, name);
-        } else if (value->kind == ET_VALUE_FLOAT) {
-            et_grid_add(grid, name);
-            et_grid_addf(grid, "%.6g", value->real);
-        } else if (value->kind == ET_VALUE_INT) {
-            et_grid_add(grid, name);
-            et_grid_addf(grid, "%lld", (long long)value->integer);
-        }
-    }
-}
-
-int et_evaluation_print(const et_evaluation *e, const et_value *logs, et_error *error)
-{
-    et_assert(logs); /* of what was measured elsewhere there is no learner */
-    if (et_comm_rank(e->comm))
-        return ET_OK;
-    et_grid grid = { .columns = 2, .headless = true, .left = 2, .least = NAME_LEAST };
-    et_print(stdout, "checkpoint %s, step %lld\n", e->path, (long long)e->step);
-    add_values(&grid, logs, "");
-    int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
-    et_grid_release(&grid);
-    fflush(stdout);
-    return status;
-}
-
-int et_evaluation_print_json(const et_evaluation *e, const et_value *logs, const et_value *more,
-                             et_error *error)
-{
-    if (et_comm_rank(e->comm))
-        return ET_OK;
-    et_arena arena = ET_ARENA_INIT;
-    et_value *results = et_value_dict(&arena);
-    et_value_set_string(results, "checkpoint", e->path);
-    et_value_set_int(results, "step", e->step);
-    et_value *values = et_value_set_dict(results, "values");
-    int status = values ? et_value_merge(values, logs, error) : et_alloc_failed(error, 0, "values");
-    if (!status && more)
-        status = et_value_merge(results, more, error);
-    if (!status)
-        status = et_print_json(results, error);
-    et_arena_release(&arena);
-    return status;
 }

@@ -51,6 +51,19 @@ static const char *const made_at_start[] = {
 /* Bytes for the longest file name in a run, including the ending of a temporary name. */
 enum { ROOM_FOR_NAMES = 128 };
 
+bool et_model_dir_has_run(const char *path)
+{
+    return path && et_file_exists_in(path, ET_RUN_SETTINGS);
+}
+
+bool et_model_dir_has_weights(const char *path)
+{
+    char *newest = NULL;
+    const bool has = et_model_dir_has_run(path) && !et_checkpoint_newest(&newest, path, NULL);
+    et_free(newest);
+    return has;
+}
+
 /* A missing directory counts as empty, an unreadable one does not. */
 static bool is_empty(const char *path)
 {

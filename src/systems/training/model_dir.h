@@ -32,6 +32,10 @@ typedef struct et_model_dir {
         .lock = -1                                                                                 \
     }
 
+/* Whether a directory has a run, and whether this has a checkpoint by now. path NULL: no. */
+bool et_model_dir_has_run(const char *path);
+bool et_model_dir_has_weights(const char *path);
+
 /* path must outlive dir. On failure nothing is kept. */
 int et_model_dir_open(et_model_dir *dir, const et_task_kind *kind, const char *path,
                       et_error *error);

@@ -7,74 +7,21 @@
  * work succeeded. */
 #include "systems/training/profile.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/format.h"
-#include "command/command.h"
-#include "command/print.h"
 #include "engine/exec/profile.h"
 #include "formats/events/trace_file.h"
 
-const et_option et_profiling_options[] = {
-    ET_OPTION_TEXT(et_profiling, path, "profile", "FILE",
-                   "file for a trace of the computation, for ui.perfetto.dev"),
-    ET_OPTION_TEXT(et_profiling, steps, "profile-steps", "A:B",
-                   "steps to trace, counted from this start"),
-    ET_OPTION_END,
-};
-
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };
-
-/* Digits only; 0 if it is no number from 1 on. "10:20" -> 10, *end at ":". More digits than any
- * step has give 0, without an overflow. */
-static int64_t step_number(const char *text, const char **end)
-{
-    int64_t number = 0;
-    for (*end = text; **end >= '0' && **end <= '9' && number <= ET_OPTION_COUNT_MAX; ++*end)
-        number = 10 * number + (**end - '0');
-    return number <= ET_OPTION_COUNT_MAX ? number : 0;
-}
-
-/* A:B, both from 1 on, A <= B, nothing after them. */
-static int parse_steps(et_profiling *p, et_error *error)
-{
-    et_assert(p->steps);
-    const char *end;
-    p->first = step_number(p->steps, &end);
-    p->last = p->first && *end == ':' ? step_number(end + 1, &end) : 0;
-    if (p->last >= p->first && p->last > 0 && !*end)
-        return ET_OK;
-    return et_fail(error, ET_EUSAGE,
-                   "--profile-steps %s: not of the form A:B, with 1 <= A <= B; for example 10:20",
-                   p->steps);
-}
-
-/* Before anything is done: a run of hours should not end at a file that cannot be written. */
-int et_profiling_check(et_profiling *p, et_outputs *outputs, et_error *error)
-{
-    int status = p->steps ? parse_steps(p, error) : ET_OK;
-    return status ? status : et_outputs_check(outputs, "--profile", p->path, error);
-}
 
 /* ---- writing ---- */
 
 /* The file comes first, because the user asked for it, and the peak in the table takes time to
  * measure. Both come from the same trace and do not change it. */
-
-/* progress NULL: on standard error as it is. */
-static void show(const et_profiling *p, const char *text)
-{
-    if (p->progress)
-        et_progress_message(p->progress, text);
-    else
-        et_print(stderr, "%s\n", text);
-}
 
 /* The peak is measured now, with the machine as it was for the work. Rates in the table are
  * shares of it. */
@@ -101,7 +48,7 @@ static int show_table(const et_profiling *p, const et_trace_facts *facts, et_err
     else
         text.data[text.length - 1] = 0; /* the line end that showing adds */
     if (!status)
-        show(p, et_strbuf_text(&text));
+        p->tell(p->listener, et_strbuf_text(&text));
     et_strbuf_release(&text);
     return status;
 }

@@ -63,10 +63,12 @@ static void take_line(void *self, const char *text)
     et_strbuf_release(&lines);
 }
 
-void et_session_open(et_session *s, struct et_progress *progress)
+void et_session_open(et_session *s, struct et_progress *progress,
+                     void (*report_lost)(const et_lost_report *report))
 {
     et_assert(progress && !s->progress);
     s->progress = progress;
+    s->report_lost = report_lost;
     s->opened = time(NULL);
     et_progress_copy_to(progress, take_line, s);
 }
@@ -258,8 +260,8 @@ static void prepare_report(et_session *s)
         .between = et_arena_printf(s->arena, "%.*s", (int)(behind - between - 1), between + 1),
         .behind = behind,
     };
-    if (s->lost_file.before && s->lost_file.between)
-        et_report_lost_files(&s->lost_file);
+    if (s->report_lost && s->lost_file.before && s->lost_file.between)
+        s->report_lost(&s->lost_file);
 }
 
 /* ---- settings for TensorBoard ---- */
@@ -396,7 +398,8 @@ void et_session_end(et_session *s, int64_t last_step, int64_t steps, int status,
     sane(s);
     if (s->writes)
         et_thread_join(s->writer);
-    et_report_lost_files(NULL);
+    if (s->report_lost)
+        s->report_lost(NULL);
     if (s->progress && s->log) {
         if (status)
             et_progress_record(s->progress, error->text);

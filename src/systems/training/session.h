@@ -3,7 +3,7 @@
  * are no part of the run's state: training never reads them, and a write error is only a warning.
  *
  *     et_session session = ET_SESSION_INIT;
- *     et_session_open(&session, progress);                from here on lines are kept in memory
+ *     et_session_open(&session, progress, NULL);          from here on lines are kept in memory
  *     et_session_begin(&session, call, "runs/a", &facts);  the run exists: lines are written
  *     et_session_end(&session, last_step, steps, status, &error);
  *
@@ -23,7 +23,6 @@
 #include <etude/command.h>
 
 #include "base/text/strbuf.h"
-#include "command/lost_file.h"
 
 /* info.json is {"format": ET_SESSION_FORMAT, "sessions": [{...}, ...]}, oldest first. With more
  * than ET_SESSIONS_MAX sessions, the first and the last ones stay. A session has the keys below and
@@ -38,12 +37,20 @@
 #define ET_SESSION_FIRST     "first_step" /* step where it began */
 #define ET_SESSION_LAST                                                                            \
     "last_step"                              /* step where it ended; with "ended", unless a mapped \
-                                                  file was cut off (lost_file.h) */
+                                                  file was cut off */
 #define ET_SESSION_STEPS      "train_steps"  /* in all */
 #define ET_SESSION_VALUES     "first_values" /* step of its first logged values; 0: not known */
 #define ET_SESSION_PARAMETERS "parameters"   /* numbers in the model */
 #define ET_SESSION_MEMORY     "memory"       /* bytes planned */
 #define ET_SESSION_THREADS    "threads"
+
+/* A file that a handler of SIGBUS writes, because a handler can do nothing else: a mapped file was
+ * cut off. Contents: `before`, the time in seconds since 1970, `between`, the message in JSON
+ * quotes, `behind`. */
+typedef struct et_lost_report {
+    const char *path, *temporary; /* temporary: a name in the same folder */
+    const char *before, *between, *behind;
+} et_lost_report;
 
 /* The subject of a session. */
 typedef struct et_session_facts {
@@ -59,11 +66,14 @@ struct et_progress;
 
 typedef struct et_session {
     struct et_progress *progress; /* copies its lines; NULL: not open */
-    char *log, *info;             /* paths; NULL: not begun */
-    et_strbuf kept;               /* lines of before */
-    time_t opened;                /* earliest time of its lines */
-    int lost;                     /* errno of the first line that could not be written; 0: none */
-    const et_call *call;          /* as given to begin, all three */
+    /* Gets lost_file, borrowed until the next call, and at the end NULL; NULL: there is no handler
+     */
+    void (*report_lost)(const et_lost_report *report);
+    char *log, *info;    /* paths; NULL: not begun */
+    et_strbuf kept;      /* lines of before */
+    time_t opened;       /* earliest time of its lines */
+    int lost;            /* errno of the first line that could not be written; 0: none */
+    const et_call *call; /* as given to begin, all three */
     const char *model_dir;
     et_session_facts facts;
     pthread_t writer;         /* of the begin; has all below, until the end */
@@ -80,7 +90,8 @@ typedef struct et_session {
     }
 
 /* progress is borrowed until the end, and so are call and model_dir. session must not move. */
-void et_session_open(et_session *session, struct et_progress *progress);
+void et_session_open(et_session *session, struct et_progress *progress,
+                     void (*report_lost)(const et_lost_report *report));
 
 void et_session_begin(et_session *session, const et_call *call, const char *model_dir,
                       const et_session_facts *facts);

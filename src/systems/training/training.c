@@ -1,21 +1,17 @@
-/* From options to a run, and from its end to a status. The order matters:
+/* From settings to a run, and from its end to a status. The order matters:
  *
- *   1. settings          experiment, files, --set; checked as a whole, nothing written
- *   2. directory         made, locked; signals only end the process from here to 5
- *   3. claim             a new run's settings are written, or an existing run's compared
- *   4. task, run         data, graph, plan, newest checkpoint
- *   5. settings again    written, as everything now works, unless there is nothing left to do;
- *                        signals save from here on
- *   6. training          et_controller_train; then the last save, the profile, one line: what next
+ *   1. directory         made, locked
+ *   2. claim             a new run's settings are written, or an existing run's compared
+ *   3. task, run         data, graph, plan, newest checkpoint
+ *   4. settings again    written, as everything now works, unless there is nothing left to do;
+ *                        stops save from here on
+ *   5. training          et_controller_train; then the last save, the profile, one line: what next
  *
- * A failure before 5 leaves an empty directory as it was (model_dir.c). Lines for people go to
- * standard error through the progress bar, so lines and bar do not mix. */
+ * A failure before 4 leaves an empty directory as it was (model_dir.c). */
 #include "systems/training/training_private.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <etude/log.h>
 
@@ -25,9 +21,6 @@
 #include "base/text/format.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
-#include "command/outputs.h"
-#include "systems/training/session.h"
-#include "systems/training/dry_run.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/layout.h"
@@ -53,10 +46,10 @@ typedef struct training_end {
  * start has them. */
 static void say_task(et_training *t)
 {
-    if (t->experiment.kind->describe)
-        t->experiment.kind->describe(t->task);
+    if (t->experiment->kind->describe)
+        t->experiment->kind->describe(t->task);
     else
-        et_training_say(t->progress, "model        %s parameters",
+        et_training_say(t->options->progress, "model        %s parameters",
                         et_format_count(et_params_elements(t->params)).text);
 }
 
@@ -69,15 +62,16 @@ static void say_memory(et_training *t)
         snprintf(sums, sizeof sums, "sums of gradients %s, ",
                  et_format_bytes(facts.sum_bytes).text);
     /* Resolved by now: never auto. */
-    bool bf16 = t->experiment.runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
-    et_training_say(t->progress, "precision    %s (this CPU has %s), %s",
+    bool bf16 = t->experiment->runtime.mixed_precision_dtype == ET_PRECISION_BFLOAT16;
+    et_training_say(t->options->progress, "precision    %s (this CPU has %s), %s",
                     bf16 ? "mixed_bfloat16" : "float32", et_gemm_isa(),
                     et_format_many(t->device->threads, "thread").text);
     /* Tables made with the plan, and packed weights where a plan keeps them. */
     size_t constants = facts.memory.packed + facts.memory.constants;
     const et_recompute twice = facts.recompute;
     et_training_say(
-        t->progress, "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
+        t->options->progress,
+        "memory       %s planned: parameters %s, activations %s, %sconstants %s%s",
         et_format_bytes(et_training_planned(t)).text, et_format_bytes(facts.parameter_bytes).text,
         et_format_bytes(facts.memory.activations).text, sums, et_format_bytes(constants).text,
         twice == ET_RECOMPUTE_LAYERS   ? "; feed-forward layers and attention are computed twice"
@@ -88,10 +82,10 @@ static void say_memory(et_training *t)
 /* For --verbose: what a step is made of, and where its logs are. */
 static void say_parts(et_training *t, const char *directory)
 {
-    et_training_say(t->progress, "kernels      %s; %s calls for loss and gradients",
+    et_training_say(t->options->progress, "kernels      %s; %s calls for loss and gradients",
                     t->device->kernels->name,
                     et_format_count(et_learner_facts_of(t->learner).calls).text);
-    et_training_say(t->progress,
+    et_training_say(t->options->progress,
                     "logs         %s/" ET_RUN_LOG ", events for TensorBoard in %s/" ET_LOGGED_TRAIN,
                     directory, directory);
 }
@@ -108,7 +102,7 @@ static double delta_of(int64_t samples)
 /* A batch is a sample where privacy is each one's. */
 static void say_privacy(et_training *t, int64_t steps)
 {
-    const et_experiment *e = &t->experiment;
+    const et_experiment *e = t->experiment;
     const et_privacy_options *privacy = et_privacy_in(e->kind->fields, e->task);
     const int64_t taken = e->trainer.gradient_accumulation * e->runtime.data_shards;
     int64_t samples = 0;
@@ -116,8 +110,9 @@ static void say_privacy(et_training *t, int64_t steps)
     if (!privacy)
         return;
     if (!privacy->per_example) {
-        et_training_say(t->progress, "privacy      no guarantee: the gradient of a whole update is "
-                                     "clipped, not that of each sample; see per_example");
+        et_training_say(t->options->progress,
+                        "privacy      no guarantee: the gradient of a whole update is "
+                        "clipped, not that of each sample; see per_example");
         return;
     }
     if (et_learner_batches(t->learner, &samples, NULL) || samples < 1)
@@ -127,7 +122,7 @@ static void say_privacy(et_training *t, int64_t steps)
                          NULL, NULL))
         return;
     et_training_say(
-        t->progress,
+        t->options->progress,
         "privacy      epsilon %.4g at delta %.0e by step %s: %s of %s samples an update", epsilon,
         delta, et_format_count(steps).text, et_format_count(taken).text,
         et_format_count(samples).text);
@@ -136,12 +131,12 @@ static void say_privacy(et_training *t, int64_t steps)
 static void say_new(et_training *t)
 {
     const et_layout *layout = et_training_layout(t);
-    const char *amount = t->experiment.kind->amount;
-    int64_t shards = t->experiment.runtime.data_shards;
+    const char *amount = t->experiment->kind->amount;
+    int64_t shards = t->experiment->runtime.data_shards;
     char parts[64] = "";
     if (shards > 1)
         snprintf(parts, sizeof parts, ", in %lld shards", (long long)shards);
-    et_training_say(t->progress, "training     %s, batches of %s %s%s%s",
+    et_training_say(t->options->progress, "training     %s, batches of %s %s%s%s",
                     et_format_many(t->plan.train_steps, "step").text,
                     et_format_count(layout->capacity[layout->unit] * shards).text,
                     amount ? amount : et_layout_unit(layout), amount ? "" : "s", parts);
@@ -166,7 +161,8 @@ static bool identity_of(et_identity *out, const char *from, et_arena *arena)
 static void warn_of_initial(et_training *t, const char *from)
 {
     et_identity theirs;
-    if (t->task->init_pattern || et_comm_rank(t->comm) || !identity_of(&theirs, from, &t->arena))
+    if (t->task->init_pattern || et_comm_rank(t->options->comm) ||
+        !identity_of(&theirs, from, t->arena))
         return;
     const char *other = et_identity_other_file(theirs.values, t->identity);
     if (other)
@@ -178,14 +174,15 @@ static void warn_of_initial(et_training *t, const char *from)
 
 static void say_initial(et_training *t)
 {
-    const et_initial *i = &t->initial;
+    const et_initial *i = t->options->initial;
     const char *from = i->from ? i->checkpoint : t->task->init_checkpoint;
     bool more = i->settings || i->taken;
     if (!from || !*from || et_training_step(t))
         return;
-    et_training_say(t->progress, "initial      weights of %s%s%s%s%s%s%s", from, more ? "; " : "",
-                    i->settings ? "settings" : "", i->settings && i->taken ? ", " : "",
-                    i->taken ? i->taken : "", more ? " of " : "", more ? i->run : "");
+    et_training_say(t->options->progress, "initial      weights of %s%s%s%s%s%s%s", from,
+                    more ? "; " : "", i->settings ? "settings" : "",
+                    i->settings && i->taken ? ", " : "", i->taken ? i->taken : "",
+                    more ? " of " : "", more ? i->run : "");
     warn_of_initial(t, from);
 }
 
@@ -204,7 +201,7 @@ static void say_frozen(et_training *t)
             elements += et_shape_count(et_params_shape(t->params, i));
     for (size_t i = 0; i < frozen.count; i++)
         et_strbuf_printf(&text, "%s%s", i ? ", " : "", frozen.items[i]);
-    et_training_say(t->progress, "frozen       %s of %s parameters: %s",
+    et_training_say(t->options->progress, "frozen       %s of %s parameters: %s",
                     et_format_count(elements).text,
                     et_format_count(et_params_elements(t->params)).text, et_strbuf_text(&text));
     et_strbuf_release(&text);
@@ -214,7 +211,7 @@ static void say_frozen(et_training *t)
 /* How many epochs so many steps are of a run whose length was given in epochs; 0: it was not. */
 static double epochs_of(const et_training *t, int64_t steps)
 {
-    const int64_t given = t->experiment.trainer.train_steps;
+    const int64_t given = t->experiment->trainer.train_steps;
     return given < 0 ? -(double)given / 1000 * (double)steps / (double)t->plan.train_steps : 0;
 }
 
@@ -223,12 +220,12 @@ static void say_past(et_training *t, int64_t step)
     const int64_t steps = t->plan.train_steps;
     const double epochs = epochs_of(t, steps);
     if (epochs > 0)
-        et_training_say(t->progress,
+        et_training_say(t->options->progress,
                         "nothing done the run is at step %s, past trainer.train_epochs: %g, and is "
                         "left as it is; to continue, set more than %.4g",
                         et_format_count(step).text, epochs, epochs_of(t, step));
     else
-        et_training_say(t->progress,
+        et_training_say(t->options->progress,
                         "nothing done the run is at step %s, past trainer.train_steps: %s; to "
                         "continue, set more than %s",
                         et_format_count(step).text, et_format_count(steps).text,
@@ -245,19 +242,19 @@ static void say_begin(et_training *t)
     else if (et_controller_finished(t->controller) &&
              et_controller_facts_of(t->controller).stopped_early)
         et_training_say(
-            t->progress,
+            t->options->progress,
             "finished     early, at step %s of %s; to continue, change trainer.early_stopping",
             et_format_count(step).text, et_format_count(steps).text);
     else if (et_controller_finished(t->controller))
-        et_training_say(t->progress, "finished     at step %s of %s; to continue, raise %s%s",
-                        et_format_count(step).text, et_format_count(steps).text,
-                        epochs_of(t, steps) > 0 ? "trainer.train_epochs" : "trainer.train_steps",
-                        t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL
-                            ? "; to evaluate it, use --mode eval"
-                            : "");
+        et_training_say(
+            t->options->progress, "finished     at step %s of %s; to continue, raise %s%s",
+            et_format_count(step).text, et_format_count(steps).text,
+            epochs_of(t, steps) > 0 ? "trainer.train_epochs" : "trainer.train_steps",
+            t->options->validating == ET_VALIDATING_AT_END ? "; to evaluate it, use --mode eval"
+                                                           : "");
     else if (step)
-        et_training_say(t->progress, "resuming     at step %s of %s", et_format_count(step).text,
-                        et_format_count(steps).text);
+        et_training_say(t->options->progress, "resuming     at step %s of %s",
+                        et_format_count(step).text, et_format_count(steps).text);
     else
         say_new(t);
 }
@@ -270,7 +267,7 @@ static training_end describe_end(const et_training *t)
                            .best = facts.best,
                            .early = facts.stopped_early,
                            .improving = facts.improving,
-                           .seconds = et_clock_monotonic() - t->began };
+                           .seconds = et_clock_monotonic() - t->options->began };
 }
 
 /* How long, how good, and what to type next. */
@@ -278,11 +275,11 @@ static void say_end(et_training *t, const training_end *e, const char *directory
 {
     char best[200] = "", longer[120] = "";
     /* The last bar stays on the screen, above the line. */
-    et_progress_finish(t->progress, true);
+    et_progress_finish(t->options->progress, true);
     /* What is one of several models is judged with them. */
-    if (!t->args->reported)
+    if (!t->options->judged)
         et_task_tell_verdict(t->task, e->best_step >= 0 && t->best_metric);
-    const et_task_kind *kind = t->experiment.kind;
+    const et_task_kind *kind = t->experiment->kind;
     if (e->best_step >= 0 && t->best_metric)
         snprintf(best, sizeof best, "; best %.150s %.4g at step %s", t->best_metric, e->best,
                  et_format_count(e->best_step).text);
@@ -297,9 +294,9 @@ static void say_end(et_training *t, const training_end *e, const char *directory
         snprintf(longer, sizeof longer,
                  "; the validation was still improving: train longer, for example %s", length);
     }
-    et_training_say(t->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
+    et_training_say(t->options->progress, "done         %s%s in %s%s%s; `%s %s --model-dir %s` %s",
                     et_format_many(e->steps, "step").text, e->early ? ", stopped early," : "",
-                    et_format_duration(e->seconds).text, best, longer, t->call->program->name,
+                    et_format_duration(e->seconds).text, best, longer, t->experiment->program->name,
                     kind->next ? kind->next : "evaluate", directory,
                     kind->next_help ? kind->next_help : "evaluates it");
     if (e->steps < t->plan.train_steps)
@@ -311,10 +308,9 @@ static void say_end(et_training *t, const training_end *e, const char *directory
 /* A run that goes on has the batches that it began with. */
 static int check_memory(et_training *t, const et_experiment *kept, et_error *error)
 {
-    if (!t->args->memory)
+    if (!t->options->memory)
         return ET_OK;
-    return et_experiment_set_batch(&t->experiment, kept ? kept : &t->experiment, 0, &t->arena,
-                                   error);
+    return et_experiment_set_batch(t->experiment, kept ? kept : t->experiment, 0, t->arena, error);
 }
 
 /* A directory with a run must be of this run. An existing run keeps its settings until everything
@@ -323,59 +319,47 @@ static int check_memory(et_training *t, const et_experiment *kept, et_error *err
 static int claim(void *self, et_error *error)
 {
     et_training *t = self;
-    const char *directory = t->args->model_dir;
+    const char *directory = t->options->model_dir;
     et_experiment kept;
     /* A new run. Its precision is settled now, since the written settings contain it. */
-    if (!et_train_finds_run(t->args)) {
-        et_experiment_resolve_precision(&t->experiment);
+    if (!et_model_dir_has_run(directory)) {
+        et_experiment_resolve_precision(t->experiment);
         int status = et_training_choose(t, error);
         if (!status)
             status = check_memory(t, NULL, error);
-        return status || t->args->dry_run ? status
-                                          : et_training_write_settings(t, directory, error);
+        return status || t->options->tried ? status
+                                           : et_training_write_settings(t, directory, error);
     }
-    int status = et_experiment_open_run(&kept, t->call->program, directory, &t->arena, error);
+    int status = et_experiment_open_run(&kept, t->experiment->program, directory, t->arena, error);
     if (status)
         return status;
-    if (kept.kind != t->experiment.kind)
+    if (kept.kind != t->experiment->kind)
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of %s, a task of %s, not of %s; choose another --model-dir",
-                       directory, kept.name, kept.kind->name, t->experiment.kind->name);
+                       directory, kept.name, kept.kind->name, t->experiment->kind->name);
     if (et_series_of(&kept))
         return et_fail(error, ET_ECONFIG,
                        "%s is a run of several models, by %s, not of one; choose another "
                        "--model-dir",
                        directory, kept.name);
-    status = et_experiment_adopt(&t->experiment, &kept, &t->arena, error);
+    status = et_experiment_adopt(t->experiment, &kept, t->arena, error);
     if (!status)
         status = check_memory(t, &kept, error);
     if (status)
         return status;
-    status = et_identity_of_newest(&t->kept, directory, &t->arena, error);
+    status = et_identity_of_newest(&t->kept, directory, t->arena, error);
     return status ? status
-                  : et_experiment_check_same(&kept, &t->experiment, &t->kept, directory,
-                                             t->args->accept_changes, error);
-}
-
-/* The profile may go into the run's directory, next to the run's files. */
-static int check_profile(et_training *t, const et_train_args *args, et_error *error)
-{
-    et_outputs outputs = { .program = t->call->program, .run = args->model_dir };
-    for (size_t i = 0; i < args->config.count; i++)
-        et_outputs_read(&outputs, args->config.items[i]);
-    et_outputs_read_settings(&outputs, t->experiment.kind, t->experiment.task);
-    int status = et_profiling_check(&t->profiling, &outputs, error);
-    et_outputs_release(&outputs);
-    return status;
+                  : et_experiment_check_same(&kept, t->experiment, &t->kept, directory,
+                                             t->options->accept_changes, error);
 }
 
 /* What is open once the run is: one after another, so that what lies below is there. */
 static void sane(const et_training *t)
 {
-    et_assert(t->call && t->args && t->comm && t->progress);
+    et_assert(t->options->comm && t->options->progress);
     et_assert(!t->controller || (t->learner && t->task));
     et_assert(!t->learner || (t->task && t->params && t->device));
-    et_assert(!t->cluster || t->roles);
+    et_assert(!t->cluster || t->options->cluster);
     et_assert(t->shown.count >= 0 && t->shown.count <= ET_MAIN_METRICS_MAX);
     et_assert(t->first_step >= 0 && t->warmup >= 0 && t->shown_most >= 0);
     et_assert(!t->best_tie || t->best_metric);
@@ -397,14 +381,14 @@ static void begin_session(et_training *t, const char *directory)
 {
     if (et_controller_finished(t->controller))
         return;
-    const et_session_facts facts = { .settings = et_experiment_tree(&t->experiment, &t->arena),
+    const et_session_facts facts = { .settings = et_experiment_tree(t->experiment, t->arena),
                                      .first_step = et_training_step(t),
                                      .steps = t->plan.train_steps,
                                      .first_values = first_values(&t->plan, et_training_step(t)),
                                      .parameters = (int64_t)et_params_elements(t->params),
                                      .memory = et_training_planned(t),
                                      .threads = t->device->threads };
-    et_session_begin(&t->session, t->call, directory, &facts);
+    et_session_begin(&t->session, t->options->call, directory, &facts);
 }
 
 /* Steps until something is logged, validated or saved for the first time. */
@@ -419,20 +403,18 @@ static int64_t first_steps(const et_trainer_options *plan)
     return first;
 }
 
-/* Signals: until the run is open there is nothing to save, so they say that and end the process;
- * afterwards they ask the run to save and stop. */
 static int set_up(void *self, et_error *error)
 {
     et_training *t = self;
-    const char *directory = t->args->model_dir;
-    bool first = et_comm_rank(t->comm) == 0;
-    et_leave_on_signals(first ? ET_RUN_NOT_BEGUN : "");
+    const et_training_options *o = t->options;
+    const char *directory = o->model_dir;
+    const bool first = et_comm_rank(o->comm) == 0;
     int status =
-        first ? et_model_dir_open(&t->directory, t->experiment.kind, directory, error) : ET_OK;
-    if (!status && first)
-        status = check_profile(t, t->args, error);
+        first ? et_model_dir_open(&t->directory, t->experiment->kind, directory, error) : ET_OK;
+    if (!status && first && o->check)
+        status = o->check(o->self, error);
     if (!status)
-        status = et_together_in_turn(t->comm, claim, t, error);
+        status = et_together_in_turn(t->options->comm, claim, t, error);
     if (status)
         return et_session_tell_directory(directory, status, error);
     status = et_training_open(t, directory, error);
@@ -445,7 +427,8 @@ static int set_up(void *self, et_error *error)
         et_model_dir_set_up(&t->directory, &et_training_trainer(t)->step, first_steps(&t->plan));
     if (!status && first)
         begin_session(t, directory);
-    et_signals_catch(et_progress_eraser(t->progress), !first);
+    if (o->opened)
+        o->opened(o->self);
     return et_session_tell_directory(directory, status, error);
 }
 
@@ -458,58 +441,37 @@ static void say_open(et_training *t)
     say_frozen(t);
     say_memory(t);
     say_privacy(t, t->plan.train_steps);
-    if (et_comm_size(t->comm) > 1)
-        et_training_say(t->progress, "ranks        %d, %s", et_comm_size(t->comm),
-                        t->comm->class->name);
+    if (et_comm_size(t->options->comm) > 1)
+        et_training_say(t->options->progress, "ranks        %d, %s", et_comm_size(t->options->comm),
+                        t->options->comm->class->name);
 }
 
-/* --dry-run: opens everything except the controller, in a temporary directory. */
-static int try_out(et_training *t, const et_train_args *args, et_error *error)
+/* Opens everything except the controller, in a temporary directory. */
+static int try_out(et_training *t, et_error *error)
 {
-    const char *run = args->share || et_train_finds_run(args) ? args->model_dir : NULL;
-    et_dry_run dry = { .kind = t->experiment.kind, .run = run, .comm = t->comm };
-    et_signals_catch_stops();
-    int status = et_together_in_turn(t->comm, claim, t, error);
+    const et_training_options *o = t->options;
+    const bool goes_on = o->prepared || et_model_dir_has_run(o->model_dir);
+    et_dry_run dry = { .kind = t->experiment->kind,
+                       .run = goes_on ? o->model_dir : NULL,
+                       .comm = o->comm };
+    int status = et_together_in_turn(o->comm, claim, t, error);
     if (!status)
         status = et_dry_run_open(&dry, error);
     if (!status)
         status = et_training_open_parts(t, dry.directory, error);
     if (!status) {
-        et_dry_run_facts facts = { t->learner, t->params,   t->plan.train_steps,
-                                   args->json, args->share, &et_stop_requested };
-        et_training_say(t->progress, "experiment   %s", t->experiment.name);
+        et_training_say(o->progress, "experiment   %s", t->experiment->name);
         say_open(t);
         say_new(t);
-        status = et_dry_run_measure(&dry, &facts, error);
+        status = et_dry_run_measure(&dry, t->learner, t->params, t->plan.train_steps, o->stop,
+                                    o->tried, error);
+        /* The trainer's own, which is closed before the results are read. */
+        const char **unit = &o->tried->all.pace.unit;
+        if (*unit && !(*unit = et_arena_strdup(o->arena, *unit)) && !status)
+            status = et_alloc_failed(error, 0, "results");
     }
     et_dry_run_close(&dry);
     return status;
-}
-
-/* Opens the progress bar, the log and the session. Rank 0 alone prints and has a session. */
-static int open_telling(et_training *t, const et_train_args *args, et_error *error)
-{
-    const bool first = et_comm_rank(t->comm) == 0;
-    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
-    const bool silent = args->quiet && !args->counted;
-    options.fd = silent || !first ? -1 : STDERR_FILENO;
-    options.mute = args->quiet && !silent;
-    options.rows = !args->dry_run;
-    int status = et_progress_open(&t->progress, &options, error);
-    if (status)
-        return status;
-    t->log = (et_quiet_log){ t->call->program, t->progress, args->reported, options.mute };
-    if (args->quiet)
-        et_show_log_quietly(&t->log);
-    else
-        et_show_log_on(t->call->program, t->progress);
-    if (first && !args->dry_run)
-        et_session_open(&t->session, t->progress);
-    /* Where the profile goes was parsed; what it records belongs to this training. */
-    if (first)
-        t->profiling = args->profiling;
-    t->profiling.progress = t->progress;
-    return ET_OK;
 }
 
 /* At a time limit the last step is saved; then it is evaluated, since it may be the best. Ctrl-C
@@ -517,41 +479,28 @@ static int open_telling(et_training *t, const et_train_args *args, et_error *err
 static int evaluate_at_limit(et_training *t, et_error *error)
 {
     et_error reason = ET_ERROR_INIT;
-    bool limit = et_flag_is_set(&et_limit_reached);
-    int status = et_together_decide(t->comm, ET_OK, &limit, &reason);
+    bool limit = et_flag_is_set(t->options->limit);
+    int status = et_together_decide(t->options->comm, ET_OK, &limit, &reason);
     if (!status && limit) {
-        et_flag_set(&et_stop_requested, false);
+        et_flag_set(t->options->stop, false);
         status = et_controller_evaluate_last(t->controller, &reason);
-        et_flag_set(&et_stop_requested, true);
+        et_flag_set(t->options->stop, true);
     }
     return status ? et_fail(error, status, "%s", reason.text) : ET_EINTERRUPTED;
 }
 
 /* The run is closed here and not in et_training_close, since closing waits for the last save and
  * may fail, while people still look at the bar. */
-static int train(et_training *t, const et_train_args *args, et_error *error)
+static int train(et_training *t, et_error *error)
 {
-    /* Settings first: a misspelt one is reported before any file is made. */
-    int status =
-        et_train_configure(&t->experiment, &t->initial, args, t->call->program, &t->arena, error);
-    if (!status)
-        status = et_series_check_none(&t->experiment, "this training", error);
-    if (!status && !t->comm)
-        status = et_ranks_open(&t->comm, &t->experiment.runtime, error);
-    if (!status)
-        status = open_telling(t, args, error);
-    if (status)
-        return status;
-    sane(t);
-    if (args->dry_run)
-        return try_out(t, args, error);
-    status = et_together_run(t->comm, set_up, t, error);
+    const et_training_options *o = t->options;
+    int status = et_together_run(o->comm, set_up, t, error);
     if (!status) {
-        et_training_say(t->progress, "experiment   %s  (all settings: %s/%s)", t->experiment.name,
-                        args->model_dir, ET_RUN_SETTINGS);
+        et_training_say(o->progress, "experiment   %s  (all settings: %s/%s)", t->experiment->name,
+                        o->model_dir, ET_RUN_SETTINGS);
         say_open(t);
-        if (t->args->verbose)
-            say_parts(t, args->model_dir);
+        if (o->verbose)
+            say_parts(t, o->model_dir);
         say_begin(t);
         sane(t);
         et_assert(t->controller && t->set_up);
@@ -564,84 +513,49 @@ static int train(et_training *t, const et_train_args *args, et_error *error)
         e = describe_end(t);
     /* The first failure is reported; a failure of closing only if no other came before. */
     int closed = et_controller_close(t->controller, status ? NULL : error);
-    closed = closed ? closed : et_profiling_close(&t->profiling, status, error);
+    closed = closed ? closed : et_profiling_close(o->profiling, status, error);
     if (!status && !closed && e.steps <= t->plan.train_steps)
-        say_end(t, &e, args->model_dir);
+        say_end(t, &e, o->model_dir);
     return status ? status : closed;
 }
 
-void et_training_limit_time(const et_train_args *args)
+/* Everything that training opened is closed here, whatever the status: the lock goes last. */
+int et_training_run(const et_training_options *o, et_error *error)
 {
-    const double left = fmax(args->ends - et_clock_monotonic(), 1e-6), whole = floor(left);
-    struct itimerval limit = { .it_value = { (time_t)whole, (suseconds_t)((left - whole) * 1e6) } };
-    if (args->ends > 0)
-        setitimer(ITIMER_REAL, &limit, NULL);
-}
-
-/* Everything that training opened is closed here, whatever the status, but for ranks: the lock goes
- * last. */
-static int run(void *self, et_error *error)
-{
-    et_training *t = self;
-    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
-    et_training_limit_time(t->args);
-    int status = train(t, t->args, error);
+    et_training t = { .options = o,
+                      .experiment = o->experiment,
+                      .arena = o->arena,
+                      .directory = ET_MODEL_DIR_INIT,
+                      .session = ET_SESSION_INIT };
+    sane(&t);
+    if (!et_comm_rank(o->comm) && !o->tried)
+        et_session_open(&t.session, o->progress, o->lost);
+    int status = et_series_check_none(o->experiment, "this training", error);
+    if (!status)
+        status = o->tried ? try_out(&t, error) : train(&t, error);
     if (status == ET_EDIVERGED) {
         /* What can be done about it depends on what was saved. */
         char what[ET_ERROR_TEXT_MAX], *path = NULL;
         snprintf(what, sizeof what, "%s", error ? error->text : "");
-        const bool saved =
-            !t->args->dry_run && !et_checkpoint_newest(&path, t->args->model_dir, NULL);
+        const bool saved = !o->tried && !et_checkpoint_newest(&path, o->model_dir, NULL);
         et_free(path);
         status =
             et_fail(error, ET_EDIVERGED, "%.700s; %s", what,
                     saved ? "with --accept-changes the run resumes from its last checkpoint"
                           : "nothing was saved yet: with --accept-changes the run starts again");
     }
-    et_session_end(&t->session, et_training_step(t), t->plan.train_steps, status, error);
-    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
-    if (status == ET_ENOMEM && t->set_up &&
-        et_model_dir_begins(&t->directory, et_training_step(t))) {
+    et_session_end(&t.session, et_training_step(&t), t.plan.train_steps, status, error);
+    if (status == ET_ENOMEM && t.set_up &&
+        et_model_dir_begins(&t.directory, et_training_step(&t))) {
         /* If memory was too short from the start, nothing remains of the run, so the next try with
          * smaller batches finds an empty directory. */
         char what[ET_ERROR_TEXT_MAX];
         snprintf(what, sizeof what, "%s", error ? error->text : "");
-        if (et_training_step(t))
+        if (et_training_step(&t))
             et_fail(error, ET_ENOMEM, "%.700s; nothing was saved yet, so Etude removes %.200s",
-                    what, t->args->model_dir);
-        t->set_up = false;
+                    what, o->model_dir);
+        t.set_up = false;
     }
-    et_training_close(t);
+    et_training_close(&t);
     return status;
-}
-
-static et_training begin(const et_call *call, const et_train_args *args, et_comm *comm)
-{
-    return (et_training){ .call = call,
-                          .args = args,
-                          .comm = comm,
-                          .directory = ET_MODEL_DIR_INIT,
-                          .began = et_clock_monotonic(),
-                          .session = ET_SESSION_INIT };
-}
-
-int et_training_run_on(const et_call *call, const et_train_args *args, et_comm *comm,
-                       et_error *error)
-{
-    et_training t = begin(call, args, comm);
-    return et_together_run(comm, run, &t, error);
-}
-
-int et_training_run(const et_call *call, const et_train_args *args, et_error *error)
-{
-    return et_training_run_as(call, args, NULL, error);
-}
-
-int et_training_run_as(const et_call *call, const et_train_args *args, const et_roles *master,
-                       et_error *error)
-{
-    et_training t = begin(call, args, NULL);
-    t.roles = master;
-    int status = run(&t, error);
-    return et_ranks_leave(t.comm, call->program, status, error);
 }

@@ -1,42 +1,88 @@
-/* Training runs of the command: the modes that train. */
+/* A training: from the settings of a run to its last checkpoint, in its directory.
+ *
+ *     et_training_options options = { .experiment = &experiment,
+ *                                     .arena = &arena,
+ *                                     .initial = &initial,
+ *                                     .model_dir = "runs/a",
+ *                                     .comm = comm,
+ *                                     .call = call,
+ *                                     .progress = progress,
+ *                                     .profiling = &profiling };
+ *     status = et_training_run(&options, &error);
+ *
+ * Opens and locks the directory, finds or claims its run, chooses what the experiment's recipe
+ * chooses, opens task, trainer and controller, trains, evaluates, saves and closes. The caller
+ * assembles the settings, opens ranks and progress, handles signals, and prints what it wants of
+ * the results. A training prints nothing itself: its lines go to the progress and to the log. */
 #ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_H
 #define ETUDE_SYSTEMS_TRAINING_TRAINING_H
 
-#include "command/training/train_args.h"
+#include <etude/command.h>
 
-/* Trains a new or an existing run in args->model_dir, and prints messages to standard error.
- * ET_EINTERRUPTED: stopped on request, and saved. Signals are handled once the run is open. */
-int et_training_run(const et_call *call, const et_train_args *args, et_error *error);
+#include "formats/events/progress.h"
+#include "systems/modelgarden/experiment.h"
+#include "systems/training/dry_run.h"
+#include "systems/training/initial.h"
+#include "systems/training/profile.h"
+#include "systems/training/session.h"
 
-/* Sends SIGALRM to the process at args->ends, or at once if this time has passed. Ends with the
- * next training run of the process. */
-void et_training_limit_time(const et_train_args *args);
+/* When a run is validated. */
+typedef enum et_validating {
+    ET_VALIDATING,        /* at each validation_interval */
+    ET_VALIDATING_AT_END, /* only after the last step */
+    ET_VALIDATING_NEVER,
+} et_validating;
 
-/* Trains with the ranks of comm, which the caller owns. All ranks agree on a failure. */
-struct et_comm;
-int et_training_run_on(const et_call *call, const et_train_args *args, struct et_comm *comm,
-                       et_error *error);
+/* Trains with other processes than the ranks of comm, as a cluster does. The caller's struct begins
+ * with it. */
+typedef struct et_training_cluster et_training_cluster;
+struct et_training_cluster {
+    /* Batches of an update for each of one process. */
+    int64_t (*batches)(const et_training_cluster *self, const et_experiment *experiment);
+    /* A trainer in place of single, which it borrows, for so many steps; settings are written. */
+    int (*open)(et_training_cluster *self, et_trainer **out, et_task_trainer *single,
+                const et_experiment *experiment, int64_t steps, et_progress *progress,
+                et_error *error);
+    void (*close)(et_trainer *trainer);
+};
 
-/* The same as the master of a cluster. */
-struct et_roles;
-int et_training_run_as(const et_call *call, const et_train_args *args,
-                       const struct et_roles *master, et_error *error);
+/* All borrowed until the end. */
+typedef struct et_training_options {
+    et_experiment *experiment; /* settled and locked; changes by the recipe, the existing run and
+                                  memory, so it belongs to this training */
+    et_arena *arena;           /* of texts of the experiment and the training */
+    const et_initial *initial; /* where the weights of a new run come from; its from NULL: drawn */
+    const char *model_dir;     /* NULL only if it is tried out: a run without a name */
+    et_comm *comm;             /* the ranks that train together; usually only this process */
+    et_training_cluster *cluster; /* NULL: none */
+    et_progress *progress;        /* gets lines, bar and table */
+    const char *counted;          /* what the bar counts; NULL: steps */
+    const et_call *call;          /* the command, for info.json */
+    et_profiling *profiling;      /* its path NULL: none, as of all ranks but the first */
+    et_validating validating;
+    const char *mode;    /* validating as typed by people; NULL: by default */
+    bool accept_changes; /* resume with settings that a person may change */
+    bool verbose;        /* every summary and save, and which kernels compute */
+    bool async;          /* saves run in the background */
+    bool judged;         /* its model is judged with others: no verdict at the end */
+    double began;        /* monotonic time from which its duration counts */
+    double ends;         /* monotonic time of a limit, at which the caller sets stop; 0: none */
+    uint64_t memory;     /* bytes that the plan may have, by the largest batch; 0: as it comes */
+    /* Flags: stop saves and ends; if limit is set too, the last step is evaluated; save saves. */
+    volatile sig_atomic_t *stop, *save, *limit;
+    /* Only tries out: measures a few steps in a temporary directory, and writes nothing to
+     * model_dir. Its results; NULL: trains. */
+    et_dry_run_results *tried;
+    bool prepared; /* tried out: model_dir has files of the training already */
+    void *self;    /* of the following; each NULL: nothing */
+    int (*check)(void *self, et_error *error); /* the directory is locked, nothing is written; of
+                                                  rank 0 */
+    void (*opened)(void *self);                /* opening ends, or failed: a stop saves now */
+    void (*follow)(void *self, const et_showing *showing, et_progress *progress); /* a step */
+    void (*lost)(const et_lost_report *report); /* what to write if a mapped file is lost */
+} et_training_options;
 
-/* --mode continuous_train_and_eval: fine-tunes a model from each new checkpoint of another run, to
- * measure the value of pre-training. The other run is in the directory of task.init_checkpoint.
- * Files:
- *
- *   MODEL_DIR/params.yaml         settings of all fine-tuned runs
- *   MODEL_DIR/finetune-2000/      a run that begins with the other run's step 2,000: train_and_eval
- *   MODEL_DIR/metrics-2000.json   values of its last validation
- *   MODEL_DIR/eval/               the same by step, "<name of MODEL_DIR>_<task>/<value>", for
- *                                 programs and TensorBoard (evaluation_log.h)
- *
- * It starts with the oldest checkpoint and ends after the checkpoint of --pretrain-steps, or of the
- * train_steps in the other run's settings. After a kill it resumes within a run. Unlike Model
- * Garden's, it deletes nothing in MODEL_DIR except the checkpoints of finished finetune-N, without
- * their best; logs stay. Waiting ends after trainer.continuous_eval_timeout, with ET_ENOTFOUND if
- * the last step is known. */
-int et_finetune(const et_call *call, const et_train_args *args, et_error *error);
+/* ET_EINTERRUPTED: stopped on request, and saved. All ranks agree on a failure. */
+int et_training_run(const et_training_options *options, et_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "systems/training/training_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <etude/log.h>
@@ -12,7 +13,6 @@
 #include "base/flag.h"
 #include "base/stages.h"
 #include "base/text/format.h"
-#include "systems/training/batch_fit.h"
 #include "engine/comm/together.h"
 #include "engine/optim/schedule.h"
 #include "engine/tensor/layout.h"
@@ -20,17 +20,19 @@
 #include "formats/events/sink.h"
 #include "systems/modelgarden/training_table.h"
 #include "systems/orbit/controller.h"
+#include "systems/training/batch_fit.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
+#include "train/ranks/compare.h"
 
 /* An interval that no step is a multiple of. */
 #define NEVER ((int64_t)1 << 60)
 
 int et_training_write_settings(et_training *t, const char *directory, et_error *error)
 {
-    et_assert(t->experiment.kind && directory);
-    const char *path = et_arena_printf(&t->arena, "%s/%s", directory, ET_RUN_SETTINGS);
-    return path ? et_experiment_write(&t->experiment, path, error)
+    et_assert(t->experiment->kind && directory);
+    const char *path = et_arena_printf(t->arena, "%s/%s", directory, ET_RUN_SETTINGS);
+    return path ? et_experiment_write(t->experiment, path, error)
                 : et_alloc_failed(error, strlen(directory), "a path");
 }
 
@@ -48,7 +50,7 @@ static const char *warmup_setting(const et_optimization_options *o)
  * the speed. */
 static void warn_of_time(et_training *t, const et_showing *showing)
 {
-    const double limit = t->args->ends - t->began, now = et_clock_monotonic();
+    const double limit = t->options->ends - t->options->began, now = et_clock_monotonic();
     if (!t->first_time) {
         t->first_step = showing->step;
         t->first_time = now;
@@ -56,7 +58,7 @@ static void warn_of_time(et_training *t, const et_showing *showing)
     const double seconds = now - t->first_time, steps = (double)(showing->step - t->first_step);
     if (showing->step < t->warmup && (steps < SPEED_STEPS || seconds < fmin(limit / 20, 10)))
         return;
-    const double end = (double)showing->step + fmax(t->args->ends - now, 0) * steps / seconds;
+    const double end = (double)showing->step + fmax(t->options->ends - now, 0) * steps / seconds;
     if (showing->step < t->warmup && end < (double)t->warmup)
         et_log(ET_LOG_WARNING,
                "training will reach the time limit at about step %s, within the warm-up of %s "
@@ -74,11 +76,11 @@ static void show(void *self, const et_showing *showing)
     t->showing = *showing;
     if (t->warmup)
         warn_of_time(t, showing);
-    if (t->args->follow)
-        t->args->follow(t->args->follower, showing, t->progress);
+    if (t->options->follow)
+        t->options->follow(t->options->self, showing, t->options->progress);
     et_progress_field fields[] = { { ET_LOGGED_LOSS, showing->loss, true },
                                    { "lr", showing->learning_rate, false } };
-    et_progress_state state = { .what = t->args->counted,
+    et_progress_state state = { .what = t->options->counted,
                                 .step = showing->step,
                                 .steps = showing->steps,
                                 .fields = fields,
@@ -88,45 +90,45 @@ static void show(void *self, const et_showing *showing)
                                 .epoch = showing->epoch,
                                 .seconds_left = NAN,
                                 .time = showing->time };
-    et_progress_update(t->progress, &state);
+    et_progress_update(t->options->progress, &state);
 }
 
 static void tell(void *self, const char *text)
 {
-    et_progress_message(((et_training *)self)->progress, text);
+    et_progress_message(((et_training *)self)->options->progress, text);
 }
 
 /* By the settings, or else by the task. */
 static int choose_best(et_training *t, et_error *error)
 {
-    const char *name = et_trainer_best_metric(&t->experiment.trainer);
-    int status = et_trainer_target(&t->experiment.trainer, &t->target, &t->targeted, error);
+    const char *name = et_trainer_best_metric(&t->experiment->trainer);
+    int status = et_trainer_target(&t->experiment->trainer, &t->target, &t->targeted, error);
     if (!status)
-        status = et_learner_best_metric(t->learner, name, &t->best_metric, &t->arena, error);
+        status = et_learner_best_metric(t->learner, name, &t->best_metric, t->arena, error);
     if (status || !t->best_metric)
         return status;
-    t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, &t->arena);
+    t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, t->arena);
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
 }
 
 static int choose_shown(et_training *t, et_error *error)
 {
-    return et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most,
-                                    &t->arena, error);
+    return et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most, t->arena,
+                                    error);
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
 static et_evaluator *evaluator_of(et_training *t)
 {
     et_evaluator *evaluator = et_learner_evaluator(t->learner);
-    if (!evaluator || t->args->mode == ET_MODE_TRAIN)
+    if (!evaluator || t->options->validating == ET_VALIDATING_NEVER)
         return NULL;
     return evaluator;
 }
 
 static int64_t validation_interval(const et_training *t)
 {
-    bool at_end = t->args->mode == ET_MODE_TRAIN_AND_POST_EVAL;
+    bool at_end = t->options->validating == ET_VALIDATING_AT_END;
     return at_end ? NEVER : t->plan.validation_interval;
 }
 
@@ -141,7 +143,7 @@ static et_controller_options controller_options(et_training *t, const char *dire
 {
     t->internals = (et_internals){ .lock = &t->directory.lock,
                                    .track = et_device_track(t->device),
-                                   .waits = !t->args->async };
+                                   .waits = !t->options->async };
     et_controller_options options = {
         .trainer = et_training_trainer(t),
         .evaluator = evaluator_of(t),
@@ -149,13 +151,13 @@ static et_controller_options controller_options(et_training *t, const char *dire
                  .best_metric = t->best_metric,
                  .best_tie = t->best_tie,
                  .observer = { .self = t, .show = show, .tell = tell },
-                 .verbose = t->args->verbose,
+                 .verbose = t->options->verbose,
                  .internals = &t->internals,
-                 .other_optimizer = t->args->accept_changes,
+                 .other_optimizer = t->options->accept_changes,
                  .identity = t->identity,
-                 .comm = t->comm,
-                 .stop = &et_stop_requested,
-                 .save = &et_save_requested },
+                 .comm = t->options->comm,
+                 .stop = t->options->stop,
+                 .save = t->options->save },
         .actions = t->actions,
         .action_count = 1,
         .patience = stops_early(t) ? t->plan.early_stopping.patience : 0,
@@ -170,8 +172,8 @@ static int open_table(et_training *t, const char *directory, et_sink **out, et_e
 {
     const int64_t interval = evaluator_of(t) ? validation_interval(t) : 0;
     const et_training_table_options options = {
-        .progress = t->progress,
-        .log = et_arena_printf(&t->arena, "%s/" ET_RUN_LOG, directory),
+        .progress = t->options->progress,
+        .log = et_arena_printf(t->arena, "%s/" ET_RUN_LOG, directory),
         .best = interval ? t->best_metric : NULL,
         .lowest = et_trainer_best_comparison(&t->plan, t->best_metric) == ET_COMPARE_LOWER,
         .metrics = t->shown,
@@ -179,7 +181,7 @@ static int open_table(et_training *t, const char *directory, et_sink **out, et_e
         .epochs = !interval || interval >= t->plan.train_steps,
         .validated = interval,
         .steps = t->plan.train_steps,
-        .began = t->began,
+        .began = t->options->began,
         .now = &t->showing,
     };
     return options.log ? et_training_table_open(out, &options, error)
@@ -192,8 +194,8 @@ static int open_console(et_training *t, const char *directory, et_sink **out, et
 {
     static const char *const in_table[] = { ET_LOGGED_TRAIN, ET_LOGGED_VALIDATION, NULL };
     et_sink *sinks[2] = { NULL, NULL };
-    int status =
-        et_sink_console_open(&sinks[0], t->progress, t->args->verbose ? NULL : in_table, error);
+    int status = et_sink_console_open(&sinks[0], t->options->progress,
+                                      t->options->verbose ? NULL : in_table, error);
     if (!status)
         status = open_table(t, directory, &sinks[1], error);
     if (!status)
@@ -216,34 +218,41 @@ static int open_controller(et_training *t, const char *directory, et_error *erro
 
 static int open_trainer(et_training *t, et_error *error)
 {
-    const et_experiment *e = &t->experiment;
+    const et_experiment *e = t->experiment;
     et_task_trainer_options options;
     int status = et_experiment_trainer_options(e, &t->plan, &options, error);
-    options.comm = e->runtime.data_shards > 1 ? t->comm : NULL;
-    options.stop = &et_stop_requested;
+    options.comm = e->runtime.data_shards > 1 ? t->options->comm : NULL;
+    options.stop = t->options->stop;
     if (!status)
         status = et_learner_open(&t->learner, t->task, t->device, t->params, &options, error);
-    bool wanted = t->args->mode_name && t->args->mode != ET_MODE_TRAIN;
+    bool wanted = t->options->mode && t->options->validating != ET_VALIDATING_NEVER;
     if (!status && wanted && !et_learner_evaluator(t->learner))
         status = et_fail(error, ET_ECONFIG,
                          "--mode %s: the settings name no validation data; set some, or choose "
                          "--mode train",
-                         t->args->mode_name);
+                         t->options->mode);
     if (!status) {
-        const char *rate = t->experiment.kind->rate;
+        const char *rate = t->experiment->kind->rate;
         snprintf(t->rate, sizeof t->rate, "%s%s",
                  rate ? rate : et_layout_unit(et_training_layout(t)), rate ? "" : "/s");
     }
     return status;
 }
 
+/* Batches of an update for each of one process. */
+static int64_t batches_of(const et_training *t)
+{
+    et_training_cluster *cluster = t->options->cluster;
+    return cluster ? cluster->batches(cluster, t->experiment) : 1;
+}
+
 /* How long the rate falls, before there is a trainer. */
 static int plan_rate(et_training *t, et_error *error)
 {
     et_optimization_options *optimization = &t->plan.optimizer_config;
-    t->plan = t->experiment.trainer;
-    optimization->learning_rate.run.gradients = et_roles_batches(t->roles, &t->experiment);
-    return et_optimization_end_with_run(optimization, t->plan.train_steps, &t->arena, error);
+    t->plan = t->experiment->trainer;
+    optimization->learning_rate.run.gradients = batches_of(t);
+    return et_optimization_end_with_run(optimization, t->plan.train_steps, t->arena, error);
 }
 
 /* Epochs become steps now that there are data to count. */
@@ -251,13 +260,13 @@ static int plan_steps(et_training *t, et_error *error)
 {
     et_optimization_options *optimization = &t->plan.optimizer_config;
     bool decays = et_optimization_counts_epochs(optimization);
-    int64_t batches = 0, shards = t->experiment.runtime.data_shards;
+    int64_t batches = 0, shards = t->experiment->runtime.data_shards;
     int status = decays || et_trainer_counts_epochs(&t->plan)
                      ? et_learner_batches(t->learner, &batches, error)
                      : ET_OK;
     if (!status && decays)
         et_optimization_resolve(optimization, batches, t->plan.gradient_accumulation * shards);
-    shards *= et_roles_batches(t->roles, &t->experiment);
+    shards *= batches_of(t);
     return status ? status : et_trainer_options_resolve(&t->plan, batches, shards, error);
 }
 
@@ -317,7 +326,7 @@ static void warn_of_warmup(et_training *t, const et_schedule *schedule)
             "reaches its peak; train longer or lower trainer.optimizer_config.%s.warmup_steps",
             et_format_count(steps).text, et_format_count(warmup).text,
             warmup_setting(&t->plan.optimizer_config));
-    else if (t->args->ends > 0)
+    else if (t->options->ends > 0)
         t->warmup = warmup;
 }
 
@@ -325,7 +334,7 @@ static void warn_of_rates(et_training *t)
 {
     const et_optimization_options *o = &t->plan.optimizer_config;
     et_schedule schedule;
-    if (et_comm_rank(t->comm) || et_controller_finished(t->controller) ||
+    if (et_comm_rank(t->options->comm) || et_controller_finished(t->controller) ||
         et_schedule_init(&schedule, &o->learning_rate, &o->warmup, NULL))
         return;
     warn_of_first(t, &schedule);
@@ -337,28 +346,28 @@ static void warn_of_rates(et_training *t)
 /* What checkpoints will belong to: the kind's own first. */
 static int make_identity(et_training *t, et_error *error)
 {
-    const et_task_kind *kind = t->experiment.kind;
-    t->identity = et_value_dict(&t->arena);
+    const et_task_kind *kind = t->experiment->kind;
+    t->identity = et_value_dict(t->arena);
     int status = t->identity ? ET_OK : et_alloc_failed(error, 0, "settings");
     if (!status && kind->identify)
         status = kind->identify(t->task, t->identity, error);
-    return status ? status : et_experiment_identify(&t->experiment, t->identity, error);
+    return status ? status : et_experiment_identify(t->experiment, t->identity, error);
 }
 
 static int open_kind(void *self, et_error *error)
 {
     et_training *t = self;
-    const et_experiment *e = &t->experiment;
+    const et_experiment *e = t->experiment;
     return e->kind->open(&t->task, e->task, &t->context, error);
 }
 
 /* What rank 0 makes of the data the others only read, once it is there. */
 static int open_task(et_training *t, et_error *error)
 {
-    t->context.reader = et_comm_rank(t->comm) != 0;
-    int status = et_together_in_turn(t->comm, open_kind, t, error);
-    if (!status && t->initial.from && t->initial.unset)
-        t->task->init_checkpoint = t->initial.checkpoint;
+    t->context.reader = et_comm_rank(t->options->comm) != 0;
+    int status = et_together_in_turn(t->options->comm, open_kind, t, error);
+    if (!status && t->options->initial->from && t->options->initial->unset)
+        t->task->init_checkpoint = t->options->initial->checkpoint;
     return status;
 }
 
@@ -371,7 +380,7 @@ static int open_params(et_training *t, et_error *error)
 
 static int compare_ranks(et_training *t, et_error *error)
 {
-    return et_ranks_compare(t->comm, ET_OK, t->identity, t->device, error);
+    return et_ranks_compare(t->options->comm, ET_OK, t->identity, t->device, error);
 }
 
 /* What is open when one fails is closed by close_model. */
@@ -382,11 +391,14 @@ static int (*const stages[])(et_training *, et_error *) = {
 
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
-    et_experiment *e = &t->experiment;
+    const et_training_options *o = t->options;
+    et_experiment *e = t->experiment;
     int status = ET_OK;
     bool bfloat16 = et_experiment_resolve_precision(e);
     t->context = (et_task_context){ .model_dir = directory,
-                                    .shown_dir = et_train_shown_dir(t->args),
+                                    .shown_dir = !o->tried      ? NULL
+                                                 : o->model_dir ? o->model_dir
+                                                                : "RUN",
                                     .device = t->device,
                                     .seed = (uint64_t)e->runtime.seed,
                                     .bfloat16 = bfloat16,
@@ -397,9 +409,9 @@ static int open_model(et_training *t, const char *directory, et_error *error)
                                     .identity = &t->kept,
                                     .listener = t,
                                     .tell = tell,
-                                    .stop = &et_stop_requested,
-                                    .foreign = t->initial.foreign,
-                                    .comm = t->comm };
+                                    .stop = o->stop,
+                                    .foreign = t->options->initial->foreign,
+                                    .comm = o->comm };
     ET_STAGES_RUN(status, stages, t, error);
     return status;
 }
@@ -408,7 +420,7 @@ static void close_model(et_training *t)
 {
     et_learner_close(t->learner);
     if (t->task)
-        t->experiment.kind->close(t->task);
+        t->experiment->kind->close(t->task);
     et_params_free(t->params);
     t->learner = NULL;
     t->task = NULL;
@@ -425,7 +437,7 @@ static int reopen_model(et_training *t, const char *directory, et_error *error)
 static int open_batch(et_training *t, const char *directory, int64_t batch, et_error *error)
 {
     close_model(t);
-    int status = et_experiment_set_batch(&t->experiment, NULL, batch, &t->arena, error);
+    int status = et_experiment_set_batch(t->experiment, NULL, batch, t->arena, error);
     if (!status)
         status = et_training_follow_batch(t, error);
     return status ? status : open_model(t, directory, error);
@@ -472,13 +484,13 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
     const et_layout *layout = et_learner_layout(t->learner);
     const int64_t batch = layout->capacity[layout->unit];
     const int64_t most = t->amounts.samples && batch < ET_BATCH_MOST ? batch : ET_BATCH_MOST;
-    et_batch_fit fit =
-        et_batch_fit_begin(t->args->memory, batch, most < ET_BATCH_LEAST ? ET_BATCH_LEAST : most);
+    et_batch_fit fit = et_batch_fit_begin(t->options->memory, batch,
+                                          most < ET_BATCH_LEAST ? ET_BATCH_LEAST : most);
     bool more = true;
     int status = ET_OK;
     while (!status && more) {
         int64_t batches = 0;
-        status = et_flag_is_set(&et_stop_requested)
+        status = et_flag_is_set(t->options->stop)
                      ? et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN)
                      : open_batch(t, directory, fit.batch, error);
         const bool small = status == ET_ECONFIG && fit.fails;
@@ -501,7 +513,7 @@ static int fit_batch(et_training *t, const char *directory, et_error *error)
 /* As little memory as can be, and then, with the batch that fits, as little time. */
 static int fit_economically(et_training *t, const char *directory, et_error *error)
 {
-    int *recompute = &t->experiment.runtime.recompute;
+    int *recompute = &t->experiment->runtime.recompute;
     if (*recompute != ET_RECOMPUTE_AUTO)
         return fit_batch(t, directory, error);
     *recompute = ET_RECOMPUTE_LAYERS;
@@ -510,7 +522,7 @@ static int fit_economically(et_training *t, const char *directory, et_error *err
         return status;
     *recompute = ET_RECOMPUTE_AUTO;
     status = reopen_model(t, directory, error);
-    if (status || et_training_planned(t) <= t->args->memory)
+    if (status || et_training_planned(t) <= t->options->memory)
         return status;
     *recompute = ET_RECOMPUTE_LAYERS;
     return reopen_model(t, directory, error);
@@ -519,16 +531,16 @@ static int fit_economically(et_training *t, const char *directory, et_error *err
 /* Device and profiling, then what needs them. */
 int et_training_open_parts(et_training *t, const char *directory, et_error *error)
 {
-    et_assert(t->comm && !t->device && !t->task);
-    bool fits = t->args->memory && !et_train_finds_weights(t->args);
+    et_assert(t->options->comm && !t->device && !t->task);
+    bool fits = t->options->memory && !et_model_dir_has_weights(t->options->model_dir);
     int status = et_device_open(&t->device, error);
-    if (!status && fits && t->experiment.runtime.data_shards > 1)
+    if (!status && fits && t->experiment->runtime.data_shards > 1)
         status = et_fail(
             error, ET_ECONFIG,
             "--memory cannot be used with runtime.data_shards: %lld; set the batch size instead",
-            (long long)t->experiment.runtime.data_shards);
+            (long long)t->experiment->runtime.data_shards);
     if (!status)
-        status = et_profiling_open(&t->profiling, t->device, ET_RUN_STEP_SPAN, error);
+        status = et_profiling_open(t->options->profiling, t->device, ET_RUN_STEP_SPAN, error);
     if (!status)
         status = open_model(t, directory, error);
     if (!status && fits)
@@ -542,7 +554,8 @@ int et_training_open_parts(et_training *t, const char *directory, et_error *erro
 /* Workers and servers go by the settings in the directory, so those come first. */
 static int open_cluster(et_training *t, const char *directory, et_error *error)
 {
-    if (!t->roles)
+    et_training_cluster *cluster = t->options->cluster;
+    if (!cluster)
         return ET_OK;
     if (t->plan.recovery_max_trials > 0)
         return et_fail(error, ET_ECONFIG,
@@ -553,18 +566,14 @@ static int open_cluster(et_training *t, const char *directory, et_error *error)
     int status = et_learner_single(t->learner, &single, error);
     if (!status)
         status = et_training_write_settings(t, directory, error);
-    if (!status)
-        status = et_roles_options(&t->cluster_options, t->roles, &t->experiment, error);
-    t->cluster_options.listener = t;
-    t->cluster_options.tell = tell;
     return status ? status
-                  : et_cluster_trainer_open(&t->cluster, single, &t->cluster_options,
-                                            t->plan.train_steps, error);
+                  : cluster->open(cluster, &t->cluster, single, t->experiment, t->plan.train_steps,
+                                  t->options->progress, error);
 }
 
 int et_training_open(et_training *t, const char *directory, et_error *error)
 {
-    et_assert(t->directory.lock >= 0 || et_comm_rank(t->comm));
+    et_assert(t->directory.lock >= 0 || et_comm_rank(t->options->comm));
     int status = et_training_open_parts(t, directory, error);
     if (!status)
         status = open_cluster(t, directory, error);
@@ -575,22 +584,19 @@ int et_training_open(et_training *t, const char *directory, et_error *error)
     warn_of_rates(t);
     /* A run that is at its end does no step that could be recorded. */
     int64_t left = t->plan.train_steps - et_training_step(t);
-    return left > 0 ? et_profiling_begin(&t->profiling, left, error) : ET_OK;
+    return left > 0 ? et_profiling_begin(t->options->profiling, left, error) : ET_OK;
 }
 
-/* Closes in reverse order, but the log first, because it prints through the bar. The directory is
- * last, because its lock covers all files that are written. */
+/* Closes in reverse order. The directory is last, because its lock covers all files that are
+ * written. */
 void et_training_close(et_training *t)
 {
-    et_cluster_trainer_close(t->cluster);
+    if (t->cluster)
+        t->options->cluster->close(t->cluster);
     close_model(t);
-    et_initial_close(&t->initial);
     et_device_close(t->device);
-    et_profiling_release(&t->profiling);
-    et_show_log_on(t->call->program, NULL);
-    et_progress_close(t->progress);
+    et_profiling_release(t->options->profiling);
     et_model_dir_close(&t->directory, !t->set_up);
-    et_arena_release(&t->arena);
 }
 
 uint64_t et_training_planned(const et_training *t)

@@ -1,51 +1,40 @@
 /* A training, for its own files.
  *
- *   training.c         settings, the directory, signals; from begin to end, with lines for people
+ *   training.c         the directory; from begin to end, with lines for people
  *   training_open.c    device, task, trainer, controller
  *   training_recipe.c  settings that follow from the data and the length of the run
  */
 #ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 
-#include "command/command.h"
-#include "systems/training/model_dir.h"
-#include "command/ranks.h"
-#include "systems/training/session.h"
-#include "systems/training/profile.h"
-#include "command/training/roles.h"
-#include "systems/training/training.h"
-#include "systems/modelgarden/experiment.h"
 #include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
 #include "systems/orbit/controller.h"
+#include "systems/training/model_dir.h"
+#include "systems/training/session.h"
+#include "systems/training/training.h"
 
-/* Everything that a training command opens, in order; closed in reverse. */
+/* Everything that a training opens, in order; closed in reverse. */
 typedef struct et_training {
-    const et_call *call;
-    et_arena arena; /* texts of settings and paths, until the end */
+    const et_training_options *options;
+    et_experiment *experiment; /* of options */
+    et_arena *arena;           /* of options */
     et_model_dir directory;
-    et_internals internals; /* what its run gets of directory and device */
-    bool set_up;            /* everything is open, and there is a run to keep */
-    const et_train_args *args;
-    et_comm *comm;             /* the ranks that train together; usually only this process */
-    et_experiment experiment;  /* all settings; refers to texts in arena */
-    et_initial initial;        /* its initial weights */
+    et_internals internals;    /* what its run gets of directory and device */
+    bool set_up;               /* everything is open, and there is a run to keep */
     et_recipe_amounts amounts; /* by which the experiment's recipe has chosen; zeros: it has not */
     double step_seconds;       /* as measured for the length of the run; 0: not measured */
     et_trainer_options plan;   /* of the trainer, with steps in place of epochs */
     et_identity kept;          /* of the newest existing checkpoint */
     et_value *identity;        /* of this training's checkpoints */
-    et_progress *progress;     /* on standard error; nowhere with --quiet */
-    et_quiet_log log;
-    double began;            /* monotonic time */
-    char rate[64];           /* its unit */
-    const char *best_metric; /* NULL: none */
-    const char *best_tie;    /* the loss for the same data, which decides between equal values */
-    et_main_metrics shown;   /* of validation, in the table */
-    int shown_most;          /* how many of them, if there is room */
-    et_showing showing;      /* the last one; all 0: none yet */
-    int64_t warmup;          /* steps of it that the time limit may cut off; 0: none, or known */
-    int64_t first_step;      /* the step at the start of this process, and its time */
+    char rate[64];             /* its unit */
+    const char *best_metric;   /* NULL: none */
+    const char *best_tie;      /* the loss for the same data, which decides between equal values */
+    et_main_metrics shown;     /* of validation, in the table */
+    int shown_most;            /* how many of them, if there is room */
+    et_showing showing;        /* the last one; all 0: none yet */
+    int64_t warmup;            /* steps of it that the time limit may cut off; 0: none, or known */
+    int64_t first_step;        /* the step at the start of this process, and its time */
     double first_time;
     et_action pacing; /* changes the length by the time that is left; of a run that is paced */
     et_action *actions[1];
@@ -60,11 +49,8 @@ typedef struct et_training {
     et_task_context context; /* of the task */
     et_task *task;
     et_learner *learner;
-    const et_roles *roles; /* this is the master of a cluster; NULL: no cluster */
-    et_cluster_options cluster_options;
     et_trainer *cluster; /* replaces the task trainer's trainer; NULL: no cluster */
     et_controller *controller;
-    et_profiling profiling;
     et_session session; /* train.log and info.json */
 } et_training;
 

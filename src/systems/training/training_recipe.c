@@ -16,15 +16,16 @@
 #include "systems/training/training_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text/format.h"
-#include "systems/training/dry_run.h"
 #include "engine/comm/together.h"
 #include "engine/optim/optimizer.h"
+#include "systems/training/dry_run.h"
 
 #define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
 #define IN_TIME      0.9     /* share of a time limit that is planned for */
@@ -34,35 +35,35 @@
 static const et_recipe *recipe_of(const et_training *t)
 {
     /* Those of the run whose weights it begins with. */
-    const bool another = t->initial.settings && !t->experiment.finetunes;
-    return another ? NULL : et_recipe_of(&t->experiment);
+    const bool another = t->options->initial->settings && !t->experiment->finetunes;
+    return another ? NULL : et_recipe_of(t->experiment);
 }
 
 static double seconds_left(const et_training *t)
 {
-    return fmax(t->args->ends - et_clock_monotonic(), 0);
+    return fmax(t->options->ends - et_clock_monotonic(), 0);
 }
 
 static int apply(et_training *t, et_error *error)
 {
-    int status = et_recipe_apply(&t->experiment, &t->amounts, &t->arena, error);
-    return status ? status : et_experiment_check(&t->experiment, error);
+    int status = et_recipe_apply(t->experiment, &t->amounts, t->arena, error);
+    return status ? status : et_experiment_check(t->experiment, error);
 }
 
 int et_training_choose(et_training *t, et_error *error)
 {
-    et_assert(t->experiment.kind);
+    et_assert(t->experiment->kind);
     if (!recipe_of(t))
         return ET_OK;
-    int status = et_recipe_measure(&t->experiment, &t->amounts, error);
+    int status = et_recipe_measure(t->experiment, &t->amounts, error);
     if (status)
         return status;
     /* As a person has set it, by the time, or as the recipe likes. */
-    const int64_t set = t->experiment.trainer.train_steps;
-    if (!et_recipe_has_length(&t->experiment)) {
-        if (t->args->ends > 0 && !t->roles && !t->experiment.finetunes)
+    const int64_t set = t->experiment->trainer.train_steps;
+    if (!et_recipe_has_length(t->experiment)) {
+        if (t->options->ends > 0 && !t->options->cluster && !t->experiment->finetunes)
             t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
-        t->experiment.trainer.train_steps =
+        t->experiment->trainer.train_steps =
             -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
     } else if (set < 0) {
         t->amounts.epochs = (double)-set / 1000;
@@ -90,15 +91,15 @@ static int take_slowest(double *seconds, et_comm *comm, et_error *error)
 
 static int time_steps(et_training *t, et_error *error)
 {
-    et_assert(t->learner && t->comm);
+    et_assert(t->learner && t->options->comm);
     et_trainer *trainer = et_learner_trainer(t->learner);
     et_pace pace;
     int status = trainer->class->start(trainer, error);
     if (!status)
-        status = et_pace_measure(&pace, trainer, t->comm, t->plan.train_steps, &et_stop_requested,
-                                 error);
+        status = et_pace_measure(&pace, trainer, t->options->comm, t->plan.train_steps,
+                                 t->options->stop, error);
     if (!status)
-        status = take_slowest(&pace.seconds, t->comm, error);
+        status = take_slowest(&pace.seconds, t->options->comm, error);
     if (!status)
         t->step_seconds = pace.seconds;
     return status;
@@ -117,34 +118,34 @@ static void fit_length(et_training *t, double seconds)
     const double fit = fmax(all - validations, all / 2);
     const double grain = fit >= 1000 ? 50 : fit >= 100 ? 10 : 1;
     a->steps = (int64_t)fmax(floor(fit / grain) * grain, 1);
-    if (t->experiment.finetunes && a->steps > t->plan.train_steps)
+    if (t->experiment->finetunes && a->steps > t->plan.train_steps)
         a->steps = t->plan.train_steps;
     a->fitting = fmax(floor((all - (double)a->steps) / fmax(one, 1)), 1);
 }
 
 int et_training_settle_length(et_training *t, bool *changed, et_error *error)
 {
-    et_assert(t->learner && t->comm);
-    const bool open = t->experiment.trainer.train_steps < 0;
+    et_assert(t->learner && t->options->comm);
+    const bool open = t->experiment->trainer.train_steps < 0;
     *changed = false;
-    if (!recipe_of(t) || et_recipe_has_length(&t->experiment) || !open)
+    if (!recipe_of(t) || et_recipe_has_length(t->experiment) || !open)
         return ET_OK;
-    const double epochs = -(double)t->experiment.trainer.train_steps / 1000;
-    int status = t->amounts.samples ? ET_OK : et_recipe_measure(&t->experiment, &t->amounts, error);
+    const double epochs = -(double)t->experiment->trainer.train_steps / 1000;
+    int status = t->amounts.samples ? ET_OK : et_recipe_measure(t->experiment, &t->amounts, error);
     t->amounts.epochs = epochs;
     t->amounts.sized = true;
-    if (!status && !t->roles)
+    if (!status && !t->options->cluster)
         status = time_steps(t, error);
     if (status)
         return status;
-    double seconds = t->args->ends > 0 && !t->roles ? seconds_left(t) : 0;
-    status = take_slowest(&seconds, t->comm, error);
+    double seconds = t->options->ends > 0 && !t->options->cluster ? seconds_left(t) : 0;
+    status = take_slowest(&seconds, t->options->comm, error);
     t->amounts.steps = t->plan.train_steps;
     if (!status && seconds > 0)
         fit_length(t, seconds);
     /* Other ranks found rank 0's run, and may have measured other data. */
-    status = et_together_give(t->comm, status, &t->amounts, sizeof t->amounts, error);
-    t->experiment.trainer.train_steps = t->amounts.steps;
+    status = et_together_give(t->options->comm, status, &t->amounts, sizeof t->amounts, error);
+    t->experiment->trainer.train_steps = t->amounts.steps;
     t->paced = seconds > 0;
     if (!status && seconds > 0)
         status = apply(t, error);
@@ -180,13 +181,13 @@ void et_training_follow_length(et_training *t)
  * at the end. What a validation takes is an estimate before the first one. */
 static int64_t length_by_time(const et_training *t, int64_t step)
 {
-    et_assert(step > t->paced_step && t->args->ends > 0);
-    const double now = et_clock_monotonic(), rest = fmax(t->args->ends - now, 0);
+    et_assert(step > t->paced_step && t->options->ends > 0);
+    const double now = et_clock_monotonic(), rest = fmax(t->options->ends - now, 0);
     const double last = et_controller_facts_of(t->controller).evaluation_seconds;
     const double guess = fmin(t->amounts.validation * t->step_seconds, rest * ET_RECIPE_VALIDATION);
     const double seconds = now - t->paced_time, validation = last > 0 ? last : guess;
     const double each = seconds / (double)(step - t->paced_step);
-    const int64_t most = t->experiment.finetunes ? t->amounts.steps : INT64_MAX;
+    const int64_t most = t->experiment->finetunes ? t->amounts.steps : INT64_MAX;
     const double left = fmax(rest - validation, 0) * OF_LEFT;
     const int64_t length = step + (int64_t)fmax(left / each, 1), plan = t->plan.train_steps;
     const double change = (double)(length - plan) / (double)plan;
@@ -217,13 +218,14 @@ static int pace(et_action *self, const et_moment *now, et_error *error)
         t->paced_step = now->step;
         t->paced_time = et_clock_monotonic();
     }
-    int status = et_together_give(t->comm, ET_OK, &length, sizeof length, error);
+    int status = et_together_give(t->options->comm, ET_OK, &length, sizeof length, error);
     if (status || length == was || now->end)
         return status;
     et_controller_set_length(t->controller, length);
     et_training_follow_length(t);
     if (fabs((double)(length - was)) > PRINTED * (double)was)
-        et_training_say(t->progress, "length       %s fit into the time limit by the speed so far",
+        et_training_say(t->options->progress,
+                        "length       %s fit into the time limit by the speed so far",
                         et_format_many(length, "step").text);
     return ET_OK;
 }
@@ -252,32 +254,32 @@ static size_t fitting(const char *text)
 
 void et_training_say_recipe(et_training *t)
 {
-    et_assert(t->progress);
+    et_assert(t->options->progress);
     et_strbuf chosen = ET_STRBUF_INIT;
     if (!t->amounts.samples)
         return;
-    if (!et_recipe_has_length(&t->experiment)) {
+    if (!et_recipe_has_length(t->experiment)) {
         const et_format steps = et_format_many(t->amounts.steps, "step");
-        if (t->args->ends > 0 && !t->roles)
-            et_training_say(t->progress, "length       %s of %s s fit into the time limit",
+        if (t->options->ends > 0 && !t->options->cluster)
+            et_training_say(t->options->progress, "length       %s of %s s fit into the time limit",
                             steps.text, et_format_value(t->step_seconds).text);
         else if (t->step_seconds > 0)
             et_training_say(
-                t->progress,
+                t->options->progress,
                 "length       %s epochs, %s: about %s (--epochs, --steps or --time-limit "
                 "sets another)",
                 et_format_value(t->amounts.epochs).text, steps.text,
                 et_format_duration(t->step_seconds * (double)t->amounts.steps).text);
     }
-    if (!et_recipe_print(&t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
-        et_training_say(t->progress, "%s  for %s and %s (--set changes any of these):",
-                        t->experiment.finetunes ? "fine-tuning" : "recipe     ",
+    if (!et_recipe_print(t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
+        et_training_say(t->options->progress, "%s  for %s and %s (--set changes any of these):",
+                        t->experiment->finetunes ? "fine-tuning" : "recipe     ",
                         et_format_many(t->amounts.samples, recipe_of(t)->noun).text,
                         et_format_many(t->plan.train_steps, "step").text);
         const char *text = et_strbuf_text(&chosen);
         while (*text) {
             const size_t length = fitting(text);
-            et_training_say(t->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
+            et_training_say(t->options->progress, "%*s%.*s", LABEL_WIDTH, "", (int)length, text);
             text += length + (text[length] == ' ');
         }
     }

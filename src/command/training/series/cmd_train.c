@@ -12,15 +12,15 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "systems/training/session.h"
-#include "systems/training/evaluation.h"
+#include "command/training/evaluate.h"
 #include "command/training/roles.h"
 #include "command/training/series/series.h"
 #include "command/training/train_args.h"
-#include "systems/training/training.h"
+#include "command/training/training.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/training_table.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/run_names.h"
 #include "train/ranks/broadcast.h"
 
@@ -243,9 +243,8 @@ static int follow(following *w, et_error *error)
     int64_t batches = w->experiment.trainer.validation_steps;
     w->evaluation.batches = batches < 0 ? 0 : batches;
     if (!status)
-        status = et_evaluation_open_ranks(&w->evaluation, error);
-    if (!w->args->quiet)
-        et_evaluation_listen(&w->evaluation);
+        status = et_ranks_join(&w->evaluation.comm, w->experiment.runtime.peer_timeout, error);
+    w->evaluation.tell = w->args->quiet || et_comm_rank(ranks(w)) ? NULL : et_show_line;
     if (!status)
         status = check_outputs(w, error);
     if (!status && all)

@@ -22,18 +22,18 @@
 #include "base/values/value.h"
 #include "base/values/yaml.h"
 #include "command/command.h"
-#include "systems/training/model_dir.h"
 #include "command/print.h"
 #include "command/series_log.h"
-#include "systems/training/session.h"
-#include "systems/training/dry_run.h"
 #include "command/training/train_args.h"
-#include "systems/training/training.h"
+#include "command/training/training.h"
 #include "engine/comm/comm.h"
 #include "engine/exec/device.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 #include "systems/modelgarden/series.h"
+#include "systems/training/dry_run.h"
+#include "systems/training/model_dir.h"
+#include "systems/training/session.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/run_names.h"
 #include "train/run/inner_loop.h"
@@ -302,7 +302,7 @@ static int check_args(const series *s, et_error *error)
                        "%s/" ET_SERIES_FOLDER,
                        args->init, args->init);
     if ((args->mode == ET_MODE_EVAL || args->mode == ET_MODE_CONTINUOUS_EVAL) &&
-        et_train_finds_run(args))
+        et_model_dir_has_run(args->model_dir))
         return et_fail(error, ET_ECONFIG,
                        "--mode %s works with one model, but %s is a run of several; use `%s "
                        "evaluate %s`",
@@ -329,7 +329,7 @@ static int claim(series *s, et_error *error)
 {
     et_experiment kept;
     const et_identity none = { NULL, NULL };
-    if (!et_train_finds_run(s->args)) {
+    if (!et_model_dir_has_run(s->args->model_dir)) {
         et_experiment_resolve_precision(&s->experiment);
         return write_settings(s, error);
     }
@@ -425,7 +425,7 @@ static int open_parts(series *s, et_error *error)
         const et_series_settings settings = settings_of(s);
         status = series_settings_make(&settings, error);
     }
-    const char *run = et_train_finds_run(s->args) ? s->args->model_dir : s->run_dir;
+    const char *run = et_model_dir_has_run(s->args->model_dir) ? s->args->model_dir : s->run_dir;
     const char *log = et_arena_printf(&s->arena, "%s/" ET_SERIES_LOG, run);
     if (!status)
         status = log ? et_series_log_open(&s->log, log, s->run, error)
@@ -579,7 +579,7 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
         s->first_time = 0;
         args->follow = s->run->seconds > 0 ? follow : NULL;
         args->follower = s;
-        status = et_training_run(s->call, args, error);
+        status = et_train(s->call, args, NULL, error);
         et_show_log_quietly(&s->quiet);
         et_leave_on_signals(between);
         if (!status && args->follow) {
@@ -773,7 +773,7 @@ static int measure(series *s, int which, double *seconds, et_error *error)
     if (!status) {
         args->counted = NULL;
         args->share = &share;
-        status = et_training_run(s->call, args, error);
+        status = et_train(s->call, args, NULL, error);
         et_show_log_quietly(&s->quiet);
     }
     et_arena_release(&arena);
@@ -801,7 +801,7 @@ static int measure_all(series *s, et_error *error)
 /* --dry-run: works as in training, but in a temporary directory. */
 static int try_out(series *s, et_error *error)
 {
-    const bool goes_on = et_train_finds_run(s->args);
+    const bool goes_on = et_model_dir_has_run(s->args->model_dir);
     et_dry_run dry = { .kind = s->experiment.kind, .run = goes_on ? s->args->model_dir : NULL };
     et_signals_catch_stops();
     int status = et_dry_run_open(&dry, error);
@@ -863,7 +863,8 @@ static int begin(series *s, et_error *error)
     }
     if (!status)
         s->class = et_series_of(&s->experiment);
-    s->complete = et_train_finds_run(s->args) && et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
+    s->complete = et_model_dir_has_run(s->args->model_dir) &&
+                  et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
     if (!status && s->complete)
         return leave_complete(s, error);
     if (!status && s->args->dry_run)

@@ -28,7 +28,7 @@
 #include "command/outputs.h"
 #include "command/print.h"
 #include "command/ranks.h"
-#include "systems/training/evaluation.h"
+#include "command/training/evaluate.h"
 #include "command/translation/lines.h"
 #include "command/translation/scoring/parallel_args.h"
 #include "command/translation/scoring/scores.h"

@@ -1,0 +1,265 @@
+/* settings -> signals, time limit, progress -> training (systems/training/training.h) -> a status.
+ * A run's messages go to standard error through the progress bar, so lines and bar do not mix. */
+#include "command/training/training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/text/format.h"
+#include "base/values/value.h"
+#include "command/lost_file.h"
+#include "command/outputs.h"
+#include "command/print.h"
+#include "command/ranks.h"
+#include "engine/comm/comm.h"
+#include "train/run/inner_loop.h"
+
+/* ---- --dry-run ---- */
+
+static int print_json(const et_dry_run_results *r, const et_dry_run_share *share, et_error *error)
+{
+    const et_dry_run_measured *m = &r->all;
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    if (share) {
+        et_value_set_string(results, "candidate", share->name);
+        et_value_set_int(results, "trainings", share->times);
+    }
+    et_value_set_int(results, "steps", m->left);
+    if (m->done)
+        et_value_set_int(results, "steps_done", m->done);
+    if (isfinite(m->pace.seconds)) {
+        et_value_set_float(results, "seconds", m->pace.seconds * (double)m->left);
+        et_value_set_float(results, "step_seconds", m->pace.seconds);
+    }
+    if (m->memory)
+        et_value_set_int(results, "memory", (int64_t)m->memory);
+    et_value *list = r->ranks > 1 ? et_value_set_list(results, "ranks") : NULL;
+    for (int i = 0; list && i < r->ranks; i++) {
+        et_value *one = et_value_add_dict(list);
+        if (isfinite(r->each[i].pace.seconds))
+            et_value_set_float(one, "step_seconds", r->each[i].pace.seconds);
+        et_value_set_int(one, "memory", (int64_t)r->each[i].memory);
+    }
+    int status = et_print_json(results, error);
+    et_arena_release(&arena);
+    return status;
+}
+
+/* "mlp          would take 5 times 0:02, " */
+static int print(const et_dry_run_results *r, const et_dry_run_share *share, et_error *error)
+{
+    const et_dry_run_measured *m = &r->all;
+    if (share)
+        et_print(stdout, "%-12s ", share->name);
+    if (!m->left) {
+        et_print(stdout, "nothing to do: the run is already at step %s\n",
+                 et_format_count(m->done).text);
+    } else {
+        et_print(stdout, "would take ");
+        if (share && share->times > 1)
+            et_print(stdout, "%d times ", share->times);
+        et_print(stdout, "%s, %s%s: %s of %s s",
+                 et_format_duration(m->pace.seconds * (double)m->left).text,
+                 et_format_bytes(m->memory).text, r->ranks > 1 ? " a rank" : "",
+                 et_format_many(m->left, "step").text, et_format_value(m->pace.seconds).text);
+        if (m->pace.unit && isfinite(m->pace.units))
+            et_print(stdout, " (%s %ss/s)", et_format_rate(m->pace.units).text, m->pace.unit);
+        puts(", without validation and saves");
+        for (int i = 0; r->ranks > 1 && i < r->ranks; i++)
+            et_print(stdout, "rank %-8d%s, a step in %s s\n", i,
+                     et_format_bytes(r->each[i].memory).text,
+                     et_format_value(r->each[i].pace.seconds).text);
+    }
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
+int et_dry_run_tell_complete(bool json, et_error *error)
+{
+    const et_dry_run_results none = { .all.pace.seconds = NAN };
+    if (json)
+        return print_json(&none, NULL, error);
+    puts("nothing to do: the run has its model");
+    return fflush(stdout) ? et_fail_errno(error, "standard output") : ET_OK;
+}
+
+/* ---- a training ---- */
+
+typedef struct running {
+    const et_train_job *job;
+    const et_call *call;
+    et_training_options training;
+    et_profiling profiling;
+    et_quiet_log log;
+    bool first; /* rank 0, which alone prints */
+} running;
+
+void et_train_limit_time(double ends)
+{
+    const double left = fmax(ends - et_clock_monotonic(), 1e-6), whole = floor(left);
+    struct itimerval limit = { .it_value = { (time_t)whole, (suseconds_t)((left - whole) * 1e6) } };
+    if (ends > 0)
+        setitimer(ITIMER_REAL, &limit, NULL);
+}
+
+et_train_job et_train_job_of(const et_train_args *args)
+{
+    static const et_initial none;
+    const et_validating validating = args->mode == ET_MODE_TRAIN ? ET_VALIDATING_NEVER
+                                     : args->mode == ET_MODE_TRAIN_AND_POST_EVAL
+                                         ? ET_VALIDATING_AT_END
+                                         : ET_VALIDATING;
+    return (et_train_job){ .training = { .initial = &none,
+                                         .model_dir = args->model_dir,
+                                         .validating = validating,
+                                         .mode = args->mode_name,
+                                         .accept_changes = args->accept_changes,
+                                         .verbose = args->verbose,
+                                         .async = args->async,
+                                         .judged = args->reported,
+                                         .began = et_clock_monotonic(),
+                                         .ends = args->ends,
+                                         .memory = args->memory },
+                           .profiling = args->profiling,
+                           .inputs = args->config,
+                           .quiet = args->quiet,
+                           .counted = args->counted,
+                           .reported = args->reported,
+                           .dry_run = args->dry_run,
+                           .json = args->json,
+                           .share = args->share,
+                           .follow = args->follow,
+                           .follower = args->follower };
+}
+
+/* The profile may go into the run's directory, next to the run's files. */
+static int check_profile(void *self, et_error *error)
+{
+    running *r = self;
+    const et_experiment *e = r->training.experiment;
+    et_outputs outputs = { .program = e->program, .run = r->training.model_dir };
+    for (size_t i = 0; i < r->job->inputs.count; i++)
+        et_outputs_read(&outputs, r->job->inputs.items[i]);
+    et_outputs_read_settings(&outputs, e->kind, e->task);
+    int status = et_profiling_check(&r->profiling, &outputs, error);
+    et_outputs_release(&outputs);
+    return status;
+}
+
+static void opened(void *self)
+{
+    const running *r = self;
+    et_signals_catch(et_progress_eraser(r->training.progress), !r->first);
+}
+
+static void follow(void *self, const et_showing *showing, et_progress *progress)
+{
+    const et_train_job *job = ((const running *)self)->job;
+    job->follow(job->follower, showing, progress);
+}
+
+/* The bar, which chooses by itself between a terminal and a log file, and the library's log. */
+static int open_telling(running *r, et_error *error)
+{
+    const et_train_job *job = r->job;
+    et_progress_options options = ET_PROGRESS_OPTIONS_INIT;
+    const bool silent = job->quiet && !job->counted;
+    options.fd = silent || !r->first ? -1 : STDERR_FILENO;
+    options.mute = job->quiet && !silent;
+    options.rows = !job->dry_run;
+    int status = et_progress_open(&r->training.progress, &options, error);
+    if (status)
+        return status;
+    r->log = (et_quiet_log){ r->call->program, r->training.progress, job->reported, options.mute };
+    if (job->quiet)
+        et_show_log_quietly(&r->log);
+    else
+        et_show_log_on(r->call->program, r->training.progress);
+    return ET_OK;
+}
+
+/* Until the run is open there is nothing to save, so signals say that and end the process;
+ * afterwards they ask the run to save and stop. */
+static int run(running *r, et_error *error)
+{
+    const et_train_job *job = r->job;
+    et_training_options *o = &r->training;
+    et_dry_run_results tried = { .each = NULL };
+    r->first = !et_comm_rank(o->comm);
+    int status = open_telling(r, error);
+    if (status)
+        return status;
+    if (r->first)
+        r->profiling = job->profiling;
+    r->profiling.listener = o->progress;
+    r->profiling.tell = et_show_line;
+    o->profiling = &r->profiling;
+    o->call = r->call;
+    o->counted = job->counted;
+    o->stop = &et_stop_requested;
+    o->save = &et_save_requested;
+    o->limit = &et_limit_reached;
+    o->self = r;
+    o->check = check_profile;
+    o->opened = opened;
+    o->follow = job->follow ? follow : NULL;
+    o->lost = et_report_lost_files;
+    o->prepared = job->share;
+    if (job->dry_run) {
+        o->tried = &tried;
+        et_signals_catch_stops();
+    } else {
+        et_leave_on_signals(r->first ? ET_RUN_NOT_BEGUN : "");
+    }
+    status = et_training_run(o, error);
+    et_show_log_on(r->call->program, NULL);
+    et_progress_close(o->progress);
+    if (!status && job->dry_run && job->share)
+        job->share->seconds = tried.all.pace.seconds * (double)(tried.all.left * job->share->times);
+    if (!status && job->dry_run && r->first)
+        status = (job->json ? print_json : print)(&tried, job->share, error);
+    et_free(tried.each);
+    return status;
+}
+
+int et_train_run(const et_call *call, const et_train_job *job, et_error *error)
+{
+    running r = { .job = job, .call = call, .training = job->training };
+    const bool own = !r.training.comm;
+    signal(SIGPIPE, SIG_IGN); /* progress that nobody reads never stops the work */
+    et_train_limit_time(r.training.ends);
+    int status =
+        own ? et_ranks_open(&r.training.comm, &r.training.experiment->runtime, error) : ET_OK;
+    if (!status)
+        status = run(&r, error);
+    setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 0 } }, NULL);
+    return own ? et_ranks_leave(r.training.comm, call->program, status, error) : status;
+}
+
+int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
+             et_error *error)
+{
+    et_arena arena = ET_ARENA_INIT;
+    et_experiment experiment;
+    et_initial initial;
+    et_train_job job = et_train_job_of(args);
+    job.training.experiment = &experiment;
+    job.training.arena = &arena;
+    job.training.initial = &initial;
+    job.training.cluster = cluster;
+    /* Settings first: a misspelt one is reported before any file is made. */
+    int status = et_train_configure(&experiment, &initial, args, call->program, &arena, error);
+    if (status) {
+        status = et_ranks_leave(NULL, call->program, status, error);
+    } else {
+        status = et_train_run(call, &job, error);
+        et_initial_close(&initial);
+    }
+    et_arena_release(&arena);
+    return status;
+}

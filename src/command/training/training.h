@@ -1,0 +1,74 @@
+/* Trainings as commands run them: with signals, a time limit, and lines on standard error. */
+#ifndef ETUDE_COMMAND_TRAINING_TRAINING_H
+#define ETUDE_COMMAND_TRAINING_TRAINING_H
+
+#include "command/command.h"
+#include "command/training/train_args.h"
+#include "systems/training/training.h"
+
+/* Equal trainings of several. */
+typedef struct et_dry_run_share {
+    const char *name; /* "mlp" */
+    int times;
+    double seconds; /* of all of them, as measured */
+} et_dry_run_share;
+
+/* One training.
+ *
+ *     et_train_job job = et_train_job_of(args);
+ *     job.training.experiment = &experiment;       settled (et_train_settle); changes
+ *     job.training.arena = &arena;                 of its texts
+ *     job.training.model_dir = "runs/a/members/mlp_1";
+ *     status = et_train_run(call, &job, &error);
+ */
+typedef struct et_train_job {
+    et_training_options training; /* what people's options say; the rest is set while it runs */
+    et_profiling profiling;
+    et_strings inputs;       /* files that the profile may not replace; those of settings too */
+    bool quiet;              /* no lines on standard error, only warnings */
+    const char *counted;     /* with quiet: a bar that counts it; NULL: no bar */
+    et_reported *reported;   /* with quiet: warnings that were printed; NULL: not known */
+    bool dry_run, json;      /* measures, and prints results to standard output */
+    et_dry_run_share *share; /* with dry_run: its model_dir has files; NULL: one training */
+    /* After each step; NULL: nothing. */
+    void (*follow)(void *follower, const et_showing *showing, et_progress *progress);
+    void *follower;
+} et_train_job;
+
+/* By the command line, without settings. */
+et_train_job et_train_job_of(const et_train_args *args);
+
+/* Trains a new or an existing run, and prints messages to standard error. ET_EINTERRUPTED: stopped
+ * on request, and saved. Signals are handled once the run is open. Without job->training.comm,
+ * ranks are opened by the environment, and all leave at the end. */
+int et_train_run(const et_call *call, const et_train_job *job, et_error *error);
+
+/* The training of a command line. cluster: of its master; NULL: none. */
+int et_train(const et_call *call, const et_train_args *args, et_training_cluster *cluster,
+             et_error *error);
+
+/* Sends SIGALRM to the process at a monotonic time, or at once if this time has passed; ends 0:
+ * never. Ends with the next training of the process. */
+void et_train_limit_time(double ends);
+
+/* Prints that nothing is left of a run that is complete. */
+int et_dry_run_tell_complete(bool json, et_error *error);
+
+/* --mode continuous_train_and_eval: fine-tunes a model from each new checkpoint of another run, to
+ * measure the value of pre-training. The other run is in the directory of task.init_checkpoint.
+ * Files:
+ *
+ *   MODEL_DIR/params.yaml         settings of all fine-tuned runs
+ *   MODEL_DIR/finetune-2000/      a run that begins with the other run's step 2,000: train_and_eval
+ *   MODEL_DIR/metrics-2000.json   values of its last validation
+ *   MODEL_DIR/eval/               the same by step, "<name of MODEL_DIR>_<task>/<value>", for
+ *                                 programs and TensorBoard (evaluation_log.h)
+ *
+ * It starts with the oldest checkpoint and ends after the checkpoint of --pretrain-steps, or of the
+ * train_steps in the other run's settings. After a kill it resumes within a run. Unlike Model
+ * Garden's, it deletes nothing in MODEL_DIR except the checkpoints of finished finetune-N, without
+ * their best; logs stay. Waiting ends after trainer.continuous_eval_timeout, with ET_ENOTFOUND if
+ * the last step is known. */
+int et_finetune(const et_call *call, const et_train_args *args, et_error *error);
+
+#endif

@@ -1,0 +1,224 @@
+/* Finding the file and its run, and applying them before and after the user's settings. */
+#include "systems/training/initial.h"
+
+#include <string.h>
+
+#include <etude/run_files.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/values/value.h"
+#include "systems/modelgarden/recipe.h"
+#include "train/checkpoint/artifact/artifact.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_names.h"
+
+/* The directory above path, or the one above that, that has settings; NULL: neither has. */
+static const char *run_above(const char *path, et_arena *arena)
+{
+    et_path above = et_path_print("%s", path);
+    for (int i = 0; i < 2; i++) {
+        above = et_path_parent(above.text);
+        above.text[et_path_length(above.text)] = '\0';
+        if (et_file_exists_in(above.text, ET_RUN_SETTINGS))
+            return et_arena_strdup(arena, above.text);
+    }
+    return NULL;
+}
+
+/* *whole: one file with settings and weights. ET_ECONFIG: one of several models of a run, whose
+ * weights have other names there. */
+static int classify_init(const char *path, bool *whole, et_error *error)
+{
+    et_artifact artifact;
+    const et_artifact_member *member;
+    const bool is_open = !et_artifact_open(&artifact, path, NULL);
+    int status = ET_OK;
+    *whole =
+        is_open && et_artifact_is_file(&artifact) && et_artifact_has(&artifact, ET_RUN_SETTINGS);
+    if (is_open && (member = artifact.member) != NULL)
+        status = et_fail(error, ET_ECONFIG,
+                         "%s is one of the tasks of %s; export this task first (export %s --task "
+                         "%s --output FILE)",
+                         path, member->run, member->run, member->name);
+    et_artifact_close(&artifact);
+    return status;
+}
+
+/* Of a run, or of an export. */
+static int find_in(et_initial *initial, et_arena *arena, et_error *error)
+{
+    char *path = NULL;
+    const char *exported = et_arena_printf(arena, "%s/" ET_ARTIFACT_WEIGHTS, initial->run);
+    int status = exported ? ET_OK : et_alloc_failed(error, 0, "a path");
+    if (!status && et_file_exists(exported)) {
+        initial->checkpoint = exported;
+        return ET_OK;
+    }
+    /* Not the file itself: a run that is at work replaces it. */
+    bool best = !status && !et_checkpoint_best(&path, initial->run, NULL);
+    if (!status && !best)
+        status = et_checkpoint_newest(&path, initial->run, error);
+    if (!status)
+        initial->checkpoint =
+            et_arena_printf(arena, best ? "%s/" ET_CHECKPOINT_BEST : "%s", initial->run);
+    et_free(path);
+    return status || initial->checkpoint ? status : et_alloc_failed(error, 0, "a path");
+}
+
+int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
+                    et_error *error)
+{
+    if (!initial->from)
+        return ET_OK;
+    if (!et_file_exists(initial->from))
+        return et_fail(error, ET_ENOTFOUND,
+                       "--init: %s does not exist; name a run, or a file of weights",
+                       initial->from);
+    const et_task_kind *kind;
+    bool whole;
+    int status = classify_init(initial->from, &whole, error);
+    if (status)
+        return et_fail_while(error, status, "--init");
+    if (et_file_exists_in(initial->from, ET_RUN_SETTINGS)) {
+        initial->run = initial->from;
+        status = find_in(initial, arena, error);
+    } else if (whole) {
+        initial->run = initial->checkpoint = initial->from;
+    } else if ((kind = et_experiment_find_foreign(program, initial->from)) != NULL) {
+        initial->class = kind->foreign;
+        initial->run = initial->checkpoint = initial->from;
+        status = initial->class->open(&initial->foreign, initial->from, &initial->foreign_settings,
+                                      error);
+    } else if (et_directory_exists(initial->from) &&
+               strcmp(et_path_base(initial->from), ET_CHECKPOINT_BEST) != 0 &&
+               !et_checkpoint_is_best_link(initial->from)) {
+        status = et_fail(error, ET_ENOTFOUND,
+                         "%s has no " ET_RUN_SETTINGS ": name a run, or a file of weights",
+                         initial->from);
+    } else {
+        initial->run = run_above(initial->from, arena);
+        initial->checkpoint = initial->from;
+        if (et_directory_exists(initial->from) && initial->run)
+            status = find_in(initial, arena, error);
+    }
+    return status ? et_fail_while(error, status, "--init") : ET_OK;
+}
+
+static int open_model(const et_initial *initial, et_experiment *experiment,
+                      const et_program *program, et_arena *arena, et_error *error)
+{
+    return initial->foreign
+               ? et_experiment_open_text(experiment, program, initial->foreign_settings,
+                                         initial->run, arena, error)
+               : et_experiment_open_run(experiment, program, initial->run, arena, error);
+}
+
+/* One that is not at its end has settings of its own training. */
+static bool is_finished(const et_initial *initial, const et_experiment *experiment)
+{
+    const int64_t last = et_trainer_last_step(&experiment->trainer);
+    int64_t step;
+    return initial->foreign || !last || et_run_files_step(initial->run, &step, NULL) ||
+           step >= last;
+}
+
+int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
+                     et_arena *arena, et_error *error)
+{
+    et_assert(initial->run);
+    initial->settings = true;
+    int status = open_model(initial, experiment, program, arena, error);
+    return status || !is_finished(initial, experiment)
+               ? status
+               : et_recipe_begin_finetuning(experiment, arena, error);
+}
+
+static int assign(et_experiment *experiment, const char *path, const char *text, et_arena *arena,
+                  et_error *error)
+{
+    et_value *value = et_value_new(arena, text ? ET_VALUE_STRING : ET_VALUE_NULL);
+    if (!value)
+        return et_alloc_failed(error, 0, "settings");
+    value->text = value->string = text;
+    return et_experiment_assign(experiment, "--init", path, value, arena, error);
+}
+
+static bool has_setting(const et_experiment *experiment, const char *name)
+{
+    return et_fields_find(experiment->kind->fields, name, strlen(name)) != NULL;
+}
+
+/* Copies settings that describe the text of the weights, unless the model gave all settings. */
+static int take_settings(const et_initial *initial, et_experiment *experiment,
+                         const et_experiment *other, et_arena *arena, et_error *error)
+{
+    const char *const *path = initial->settings ? NULL : experiment->kind->of_weights;
+    if (!path)
+        return ET_OK;
+    et_value *tree = et_experiment_tree(other, arena);
+    int status = et_value_failed(tree) ? et_alloc_failed(error, 0, "settings") : ET_OK;
+    for (; *path && !status; path++) {
+        et_value *value = et_value_path(tree, *path);
+        if (value && value->kind != ET_VALUE_NULL)
+            status = et_experiment_assign(experiment, "--init", *path, value, arena, error);
+    }
+    return status;
+}
+
+/* The files themselves may be gone: the run has its copies. */
+static int drop_kept(const et_initial *initial, et_experiment *experiment, et_arena *arena,
+                     et_error *error)
+{
+    const bool has_copies = initial->settings && !initial->foreign;
+    const char *const *path = has_copies ? experiment->kind->kept : NULL;
+    int status = ET_OK;
+    for (; path && *path && !status; path++)
+        status = assign(experiment, *path, NULL, arena, error);
+    return status;
+}
+
+int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                     et_error *error)
+{
+    const char *model = initial->run;
+    et_experiment other = { .kind = NULL };
+    if (!initial->from)
+        return ET_OK;
+    /* Weights alone do not say what they are of. */
+    int status = model ? open_model(initial, &other, experiment->program, arena, error) : ET_OK;
+    if (!status && model && other.kind != experiment->kind)
+        status = et_fail(error, ET_ECONFIG,
+                         "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
+                         et_directory_exists(model) ? "run" : "model", other.name, other.kind->name,
+                         experiment->name, experiment->kind->name);
+    if (!status && model)
+        status = take_settings(initial, experiment, &other, arena, error);
+    if (!status && initial->settings && has_setting(experiment, "init_pattern"))
+        status = assign(experiment, "task.init_pattern", NULL, arena, error);
+    if (!status)
+        status = drop_kept(initial, experiment, arena, error);
+    initial->unset = !has_setting(experiment, "init_checkpoint");
+    return status || initial->unset
+               ? status
+               : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
+}
+
+int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                       et_error *error)
+{
+    const et_task_kind *kind = experiment->kind;
+    return initial->run && kind->inherit
+               ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
+               : ET_OK;
+}
+
+void et_initial_close(et_initial *initial)
+{
+    et_assert(!initial->foreign || initial->class);
+    if (initial->foreign)
+        initial->class->close(initial->foreign);
+    initial->foreign = NULL;
+}

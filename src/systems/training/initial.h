@@ -1,0 +1,53 @@
+/* Initial weights: a new run begins with the weights of another one, and with the files that belong
+ * to them.
+ *
+ *     et_initial initial = { .from = "runs/a" };
+ *     et_initial_find(&initial, program, &arena, &error);
+ *     et_initial_begin(&initial, &experiment, program, &arena, &error);   all of its settings, or:
+ *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);
+ *     et_initial_apply(&initial, &experiment, &arena, &error);            before the user's
+ * settings et_initial_inherit(&initial, &experiment, &arena, &error);          after them
+ *     et_initial_close(&initial);                                         after the task
+ *
+ * The weights are set by task.init_checkpoint. A task whose kind lacks this setting gets the
+ * weights too, but a run without a checkpoint then starts with them only if --init is given again.
+ * Files that belong to the weights are the other run's, unless settings name others. Texts live in
+ * the arena. */
+#ifndef ETUDE_SYSTEMS_TRAINING_INITIAL_H
+#define ETUDE_SYSTEMS_TRAINING_INITIAL_H
+
+#include "systems/modelgarden/experiment.h"
+
+typedef struct et_initial {
+    const char *from; /* as typed; NULL: not given, and the functions do nothing */
+    const char
+        *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
+    const char *run;   /* the run or export that it is of, a directory or one file, or the model of
+                          another program; NULL: none */
+    const char *taken; /* files of the run that are used, for people; NULL: none */
+    const et_foreign_class *class; /* if run is a model of another program; NULL: none */
+    void *foreign;                 /* this model, open */
+    const char *foreign_settings;
+    bool settings; /* this run begins with the run's settings */
+    bool unset;    /* the kind has no setting for the checkpoint */
+} et_initial;
+
+/* ET_ENOTFOUND: no such file, or a run without a checkpoint. */
+int et_initial_find(et_initial *initial, const et_program *program, et_arena *arena,
+                    et_error *error);
+
+/* Uses the settings of initial->run, which is not NULL; of a run that is done with its kind's
+ * recipe of fine-tuning. */
+int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_program *program,
+                     et_arena *arena, et_error *error);
+
+/* ET_ECONFIG: the run is of another kind. */
+int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                     et_error *error);
+
+int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
+                       et_error *error);
+
+void et_initial_close(et_initial *initial);
+
+#endif
