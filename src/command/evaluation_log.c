@@ -17,33 +17,6 @@
 #include "formats/events/sink.h"
 #include "train/checkpoint/run_names.h"
 
-/* ---- lines ---- */
-
-typedef int line_fn(void *payload, const et_value *line, et_error *error);
-
-/* Whole lines only, in order; number: of the line, for messages. */
-static int read_lines(const char *path, line_fn *take, void *payload, et_error *error)
-{
-    et_mapping mapping;
-    int status = et_mapping_open(&mapping, path, error);
-    if (status)
-        return status;
-    const char *at = mapping.data, *end = at + mapping.length, *stop;
-    for (int64_t number = 1; !status && at < end && (stop = memchr(at, '\n', (size_t)(end - at)));
-         number++, at = stop + 1) {
-        et_arena arena = ET_ARENA_INIT;
-        et_value *line;
-        status = et_json_parse(&line, &arena, at, (size_t)(stop - at), path, error);
-        if (!status)
-            status = take(payload, line, error);
-        if (status)
-            et_fail_while(error, status, "%s: line %" PRId64, path, number);
-        et_arena_release(&arena);
-    }
-    et_mapping_close(&mapping);
-    return status;
-}
-
 /* A dict with the same children except those named. NULL: no memory. */
 static et_value *without(const et_value *dict, const char *const *names, et_arena *arena)
 {
@@ -54,35 +27,42 @@ static et_value *without(const et_value *dict, const char *const *names, et_aren
     return et_value_failed(rest) ? NULL : rest;
 }
 
-/* ---- going on ---- */
-
-typedef struct replay {
-    et_evaluation_log *log;
-    et_sink *events;
-} replay;
-
-static int take_line(void *payload, const et_value *line, et_error *error)
+static int replay(et_evaluation_log *log, et_sink *events, const et_value *line, et_arena *arena,
+                  et_error *error)
 {
-    replay *r = payload;
     int64_t step;
-    et_arena arena = ET_ARENA_INIT;
     int status = et_value_read_int(line, "step", &step, error);
-    if (!status && step <= r->log->last)
-        status = et_fail(error, ET_EFORMAT,
-                         "step %" PRId64 " comes after step %" PRId64
-                         "; remove the file to evaluate all checkpoints again",
-                         step, r->log->last);
-    et_value *values =
-        status ? NULL : without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, &arena);
-    if (!status)
-        status = values ? et_sink_write(r->events, step, values, error)
-                        : et_alloc_failed(error, 0, "values");
-    et_arena_release(&arena);
     if (status)
         return status;
-    r->log->last = step;
-    r->log->count++;
+    if (step <= log->last)
+        return et_fail(error, ET_EFORMAT,
+                       "step %" PRId64 " comes after step %" PRId64
+                       "; remove the file to evaluate all checkpoints again",
+                       step, log->last);
+    const et_value *values =
+        without(line, (const char *const[]){ "step", ET_SINK_TIME, NULL }, arena);
+    status =
+        values ? et_sink_write(events, step, values, error) : et_alloc_failed(error, 0, "values");
+    if (status)
+        return status;
+    log->last = step;
+    log->count++;
     return ET_OK;
+}
+
+static int replay_all(et_evaluation_log *log, et_sink *events, const char *path, et_error *error)
+{
+    et_json_lines lines;
+    et_value *line;
+    int status = et_json_lines_open(&lines, path, SIZE_MAX, error);
+    if (status)
+        return status;
+    while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line)
+        status = replay(log, events, line, &lines.arena, error);
+    if (status)
+        et_fail_while(error, status, "%s: line %" PRId64, path, lines.number);
+    et_json_lines_close(&lines);
+    return status;
 }
 
 /* The log is continued after its whole lines. */
@@ -102,9 +82,8 @@ static int open_files(et_evaluation_log *log, const char *directory, const char 
 {
     et_sink *sinks[2] = { NULL, NULL };
     int status = et_sink_events_open_as(&sinks[1], directory, ET_EVENTS_MEASURED, error);
-    replay r = { log, sinks[1] };
     if (!status && et_file_exists(path))
-        status = read_lines(path, take_line, &r, error);
+        status = replay_all(log, sinks[1], path, error);
     if (!status)
         status = open_log(&sinks[0], path, log->count, error);
     if (!status)
@@ -157,37 +136,29 @@ int et_evaluation_log_close(et_evaluation_log *log, et_error *error)
     return status;
 }
 
-/* ---- a run's own log ---- */
-
-typedef struct search {
-    const char *name;
-    et_arena *arena;
-    et_value *found;
-} search;
-
-static int take_found(void *payload, const et_value *line, et_error *error)
-{
-    search *s = payload;
-    const et_value *dict = et_value_get(line, s->name);
-    et_arena arena = ET_ARENA_INIT;
-    if (!dict || dict->kind != ET_VALUE_DICT)
-        return ET_OK;
-    et_value *rest =
-        without(dict, (const char *const[]){ ET_SINK_TIME, ET_SINK_NOTE, NULL }, &arena);
-    s->found = rest ? et_value_dict(s->arena) : NULL;
-    int status =
-        s->found ? et_value_merge(s->found, rest, error) : et_alloc_failed(error, 0, "values");
-    et_arena_release(&arena);
-    return status;
-}
-
 int et_evaluation_log_find_last(et_value **values, const char *path, const char *name,
                                 et_arena *arena, et_error *error)
 {
-    search s = { name, arena, NULL };
-    int status = read_lines(path, take_found, &s, error);
-    *values = s.found;
-    if (!status && !s.found)
+    et_json_lines lines;
+    et_value *line;
+    int status = et_json_lines_open(&lines, path, SIZE_MAX, error);
+    *values = NULL;
+    if (status)
+        return status;
+    while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line) {
+        const et_value *dict = et_value_get(line, name);
+        if (!dict || dict->kind != ET_VALUE_DICT)
+            continue;
+        const et_value *rest =
+            without(dict, (const char *const[]){ ET_SINK_TIME, ET_SINK_NOTE, NULL }, &lines.arena);
+        *values = rest ? et_value_dict(arena) : NULL;
+        status =
+            *values ? et_value_merge(*values, rest, error) : et_alloc_failed(error, 0, "values");
+    }
+    if (status)
+        et_fail_while(error, status, "%s: line %" PRId64, path, lines.number);
+    else if (!*values)
         status = et_fail(error, ET_ENOTFOUND, "%s: no log of %s", path, name);
+    et_json_lines_close(&lines);
     return status;
 }

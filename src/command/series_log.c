@@ -1,6 +1,7 @@
 #include "command/series_log.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,54 +17,22 @@
 
 #define LOG_MAX ((size_t)1 << 20)
 
-static int read_line(et_series_log *log, const char *line, size_t length, int number,
-                     et_error *error)
+static int take_line(et_series_log *log, const et_value *line, et_error *error)
 {
-    et_arena arena = ET_ARENA_INIT;
-    et_value *value;
-    const char *name = NULL;
-    et_series_entry entry = { .done = true };
-    int status = et_json_parse(&value, &arena, line, length, log->path, error);
-    if (status == ET_EFORMAT)
-        status = et_fail(error, status,
-                         "%s:%d: not an object of JSON; remove this line, and the candidate is "
-                         "trained again",
-                         log->path, number);
-    if (!status)
-        status = et_value_read_string(value, "candidate", &name, error);
-    entry.left_out = !status && et_value_get(value, "left_out");
+    const char *name;
+    et_series_entry entry = { .left_out = et_value_get(line, "left_out") != NULL };
     entry.done = !entry.left_out;
+    int status = et_value_read_string(line, "candidate", &name, error);
     if (!status && entry.done)
-        status = et_value_read_float(value, "seconds", &entry.seconds, error);
-    int which = 0;
-    while (!status && which < log->run->count && strcmp(log->run->candidate[which].name, name) != 0)
-        which++;
-    if (!status && which == log->run->count)
-        status = et_fail(error, ET_EFORMAT, "%s: there is no candidate %.80s in this run",
-                         log->path, name);
-    if (!status)
-        log->item[which] = entry;
-    et_arena_release(&arena);
-    return status;
-}
-
-static int read_lines(et_series_log *log, et_error *error)
-{
-    char *text;
-    size_t length;
-    int status = et_file_read(&text, &length, log->path, LOG_MAX, error);
-    if (status)
-        return status;
-    const char *line = text, *const end = text + length, *next;
-    int number = 1;
-    for (; !status && (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1) {
-        status = read_line(log, line, (size_t)(next - line), number++, error);
-        et_strbuf_append_bytes(&log->text, line, (size_t)(next + 1 - line));
-    }
-    if (!status && line < end)
-        status = et_fail(error, ET_EFORMAT, "%s: the last line is not whole", log->path);
-    et_free(text);
-    return status;
+        status = et_value_read_float(line, "seconds", &entry.seconds, error);
+    for (int i = 0; !status && i < log->run->count; i++)
+        if (!strcmp(log->run->candidate[i].name, name)) {
+            log->item[i] = entry;
+            return ET_OK;
+        }
+    return status ? status
+                  : et_fail(error, ET_EFORMAT, "%s: there is no candidate %.80s in this run",
+                            log->path, name);
 }
 
 int et_series_log_open(et_series_log *log, const char *path, const et_series_run *run,
@@ -74,7 +43,25 @@ int et_series_log_open(et_series_log *log, const char *path, const et_series_run
     log->item = et_alloc_zero((size_t)run->count, sizeof *log->item);
     if (!log->item)
         return et_alloc_failed(error, (size_t)run->count * sizeof *log->item, "candidates");
-    return et_file_exists(path) ? read_lines(log, error) : ET_OK;
+    if (!et_file_exists(path))
+        return ET_OK;
+    et_json_lines lines;
+    et_value *line;
+    int status = et_json_lines_open(&lines, path, LOG_MAX, error);
+    if (status)
+        return status;
+    while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line)
+        status = take_line(log, line, error);
+    if (status == ET_EFORMAT && !line)
+        status = et_fail(error, status,
+                         "%s:%" PRId64 ": not an object of JSON; remove this line, and the "
+                         "candidate is trained again",
+                         path, lines.number);
+    if (!status && lines.at < lines.end)
+        status = et_fail(error, ET_EFORMAT, "%s: the last line is not whole", path);
+    et_strbuf_append_bytes(&log->text, lines.text, (size_t)(lines.at - lines.text));
+    et_json_lines_close(&lines);
+    return status;
 }
 
 void et_series_log_close(et_series_log *log)
@@ -87,7 +74,8 @@ void et_series_log_close(et_series_log *log)
 /* Writes the whole file again: it is small, and never ends within a line. */
 static int add_line(et_series_log *log, const et_value *line, et_error *error)
 {
-    et_json_print(&log->text, line, 0);
+    if (!et_value_failed(line))
+        et_json_print(&log->text, line, 0);
     et_strbuf_append_char(&log->text, '\n');
     return et_value_failed(line) || log->text.failed
                ? et_alloc_failed(error, log->text.length, "candidates")

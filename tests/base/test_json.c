@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/files/file.h"
 #include "base/hostile.h"
 #include "base/main.h"
 #include "base/malloc_fails.h"
@@ -320,6 +322,53 @@ static void test_json__out_of_memory_in_jansson(void **state)
     assert_int_equal(parse_bytes(&(et_value *){ NULL }, "{", 1), ET_EFORMAT);
 }
 
+/* Lines are values with numbers from 1. A line without its end is torn, and is not read. */
+static void test_json__lines(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\":1}\n[2]\nx\n{\"a\":3}";
+    et_json_lines lines;
+    et_value *line;
+    char path[] = "test_json.XXXXXX";
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (size_t length = 0; length < sizeof text; length++) {
+        assert_int_equal(et_file_write(path, text, length, &error), ET_OK);
+        assert_int_equal(et_json_lines_open(&lines, path, sizeof text, &error), ET_OK);
+        int status = ET_OK;
+        while (!status && !(status = et_json_lines_next(&lines, &line, &error)) && line)
+            assert_int_equal(line->kind, lines.number == 1 ? ET_VALUE_DICT : ET_VALUE_LIST);
+        assert_int_equal(status, length < 14 ? ET_OK : ET_EFORMAT);
+        assert_null(line);
+        assert_int_equal(lines.number, (length >= 8) + (length >= 12) + (length >= 14));
+        if (!status)
+            assert_int_equal(lines.end - lines.at, length - (length >= 12  ? 12
+                                                             : length >= 8 ? 8
+                                                                           : 0));
+        et_json_lines_close(&lines);
+    }
+    assert_int_equal(et_json_lines_open(&lines, path, 10, &error), ET_EFORMAT);
+    assert_contains(error.text, "longer than the 10 bytes");
+    unlink(path);
+}
+
+/* As printed: 1 and 1.0 differ, and so do keys and their order. */
+static void test_json__same(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "{\"a\":1,\"b\":[]}",   "{\"a\":1.0,\"b\":[]}",
+                                         "{\"b\":[],\"a\":1}",   "{\"a\":1,\"c\":[]}",
+                                         "{\"a\":1,\"b\":null}", "{\"a\":1}" };
+    et_value *value[2];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
+            assert_int_equal(parse_bytes(&value[0], texts[i], strlen(texts[i])), ET_OK);
+            assert_int_equal(parse_bytes(&value[1], texts[j], strlen(texts[j])), ET_OK);
+            assert_int_equal(et_json_same(value[0], value[1]), i == j);
+        }
+}
+
 #define CASE(name) cmocka_unit_test_teardown(name, leave)
 
 int main(void)
@@ -335,6 +384,8 @@ int main(void)
         CASE(test_json__hostile_beside_large_numbers),
         CASE(test_json__length),
         CASE(test_json__any_bytes),
+        CASE(test_json__lines),
+        CASE(test_json__same),
         CASE(test_json__out_of_memory),
         CASE(test_json__out_of_memory_in_jansson),
     };

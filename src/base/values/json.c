@@ -344,6 +344,36 @@ int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most,
     return status;
 }
 
+int et_json_lines_open(et_json_lines *lines, const char *path, size_t most, et_error *error)
+{
+    size_t length;
+    *lines = (et_json_lines){ .path = path, .arena = ET_ARENA_INIT };
+    int status = et_file_read(&lines->text, &length, path, most, error);
+    if (status)
+        return status;
+    lines->at = lines->text;
+    lines->end = lines->text + length;
+    return ET_OK;
+}
+
+int et_json_lines_next(et_json_lines *lines, et_value **line, et_error *error)
+{
+    const char *from = lines->at, *stop = memchr(from, '\n', (size_t)(lines->end - from));
+    et_arena_release(&lines->arena);
+    *line = NULL;
+    if (!stop)
+        return ET_OK;
+    lines->at = stop + 1;
+    lines->number++;
+    return et_json_parse(line, &lines->arena, from, (size_t)(stop - from), lines->path, error);
+}
+
+void et_json_lines_close(et_json_lines *lines)
+{
+    et_arena_release(&lines->arena);
+    et_free(lines->text);
+}
+
 int et_json_write(const char *path, const et_value *value, int indent, const char *end,
                   et_error *error)
 {
@@ -493,4 +523,16 @@ void et_json_print(et_strbuf *out, const et_value *value, int indent)
 {
     et_assert(value && indent >= 0);
     print(out, value, indent, 0);
+}
+
+bool et_json_same(const et_value *a, const et_value *b)
+{
+    et_strbuf one = ET_STRBUF_INIT, other = ET_STRBUF_INIT;
+    et_json_print(&one, a, 0);
+    et_json_print(&other, b, 0);
+    const bool same =
+        !one.failed && !other.failed && !strcmp(et_strbuf_text(&one), et_strbuf_text(&other));
+    et_strbuf_release(&one);
+    et_strbuf_release(&other);
+    return same;
 }

@@ -3,8 +3,10 @@
 #ifndef ETUDE_BASE_VALUES_JSON_H
 #define ETUDE_BASE_VALUES_JSON_H
 
-#include "base/text/strbuf.h"
 #include <etude/value.h>
+
+#include "base/arena.h"
+#include "base/text/strbuf.h"
 
 /* Parses length bytes. name is for messages (a file's path). ET_EFORMAT also for an integer beyond
  * 64 bits and a number beyond a double. */
@@ -23,6 +25,31 @@ void et_json_print(et_strbuf *out, const et_value *value, int indent);
 
 /* A file as one value, up to most bytes. */
 int et_json_read(et_value **out, et_arena *arena, const char *path, size_t most, et_error *error);
+
+/* The lines of a file, each a value:
+ *
+ *     int status = et_json_lines_open(&lines, path, most, &error);
+ *     while (!status && !(status = et_json_lines_next(&lines, &line, &error)) && line)
+ *         status = ...;
+ *     et_json_lines_close(&lines);
+ *
+ * A last line without its end, as a kill leaves it, is not read. */
+typedef struct et_json_lines {
+    const char *path;     /* borrowed */
+    char *text;           /* owned */
+    const char *at, *end; /* what is not read yet; at the end: the torn line */
+    int64_t number;       /* of the last line that was read, from 1 */
+    et_arena arena;       /* of this line */
+} et_json_lines;
+
+/* most: bytes. After a failure there is nothing to close. */
+int et_json_lines_open(et_json_lines *lines, const char *path, size_t most, et_error *error);
+/* line is valid until the next call. NULL: there are no more. */
+int et_json_lines_next(et_json_lines *lines, et_value **line, et_error *error);
+void et_json_lines_close(et_json_lines *lines);
+
+/* Whether both print the same. False also if memory is short. */
+bool et_json_same(const et_value *a, const et_value *b);
 
 /* "an object", "null": the name of a kind for people who write JSON (et_value_kind_name has the
  * words of settings). */

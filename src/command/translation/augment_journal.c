@@ -25,32 +25,26 @@ const char et_augment_key[] = "augment";
 
 /* ---- what the translations depend on ---- */
 
-static bool same(const et_value *a, const et_value *b, et_strbuf texts[2])
-{
-    et_strbuf_reset(&texts[0]);
-    et_strbuf_reset(&texts[1]);
-    et_json_print(&texts[0], a, 0);
-    et_json_print(&texts[1], b, 0);
-    return !strcmp(et_strbuf_text(&texts[0]), et_strbuf_text(&texts[1]));
-}
-
 /* A key that one of them lacks is null there. */
 static int compare(const char *path, const et_value *was, const et_value *is, et_error *error)
 {
     static const et_value none = { .kind = ET_VALUE_NULL };
-    et_strbuf texts[2] = { ET_STRBUF_INIT, ET_STRBUF_INIT };
-    int status = ET_OK;
-    for (const et_value *item = is->first; item && !status; item = item->next) {
+    for (const et_value *item = is->first; item; item = item->next) {
         const et_value *old = et_value_get(was, item->key);
-        if (!same(old ? old : &none, item, texts))
-            status = et_fail(error, ET_ECONFIG,
-                             "%s has translations of other work: %s was %s, is %s; give the same "
-                             "options as before, or remove this file to begin again",
-                             path, item->key, et_strbuf_text(&texts[0]), et_strbuf_text(&texts[1]));
+        if (et_json_same(old ? old : &none, item))
+            continue;
+        et_strbuf before = ET_STRBUF_INIT, now = ET_STRBUF_INIT;
+        et_json_print(&before, old ? old : &none, 0);
+        et_json_print(&now, item, 0);
+        et_fail(error, ET_ECONFIG,
+                "%s has translations of other work: %s was %s, is %s; give the same options as "
+                "before, or remove this file to begin again",
+                path, item->key, et_strbuf_text(&before), et_strbuf_text(&now));
+        et_strbuf_release(&before);
+        et_strbuf_release(&now);
+        return ET_ECONFIG;
     }
-    et_strbuf_release(&texts[0]);
-    et_strbuf_release(&texts[1]);
-    return status;
+    return ET_OK;
 }
 
 static int foreign(const char *path, et_error *error)

@@ -56,19 +56,6 @@ typedef struct et_series_settings {
     et_arena *arena;
 } et_series_settings;
 
-static bool is_same(const et_value *a, const et_value *b)
-{
-    et_strbuf x = ET_STRBUF_INIT, y = ET_STRBUF_INIT;
-    et_json_print(&x, a, 0);
-    if (b)
-        et_json_print(&y, b, 0);
-    const bool same =
-        b && !x.failed && !y.failed && !strcmp(et_strbuf_text(&x), et_strbuf_text(&y));
-    et_strbuf_release(&x);
-    et_strbuf_release(&y);
-    return same;
-}
-
 typedef struct giving {
     const et_experiment *run, *candidate;
     const char *alone; /* a setting that is left out; NULL: none */
@@ -95,7 +82,7 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
                 keep_given(g, group, v, other, name);
             if (group && group->first)
                 et_value_append(out, v->key, group);
-        } else if (is_same(v, other) && !et_fields_was_given(&g->run->given, name)) {
+        } else if (other && et_json_same(v, other) && !et_fields_was_given(&g->run->given, name)) {
             continue;
         } else if (et_fields_is_open(g->candidate->table, g->candidate, name)) {
             et_value_append_copy(out, v->key, v);

@@ -383,18 +383,6 @@ static et_value *describe(tuning *t)
     return what;
 }
 
-static bool is_same(const et_value *a, const et_value *b)
-{
-    et_strbuf one = ET_STRBUF_INIT, other = ET_STRBUF_INIT;
-    et_json_print(&one, a, 0);
-    et_json_print(&other, b, 0);
-    const bool same =
-        !one.failed && !other.failed && !strcmp(et_strbuf_text(&one), et_strbuf_text(&other));
-    et_strbuf_release(&one);
-    et_strbuf_release(&other);
-    return same;
-}
-
 static int lock_directory(tuning *t, et_error *error)
 {
     et_assert(t->lock < 0 && t->dir);
@@ -426,7 +414,7 @@ static int open_directory(tuning *t, et_error *error)
         return status;
     for (const et_value *v = now->first; v; v = v->next) {
         const et_value *before = et_value_get(was, v->key);
-        if (!before || !is_same(before, v))
+        if (!before || !et_json_same(before, v))
             return et_fail(error, ET_EUSAGE,
                            "%s has another search: its %s differ%s (%s/" FILE_NAME
                            "); give the same options to continue, or name another directory",
