@@ -161,19 +161,29 @@ static void test_pack__groups(void **state)
 
 enum { CANDIDATES = 3, ITEMS = 2 };
 
+/* The loss of the chosen mean. */
+static double choose(double *share, const et_pack_choice *choice, int candidates, int rounds)
+{
+    const et_greedy greedy = et_pack_greedy(choice, candidates, rounds);
+    float mean[ITEMS] = { 0 };
+    assert_ok(et_greedy_choose(&greedy, share, error));
+    for (int c = 0; c < candidates; c++)
+        for (int64_t i = 0; i < choice->items; i++)
+            mean[i] += (float)share[c] * choice->prediction[c * choice->items + i];
+    return et_pack_loss(mean, choice->target, choice->items);
+}
+
 /* Of values: 0 alone is best, then 1 makes up for it; 2 is 0 again, and never chosen. */
 static void test_pack__greedy_values(void **state)
 {
     (void)state;
     static const float prediction[CANDIDATES * ITEMS] = { 1, 1, -3, -3, 1, 1 };
     static const double target[ITEMS] = { 0, 0 };
-    const et_greedy greedy = { prediction, target, CANDIDATES, ITEMS, 6 };
-    float share[CANDIDATES];
-    double loss;
-    assert_true(et_greedy_loss(prediction + ITEMS, target, ITEMS) == 9);
-    assert_ok(et_greedy_choose(&greedy, share, &loss, error));
-    assert_true(share[0] == 0.75f && share[1] == 0.25f && share[2] == 0);
-    assert_true(loss == 0);
+    const et_pack_choice choice = { prediction, target, ITEMS };
+    double share[CANDIDATES];
+    assert_true(et_pack_loss(prediction + ITEMS, target, ITEMS) == 9);
+    assert_true(choose(share, &choice, CANDIDATES, 6) == 0);
+    assert_true(share[0] == 0.75 && share[1] == 0.25 && share[2] == 0);
 }
 
 /* More choices that only make it worse do not count. */
@@ -182,12 +192,11 @@ static void test_pack__greedy_stops_at_the_best(void **state)
     (void)state;
     static const float prediction[2] = { 0, 8 };
     static const double target[1] = { 0 };
-    float share[2];
-    double loss;
+    const et_pack_choice choice = { prediction, target, 1 };
+    double share[2];
     for (int most = 1; most < 4; most++) {
-        const et_greedy greedy = { prediction, target, 2, 1, most };
-        assert_ok(et_greedy_choose(&greedy, share, &loss, error));
-        assert_true(share[0] == 1 && share[1] == 0 && loss == 0);
+        assert_true(choose(share, &choice, 2, most) == 0);
+        assert_true(share[0] == 1 && share[1] == 0);
     }
 }
 
@@ -198,13 +207,11 @@ static void test_pack__greedy_classes(void **state)
 {
     (void)state;
     static const float prediction[CANDIDATES * ITEMS] = { 0.9f, 0.1f, 0.1f, 0.9f, 0, 1 };
-    const et_greedy greedy = { prediction, NULL, CANDIDATES, ITEMS, 2 };
-    float share[CANDIDATES];
-    double loss;
-    assert_true(isfinite(et_greedy_loss(prediction + 2 * ITEMS, NULL, ITEMS)));
-    assert_ok(et_greedy_choose(&greedy, share, &loss, error));
-    assert_true(share[0] == 0.5f && share[1] == 0.5f && share[2] == 0);
-    assert_true(fabs(loss - log(2)) < 1e-6);
+    const et_pack_choice choice = { prediction, NULL, ITEMS };
+    double share[CANDIDATES];
+    assert_true(isfinite(et_pack_loss(prediction + 2 * ITEMS, NULL, ITEMS)));
+    assert_true(fabs(choose(share, &choice, CANDIDATES, 2) - log(2)) < 1e-6);
+    assert_true(share[0] == 0.5 && share[1] == 0.5 && share[2] == 0);
 }
 
 /* ---- what follows a validation ---- */

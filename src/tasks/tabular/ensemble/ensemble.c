@@ -2,10 +2,7 @@
  *
  * A candidate predicts each validated row by the model that did not learn it. Its loss is the
  * weighted mean of -ln p of the label, of several targets over them, of the squared error, or of
- * the pinball loss of quantiles. Weights are found by greedy selection with replacement (Caruana
- * et al. 2004, "Ensemble Selection from Libraries of Models"): from nothing, the candidate is added
- * that makes the loss of the mean least, ROUNDS times; the best round is kept. One round is the
- * best candidate alone. Then share_with_equals changes the weights.
+ * the pinball loss of quantiles. Weights begin with a greedy choice (et_greedy) of ROUNDS rounds.
  *
  * Invariants: (1) rows are those of the training table, or of the validation file; (2) sums go over
  * rows in order, so the same trainings give the same bits. */
@@ -29,6 +26,7 @@
 #include "systems/modelgarden/task_trainer.h"
 #include "tasks/tabular/ensemble/ensemble_private.h"
 #include "tasks/tabular/members.h"
+#include "tasks/tabular/networks/networks.h"
 #include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_kind.h"
@@ -70,7 +68,6 @@ typedef struct selection {
     int64_t rows, width; /* of the arrays below */
     int64_t targets;     /* of a row, but of classes */
     int folds;           /* 1: none */
-    bool filled;         /* the arrays of targets */
     int32_t *class;      /* [rows], of classes */
     double *written;     /* [rows, targets], of others */
     int16_t *fold;       /* [rows]: the one that validates it, -1: none */
@@ -79,6 +76,8 @@ typedef struct selection {
     scored *scored;      /* [run.count], in the arena */
     outputs mean;        /* of the chosen ones */
     double *share;       /* [run.count]: their weights; in the arena */
+    /* Candidates that have a score: those of the greedy choice. */
+    int among[ET_CANDIDATES_MAX];
 } selection;
 
 static selection *downcast(et_series_run *run)
@@ -383,15 +382,22 @@ static int read_training(selection *s, scored *one, const et_series_training *tr
 
 /* ---- scores ---- */
 
+static et_validation_rows rows_of(const selection *s, const outputs *one, double *weight)
+{
+    return (et_validation_rows){ .rows = s->rows,
+                                 .width = s->width,
+                                 .targets = s->targets,
+                                 .output = one->output,
+                                 .class = s->class,
+                                 .value = one->value,
+                                 .written = s->written,
+                                 .weight = weight };
+}
+
 /* The scores of several targets or quantiles, as in the logs of a validation. */
 static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
 {
-    const et_validation_rows rows = { .rows = s->rows,
-                                      .width = s->width,
-                                      .targets = s->targets,
-                                      .value = one->value,
-                                      .written = s->written,
-                                      .weight = s->of_fold };
+    const et_validation_rows rows = rows_of(s, one, s->of_fold);
     const et_scored_targets of = et_scored_targets_of(s->task);
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
@@ -487,15 +493,15 @@ static bool counts(const selection *s, int64_t row)
 }
 
 /* The loss of sum / count on a row that counts: of the label, or of all targets or quantiles. */
-static double loss_of_row(const selection *s, const double *sum, int count, int64_t row)
+static double loss_of_row(const selection *s, const double *sum, int64_t count, int64_t row)
 {
     et_assert(count > 0 && row >= 0 && row < s->rows);
     const et_tabular_target *target = &s->task->target;
     double loss = 0;
     if (s->class)
-        return -log(fmax(sum[row] / count, LEAST_PROBABILITY));
+        return -log(fmax(sum[row] / (double)count, LEAST_PROBABILITY));
     for (int64_t i = 0; i < s->width; i++) {
-        const double mean = sum[row * s->width + i] / count;
+        const double mean = sum[row * s->width + i] / (double)count;
         const double written = s->written[row * s->targets + (target->quantiles ? 0 : i)];
         const double off = (written - mean) / et_tabular_unit(s->task, i).scale;
         if (target->labels)
@@ -508,8 +514,9 @@ static double loss_of_row(const selection *s, const double *sum, int count, int6
     return loss;
 }
 
-static double loss_of(const selection *s, const double *sum, int count)
+static double loss_of(const void *from, const double *sum, int64_t count)
 {
+    const selection *s = from;
     double loss = 0;
     for (int64_t row = 0; row < s->rows; row++)
         if (counts(s, row))
@@ -517,70 +524,24 @@ static double loss_of(const selection *s, const double *sum, int count)
     return loss;
 }
 
-/* to = sum + the predictions of a candidate: values, or the probability of the label. */
-static void add_candidate_to(const selection *s, double *to, const double *sum, const outputs *one)
+/* Adds the predictions of candidate c of those that have a score: values, or the probability of the
+ * label. */
+static void add_candidate_to(const void *from, double *sum, int64_t c)
 {
+    const selection *s = from;
+    const outputs *one = &s->scored[s->among[c]].rows;
     for (int64_t row = 0; row < s->rows; row++)
         if (s->class)
-            to[row] = sum[row] +
-                      (s->class[row] < 0 ? 0 : (double)one->output[row * s->width + s->class[row]]);
+            sum[row] += s->class[row] < 0 ? 0 : (double)one->output[row * s->width + s->class[row]];
         else
             for (int64_t i = row * s->width; i < (row + 1) * s->width; i++)
-                to[i] = sum[i] + one->value[i];
+                sum[i] += one->value[i];
 }
 
-/* Adds the best candidate to sum: the one with the lowest loss of the new mean. Returns it. */
-static int add_best(const selection *s, double *sum, double *tried, int count, double *least)
-{
-    int best = -1;
-    for (int c = 0; c < s->run.count; c++) {
-        if (!s->scored[c].done)
-            continue;
-        add_candidate_to(s, tried, sum, &s->scored[c].rows);
-        const double loss = loss_of(s, tried, count);
-        if (best < 0 || loss < *least) {
-            *least = loss;
-            best = c;
-        }
-    }
-    if (best >= 0) {
-        const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
-        add_candidate_to(s, tried, sum, &s->scored[best].rows);
-        memcpy(sum, tried, cells * sizeof *sum);
-    }
-    return best;
-}
-
-static int select_weights(const selection *s, et_error *error)
-{
-    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
-    double *sum = et_alloc_zero(2 * cells, sizeof *sum), best = INFINITY;
-    int added[ET_CANDIDATES_MAX] = { 0 }, done = 0;
-    if (!sum)
-        return et_alloc_failed(error, 2 * cells * sizeof *sum, "weights of candidates");
-    for (int c = 0; c < s->run.count; c++)
-        done += s->scored[c].done;
-    for (int round = 1; round <= (done > 1 ? ROUNDS : 1); round++) {
-        double loss = INFINITY;
-        const int which = add_best(s, sum, sum + cells, round, &loss);
-        et_assert(which >= 0);
-        added[which]++;
-        if (!(loss < best) && round > 1)
-            continue;
-        best = loss;
-        for (int c = 0; c < s->run.count; c++)
-            s->share[c] = (double)added[c] / round;
-    }
-    et_free(sum);
-    return ET_OK;
-}
-
-/* The mean loss of a candidate, and its standard error. zeros, predicted: as sums. */
-static double mean_loss(const selection *s, const outputs *one, const double *zeros,
-                        double *predicted, double *error_of_mean)
+/* The mean loss of the predictions of a candidate, and its standard error. */
+static double mean_loss(const selection *s, const double *predicted, double *error_of_mean)
 {
     double weights = 0, squares = 0;
-    add_candidate_to(s, predicted, zeros, one);
     for (int64_t row = 0; row < s->rows; row++)
         weights += counts(s, row) ? s->weight[row] : 0;
     const double mean = weights > 0 ? loss_of(s, predicted, 1) / weights : 0;
@@ -594,29 +555,44 @@ static double mean_loss(const selection *s, const outputs *one, const double *ze
 
 /* Greedy weights fit the validation rows too closely. This moves them halfway to equal weights of
  * the best candidates: all whose loss is at most the lowest one plus its standard error. */
-static int share_with_equals(selection *s, et_error *error)
+static int choose_weights(selection *s, et_error *error)
 {
-    const size_t cells = (size_t)(s->class ? s->rows : s->rows * s->width);
-    double *zeros = et_alloc_zero(2 * cells, sizeof *zeros);
-    double loss[ET_CANDIDATES_MAX], range[ET_CANDIDATES_MAX] = { 0 }, limit = INFINITY,
-                                    least = INFINITY;
+    double share[ET_CANDIDATES_MAX], loss[ET_CANDIDATES_MAX], limit = INFINITY, least = INFINITY;
+    et_greedy greedy = { .rounds = 1,
+                         .cells = (size_t)(s->class ? s->rows : s->rows * s->width),
+                         .from = s,
+                         .add = add_candidate_to,
+                         .loss = loss_of };
     int equals = 0;
-    if (!zeros)
-        return et_alloc_failed(error, 2 * cells * sizeof *zeros, "weights of candidates");
-    for (int c = 0; c < s->run.count; c++) {
-        loss[c] = INFINITY;
+    for (int c = 0; c < s->run.count; c++)
         if (s->scored[c].done)
-            loss[c] = mean_loss(s, &s->scored[c].rows, zeros, zeros + cells, &range[c]);
-        if (loss[c] < least) {
-            least = loss[c];
-            limit = loss[c] + range[c];
+            s->among[greedy.candidates++] = c;
+    if (greedy.candidates > 1)
+        greedy.rounds = ROUNDS;
+    double *predicted = et_alloc(greedy.cells, sizeof *predicted);
+    int status = predicted ? et_greedy_choose(&greedy, share, error)
+                           : et_alloc_failed(error, greedy.cells * sizeof *predicted,
+                                             "weights of candidates");
+    if (status) {
+        et_free(predicted);
+        return status;
+    }
+    for (int i = 0; i < greedy.candidates; i++) {
+        double range;
+        memset(predicted, 0, greedy.cells * sizeof *predicted);
+        add_candidate_to(s, predicted, i);
+        loss[i] = mean_loss(s, predicted, &range);
+        if (loss[i] < least) {
+            least = loss[i];
+            limit = loss[i] + range;
         }
     }
-    for (int c = 0; c < s->run.count; c++)
-        equals += loss[c] <= limit;
-    for (int c = 0; c < s->run.count && equals; c++)
-        s->share[c] = (s->share[c] + (loss[c] <= limit ? 1.0 / equals : 0)) / 2;
-    et_free(zeros);
+    for (int i = 0; i < greedy.candidates; i++)
+        equals += loss[i] <= limit;
+    for (int i = 0; i < greedy.candidates; i++)
+        s->share[s->among[i]] =
+            equals ? (share[i] + (loss[i] <= limit ? 1.0 / equals : 0)) / 2 : share[i];
+    et_free(predicted);
     return ET_OK;
 }
 
@@ -641,14 +617,8 @@ static int list_members(selection *s, et_tabular_options *options, et_error *err
 static int judge(selection *s, et_error *error)
 {
     et_tabular_verdict *v = &s->task->verdict;
-    et_validation_rows rows = { .rows = s->rows,
-                                .width = s->width,
-                                .targets = s->targets,
-                                .output = s->mean.output,
-                                .class = s->class,
-                                .value = s->mean.value,
-                                .written = s->written };
-    rows.weight = et_alloc((size_t)s->rows, sizeof *rows.weight);
+    const et_validation_rows rows =
+        rows_of(s, &s->mean, et_alloc((size_t)s->rows, sizeof *rows.weight));
     if (!rows.weight)
         return et_alloc_failed(error, (size_t)s->rows * sizeof *rows.weight, "a verdict");
     for (int64_t row = 0; row < s->rows; row++)
@@ -666,7 +636,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     selection *s = downcast(run);
     const int64_t cells = s->rows * s->width;
     int status;
-    if ((status = select_weights(s, error)) || (status = share_with_equals(s, error)) ||
+    if ((status = choose_weights(s, error)) ||
         (!s->mean.output && !s->mean.value && (status = open_outputs(s, &s->mean, error))))
         return status;
     for (int c = 0; c < run->count; c++) {
@@ -784,20 +754,12 @@ static int write_model(selection *s, const et_experiment *experiment, et_params 
 static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
 {
     selection *s = downcast(run);
-    const et_fold_rows rows = { .count = s->rows,
-                                .width = s->width,
-                                .targets = s->targets,
-                                .fold = s->fold,
-                                .weight = s->weight,
-                                .class = s->class,
-                                .output = s->mean.output,
-                                .written = s->written,
-                                .value = s->mean.value };
+    const et_validation_rows rows = rows_of(s, &s->mean, s->weight);
     et_params *params;
     int status = ET_OK;
     if (s->folds > 1) {
         const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
-        status = path ? et_fold_rows_write(s->task, &rows, path, error)
+        status = path ? et_fold_rows_write(s->task, &rows, s->fold, path, error)
                       : et_alloc_failed(error, strlen(s->model_dir), "a path");
     }
     if (!status)

@@ -42,20 +42,9 @@ int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
  *
  * A run writes the file when all folds are trained. Later its rows are scored as a validation's. */
 
-/* Arrays are borrowed. Classes have class and output, other targets written and value. */
-typedef struct et_fold_rows {
-    int64_t count, width;
-    int64_t targets;       /* of a row, but of classes */
-    const int16_t *fold;   /* [count], from 0; -1: no model predicts the row */
-    const double *weight;  /* [count] */
-    const int32_t *class;  /* [count] */
-    const float *output;   /* [count, width] */
-    const double *written; /* [count, targets] */
-    const double *value;   /* [count, width] */
-} et_fold_rows;
-
-/* Replaces the file; rows are those of the task's table. */
-int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
-                       et_error *error);
+/* Replaces the file; rows are those of the task's table. fold: [rows], from 0; -1: no model
+ * predicts the row. */
+int et_fold_rows_write(const et_tabular_task *task, const et_validation_rows *rows,
+                       const int16_t *fold, const char *path, et_error *error);
 
 #endif

@@ -29,13 +29,13 @@ static const et_encoded_field *target_of(const et_tabular_task *task)
 
 /* ---- writing ---- */
 
-static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int64_t row,
-                      et_value *out)
+static void print_row(const et_tabular_task *task, const et_validation_rows *rows, int16_t fold,
+                      int64_t row, et_value *out)
 {
     char where[1024];
     task->table->class->describe(task->table, (uint32_t)row, 0, where, sizeof where);
     et_value_set_string(out, ROW, where);
-    et_value_set_int(out, FOLD, rows->fold[row] + 1);
+    et_value_set_int(out, FOLD, fold + 1);
     if (task->target.weight)
         et_value_set_float(out, WEIGHT, rows->weight[row]);
     if (rows->class) {
@@ -60,22 +60,23 @@ static void print_row(const et_tabular_task *task, const et_fold_rows *rows, int
     }
 }
 
-int et_fold_rows_write(const et_tabular_task *task, const et_fold_rows *rows, const char *path,
-                       et_error *error)
+int et_fold_rows_write(const et_tabular_task *task, const et_validation_rows *rows,
+                       const int16_t *fold, const char *path, et_error *error)
 {
     et_assert(task && rows && path && rows->width > 0 &&
               (rows->class ? rows->output != NULL : rows->value && rows->written));
     et_strbuf text = ET_STRBUF_INIT;
     et_arena arena = ET_ARENA_INIT;
     bool failed = false;
-    for (int64_t row = 0; row < rows->count && !failed; row++) {
-        et_value *out = rows->fold[row] < 0 ? NULL : et_value_dict(&arena);
-        if (rows->fold[row] >= 0) {
-            print_row(task, rows, row, out);
-            failed = et_value_failed(out);
+    for (int64_t row = 0; row < rows->rows && !failed; row++) {
+        if (fold[row] < 0)
+            continue;
+        et_value *out = et_value_dict(&arena);
+        print_row(task, rows, fold[row], row, out);
+        failed = et_value_failed(out);
+        if (!failed)
             et_json_print(&text, out, 0);
-            et_strbuf_append_char(&text, '\n');
-        }
+        et_strbuf_append_char(&text, '\n');
         et_arena_release(&arena);
     }
     int status = failed || text.failed
@@ -126,46 +127,32 @@ static bool read_row(const et_tabular_task *task, et_validation_rows *s, const e
     return true;
 }
 
-/* most: rows that there is room for. */
-static int read_line(const et_tabular_task *task, et_validation_rows *s, int64_t most,
-                     const char *text, size_t length, const char *path, double *numbers,
-                     et_error *error)
-{
-    et_assert(s->rows <= most);
-    et_arena arena = ET_ARENA_INIT;
-    et_value *line;
-    if (s->rows == most)
-        return et_fail(error, ET_EFORMAT, "%s has more rows than the training files", path);
-    s->weight[s->rows] = 1;
-    int status = et_json_parse(&line, &arena, text, length, path, error);
-    if (!status && !read_row(task, s, line, numbers))
-        status = ET_EFORMAT;
-    if (status == ET_EFORMAT)
-        status = et_fail(error, status,
-                         "%s:%lld: no prediction of the target %s; name a file to evaluate", path,
-                         (long long)s->rows + 1, target_of(task)->column[0]);
-    s->rows += !status;
-    et_arena_release(&arena);
-    return status;
-}
-
 static int read_lines(const et_tabular_task *task, et_validation_rows *s, const char *path,
                       et_error *error)
 {
     const int64_t most = s->rows;
     double *numbers = et_alloc_zero((size_t)s->width, sizeof *numbers);
-    char *text = NULL;
-    size_t length;
-    int status = numbers ? et_file_read(&text, &length, path, BYTES_MAX, error)
+    et_json_lines lines = { .at = NULL };
+    et_value *line;
+    int status = numbers ? et_json_lines_open(&lines, path, BYTES_MAX, error)
                          : et_alloc_failed(error, (size_t)s->width * sizeof *numbers, "a row");
-    const char *line = text, *const end = status ? NULL : text + length, *next;
     s->rows = 0;
-    for (; !status && (next = memchr(line, '\n', (size_t)(end - line))) != NULL; line = next + 1)
-        status = read_line(task, s, most, line, (size_t)(next - line), path, numbers, error);
-    if (!status && line < end)
+    while (!status && !(status = et_json_lines_next(&lines, &line, error)) && line &&
+           lines.number <= most) {
+        s->weight[s->rows] = 1;
+        status = read_row(task, s, line, numbers) ? ET_OK : ET_EFORMAT;
+        s->rows += !status;
+    }
+    if (lines.number > most)
+        status = et_fail(error, ET_EFORMAT, "%s has more rows than the training files", path);
+    else if (status == ET_EFORMAT && lines.number)
+        status = et_fail(error, status,
+                         "%s:%lld: no prediction of the target %s; name a file to evaluate", path,
+                         (long long)lines.number, target_of(task)->column[0]);
+    else if (!status && lines.at < lines.end)
         status = et_fail(error, ET_EFORMAT, "%s:%lld: the last line is not whole", path,
-                         (long long)s->rows + 1);
-    et_free(text);
+                         (long long)lines.number + 1);
+    et_json_lines_close(&lines);
     et_free(numbers);
     return status;
 }

@@ -63,6 +63,22 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
 
 /* ---- pack_ensemble.c ---- */
 
+/* Greedy choice of an ensemble (Caruana, Niculescu-Mizil, Crew and Ksikes 2004, "Ensemble Selection
+ * from Libraries of Models"). Each round adds the candidate that gives the mean prediction the
+ * lowest loss; a candidate may be added several times. The ensemble is the prefix of this sequence
+ * with the lowest loss. One round chooses the best candidate alone. If candidates are equally good,
+ * the first one is chosen. */
+typedef struct et_greedy {
+    int64_t candidates, rounds; /* at least 1 each */
+    size_t cells;               /* numbers of a prediction */
+    const void *from;           /* first argument of both functions */
+    void (*add)(const void *from, double *sum, int64_t candidate); /* its prediction, to [cells] */
+    double (*loss)(const void *from, const double *sum, int64_t count); /* of the mean of count */
+} et_greedy;
+
+/* share: [candidates], how often each was chosen, divided by the number of choices. */
+int et_greedy_choose(const et_greedy *greedy, double *share, et_error *error);
+
 /* The work after a validation of a pack. If the loss of a member on the validation rows is its
  * lowest so far, its weights are kept as its best weights. A member without a lower loss for
  * `patience` validations is done, and is not trained further. Then an ensemble is chosen from the

@@ -20,7 +20,7 @@ static double loss_of(double prediction, const double *target, int64_t i)
     return (prediction - target[i]) * (prediction - target[i]);
 }
 
-double et_greedy_loss(const float *prediction, const double *target, int64_t items)
+double et_pack_loss(const float *prediction, const double *target, int64_t items)
 {
     double sum = 0;
     for (int64_t i = 0; i < items; i++)
@@ -28,58 +28,58 @@ double et_greedy_loss(const float *prediction, const double *target, int64_t ite
     return sum / (double)items;
 }
 
-/* The loss with candidate c as the n-th choice. sum: of the predictions of the choices before. */
-static double loss_with(const et_greedy *g, const double *sum, int64_t c, int64_t n)
+static void add_prediction(const void *from, double *sum, int64_t candidate)
 {
-    const float *own = g->prediction + c * g->items;
+    const et_pack_choice *choice = from;
+    for (int64_t i = 0; i < choice->items; i++)
+        sum[i] += (double)choice->prediction[candidate * choice->items + i];
+}
+
+static double loss_of_mean(const void *from, const double *sum, int64_t count)
+{
+    const et_pack_choice *choice = from;
     double loss = 0;
-    for (int64_t i = 0; i < g->items; i++)
-        loss += loss_of((sum[i] + (double)own[i]) / (double)n, g->target, i);
-    return loss / (double)g->items;
+    for (int64_t i = 0; i < choice->items; i++)
+        loss += loss_of(sum[i] / (double)count, choice->target, i);
+    return loss / (double)choice->items;
 }
 
-/* Makes the n-th choice, and adds its predictions to sum. */
-static int64_t choose_next(const et_greedy *g, double *sum, int64_t n, double *loss)
+et_greedy et_pack_greedy(const et_pack_choice *choice, int64_t candidates, int64_t rounds)
 {
-    int64_t best = 0;
-    *loss = loss_with(g, sum, 0, n);
-    for (int64_t c = 1; c < g->candidates; c++) {
-        const double with = loss_with(g, sum, c, n);
-        if (with < *loss) {
-            *loss = with;
-            best = c;
-        }
-    }
-    for (int64_t i = 0; i < g->items; i++)
-        sum[i] += (double)g->prediction[best * g->items + i];
-    return best;
+    return (et_greedy){ candidates, rounds,         (size_t)choice->items,
+                        choice,     add_prediction, loss_of_mean };
 }
 
-int et_greedy_choose(const et_greedy *g, float *share, double *loss, et_error *error)
+int et_greedy_choose(const et_greedy *g, double *share, et_error *error)
 {
-    et_assert(g->candidates >= 1 && g->items >= 1 && g->most >= 1);
-    double *sum = et_alloc_zero((size_t)g->items, sizeof *sum);
-    int64_t *chosen = et_alloc((size_t)g->most, sizeof *chosen);
-    int64_t length = 0;
-    *loss = INFINITY;
-    for (int64_t n = 0; sum && chosen && n < g->most; n++) {
-        double now;
-        chosen[n] = choose_next(g, sum, n + 1, &now);
-        if (now < *loss) {
-            *loss = now;
-            length = n + 1;
+    et_assert(g->candidates >= 1 && g->rounds >= 1 && g->cells >= 1);
+    const size_t size = 2 * g->cells + (size_t)g->candidates;
+    double *sum = et_alloc_zero(size, sizeof *sum), least = INFINITY;
+    if (!sum)
+        return et_alloc_failed(error, size * sizeof *sum, "an ensemble");
+    double *tried = sum + g->cells, *times = tried + g->cells;
+    for (int64_t round = 1; round <= g->rounds; round++) {
+        int64_t best = 0;
+        double loss = INFINITY;
+        for (int64_t c = 0; c < g->candidates; c++) {
+            memcpy(tried, sum, g->cells * sizeof *sum);
+            g->add(g->from, tried, c);
+            const double with = g->loss(g->from, tried, round);
+            if (!c || with < loss) {
+                loss = with;
+                best = c;
+            }
         }
+        g->add(g->from, sum, best);
+        times[best]++;
+        if (round > 1 && !(loss < least))
+            continue;
+        least = loss;
+        for (int64_t c = 0; c < g->candidates; c++)
+            share[c] = times[c] / (double)round;
     }
-    for (int64_t c = 0; c < g->candidates; c++)
-        share[c] = 0;
-    for (int64_t n = 0; n < length; n++)
-        share[chosen[n]] += 1;
-    for (int64_t c = 0; c < g->candidates && length; c++)
-        share[c] /= (float)length;
-    const bool made = sum && chosen;
     et_free(sum);
-    et_free(chosen);
-    return made ? ET_OK : et_alloc_failed(error, (size_t)g->items * sizeof *sum, "an ensemble");
+    return ET_OK;
 }
 
 #define LOGGED_MEMBERS ET_LOGGED_OF_VALIDATION "ensemble_members"
@@ -164,7 +164,7 @@ typedef struct following {
     variables v;
     int64_t members, items; /* items: predictions of a member that count in its loss */
     float *prediction;      /* [candidates, items] */
-    float *share;           /* [members], of candidates first */
+    double *share;          /* [members], of candidates first */
     double *target;         /* [items]; NULL: classes */
     float *loss;            /* [members], new */
     bool *better;           /* [members]: as they are, they are the best so far */
@@ -231,7 +231,7 @@ static void compare(following *f, int64_t member)
     float *to = f->prediction + f->candidates * f->items;
     const bool has_best = f->v.since[member] > 0;
     put_items(f, to, member, false);
-    const double now = et_greedy_loss(to, f->target, f->items);
+    const double now = et_pack_loss(to, f->target, f->items);
     f->loss[member] = (float)now;
     f->better[member] = isfinite((float)now) && !is_done(&f->v, f->pack, member) &&
                         (!has_best || f->loss[member] < f->v.loss[member]);
@@ -255,7 +255,7 @@ static void keep_all(const following *f)
         f->v.share[m] = 0;
     }
     for (int64_t c = 0; c < f->candidates; c++)
-        f->v.share[f->candidate[c]] = f->share[c];
+        f->v.share[f->candidate[c]] = (float)f->share[c];
     et_params_changed(f->params, true);
 }
 
@@ -279,13 +279,9 @@ static void put_mean(const following *f, const float *share)
 /* Of the candidates, by the rows that count. */
 static int choose_share(following *f, et_error *error)
 {
-    double loss;
-    const et_greedy greedy = { .prediction = f->prediction,
-                               .target = f->target,
-                               .candidates = f->candidates,
-                               .items = f->items,
-                               .most = f->pack->ensemble_size };
-    return et_greedy_choose(&greedy, f->share, &loss, error);
+    const et_pack_choice choice = { f->prediction, f->target, f->items };
+    const et_greedy greedy = et_pack_greedy(&choice, f->candidates, f->pack->ensemble_size);
+    return et_greedy_choose(&greedy, f->share, error);
 }
 
 static void close_following(following *f)
@@ -379,10 +375,10 @@ int et_pack_cross_fit(et_params *params, const et_tabular_pack *pack, const et_p
         }
         et_assert(f.candidates);
         for (int64_t c = 0; c < f.candidates; c++)
-            f.share[c] = 1 / (float)f.candidates;
+            f.share[c] = 1 / (double)f.candidates;
         status = f.items ? choose_share(&f, error) : ET_OK;
         for (int64_t c = 0; c < f.candidates; c++)
-            share[f.candidate[c]] = f.share[c];
+            share[f.candidate[c]] = (float)f.share[c];
         put_mean(&f, share);
     }
     et_free(share);
