@@ -11,7 +11,6 @@
 #include <etude/task.h>
 
 #include "command/options/sets.h"
-#include "formats/events/progress.h"
 #include "systems/modelgarden/experiment.h"
 #include "systems/training/initial.h"
 #include "systems/training/model_dir.h"
@@ -46,14 +45,6 @@ typedef struct et_train_args {
     uint64_t memory;        /* bytes that the plan may have, by the largest batch; 0: as it comes */
     int64_t pretrain_steps; /* of the run that is fine-tuned; 0: not given */
     et_profiling profiling;
-    const char *counted; /* of one of several trainings, with quiet: what its bar counts; NULL:
-                            there is no bar */
-    struct et_dry_run_share *share; /* of one of several trainings, with dry_run: in model_dir there
-                                       are its files; NULL: it is no such training */
-    /* Of one of several trainings: called after every step. NULL: nobody asks. */
-    void (*follow)(void *follower, const et_showing *showing, et_progress *progress);
-    void *follower;
-    struct et_reported *reported; /* with quiet: warnings that were printed; NULL: not known */
 } et_train_args;
 
 extern const et_usage et_usage_train;

@@ -121,20 +121,14 @@ et_train_job et_train_job_of(const et_train_args *args)
                                          .accept_changes = args->accept_changes,
                                          .verbose = args->verbose,
                                          .async = args->async,
-                                         .judged = args->reported,
                                          .began = et_clock_monotonic(),
                                          .ends = args->ends,
                                          .memory = args->memory },
                            .profiling = args->profiling,
                            .inputs = args->config,
                            .quiet = args->quiet,
-                           .counted = args->counted,
-                           .reported = args->reported,
                            .dry_run = args->dry_run,
-                           .json = args->json,
-                           .share = args->share,
-                           .follow = args->follow,
-                           .follower = args->follower };
+                           .json = args->json };
 }
 
 /* The profile may go into the run's directory, next to the run's files. */

@@ -299,8 +299,10 @@ int et_cmd_train(const et_call *call, et_error *error)
     int status = et_train_args_settle(args, call, error);
     if (status)
         return status;
-    if (et_series_wanted(call, args))
-        return et_series_train(call, args, error);
+    bool series;
+    status = et_series_train(call, args, &series, error);
+    if (series)
+        return status;
     switch (args->mode) {
     case ET_MODE_EVAL:
     case ET_MODE_CONTINUOUS_EVAL:

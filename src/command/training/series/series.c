@@ -39,22 +39,47 @@
 #include "train/run/inner_loop.h"
 #include "train/task/task_private.h"
 
-/* ---- series settings ---- */
+typedef struct series {
+    const et_call *call;
+    const et_train_args *args;
+    const char *run_dir;
+    et_arena arena;
+    et_experiment experiment;
+    const et_series *class;
+    et_model_dir directory;
+    bool complete; /* the run has its model */
+    bool set_up;   /* there is a run to keep */
+    int64_t begun; /* 1: a stop leaves what there is */
+    et_device *device;
+    et_params *params;
+    et_task *task;
+    et_series_run *run;
+    et_series_log log;
+    et_reported reported;
+    et_quiet_log quiet;
+    double said;  /* duration of this start's trainings: as it was printed last, seconds */
+    double ahead; /* by the plan, of those that are not done */
+    double spent, expected;             /* of those that are done: measured, and by the plan */
+    const et_series_candidate *current; /* in training */
+    bool measured;                      /* steps of the current training */
+    int64_t first_step;                 /* of this training that was seen, and its time; 0: none */
+    double first_time;
+} series;
+
+/* Prints a line, unless --quiet was given. */
+#define SAY(s, ...) ((s)->args->quiet ? (void)0 : et_print(stderr, __VA_ARGS__))
+
+static void tell(void *listener, const char *line)
+{
+    const series *s = listener;
+    SAY(s, "%s\n", line);
+}
+
+/* ---- settings of the trainings ---- */
 
 /* Settings that the user gives to the run are settings of each training, if its model has them. For
  * example, the width of layers has no effect on a model without layers: it keeps its own settings,
  * and Etude prints this. */
-
-/* All borrowed. */
-typedef struct et_series_settings {
-    const et_program *program;
-    const et_train_args *args;
-    const char *run_dir;
-    const et_experiment *experiment;
-    const et_series_run *run;
-    struct et_reported *reported; /* warnings that were printed */
-    et_arena *arena;
-} et_series_settings;
 
 typedef struct giving {
     const et_experiment *run, *candidate;
@@ -93,27 +118,27 @@ static void keep_given(const giving *g, et_value *out, const et_value *now, cons
 }
 
 /* Settings on top of a candidate's own: RUN/members/mlp.yaml. */
-static const char *given_path(const et_series_settings *s, et_arena *arena,
+static const char *given_path(const series *s, et_arena *arena,
                               const et_series_candidate *candidate)
 {
     return et_arena_printf(arena, "%s/" ET_SERIES_FOLDER "/%s.yaml", s->run_dir, candidate->name);
 }
 
-static int write_given(const et_series_settings *s, const et_series_candidate *candidate,
-                       const et_value *now, const et_value *usual, et_error *error)
+static int write_given(series *s, const et_series_candidate *candidate, const et_value *now,
+                       const et_value *usual, et_error *error)
 {
     et_experiment own;
     et_strbuf text = ET_STRBUF_INIT, unused = ET_STRBUF_INIT;
-    const giving g = { s->experiment, &own, et_series_of(s->experiment)->alone, &unused };
-    const char *path = given_path(s, s->arena, candidate);
-    et_value *given = et_value_dict(s->arena), *all = et_value_dict(s->arena);
-    int status =
-        et_experiment_begin(&own, s->program, candidate->training->experiment, s->arena, error);
+    const giving g = { &s->experiment, &own, s->class->alone, &unused };
+    const char *path = given_path(s, &s->arena, candidate);
+    et_value *given = et_value_dict(&s->arena), *all = et_value_dict(&s->arena);
+    int status = et_experiment_begin(&own, s->call->program, candidate->training->experiment,
+                                     &s->arena, error);
     if (!status && given)
         keep_given(&g, given, now, usual, "");
     if (!status && candidate->training->defaults)
-        status = et_yaml_parse_value(&all, s->arena, candidate->training->defaults, candidate->name,
-                                     error);
+        status = et_yaml_parse_value(&all, &s->arena, candidate->training->defaults,
+                                     candidate->name, error);
     if (!status && given && all)
         status = et_value_merge(all, given, error);
     if (!status && all && all->first)
@@ -123,44 +148,33 @@ static int write_given(const et_series_settings *s, const et_series_candidate *c
             et_value_failed(given) || et_value_failed(all) || text.failed || unused.failed || !path
                 ? et_alloc_failed(error, 0, "settings")
                 : et_file_write(path, et_strbuf_text(&text), text.length, error);
-    if (!status && unused.length && !s->args->quiet)
-        et_print(stderr, "%-12s keeps its own values of %s\n", candidate->name,
-                 et_strbuf_text(&unused));
+    if (!status && unused.length)
+        SAY(s, "%-12s keeps its own values of %s\n", candidate->name, et_strbuf_text(&unused));
     et_strbuf_release(&text);
     et_strbuf_release(&unused);
     return status;
 }
 
-/* The arguments of `train` for one training; texts live in arena. */
-/* The settings of a training as a run of its own. */
-static int series_settings_args(const et_series_settings *s, et_train_args *args,
-                                const et_series_candidate *candidate, int which, et_arena *arena,
-                                et_error *error)
+/* The settings of a training. */
+static int configure(const series *s, et_experiment *experiment,
+                     const et_series_candidate *candidate, int which, et_arena *arena,
+                     et_error *error)
 {
     const et_series_training *training = &candidate->training[which];
-    const char **texts = et_arena_array(arena, 2, sizeof *texts);
-    *args = *s->args;
-    args->model_dir =
-        et_arena_printf(arena, "%s/" ET_SERIES_FOLDER "/%s", s->run_dir, training->name);
-    args->experiment = training->experiment;
-    args->settings.count = 0;
-    args->quiet = !args->verbose;
-    args->counted =
-        s->args->quiet ? NULL
-        : candidate->count > 1
-            ? et_arena_printf(arena, "%s %d/%d  step", candidate->name, which + 1, candidate->count)
-            : et_arena_printf(arena, "%s  step", candidate->name);
-    args->reported = s->reported;
-    if (!texts || !args->model_dir || !(texts[0] = given_path(s, arena, candidate)))
-        return et_alloc_failed(error, 0, "settings");
-    texts[1] = training->settings;
-    args->config = (et_strings){ texts, 1 };
-    args->set = (et_strings){ texts + 1, training->settings ? 1 : 0 };
-    return ET_OK;
+    const char *path = given_path(s, arena, candidate);
+    int status =
+        path ? et_experiment_begin(experiment, s->call->program, training->experiment, arena, error)
+             : et_alloc_failed(error, 0, "settings");
+    if (!status)
+        status = et_experiment_read_file(experiment, path, arena, error);
+    experiment->source = ET_SETTINGS_SET;
+    if (!status && training->settings)
+        status = et_experiment_set(experiment, training->settings, arena, error);
+    return status ? status : et_train_settle(experiment, error);
 }
 
 /* Removes the files that a failed start has written in a new directory. */
-static void series_settings_remove(const et_series_settings *s)
+static void remove_settings(series *s)
 {
     et_arena arena = ET_ARENA_INIT;
     const char *folder = et_arena_printf(&arena, "%s/" ET_SERIES_FOLDER, s->run_dir);
@@ -174,100 +188,34 @@ static void series_settings_remove(const et_series_settings *s)
     et_arena_release(&arena);
 }
 
-/* Checks that a candidate can be trained. All are checked before the first training. */
-static int check_candidate(const et_series_settings *s, const et_series_candidate *candidate,
-                           et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_train_args args;
-    et_experiment experiment;
-    et_initial initial;
-    int status = series_settings_args(s, &args, candidate, 0, &arena, error);
-    if (!status)
-        status = et_train_configure(&experiment, &initial, &args, s->program, &arena, error);
-    if (!status)
-        et_initial_close(&initial);
-    et_arena_release(&arena);
-    return status ? et_fail_while(error, status, "candidate %s", candidate->name) : ET_OK;
-}
-
-/* Writes the files, and checks that each candidate can be configured. ET_ECONFIG: one can not. */
-static int series_settings_make(const et_series_settings *s, et_error *error)
+/* Writes the files, and checks that each candidate can be configured, before the first training.
+ * ET_ECONFIG: one can not. */
+static int make_settings(series *s, et_error *error)
 {
     et_experiment usual;
-    const char *folder = et_arena_printf(s->arena, "%s/" ET_SERIES_FOLDER, s->run_dir);
-    int status = et_experiment_begin(&usual, s->program, s->experiment->name, s->arena, error);
+    const char *folder = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDER, s->run_dir);
+    int status =
+        et_experiment_begin(&usual, s->call->program, s->experiment.name, &s->arena, error);
     if (status)
         return status;
     et_experiment_resolve_precision(&usual);
-    const et_value *now = et_fields_effective(s->experiment->table, s->experiment, s->arena);
-    const et_value *other = et_fields_effective(usual.table, &usual, s->arena);
+    const et_value *now = et_fields_effective(s->experiment.table, &s->experiment, &s->arena);
+    const et_value *other = et_fields_effective(usual.table, &usual, &s->arena);
     status = folder && now && other ? et_directory_make(folder, error)
                                     : et_alloc_failed(error, 0, "settings");
     for (int i = 0; i < s->run->count && !status; i++) {
-        status = write_given(s, &s->run->candidate[i], now, other, error);
-        if (!status)
-            status = check_candidate(s, &s->run->candidate[i], error);
+        const et_series_candidate *candidate = &s->run->candidate[i];
+        et_arena arena = ET_ARENA_INIT;
+        et_experiment experiment;
+        status = write_given(s, candidate, now, other, error);
+        if (status)
+            return status;
+        status = configure(s, &experiment, candidate, 0, &arena, error);
+        et_arena_release(&arena);
+        if (status)
+            et_fail_while(error, status, "candidate %s", candidate->name);
     }
     return status;
-}
-
-/* ---- the trainings ---- */
-
-static const char between[] = "stopping     between two trainings; the same command resumes";
-
-typedef struct series {
-    const et_call *call;
-    const et_train_args *args;
-    const char *run_dir;
-    et_arena arena;
-    et_experiment experiment;
-    const et_series *class;
-    et_model_dir directory;
-    bool complete; /* the run has its model */
-    bool set_up;   /* there is a run to keep */
-    int64_t begun; /* 1: a stop leaves what there is */
-    et_device *device;
-    et_params *params;
-    et_task *task;
-    et_series_run *run;
-    et_series_log log;
-    et_reported reported;
-    et_quiet_log quiet;
-    double said;  /* duration of this start's trainings: as it was printed last, seconds */
-    double ahead; /* by the plan, of those that are not done */
-    double spent, expected;             /* of those that are done: measured, and by the plan */
-    const et_series_candidate *current; /* in training */
-    bool measured;                      /* steps of the current training */
-    int64_t first_step;                 /* of this training that was seen, and its time; 0: none */
-    double first_time;
-} series;
-
-static void say(const series *s, const char *text)
-{
-    if (!s->args->quiet)
-        et_print(stderr, "%s\n", text);
-}
-
-static void tell(void *listener, const char *line)
-{
-    say(listener, line);
-}
-
-/* ---- whether ---- */
-
-bool et_series_wanted(const et_call *call, const et_train_args *args)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_experiment experiment;
-    et_initial initial;
-    if (args->init && et_experiment_find_foreign(call->program, args->init))
-        return false;
-    int status = et_train_assemble(&experiment, &initial, args, call->program, &arena, NULL);
-    const bool wanted = !status && et_series_of(&experiment);
-    et_initial_close(&initial);
-    et_arena_release(&arena);
-    return wanted;
 }
 
 /* What is about one process or one run. */
@@ -376,18 +324,6 @@ static int open_task(series *s, const et_identity *identity, et_error *error)
     return s->class->open(&s->run, &opening, error);
 }
 
-/* Of an open series. */
-static et_series_settings settings_of(series *s)
-{
-    return (et_series_settings){ .program = s->call->program,
-                                 .args = s->args,
-                                 .run_dir = s->run_dir,
-                                 .experiment = &s->experiment,
-                                 .run = s->run,
-                                 .reported = &s->reported,
-                                 .arena = &s->arena };
-}
-
 static int open_parts(series *s, et_error *error)
 {
     int status = et_device_open(&s->device, error);
@@ -398,20 +334,18 @@ static int open_parts(series *s, et_error *error)
         status = open_task(s, NULL, error);
     }
     if (!status) {
-        if (!s->args->quiet && s->args->dry_run)
-            et_print(stderr, "experiment   %s\n", s->experiment.name);
-        else if (!s->args->quiet)
-            et_print(stderr, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n",
-                     s->experiment.name, s->run_dir);
+        if (s->args->dry_run)
+            SAY(s, "experiment   %s\n", s->experiment.name);
+        else
+            SAY(s, "experiment   %s  (all settings: %s/" ET_RUN_SETTINGS ")\n", s->experiment.name,
+                s->run_dir);
         if (s->experiment.kind->describe)
             s->experiment.kind->describe(s->task);
     }
     if (!status)
         status = write_settings(s, error);
-    if (!status) {
-        const et_series_settings settings = settings_of(s);
-        status = series_settings_make(&settings, error);
-    }
+    if (!status)
+        status = make_settings(s, error);
     const char *run = et_model_dir_has_run(s->args->model_dir) ? s->args->model_dir : s->run_dir;
     const char *log = et_arena_printf(&s->arena, "%s/" ET_SERIES_LOG, run);
     if (!status)
@@ -445,19 +379,14 @@ static void say_plan(const series *s)
     if (run->candidate->count > 1)
         et_strbuf_printf(&text, ", %son %d folds", run->count > 1 ? "each " : "",
                          run->candidate->count);
-    if (!s->args->quiet && run->count > 1)
-        et_print(stderr, "candidates   %s\n", et_strbuf_text(&text));
-    else if (!s->args->quiet)
-        et_print(stderr, "training     %s\n", et_strbuf_text(&text));
-    if (!s->args->quiet && run->left_out)
-        et_print(stderr, "left out     %s: give a longer --time-limit to train more\n",
-                 run->left_out);
-    if (!s->args->quiet && run->count > 1 && s->args->time_limit > 0)
-        et_print(stderr, "time limit   %s for all of them\n",
-                 et_format_duration(s->args->time_limit).text);
-    else if (!s->args->quiet && run->count > 1)
-        et_print(stderr, "time         about %s on two cores (--time-limit sets a limit)\n",
-                 et_format_duration(s->said).text);
+    SAY(s, "%-12s %s\n", run->count > 1 ? "candidates" : "training", et_strbuf_text(&text));
+    if (run->left_out)
+        SAY(s, "left out     %s: give a longer --time-limit to train more\n", run->left_out);
+    if (run->count > 1 && s->args->time_limit > 0)
+        SAY(s, "time limit   %s for all of them\n", et_format_duration(s->args->time_limit).text);
+    else if (run->count > 1)
+        SAY(s, "time         about %s on two cores (--time-limit sets a limit)\n",
+            et_format_duration(s->said).text);
     et_strbuf_release(&text);
 }
 
@@ -494,7 +423,7 @@ static void say_time(series *s, double spent, double expected, et_progress *prog
     if (progress && text)
         et_progress_alert(progress, text);
     else if (text)
-        say(s, text);
+        SAY(s, "%s\n", text);
 }
 
 static double expected_of(const et_series_candidate *candidate)
@@ -531,54 +460,69 @@ static void say_score(const series *s, const char *name, const et_series_score *
         if (!isnan(score->deviation[i]))
             et_strbuf_printf(&text, " +- %.2g", score->deviation[i]);
     }
-    if (!s->args->quiet)
-        et_print(stderr, "%-12s %s  in %s\n", name, et_strbuf_text(&text),
-                 et_format_duration(seconds).text);
+    SAY(s, "%-12s %s  in %s\n", name, et_strbuf_text(&text), et_format_duration(seconds).text);
     et_strbuf_release(&text);
 }
 
-/* ---- one training ---- */
+/* ---- the trainings ---- */
 
-/* Prepares the directory of a training. *out: its command line, in arena. */
-static int prepare_one(series *s, const et_series_candidate *candidate, int which,
-                       et_train_args **out, et_arena *arena, et_error *error)
-{
-    et_assert(which >= 0 && which < candidate->count);
-    et_train_args *args = *out = et_arena_alloc(arena, sizeof *args);
-    const et_series_settings settings = settings_of(s);
-    int status = args ? series_settings_args(&settings, args, candidate, which, arena, error)
-                      : et_alloc_failed(error, sizeof *args, "settings");
-    if (!status)
-        status = et_directory_make(args->model_dir, error);
-    return status ? status : s->class->prepare(s->run, args->model_dir, error);
-}
+static const char between[] = "stopping     between two trainings; the same command resumes";
 
-static int train_one(series *s, const et_series_candidate *candidate, int which, et_error *error)
+/* share: of a dry run; NULL: the training is for the model. */
+static int train_one(series *s, const et_series_candidate *candidate, int which,
+                     et_dry_run_share *share, et_error *error)
 {
     et_assert(which >= 0 && which < candidate->count);
     et_arena arena = ET_ARENA_INIT;
-    et_train_args *args;
-    int status = prepare_one(s, candidate, which, &args, &arena, error);
+    et_experiment experiment;
+    et_train_job job = et_train_job_of(s->args);
+    const char *directory = et_arena_printf(&arena, "%s/" ET_SERIES_FOLDER "/%s", s->run_dir,
+                                            candidate->training[which].name);
+    job.training.experiment = &experiment;
+    job.training.arena = &arena;
+    job.training.model_dir = directory;
+    job.training.judged = true;
+    job.quiet = !s->args->verbose;
+    job.reported = &s->reported;
+    job.share = share;
+    if (!share && !s->args->quiet)
+        job.counted = candidate->count > 1
+                          ? et_arena_printf(&arena, "%s %d/%d  step", candidate->name, which + 1,
+                                            candidate->count)
+                          : et_arena_printf(&arena, "%s  step", candidate->name);
+    if (!share && s->run->seconds > 0)
+        job.follow = follow;
+    job.follower = s;
+    int status = directory ? et_directory_make(directory, error)
+                           : et_alloc_failed(error, strlen(s->run_dir), "a path");
+    if (!status)
+        status = s->class->prepare(s->run, directory, error);
+    if (!status)
+        status = configure(s, &experiment, candidate, which, &arena, error);
     if (!status) {
-        const double began = et_clock_monotonic();
-        s->current = candidate;
-        s->measured = false;
-        s->first_time = 0;
-        args->follow = s->run->seconds > 0 ? follow : NULL;
-        args->follower = s;
-        status = et_train(s->call, args, NULL, error);
+        status = et_train_run(s->call, &job, error);
         et_show_log_quietly(&s->quiet);
-        et_leave_on_signals(between);
-        if (!status && args->follow) {
-            double seconds = et_clock_monotonic() - began;
-            s->spent += seconds;
-            s->expected += expected_of(s->current);
-            s->ahead -= expected_of(s->current);
-            if (s->spent >= SPEED_SECONDS && s->ahead > 0)
-                say_time(s, s->spent, s->expected, NULL);
-        }
     }
     et_arena_release(&arena);
+    return status;
+}
+
+/* Measures its time, by which that of the others is estimated. */
+static int train(series *s, const et_series_candidate *candidate, int which, et_error *error)
+{
+    const double began = et_clock_monotonic();
+    s->current = candidate;
+    s->measured = false;
+    s->first_time = 0;
+    int status = train_one(s, candidate, which, NULL, error);
+    et_leave_on_signals(between);
+    if (!status && s->run->seconds > 0) {
+        s->spent += et_clock_monotonic() - began;
+        s->expected += expected_of(candidate);
+        s->ahead -= expected_of(candidate);
+        if (s->spent >= SPEED_SECONDS && s->ahead > 0)
+            say_time(s, s->spent, s->expected, NULL);
+    }
     if (!status && et_flag_is_set(&et_stop_requested))
         status = et_fail(error, ET_EINTERRUPTED,
                          "interrupted between two trainings; the same command resumes");
@@ -587,16 +531,10 @@ static int train_one(series *s, const et_series_candidate *candidate, int which,
 
 /* ---- all ---- */
 
-static bool is_late(const series *s)
-{
-    return s->args->ends > 0 && et_clock_monotonic() >= s->args->ends - 1e-3;
-}
-
 static int leave_out(series *s, int which, const char *why, et_error *error)
 {
     et_assert(which >= 0 && which < s->run->count && why);
-    if (!s->args->quiet)
-        et_print(stderr, "%-12s left out: %s\n", s->run->candidate[which].name, why);
+    SAY(s, "%-12s left out: %s\n", s->run->candidate[which].name, why);
     return et_series_log_leave_out(&s->log, which, why, error);
 }
 
@@ -628,8 +566,9 @@ static int try_candidate(series *s, int which, et_error *error)
         return leave_out(s, which, why, error);
     const double began = et_clock_monotonic();
     for (int i = 0; i < candidate->count && !s->log.item[which].done && !status; i++)
-        status = train_one(s, candidate, i, error);
-    if (status == ET_EINTERRUPTED && is_late(s) && s->run->count > 1 &&
+        status = train(s, candidate, i, error);
+    if (status == ET_EINTERRUPTED && s->args->ends > 0 &&
+        et_clock_monotonic() >= s->args->ends - 1e-3 && s->run->count > 1 &&
         et_series_log_has_done(&s->log))
         return leave_out(s, which, "the time limit ended its training", error);
     const double seconds = et_clock_monotonic() - began;
@@ -707,10 +646,9 @@ static int log_score(series *s, const et_series_score *score, et_error *error)
 static void say_end(const series *s)
 {
     const et_task_kind *kind = s->experiment.kind;
-    if (!s->args->quiet)
-        et_print(stderr, "done         `%s %s %s` %s\n", s->call->program->name,
-                 kind->next ? kind->next : "evaluate", s->run_dir,
-                 kind->next_help ? kind->next_help : "evaluates it");
+    SAY(s, "done         `%s %s %s` %s\n", s->call->program->name,
+        kind->next ? kind->next : "evaluate", s->run_dir,
+        kind->next_help ? kind->next_help : "evaluates it");
 }
 
 /* The model comes last: a run that has it counts as complete. */
@@ -749,33 +687,18 @@ static int train_all(series *s, et_error *error)
 
 /* ---- --dry-run ---- */
 
-/* Measures the first training of a candidate; the others take about as long. */
-static int measure(series *s, int which, double *seconds, et_error *error)
-{
-    const et_series_candidate *candidate = &s->run->candidate[which];
-    et_arena arena = ET_ARENA_INIT;
-    et_train_args *args;
-    et_dry_run_share share = { candidate->name, candidate->count, 0 };
-    int status = prepare_one(s, candidate, 0, &args, &arena, error);
-    if (!status) {
-        args->counted = NULL;
-        args->share = &share;
-        status = et_train(s->call, args, NULL, error);
-        et_show_log_quietly(&s->quiet);
-    }
-    et_arena_release(&arena);
-    *seconds += share.seconds;
-    return status;
-}
-
+/* Measures the first training of each candidate; its others take about as long. */
 static int measure_all(series *s, et_error *error)
 {
     int status = ET_OK, measured = 0;
     double seconds = 0;
     for (int i = 0; !status && i < s->run->count; i++) {
+        const et_series_candidate *candidate = &s->run->candidate[i];
+        et_dry_run_share share = { candidate->name, candidate->count, 0 };
         if (s->log.item[i].done || s->log.item[i].left_out)
             continue;
-        status = measure(s, i, &seconds, error);
+        status = train_one(s, candidate, 0, &share, error);
+        seconds += share.seconds;
         measured++;
     }
     if (!status && !measured)
@@ -831,57 +754,60 @@ static int leave_complete(series *s, et_error *error)
         status = open_task(s, &identity, error);
     if (!status && s->args->dry_run)
         return et_dry_run_tell_complete(s->args->json, error);
-    if (!status && !s->args->quiet)
-        et_print(stderr, "complete     %s has its model%s\n", s->run_dir,
-                 given ? "; train another run for other settings" : "");
-    if (!status)
-        say_end(s);
-    return status;
+    if (status)
+        return status;
+    SAY(s, "complete     %s has its model%s\n", s->run_dir,
+        given ? "; train another run for other settings" : "");
+    say_end(s);
+    return ET_OK;
 }
 
 static int begin(series *s, et_error *error)
 {
-    et_initial initial;
-    int status =
-        et_train_configure(&s->experiment, &initial, s->args, s->call->program, &s->arena, error);
-    if (!status) {
-        et_initial_close(&initial);
-        status = check_args(s, error);
-    }
+    int status = et_train_settle(&s->experiment, error);
     if (!status)
-        s->class = et_series_of(&s->experiment);
+        status = check_args(s, error);
     s->complete = et_model_dir_has_run(s->args->model_dir) &&
                   et_file_exists_in(s->run_dir, ET_ARTIFACT_WEIGHTS);
-    if (!status && s->complete)
+    if (status)
+        return status;
+    if (s->complete)
         return leave_complete(s, error);
-    if (!status && s->args->dry_run)
+    if (s->args->dry_run)
         return try_out(s, error);
-    if (!status)
-        status = set_up(s, error);
-    if (!status) {
-        et_leave_on_signals(between);
-        status = train_all(s, error);
-    }
-    return status;
+    status = set_up(s, error);
+    if (status)
+        return status;
+    et_leave_on_signals(between);
+    return train_all(s, error);
 }
 
-int et_series_train(const et_call *call, const et_train_args *args, et_error *error)
+int et_series_train(const et_call *call, const et_train_args *args, bool *wanted, et_error *error)
 {
-    et_assert(!args->follow && !args->share && !args->reported);
     series s = { .call = call,
                  .args = args,
                  .run_dir = args->model_dir,
                  .arena = ET_ARENA_INIT,
                  .directory = ET_MODEL_DIR_INIT,
                  .begun = 1 };
+    et_initial initial;
+    if (!(args->init && et_experiment_find_foreign(call->program, args->init)) &&
+        !et_train_assemble(&s.experiment, &initial, args, call->program, &s.arena, NULL)) {
+        et_initial_close(&initial);
+        s.class = et_series_of(&s.experiment);
+    }
+    *wanted = s.class != NULL;
+    if (!*wanted) {
+        et_arena_release(&s.arena);
+        return ET_OK;
+    }
     s.quiet = (et_quiet_log){ .program = call->program, .reported = &s.reported };
     et_show_log_quietly(&s.quiet);
     int status = begin(&s, error);
     et_show_log_on(call->program, NULL);
     const bool take_back = status && !s.set_up;
-    const et_series_settings settings = settings_of(&s);
     if (take_back && s.directory.fresh && s.run)
-        series_settings_remove(&settings);
+        remove_settings(&s);
     et_series_log_close(&s.log);
     close_task(&s);
     et_device_close(s.device);

@@ -1,8 +1,8 @@
 /* `train` where the settings ask for several trainings (systems/modelgarden/series.h): folds, or an
  * experiment that tries several others.
  *
- *     bool series = et_series_wanted(call, args);
- *     return series ? et_series_train(call, args, &error) : ...;
+ *     status = et_series_train(call, args, &wanted, &error);
+ *     return wanted ? status : ...;
  *
  * Each training is a run below RUN/members and is trained as any run. A candidate whose trainings
  * are done has a line in RUN/members.jsonl: a killed command resumes with the next one, and so does
@@ -13,9 +13,8 @@
 
 #include "command/training/train_args.h"
 
-/* False also if the settings are wrong: an ordinary training then reports the error. */
-bool et_series_wanted(const et_call *call, const et_train_args *args);
-
-int et_series_train(const et_call *call, const et_train_args *args, et_error *error);
+/* *wanted: whether the settings ask for several trainings; if not, nothing is done. It is false
+ * also if the settings are wrong: an ordinary training then reports the error. */
+int et_series_train(const et_call *call, const et_train_args *args, bool *wanted, et_error *error);
 
 #endif
