@@ -120,112 +120,110 @@ typedef struct tuning {
 
 /* ---- command lines of train ---- */
 
+/* After a failure words are missing. */
 typedef struct words {
-    char **items; /* in arena */
+    et_arena *arena;
+    char **items;
     int count, most;
     bool failed;
 } words;
 
-static void add_word(words *w, tuning *t, const char *text)
+/* text NULL: no memory. */
+static void add_word(words *w, const char *text)
 {
-    et_assert(w->count <= w->most && text);
-    char *copy = et_arena_strdup(&t->arena, text);
+    et_assert(w->count <= w->most);
+    char *copy = text && w->items ? et_arena_strdup(w->arena, text) : NULL;
     if (!copy || w->count == w->most)
         w->failed = true;
     else
         w->items[w->count++] = copy;
 }
 
-static void add_pair(words *w, tuning *t, const char *option, const char *value)
+static void add_pair(words *w, const char *option, const char *value)
 {
-    add_word(w, t, option);
-    add_word(w, t, value);
+    add_word(w, option);
+    add_word(w, value);
 }
 
 /* What all trials share. */
-static int begin_words(words *w, tuning *t, et_error *error)
+static words begin_words(tuning *t)
 {
     const et_train_args *a = &t->args->train;
-    size_t most = 64 + 2 * (a->config.count + a->set.count + (size_t)t->spaces);
-    for (int i = 0; i < a->settings.count; i++)
-        for (int n = 0; n < a->settings.words[i].times; n++)
-            most += (size_t)a->settings.words[i].given[n].count + 1;
-    *w = (words){ et_arena_array(&t->arena, most, sizeof *w->items), 0, (int)most, false };
-    if (!w->items)
-        return et_alloc_failed(error, most * sizeof *w->items, "words");
-    if (a->experiment)
-        add_pair(w, t, "--experiment", a->experiment);
-    for (size_t i = 0; i < a->config.count; i++)
-        add_pair(w, t, "--config", a->config.items[i]);
-    if (a->init)
-        add_pair(w, t, "--init", a->init);
     const et_option_settings *settings = &a->settings;
+    size_t most = 64 + 2 * (a->config.count + a->set.count + (size_t)t->spaces);
+    for (int i = 0; i < settings->count; i++)
+        for (int n = 0; n < settings->words[i].times; n++)
+            most += (size_t)settings->words[i].given[n].count + 1;
+    words w = { .arena = &t->arena,
+                .items = et_arena_array(&t->arena, most, sizeof *w.items),
+                .most = (int)most };
+    if (a->experiment)
+        add_pair(&w, "--experiment", a->experiment);
+    for (size_t i = 0; i < a->config.count; i++)
+        add_pair(&w, "--config", a->config.items[i]);
+    if (a->init)
+        add_pair(&w, "--init", a->init);
     for (int i = 0; i < settings->count; i++)
         for (int n = 0; n < settings->words[i].times; n++) {
             const et_option_given *given = &settings->words[i].given[n];
-            const char *option = et_arena_printf(&t->arena, "--%s", settings->names[i]);
-            add_word(w, t, option ? option : "");
+            add_word(&w, et_arena_printf(w.arena, "--%s", settings->names[i]));
             for (int k = 0; k < given->count; k++)
-                add_word(w, t, given->items[k]);
+                add_word(&w, given->items[k]);
         }
     for (size_t i = 0; i < a->set.count; i++)
-        add_pair(w, t, ET_SETTINGS_SET, a->set.items[i]);
-    return ET_OK;
+        add_pair(&w, ET_SETTINGS_SET, a->set.items[i]);
+    return w;
 }
 
-static int make_words(words *w, tuning *t, const candidate *c, int rung, const char *model_dir,
-                      et_error *error)
+/* c NULL: without searched values. rung 0: of the whole length. */
+static words make_words(tuning *t, const candidate *c, int rung, const char *model_dir)
 {
     et_assert(rung >= 0 && rung <= t->rungs);
-    int status = begin_words(w, t, error);
-    if (status)
-        return status;
-    for (int i = 0; i < t->spaces; i++) {
+    words w = begin_words(t);
+    for (int i = 0; c && i < t->spaces; i++) {
         /* A name with a dot is a setting, any other one an option. */
-        const char *name = t->space[i].name;
-        const char *value = c->value[i];
-        const bool setting = strchr(name, '.') != NULL;
-        const char *text = setting ? et_arena_printf(&t->arena, "%s=%s", name, value)
-                                   : et_arena_printf(&t->arena, "--%s", name);
-        w->failed |= !text;
-        if (setting)
-            add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+        const char *name = t->space[i].name, *value = c->value[i];
+        if (strchr(name, '.'))
+            add_pair(&w, ET_SETTINGS_SET, et_arena_printf(w.arena, "%s=%s", name, value));
         else
-            add_pair(w, t, text ? text : "", value);
+            add_pair(&w, et_arena_printf(w.arena, "--%s", name), value);
     }
     if (rung) {
         /* Part of the steps, or of the epochs, of a rung. */
         const double part = pow(THIRD, rung - t->rungs);
-        const char *text =
-            t->length > 0 ? et_arena_printf(&t->arena, "trainer.train_steps=%.0f",
-                                            fmax(1, ceil((double)t->length * part)))
-                          : et_arena_printf(&t->arena, "trainer.train_epochs=%.3f",
-                                            fmax(1 / EPOCH, -(double)t->length / EPOCH * part));
-        w->failed |= !text;
-        add_pair(w, t, ET_SETTINGS_SET, text ? text : "");
+        add_pair(&w, ET_SETTINGS_SET,
+                 t->length > 0
+                     ? et_arena_printf(w.arena, "trainer.train_steps=%.0f",
+                                       fmax(1, ceil((double)t->length * part)))
+                     : et_arena_printf(w.arena, "trainer.train_epochs=%.3f",
+                                       fmax(1 / EPOCH, -(double)t->length / EPOCH * part)));
     }
     if (model_dir)
-        add_pair(w, t, "--model-dir", model_dir);
-    add_word(w, t, "--quiet");
-    return w->failed ? et_alloc_failed(error, (size_t)w->count, "words") : ET_OK;
+        add_pair(&w, "--model-dir", model_dir);
+    add_word(&w, "--quiet");
+    return w;
 }
 
 /* ---- settings ---- */
 
-/* The settings that train would have by a command line. */
-static int configure(et_experiment *experiment, const tuning *t, const words *w, et_arena *arena,
+/* The settings that train would have by a command line. c NULL: without searched values. */
+static int configure(et_experiment *experiment, tuning *t, const candidate *c, et_arena *arena,
                      et_error *error)
 {
     et_train_args args;
     et_initial initial;
     et_command_line line;
+    const words w = make_words(t, c, 0, NULL);
     const et_call call = {
-        .program = t->call->program, .command = "train", .argc = w->count, .argv = w->items
+        .program = t->call->program, .command = "train", .argc = w.count, .argv = w.items
     };
-    int status = et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
+    int status = w.failed
+                     ? et_alloc_failed(error, (size_t)w.count, "words")
+                     : et_command_line_open(&line, &et_usage_train, &args, &call, arena, error);
+    if (status)
+        return status;
     line.looking = true;
-    if (!status)
-        status = et_command_line_parse(&line, error);
+    status = et_command_line_parse(&line, error);
     if (!status) {
         status = et_train_configure(experiment, &initial, &args, call.program, arena, error);
         et_initial_close(&initial);
@@ -236,16 +234,9 @@ static int configure(et_experiment *experiment, const tuning *t, const words *w,
 /* The kind of task and the length of a run, by the settings without searched values. */
 static int read_settings(tuning *t, et_error *error)
 {
-    static const candidate none;
     et_arena arena = ET_ARENA_INIT;
     et_experiment experiment = { .kind = NULL };
-    words w;
-    const int spaces = t->spaces;
-    t->spaces = 0;
-    int status = make_words(&w, t, &none, 0, NULL, error);
-    t->spaces = spaces;
-    if (!status)
-        status = configure(&experiment, t, &w, &arena, error);
+    int status = configure(&experiment, t, NULL, &arena, error);
     if (!status)
         status = et_series_check_none(&experiment, "tune", error);
     if (!status) {
@@ -266,10 +257,7 @@ static int check_candidates(tuning *t, et_error *error)
         et_arena arena = ET_ARENA_INIT;
         et_experiment experiment = { .kind = NULL };
         et_error reason = ET_ERROR_INIT;
-        words w;
-        int status = make_words(&w, t, &t->candidate[i], 0, NULL, &reason);
-        if (!status)
-            status = configure(&experiment, t, &w, &arena, &reason);
+        int status = configure(&experiment, t, &t->candidate[i], &arena, &reason);
         et_arena_release(&arena);
         t->candidate[i].refused = status != ET_OK;
         sound += !status;
@@ -361,14 +349,9 @@ static int name_directory(tuning *t, et_error *error)
 /* What the search is. */
 static et_value *describe(tuning *t)
 {
-    words w;
-    static const candidate none;
-    const int spaces = t->spaces;
+    const words w = make_words(t, NULL, 0, NULL);
     et_value *what = et_value_dict(&t->arena);
-    t->spaces = 0;
-    int status = make_words(&w, t, &none, 0, NULL, NULL);
-    t->spaces = spaces;
-    if (status || !what)
+    if (w.failed || !what)
         return NULL;
     et_value_set_string(what, "format", FORMAT);
     et_value *list = et_value_set_list(what, "train");
@@ -383,27 +366,20 @@ static et_value *describe(tuning *t)
     return what;
 }
 
-static int lock_directory(tuning *t, et_error *error)
-{
-    et_assert(t->lock < 0 && t->dir);
-    const char *path = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
-    int status = path ? et_lock_take(&t->lock, path, error) : et_alloc_failed(error, 64, "a path");
-    return status == ET_EBUSY
-               ? et_fail(error, status, "%s: another process searches there; wait for its end",
-                         t->dir)
-               : status;
-}
-
 static int open_directory(tuning *t, et_error *error)
 {
     const et_value *now = describe(t);
     const char *path = et_arena_printf(&t->arena, "%s/" FILE_NAME, t->dir);
+    const char *lock = et_arena_printf(&t->arena, "%s/" ET_RUN_LOCK, t->dir);
     et_value *was = NULL;
-    if (!now || !path)
+    et_assert(t->lock < 0 && t->dir);
+    if (!now || !path || !lock)
         return et_alloc_failed(error, 64, "a search");
     int status = et_directory_make(t->dir, error);
     if (!status)
-        status = lock_directory(t, error);
+        status = et_lock_take(&t->lock, lock, error);
+    if (status == ET_EBUSY)
+        et_fail(error, status, "%s: another process searches there; wait for its end", t->dir);
     if (!status && !et_file_exists(path))
         return et_json_write(path, now, 2, "\n", error);
     if (!status)
@@ -456,16 +432,6 @@ static bool is_over(const tuning *t)
     return t->ends > 0 && et_clock_monotonic() >= t->ends;
 }
 
-/* The rest of the time is the trial's. */
-static void add_time(words *w, tuning *t)
-{
-    const char *text =
-        t->ends > 0 ? et_arena_printf(&t->arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic()))
-                    : NULL;
-    if (text)
-        add_pair(w, t, "--time-limit", text);
-}
-
 /* Whether a trial fails for a reason that all have, such as data that are not there: settings, data
  * or the command line, and no trial has succeeded. */
 static bool is_hopeless(const tuning *t, const et_trial *one)
@@ -503,17 +469,17 @@ static int run_trial(tuning *t, int trial, int rung, bool *child, et_error *erro
     candidate *c = &t->candidate[trial];
     const char *model_dir = directory_of(t, rung, trial);
     const char *messages = et_arena_printf(&t->arena, "%s/" MESSAGES, t->dir);
-    words w;
-    if (!model_dir || !messages)
-        return et_alloc_failed(error, 64, "a path");
-    int status = make_words(&w, t, c, rung, model_dir, error);
-    if (status)
-        return status;
-    add_time(&w, t);
+    words w = make_words(t, c, rung, model_dir);
+    /* The rest of the time is the trial's. */
+    if (t->ends > 0)
+        add_pair(&w, "--time-limit",
+                 et_arena_printf(w.arena, "%.0fs", fmax(1, t->ends - et_clock_monotonic())));
+    if (!model_dir || !messages || w.failed)
+        return et_alloc_failed(error, (size_t)w.count, "words");
     et_trial one = {
         .model_dir = model_dir, .argc = w.count, .argv = w.items, .messages = messages
     };
-    status = et_trial_run(&one, t->call->program, child, error);
+    int status = et_trial_run(&one, t->call->program, child, error);
     if (*child || status)
         return status;
     t->stopped |= one.end == ET_TRIAL_STOPPED || one.asked;
@@ -598,7 +564,6 @@ static int search(tuning *t, standing *standings, int *chosen, bool *child, et_e
         if (!t->args->train.quiet && count)
             et_print(stderr, "rung %d/%d  %s\n", rung, t->rungs,
                      et_format_many(count, "trial").text);
-        status = ET_OK;
         for (int i = 0; i < count && !status && !*child && !t->stopped; i++) {
             t->stopped = is_over(t);
             if (!t->stopped)
@@ -609,18 +574,6 @@ static int search(tuning *t, standing *standings, int *chosen, bool *child, et_e
 }
 
 /* ---- results ---- */
-
-static void add_row(et_grid *grid, tuning *t, const standing *p)
-{
-    const candidate *c = &t->candidate[p->trial];
-    et_grid_addf(grid, "%d", p->trial + 1);
-    et_grid_addf(grid, "%d", p->rung);
-    et_grid_addf(grid, "%.6g", c->result.value);
-    et_grid_addf(grid, "%lld", (long long)c->result.step);
-    et_grid_add(grid, et_format_duration(c->result.seconds).text);
-    for (int i = 0; i < t->spaces; i++)
-        et_grid_add(grid, c->value[i]);
-}
 
 /* A word for a shell. */
 static void append_word(et_strbuf *out, const char *word)
@@ -636,81 +589,79 @@ static void append_word(et_strbuf *out, const char *word)
     et_strbuf_append(out, plain ? "" : "'");
 }
 
-/* The commands that use the best trial, and that train a run with its settings. */
-static int append_commands(et_strbuf *use, et_strbuf *again, tuning *t, const candidate *best,
-                           et_error *error)
+static int print_table(tuning *t, const standing *standings, int count, const char *use,
+                       const char *again, et_error *error)
 {
-    const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";
-    words w;
-    int status = make_words(&w, t, best, 0, NULL, error);
-    if (status)
-        return status;
-    et_strbuf_printf(use, "%s %s", name, next);
-    append_word(use, best->result.model_dir);
-    et_strbuf_printf(again, "%s train", name);
-    for (int i = 0; i + 1 < w.count; i++)
-        append_word(again, w.items[i]);
-    return use->failed || again->failed ? et_alloc_failed(error, use->length, "a command") : ET_OK;
-}
-
-static int print_table(tuning *t, const standing *standings, int count, et_error *error)
-{
-    static const char *const head[] = { "trial", "rung" };
     const candidate *best = &t->candidate[standings[0].trial];
     et_grid grid = { .columns = (size_t)t->spaces + 5, .most = ET_GRID_CELL_MAX };
-    et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
-    et_grid_add(&grid, head[0]);
-    et_grid_add(&grid, head[1]);
+    et_grid_add(&grid, "trial");
+    et_grid_add(&grid, "rung");
     et_grid_add(&grid, best->result.metric);
     et_grid_add(&grid, "step");
     et_grid_add(&grid, "time");
     for (int i = 0; i < t->spaces; i++)
         et_grid_add(&grid, t->space[i].name);
-    for (int i = 0; i < count; i++)
-        add_row(&grid, t, &standings[i]);
+    for (int k = 0; k < count; k++) {
+        const candidate *c = &t->candidate[standings[k].trial];
+        et_grid_addf(&grid, "%d", standings[k].trial + 1);
+        et_grid_addf(&grid, "%d", standings[k].rung);
+        et_grid_addf(&grid, "%.6g", c->result.value);
+        et_grid_addf(&grid, "%lld", (long long)c->result.step);
+        et_grid_add(&grid, et_format_duration(c->result.seconds).text);
+        for (int i = 0; i < t->spaces; i++)
+            et_grid_add(&grid, c->value[i]);
+    }
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
     if (!status)
-        status = append_commands(&use, &again, t, best, error);
-    if (!status)
         et_print(stdout, "best         trial %d: %s\nuse it       %s\ntrain anew   %s\n",
-                 standings[0].trial + 1, best->result.model_dir, et_strbuf_text(&use),
-                 et_strbuf_text(&again));
+                 standings[0].trial + 1, best->result.model_dir, use, again);
     fflush(stdout);
     et_grid_release(&grid);
-    et_strbuf_release(&use);
-    et_strbuf_release(&again);
     return status;
 }
 
-static void add_trial(et_value *list, const tuning *t, const standing *p)
+static int print_object(tuning *t, const standing *standings, int count, const char *use,
+                        const char *again, et_error *error)
 {
-    const candidate *c = &t->candidate[p->trial];
-    et_value *one = et_value_add_dict(list);
-    et_value_set_int(one, "trial", p->trial + 1);
-    et_value_set_int(one, "rung", p->rung);
-    et_value_set_string(one, "run", c->result.model_dir);
-    et_value_set_string(one, "metric", c->result.metric);
-    et_value_set_float(one, "value", c->result.value);
-    et_value_set_int(one, "step", c->result.step);
-    et_value_set_float(one, "seconds", c->result.seconds);
-    et_value *settings = et_value_set_dict(one, "settings");
-    for (int i = 0; i < t->spaces; i++)
-        et_value_set_string(settings, t->space[i].name, c->value[i]);
-}
-
-static int print_object(tuning *t, const standing *standings, int count, et_error *error)
-{
-    et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
     et_value *results = et_value_dict(&t->arena);
     et_value *list = et_value_set_list(results, "trials");
-    for (int i = 0; i < count; i++)
-        add_trial(list, t, &standings[i]);
-    int status = append_commands(&use, &again, t, &t->candidate[standings[0].trial], error);
+    for (int k = 0; k < count; k++) {
+        const candidate *c = &t->candidate[standings[k].trial];
+        et_value *one = et_value_add_dict(list);
+        et_value_set_int(one, "trial", standings[k].trial + 1);
+        et_value_set_int(one, "rung", standings[k].rung);
+        et_value_set_string(one, "run", c->result.model_dir);
+        et_value_set_string(one, "metric", c->result.metric);
+        et_value_set_float(one, "value", c->result.value);
+        et_value_set_int(one, "step", c->result.step);
+        et_value_set_float(one, "seconds", c->result.seconds);
+        et_value *settings = et_value_set_dict(one, "settings");
+        for (int i = 0; i < t->spaces; i++)
+            et_value_set_string(settings, t->space[i].name, c->value[i]);
+    }
     et_value_set_string(results, "best", t->candidate[standings[0].trial].result.model_dir);
-    et_value_set_string(results, "use", et_strbuf_text(&use));
-    et_value_set_string(results, "train", et_strbuf_text(&again));
-    if (!status)
-        status = et_print_json(results, error);
+    et_value_set_string(results, "use", use);
+    et_value_set_string(results, "train", again);
+    return et_print_json(results, error);
+}
+
+/* Also the commands that use the best trial, and that train a run with its settings. */
+static int print_results(tuning *t, const standing *standings, int count, et_error *error)
+{
+    const char *name = t->call->program->name, *next = t->kind->next ? t->kind->next : "evaluate";
+    const candidate *best = &t->candidate[standings[0].trial];
+    et_strbuf use = ET_STRBUF_INIT, again = ET_STRBUF_INIT;
+    const words w = make_words(t, best, 0, NULL);
+    et_strbuf_printf(&use, "%s %s", name, next);
+    append_word(&use, best->result.model_dir);
+    et_strbuf_printf(&again, "%s train", name);
+    for (int i = 0; i + 1 < w.count; i++)
+        append_word(&again, w.items[i]);
+    int status = w.failed || use.failed || again.failed
+                     ? et_alloc_failed(error, use.length, "a command")
+                     : (t->args->json ? print_object : print_table)(t, standings, count,
+                                                                    et_strbuf_text(&use),
+                                                                    et_strbuf_text(&again), error);
     et_strbuf_release(&use);
     et_strbuf_release(&again);
     return status;
@@ -721,9 +672,7 @@ static int finish(tuning *t, standing *standings, et_error *error)
     const int count = rank(t, standings);
     if (!count && !t->stopped)
         return et_fail(error, ET_EFAIL, "%s: no trial succeeded", t->dir);
-    int status = !count          ? ET_OK
-                 : t->args->json ? print_object(t, standings, count, error)
-                                 : print_table(t, standings, count, error);
+    int status = count ? print_results(t, standings, count, error) : ET_OK;
     if (status || !t->stopped)
         return status;
     return et_fail(error, ET_EINTERRUPTED,
