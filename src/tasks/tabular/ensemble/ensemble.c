@@ -8,6 +8,7 @@
  * rows in order, so the same trainings give the same bits. */
 #include "tasks/tabular/ensemble/ensemble.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/file.h"
+#include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "base/values/json.h"
 #include "base/values/value.h"
@@ -36,61 +38,302 @@
 
 #define ROUNDS 32
 
-/* A training that is done. */
-typedef struct trained {
-    et_tabular_model model; /* its texts are in the arena */
-    et_params *params;      /* owned */
-    int64_t step;
-} trained;
+/* ---- the plan ---- */
 
-typedef struct outputs {
-    float *output; /* [rows, width], of classes; owned */
-    double *value; /* [rows, width], of others; owned */
-} outputs;
+/* Folds of a small table. */
+#define AUTO_FOLDS 5
+/* Default budget: seconds for all trainings. */
+#define AUTO_BUDGET 120
 
-/* The ensemble of a pack is chosen on the validated rows. So the pack is scored by predictions of
- * each row by an ensemble that other rows choose. */
-typedef struct scored {
-    bool done;
-    outputs rows;      /* by which the candidate is scored and weighed */
-    outputs model;     /* outputs of the model if they differ: of a pack without folds */
-    trained *training; /* [count]; in the arena */
-} scored;
+/* Rows up to which tabular/auto trains on folds. */
+#define FEW_ROWS 2000
 
-typedef struct selection {
-    et_series_run run;
-    et_arena arena;
-    et_tabular_task *task;
-    et_device *device;
-    const char *model_dir;
-    bool is_auto;
-    double budget;       /* seconds for all trainings of tabular/auto */
-    int64_t rows, width; /* of the arrays below */
-    int64_t targets;     /* of a row, but of classes */
-    int folds;           /* 1: none */
-    int32_t *class;      /* [rows], of classes */
-    double *written;     /* [rows, targets], of others */
-    int16_t *fold;       /* [rows]: the one that validates it, -1: none */
-    double *weight;      /* [rows] */
-    double *of_fold;     /* [rows]: scratch, weights of a fold's rows */
-    scored *scored;      /* [run.count], in the arena */
-    outputs mean;        /* of the chosen ones */
-    double *share;       /* [run.count]: their weights; in the arena */
-    /* Candidates that have a score: those of the greedy choice. */
-    int among[ET_CANDIDATES_MAX];
-} selection;
+/* For a small table: an epoch takes less time than a checkpoint, which waits for the disk. */
+#define SELDOM "checkpoint_interval: 25ep"
 
-static selection *downcast(et_series_run *run)
+/* The candidates in the order of training. cost: microseconds per training row for the whole
+ * training, or for an epoch, measured on Adult and California housing with two cores of an EPYC
+ * with AVX2; text: the same for each ID of the row's free texts. Numbers have two features, and
+ * each candidate ignores one of them.
+ *
+ * RealMLP is best before its 64th epoch on these tables. Label smoothing improves only accuracy,
+ * but this ensemble averages probabilities. On a small table, the usual batches have so few rows
+ * that training is slow, so batches have 32 rows.
+ *
+ * A pack has few members, and the precision of the other candidates. AdamW updates all its
+ * parameters: Muon's products take most of a step, and with equal time AdamW is better on the
+ * held-out rows of Adult and of California housing.
+ *
+ * On the held-out rows of California housing, TabM is better than the other networks after some 40
+ * epochs, and is best after some 240. */
+static const struct {
+    const char *experiment;
+    double cost, text;
+    double used;     /* share of the steps that a training takes before it stops early */
+    int most, least; /* epochs, as many as the time allows; most 0: the experiment decides */
+    double share;    /* of the budget, at most, for these epochs */
+    const char *ignores;
+    const char *defaults;       /* settings in YAML, as the next ones; NULL: none */
+    const char *trainer, *task; /* settings below trainer and task */
+    const char *small, *large;  /* settings below task, for a small table and for others */
+    const char *private;        /* settings below task, for the privacy of each example */
+    const char *classes;        /* settings below task, for classes */
+    bool always;                /* trained for any budget */
+    bool pack;                  /* not for targets that a pack does not learn */
+    bool words;                 /* only for tables with free texts */
+} candidates[] = {
+    { .experiment = "tabular/linear",
+      .cost = 20,
+      .text = 2.5,
+      .used = 0.8,
+      .ignores = "X_robust",
+      .always = true },
+    { .experiment = "tabular/mlp",
+      .cost = 400,
+      .text = 1.5,
+      .used = 0.4,
+      .ignores = "X_robust",
+      .always = true },
+    { .experiment = "tabular/tf_idf",
+      .cost = 20,
+      .text = 1.5,
+      .used = 0.4,
+      .ignores = "X_robust",
+      .words = true },
+    { .experiment = "tabular/realmlp",
+      .cost = 1200,
+      .text = 2.3,
+      .used = 1,
+      .ignores = "X",
+      .trainer = "train_steps: 64ep, ",
+      .small = "train_data: {batch_size: 32}, ",
+      .classes = "label_smoothing: 0" },
+    { .experiment = "tabular/pack",
+      .cost = 110,
+      .text = 0.16,
+      .used = 1,
+      .most = 400,
+      .least = 8,
+      .share = 0.25,
+      .ignores = "X_robust",
+      .defaults = "runtime: {mixed_precision_dtype: float32}, ",
+      .trainer = "optimizer_config: {optimizer: {type: adamw, adamw: {gradient_clip_norm: 0, "
+                 "exclude_from_weight_decay: [bias, phase]}}}, ",
+      .task = "model: {pack: {members: 8}}, ",
+      .small = "train_data: {batch_size: 32}, ",
+      .large = "train_data: {batch_size: 512}, ",
+      .pack = true },
+    { .experiment = "tabular/tabm",
+      .cost = 100,
+      .text = 0.8,
+      .used = 1,
+      .most = 250,
+      .least = 32,
+      .share = 1,
+      .ignores = "X_robust",
+      .private = "model: {tabm: {shared_batches: true}}, " },
+};
+
+/* Of candidates that are many networks: the duration of a row in the small batches of a small
+ * table, as a multiple of that in others. */
+#define SMALL_BATCHES 1.8
+/* Seconds per training that do not depend on the rows: start, graph and files. */
+#define START 0.2
+/* The columns of the tables for which cost was measured. */
+#define USUAL_COLUMNS 14
+
+enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+
+static_assert(CANDIDATES <= ET_CANDIDATES_MAX, "ET_CANDIDATES_MAX");
+
+static bool is_auto(const char *experiment)
 {
-    return (selection *)(void *)run;
+    return !strcmp(experiment, ET_TABULAR_AUTO);
 }
 
-/* ---- the plan ---- */
+static const char *candidate_at(const char *experiment, const void *options, int i)
+{
+    et_assert(experiment && options && i >= 0);
+    const et_tabular_options *o = options;
+    if (!is_auto(experiment))
+        return i ? NULL : experiment;
+    const size_t labels = o->target.count > 1 ? o->target.count : 0;
+    const bool packs = et_pack_learns(labels, o->quantile_levels.count);
+    for (int k = 0; k < CANDIDATES; k++)
+        if ((packs || !candidates[k].pack) && i-- == 0)
+            return candidates[k].experiment;
+    return NULL;
+}
+
+static int find_candidate(const char *experiment)
+{
+    int k = 0;
+    while (k < CANDIDATES && strcmp(candidates[k].experiment, experiment) != 0)
+        k++;
+    return k < CANDIDATES ? k : -1;
+}
+
+/* Whether the inferred features have both transforms of numbers. */
+static bool has_both(const et_tabular_task *task)
+{
+    int found = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const char *name = et_encoder_field(task->encoder, f)->name;
+        found += !strcmp(name, "X") || !strcmp(name, "X_robust");
+    }
+    return found == 2 && et_tabular_also(&task->options) == ET_TRANSFORM_ROBUST;
+}
+
+static const char *some(const char *text, bool wanted)
+{
+    return text && wanted ? text : "";
+}
+
+static bool is_small(const et_tabular_task *task)
+{
+    return task->table->count <= FEW_ROWS;
+}
+
+/* ---- durations ---- */
+
+/* IDs of a row's free texts. */
+static int64_t text_ids(const et_tabular_task *task)
+{
+    int64_t count = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        count += field->kind == ET_ENCODED_WORDS ? field->width : 0;
+    }
+    return count;
+}
+
+/* Seconds for the rows in all trainings of a candidate, or in an epoch of all. */
+static double seconds_of(const et_selection *s, int which)
+{
+    et_assert(which >= 0 && which < CANDIDATES && s->task->table);
+    const et_tabular_task *task = s->task;
+    const bool held = !task->validation_tables[0] && s->folds < 2;
+    const double learned = s->folds > 1 ? s->folds - 1 : held ? 1 - task->options.held_out : 1;
+    const double columns = (double)et_encoder_cells(task->encoder) / USUAL_COLUMNS;
+    const double cost = candidates[which].cost * (1 + 3 * fmax(columns, 1)) / 4;
+    const double slower = candidates[which].most && is_small(task) ? SMALL_BATCHES : 1;
+    return 1e-6 * (cost * slower + candidates[which].text * (double)text_ids(task)) * learned *
+           (double)task->table->count;
+}
+
+static double start_of(const et_selection *s)
+{
+    return START * (s->folds > 1 ? s->folds : 1);
+}
+
+/* As many as fit into its share and after the candidates that were chosen before it. */
+static int epochs_of(const et_selection *s, int which)
+{
+    et_assert(which >= 0 && which < CANDIDATES);
+    const double left = s->budget - s->run.seconds - start_of(s);
+    const double seconds = fmin(candidates[which].share * s->budget, left);
+    const double epochs = fmin(candidates[which].most, seconds / seconds_of(s, which));
+    return (int)fmax(candidates[which].least, epochs);
+}
+
+/* Seconds for all trainings of a candidate. */
+static double duration_of(const et_selection *s, int which)
+{
+    if (which < 0)
+        return 1;
+    return start_of(s) + seconds_of(s, which) * (candidates[which].most ? epochs_of(s, which) : 1);
+}
+
+static const char *defaults_of(et_selection *s, int which)
+{
+    const et_tabular_task *task = s->task;
+    const bool small = is_small(task), classes = !task->target.values;
+    const bool private = task->options.differential_privacy_config.per_example;
+    char epochs[40] = "";
+    if (!s->is_auto || which < 0)
+        return NULL;
+    if (candidates[which].most)
+        snprintf(epochs, sizeof epochs, "train_steps: %dep, ", epochs_of(s, which));
+    return et_arena_printf(
+        &s->arena, "{%strainer: {%s%s%s}, task: {%s%s%s%s%s}}",
+        some(candidates[which].defaults, true), epochs, some(candidates[which].trainer, true),
+        some(SELDOM, small), some(candidates[which].task, true),
+        some(candidates[which].small, small), some(candidates[which].large, !small),
+        some(candidates[which].private, private), some(candidates[which].classes, classes));
+}
+
+static void add_candidate(et_selection *s, et_series_candidate *to, et_scored *scored,
+                          const char *experiment)
+{
+    const int which = find_candidate(experiment);
+    const int count = s->folds > 1 ? s->folds : 1;
+    const bool both = s->is_auto && which >= 0 && has_both(s->task);
+    const char *ignored = both ? et_arena_printf(&s->arena, "task.model.ignored_features=[%s]",
+                                                 candidates[which].ignores)
+                               : NULL;
+    et_series_training *all = et_arena_array(&s->arena, (size_t)count, sizeof *all);
+    *to = (et_series_candidate){ et_path_base(experiment), all, count, duration_of(s, which),
+                                 which < 0 ? 1 : candidates[which].used };
+    scored->training = et_arena_array(&s->arena, (size_t)count, sizeof *scored->training);
+    for (int i = 0; all && i < count; i++)
+        all[i] = (et_series_training){
+            .experiment = experiment,
+            .name = s->folds > 1 ? et_arena_printf(&s->arena, "%s_%d", to->name, i + 1) : to->name,
+            .defaults = defaults_of(s, which),
+            .settings = s->folds < 2 ? ignored
+                                     : et_arena_printf(&s->arena, "task.fold=%d%s%s", i,
+                                                       ignored ? "," : "", some(ignored, true)),
+        };
+}
+
+static void plan(et_selection *s, const char *experiment, const et_tabular_options *options)
+{
+    et_assert(s->task && s->folds >= 1);
+    et_series_candidate *all = et_arena_array(&s->arena, CANDIDATES, sizeof *all);
+    const char *name;
+    for (int i = 0; all && (name = candidate_at(experiment, options, i)) != NULL; i++) {
+        const int which = find_candidate(name);
+        if (which >= 0 && candidates[which].pack &&
+            !et_pack_learns((size_t)s->task->target.labels, (size_t)s->task->target.quantiles))
+            continue;
+        if (s->is_auto && candidates[which].words && !text_ids(s->task))
+            continue;
+        const double seconds = s->is_auto ? duration_of(s, which) : 0;
+        if (s->is_auto && !candidates[which].always && s->run.seconds + seconds > s->budget) {
+            const char *before = s->run.left_out; /* a list: "tabm (about 5:20)" */
+            s->run.left_out = et_arena_printf(
+                &s->arena, "%s%s%s (about %s)", some(before, true), before ? ", " : "",
+                et_path_base(candidates[which].experiment), et_format_duration(seconds).text);
+            continue;
+        }
+        add_candidate(s, &all[s->run.count], &s->scored[s->run.count], name);
+        s->run.count++;
+        s->run.seconds += seconds;
+    }
+    s->run.candidate = all;
+}
+
+/* Folds use all rows of a small table for training. */
+static bool takes_folds(const et_selection *s)
+{
+    const et_tabular_task *task = s->task;
+    const et_tabular_options *o = &task->options;
+    return s->is_auto && !o->n_splits && !task->validation_tables[0] && is_small(task) &&
+           task->table->count >= 2 * AUTO_FOLDS && o->held_out == ET_TABULAR_HELD_OUT &&
+           !et_tabular_is_named(o->time) && !et_tabular_is_named(o->groups);
+}
+
+/* ---- opening ---- */
+
+static et_selection *downcast(et_series_run *run)
+{
+    return (et_selection *)(void *)run;
+}
 
 static bool wanted(const char *experiment, const void *options)
 {
     const et_tabular_options *o = options;
-    return et_candidates_is_auto(experiment) || (o->n_splits && o->fold < 0);
+    return is_auto(experiment) || (o->n_splits && o->fold < 0);
 }
 
 /* Takes the settings that the series chose itself, unless the user has set them. */
@@ -106,42 +349,26 @@ static void adopt(void *options, const void *kept)
         o->budget = was->budget;
 }
 
-static int plan(selection *s, const char *experiment, const et_tabular_options *options,
-                et_error *error)
+static int check(const et_selection *s, const char *experiment, et_error *error)
 {
-    const et_candidate_plan of = { &s->run, &s->arena, s->task, s->is_auto, s->budget, s->folds };
-    int status = et_candidates_plan(&of, experiment, options, error);
-    if (status)
-        return status;
-    const et_series_candidate *all = s->run.candidate;
-    s->scored = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->scored);
-    s->share = et_arena_array(&s->arena, ET_CANDIDATES_MAX, sizeof *s->share);
-    for (int i = 0; all && i < s->run.count && s->scored && s->share; i++) {
-        trained *training =
-            et_arena_array(&s->arena, (size_t)all[i].count, sizeof *s->scored->training);
-        for (int k = 0; training && k < all[i].count; k++)
-            training[k] = (trained){ .params = NULL };
-        s->scored[i] = (scored){ .training = training };
-        s->share[i] = 0;
-    }
-    return s->arena.failed ? et_alloc_failed(error, sizeof *all, "candidates") : ET_OK;
-}
-
-static int check_rows(const et_tabular_task *task, const char *experiment, et_error *error)
-{
-    const et_tabular_options *o = &task->options;
+    const et_tabular_options *o = &s->task->options;
     if (o->validation_data.sets.count)
         return et_fail(error, ET_ECONFIG,
                        "task.validation_data.sets: candidates are compared on one table; name it "
                        "with --valid");
-    if (et_candidates_is_auto(experiment) && !task->validations && !o->n_splits)
+    if (s->is_auto && !s->task->validations && !o->n_splits)
         return et_fail(error, ET_ECONFIG,
                        "tabular/auto compares models on rows that are held out, and task.held_out "
                        "is 0; name validation data or folds, or train tabular/mlp");
+    if (!s->is_auto && s->budget)
+        return et_fail(error, ET_ECONFIG,
+                       "task.budget: has no effect on the folds of %s, which are all trained; "
+                       "leave it out, or use tabular/auto",
+                       experiment);
     return ET_OK;
 }
 
-static int open_arrays(selection *s, et_error *error)
+static void open_arrays(et_selection *s)
 {
     const et_tabular_target *target = &s->task->target;
     s->rows = s->task->validation_tables[0] ? s->task->validation_tables[0]->count
@@ -149,42 +376,25 @@ static int open_arrays(selection *s, et_error *error)
     s->width = target->width;
     s->targets = target->targets;
     const size_t rows = (size_t)s->rows, cells = rows * (size_t)s->targets;
-    s->fold = et_alloc(rows, sizeof *s->fold);
-    s->weight = et_alloc_zero(rows, sizeof *s->weight);
-    s->of_fold = et_alloc(rows, sizeof *s->of_fold);
-    s->class = target->classes ? et_alloc_zero(rows, sizeof *s->class) : NULL;
-    s->written = target->classes ? NULL : et_alloc_zero(cells, sizeof *s->written);
+    s->fold = et_arena_array(&s->arena, rows, sizeof *s->fold);
+    s->weight = et_arena_array(&s->arena, rows, sizeof *s->weight);
+    s->of_fold = et_arena_array(&s->arena, rows, sizeof *s->of_fold);
+    s->class = target->classes ? et_arena_array(&s->arena, rows, sizeof *s->class) : NULL;
+    s->written = target->classes ? NULL : et_arena_array(&s->arena, cells, sizeof *s->written);
     for (size_t i = 0; s->fold && i < rows; i++)
         s->fold[i] = -1;
-    return s->fold && s->weight && s->of_fold && (s->class || s->written)
-               ? ET_OK
-               : et_alloc_failed(error, cells * sizeof *s->written, "scores of candidates");
-}
-
-static void close_outputs(const outputs *of)
-{
-    et_free(of->output);
-    et_free(of->value);
 }
 
 static void close_series(et_series_run *run)
 {
     if (!run)
         return;
-    selection *s = downcast(run);
-    for (int c = 0; c < run->count && s->scored; c++) {
-        const scored *one = &s->scored[c];
-        close_outputs(&one->rows);
-        close_outputs(&one->model);
+    et_selection *s = downcast(run);
+    for (int c = 0; c < run->count; c++) {
+        const et_scored *one = &s->scored[c];
         for (int i = 0; one->training && i < run->candidate[c].count; i++)
             et_params_free(one->training[i].params);
     }
-    close_outputs(&s->mean);
-    et_free(s->class);
-    et_free(s->written);
-    et_free(s->fold);
-    et_free(s->weight);
-    et_free(s->of_fold);
     et_arena_release(&s->arena);
     et_free(s);
 }
@@ -192,7 +402,7 @@ static void close_series(et_series_run *run)
 static int open_series(et_series_run **out, const et_series_opening *opening, et_error *error)
 {
     et_tabular_options *options = opening->options;
-    selection *s = et_alloc_zero(1, sizeof *s);
+    et_selection *s = et_alloc_zero(1, sizeof *s);
     *out = NULL;
     if (!s)
         return et_alloc_failed(error, sizeof *s, "candidates");
@@ -200,26 +410,22 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
     s->task = (et_tabular_task *)(void *)opening->task;
     s->device = opening->device;
     s->model_dir = opening->model_dir;
-    s->is_auto = et_candidates_is_auto(opening->experiment);
+    s->is_auto = is_auto(opening->experiment);
     s->folds = options->n_splits ? (int)options->n_splits : 1;
     if (s->is_auto && !options->budget)
-        options->budget =
-            (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : ET_AUTO_BUDGET);
+        options->budget = (int64_t)fmax(1, opening->seconds > 0 ? opening->seconds : AUTO_BUDGET);
     s->budget = (double)options->budget;
-    s->run.changed = et_candidates_take_folds(s->task, opening->experiment);
+    s->run.changed = takes_folds(s);
     options->ensemble.count = 0; /* left by a start that was killed before the model was written */
-    int status = check_rows(s->task, opening->experiment, error);
-    if (!status && !s->is_auto && options->budget)
-        status = et_fail(error, ET_ECONFIG,
-                         "task.budget: has no effect on the folds of %s, which are all trained; "
-                         "leave it out, or use tabular/auto",
-                         opening->experiment);
-    if (!status && s->run.changed)
-        options->n_splits = ET_AUTO_FOLDS;
-    else if (!status)
-        status = plan(s, opening->experiment, options, error);
-    if (!status && !s->run.changed)
-        status = open_arrays(s, error);
+    int status = check(s, opening->experiment, error);
+    if (!status && s->run.changed) {
+        options->n_splits = AUTO_FOLDS;
+    } else if (!status) {
+        plan(s, opening->experiment, options);
+        open_arrays(s);
+    }
+    if (s->arena.failed)
+        status = et_alloc_failed(error, s->arena.used, "candidates");
     if (status)
         close_series(&s->run);
     else
@@ -230,7 +436,7 @@ static int open_series(et_series_run **out, const et_series_opening *opening, et
 /* Copies the run's texts to a training, so that all trainings have the same encoding. */
 static int prepare(et_series_run *run, const char *directory, et_error *error)
 {
-    const selection *s = downcast(run);
+    const et_selection *s = downcast(run);
     int status = ET_OK;
     for (int i = 0; i < ET_TABLE_FILES && !status; i++) {
         char *bytes = NULL, *path = et_path_join(directory, et_table_file_names[i]);
@@ -254,7 +460,7 @@ typedef struct reading {
     et_identity newest;
     et_task *task;
     et_task_trainer *trainer;
-    trained *to;
+    et_ensemble_training *to;
 } reading;
 
 static int check_belongs(void *payload, const et_artifact_weights *load, et_error *error)
@@ -264,7 +470,7 @@ static int check_belongs(void *payload, const et_artifact_weights *load, et_erro
     return et_tabular_graph_check_identity(&r->experiment, load->artifact, &identity, error);
 }
 
-static int open_reading(reading *r, selection *s, const char *directory, et_error *error)
+static int open_reading(reading *r, et_selection *s, const char *directory, et_error *error)
 {
     int status;
     if ((status = et_artifact_open(&r->artifact, directory, error)) ||
@@ -310,20 +516,19 @@ static int load(reading *r, et_error *error)
     return status;
 }
 
-static int open_outputs(const selection *s, outputs *of, et_error *error)
+static int open_outputs(et_selection *s, et_outputs *of, et_error *error)
 {
     et_assert(s->rows >= 0 && s->width > 0);
     const size_t cells = (size_t)(s->rows * s->width);
-    close_outputs(of); /* of a reading that failed */
-    of->output = s->class ? et_alloc_zero(cells, sizeof *of->output) : NULL;
-    of->value = s->class ? NULL : et_alloc_zero(cells, sizeof *of->value);
+    of->output = s->class ? et_arena_array(&s->arena, cells, sizeof *of->output) : NULL;
+    of->value = s->class ? NULL : et_arena_array(&s->arena, cells, sizeof *of->value);
     return of->output || of->value
                ? ET_OK
                : et_alloc_failed(error, cells * sizeof *of->value, "scores of candidates");
 }
 
 /* Copies the rows of a validation to their positions among all rows. */
-static int keep_rows(selection *s, const outputs *to, const et_tabular_task *task, int fold,
+static int keep_rows(et_selection *s, const et_outputs *to, const et_tabular_task *task, int fold,
                      et_error *error)
 {
     const et_validation_rows *from = &task->results;
@@ -354,8 +559,8 @@ static int keep_rows(selection *s, const outputs *to, const et_tabular_task *tas
     return ET_OK;
 }
 
-static int read_training(selection *s, scored *one, const et_series_training *training, int fold,
-                         et_error *error)
+static int read_training(et_selection *s, et_scored *one, const et_series_training *training,
+                         int fold, et_error *error)
 {
     reading r = { .to = &one->training[fold] };
     const char *directory =
@@ -382,7 +587,7 @@ static int read_training(selection *s, scored *one, const et_series_training *tr
 
 /* ---- scores ---- */
 
-static et_validation_rows rows_of(const selection *s, const outputs *one, double *weight)
+static et_validation_rows rows_of(const et_selection *s, const et_outputs *one, double *weight)
 {
     return (et_validation_rows){ .rows = s->rows,
                                  .width = s->width,
@@ -395,7 +600,8 @@ static et_validation_rows rows_of(const selection *s, const outputs *one, double
 }
 
 /* The scores of several targets or quantiles, as in the logs of a validation. */
-static int score_targets(const selection *s, const outputs *one, double *value, et_error *error)
+static int score_targets(const et_selection *s, const et_outputs *one, double *value,
+                         et_error *error)
 {
     const et_validation_rows rows = rows_of(s, one, s->of_fold);
     const et_scored_targets of = et_scored_targets_of(s->task);
@@ -414,7 +620,7 @@ static int score_targets(const selection *s, const outputs *one, double *value, 
 }
 
 /* The scores of the rows with a weight in of_fold. */
-static int score_fold(const selection *s, const outputs *one, double *value, et_error *error)
+static int score_fold(const et_selection *s, const et_outputs *one, double *value, et_error *error)
 {
     et_class_scores classes;
     et_value_scores values;
@@ -442,7 +648,7 @@ static int score_fold(const selection *s, const outputs *one, double *value, et_
     return status;
 }
 
-static int score_all(const selection *s, const outputs *one, et_series_score *score,
+static int score_all(const et_selection *s, const et_outputs *one, et_series_score *score,
                      et_error *error)
 {
     double sum[ET_SERIES_METRICS] = { 0 }, squares[ET_SERIES_METRICS] = { 0 };
@@ -472,9 +678,9 @@ static int score_all(const selection *s, const outputs *one, et_series_score *sc
 static int score_candidate(et_series_run *run, int which, et_series_score *score, et_error *error)
 {
     et_assert(which >= 0 && which < run->count);
-    selection *s = downcast(run);
+    et_selection *s = downcast(run);
     const et_series_candidate *candidate = &run->candidate[which];
-    scored *one = &s->scored[which];
+    et_scored *one = &s->scored[which];
     int status = one->done ? ET_OK : open_outputs(s, &one->rows, error);
     for (int i = 0; i < candidate->count && !status && !one->done; i++)
         status = read_training(s, one, &candidate->training[i], i, error);
@@ -487,13 +693,13 @@ static int score_candidate(et_series_run *run, int which, et_series_score *score
 #define LEAST_PROBABILITY 0x1p-52
 
 /* Whether a row has a prediction and a target. */
-static bool counts(const selection *s, int64_t row)
+static bool counts(const et_selection *s, int64_t row)
 {
     return s->fold[row] >= 0 && (!s->class || s->class[row] >= 0);
 }
 
 /* The loss of sum / count on a row that counts: of the label, or of all targets or quantiles. */
-static double loss_of_row(const selection *s, const double *sum, int64_t count, int64_t row)
+static double loss_of_row(const et_selection *s, const double *sum, int64_t count, int64_t row)
 {
     et_assert(count > 0 && row >= 0 && row < s->rows);
     const et_tabular_target *target = &s->task->target;
@@ -516,7 +722,7 @@ static double loss_of_row(const selection *s, const double *sum, int64_t count, 
 
 static double loss_of(const void *from, const double *sum, int64_t count)
 {
-    const selection *s = from;
+    const et_selection *s = from;
     double loss = 0;
     for (int64_t row = 0; row < s->rows; row++)
         if (counts(s, row))
@@ -528,8 +734,8 @@ static double loss_of(const void *from, const double *sum, int64_t count)
  * label. */
 static void add_candidate_to(const void *from, double *sum, int64_t c)
 {
-    const selection *s = from;
-    const outputs *one = &s->scored[s->among[c]].rows;
+    const et_selection *s = from;
+    const et_outputs *one = &s->scored[s->among[c]].rows;
     for (int64_t row = 0; row < s->rows; row++)
         if (s->class)
             sum[row] += s->class[row] < 0 ? 0 : (double)one->output[row * s->width + s->class[row]];
@@ -539,7 +745,7 @@ static void add_candidate_to(const void *from, double *sum, int64_t c)
 }
 
 /* The mean loss of the predictions of a candidate, and its standard error. */
-static double mean_loss(const selection *s, const double *predicted, double *error_of_mean)
+static double mean_loss(const et_selection *s, const double *predicted, double *error_of_mean)
 {
     double weights = 0, squares = 0;
     for (int64_t row = 0; row < s->rows; row++)
@@ -555,7 +761,7 @@ static double mean_loss(const selection *s, const double *predicted, double *err
 
 /* Greedy weights fit the validation rows too closely. This moves them halfway to equal weights of
  * the best candidates: all whose loss is at most the lowest one plus its standard error. */
-static int choose_weights(selection *s, et_error *error)
+static int choose_weights(et_selection *s, et_error *error)
 {
     double share[ET_CANDIDATES_MAX], loss[ET_CANDIDATES_MAX], limit = INFINITY, least = INFINITY;
     et_greedy greedy = { .rounds = 1,
@@ -596,25 +802,30 @@ static int choose_weights(selection *s, et_error *error)
     return ET_OK;
 }
 
-static int list_members(selection *s, et_tabular_options *options, et_error *error)
+static int list_members(et_selection *s, et_tabular_options *options, et_error *error)
 {
     size_t count = 0;
     for (int c = 0; c < s->run.count; c++)
         count += s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
     et_tabular_member *members = et_arena_array(&s->arena, count, sizeof *members);
-    if (!members)
+    s->member = et_arena_array(&s->arena, count, sizeof *s->member);
+    if (!members || !s->member)
         return et_alloc_failed(error, count * sizeof *members, "an ensemble");
     options->ensemble = (et_structs){ .items = members, .count = count };
+    count = 0;
     for (int c = 0; c < s->run.count; c++)
-        for (int i = 0; s->share[c] > 0 && i < s->run.candidate[c].count; i++)
-            *members++ = (et_tabular_member){ .name = s->run.candidate[c].training[i].name,
-                                              .weight = s->share[c] / s->run.candidate[c].count,
-                                              .model = s->scored[c].training[i].model };
+        for (int i = 0; s->share[c] > 0 && i < s->run.candidate[c].count; i++) {
+            const et_ensemble_training *one = s->member[count] = &s->scored[c].training[i];
+            members[count++] =
+                (et_tabular_member){ .name = s->run.candidate[c].training[i].name,
+                                     .weight = s->share[c] / s->run.candidate[c].count,
+                                     .model = one->model };
+        }
     return ET_OK;
 }
 
 /* Of the mean, as the run's verdict. */
-static int judge(selection *s, et_error *error)
+static int judge(et_selection *s, et_error *error)
 {
     et_tabular_verdict *v = &s->task->verdict;
     const et_validation_rows rows =
@@ -633,15 +844,15 @@ static int judge(selection *s, et_error *error)
 static int choose(et_series_run *run, void *options, double *weights, et_series_score *score,
                   et_error *error)
 {
-    selection *s = downcast(run);
+    et_selection *s = downcast(run);
     const int64_t cells = s->rows * s->width;
     int status;
     if ((status = choose_weights(s, error)) ||
         (!s->mean.output && !s->mean.value && (status = open_outputs(s, &s->mean, error))))
         return status;
     for (int c = 0; c < run->count; c++) {
-        const scored *one = &s->scored[c];
-        const outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
+        const et_scored *one = &s->scored[c];
+        const et_outputs *of = one->model.output || one->model.value ? &one->model : &one->rows;
         for (int64_t i = 0; s->share[c] > 0 && i < cells; i++)
             if (s->class)
                 s->mean.output[i] += (float)s->share[c] * of->output[i];
@@ -650,6 +861,7 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     }
     for (int64_t i = 0; s->class && i < cells; i++)
         s->mean.output[i] = fminf(s->mean.output[i], 1);
+    s->result = rows_of(s, &s->mean, s->weight);
     memcpy(weights, s->share, (size_t)run->count * sizeof *weights);
     if ((status = list_members(s, options, error)) ||
         (status = score_all(s, &s->mean, score, error)))
@@ -657,129 +869,15 @@ static int choose(et_series_run *run, void *options, double *weights, et_series_
     return judge(s, error);
 }
 
-/* ---- the model ---- */
-
-/* Whether the model needs a parameter: a pack predicts only with its best weights. */
-static bool is_read(const et_tabular_member *member, const et_params *from, int i)
-{
-    return member->model.type != ET_TABULAR_PACK ||
-           strncmp(et_params_name(from, i), ET_PACK_MEMBER "_", strlen(ET_PACK_MEMBER "_")) != 0;
-}
-
-static int declare(selection *s, et_params *to, const et_tabular_member *member,
-                   const et_params *from, et_error *error)
-{
-    int status = ET_OK, index;
-    for (int i = 0; i < et_params_count(from) && !status; i++) {
-        if (!is_read(member, from, i))
-            continue;
-        const char *name =
-            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
-        const et_init zeros = { ET_INIT_ZEROS, 0 };
-        if (!name)
-            return et_alloc_failed(error, 0, "a name");
-        status = et_params_is_trained(from, i)
-                     ? et_params_declare(to, name, et_params_shape(from, i), zeros, &index, error)
-                     : et_params_declare_variable(to, name, et_params_shape(from, i), zeros, &index,
-                                                  error);
-    }
-    return status;
-}
-
-static void copy_values(selection *s, et_params *to, const et_tabular_member *member,
-                        et_params *from)
-{
-    for (int i = 0; i < et_params_count(from); i++) {
-        if (!is_read(member, from, i))
-            continue;
-        const char *name =
-            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
-        const int index = name ? et_params_find(to, name) : -1;
-        et_assert(index >= 0 || !name);
-        if (index >= 0)
-            memcpy(et_params_values(to) + et_params_offset(to, index),
-                   et_params_values(from) + et_params_offset(from, i),
-                   (size_t)et_shape_count(et_params_shape(from, i)) * sizeof(float));
-    }
-}
-
-/* The training of an item of the ensemble. */
-static trained *training_of(const selection *s, size_t at)
-{
-    for (int c = 0; c < s->run.count; c++) {
-        const size_t count = s->share[c] > 0 ? (size_t)s->run.candidate[c].count : 0;
-        if (at < count)
-            return &s->scored[c].training[at];
-        at -= count;
-    }
-    return NULL;
-}
-
-static int join(selection *s, et_params *params, const et_structs *ensemble, int64_t *step,
-                et_error *error)
-{
-    const et_tabular_member *members = ensemble->items;
-    int status = ET_OK;
-    *step = 0;
-    for (size_t i = 0; i < ensemble->count && !status; i++) {
-        const trained *one = training_of(s, i);
-        *step = one->step > *step ? one->step : *step;
-        status = declare(s, params, &members[i], one->params, error);
-    }
-    if (!status)
-        status = et_params_materialize(params, false, error);
-    for (size_t i = 0; i < ensemble->count && !status; i++)
-        copy_values(s, params, &members[i], training_of(s, i)->params);
-    return !status && s->arena.failed ? et_alloc_failed(error, 0, "a name") : status;
-}
-
-static int write_model(selection *s, const et_experiment *experiment, et_params *params,
-                       et_error *error)
-{
-    et_assert(experiment->task && params);
-    const et_tabular_options *options = experiment->task;
-    et_value *identity = et_value_dict(&s->arena);
-    const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
-    et_artifact_content content = { .params = params, .identity = identity };
-    int status = identity && path ? join(s, params, &options->ensemble, &content.step, error)
-                                  : et_alloc_failed(error, 0, "a model");
-    if (!status)
-        status = et_tabular_identify(&s->task->task, identity, error);
-    if (!status)
-        status = et_experiment_identify(experiment, identity, error);
-    s->run.step = content.step;
-    return status ? status : et_artifact_write_weights(&content, path, error);
-}
-
-static int write_series(et_series_run *run, const et_experiment *experiment, et_error *error)
-{
-    selection *s = downcast(run);
-    const et_validation_rows rows = rows_of(s, &s->mean, s->weight);
-    et_params *params;
-    int status = ET_OK;
-    if (s->folds > 1) {
-        const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
-        status = path ? et_fold_rows_write(s->task, &rows, s->fold, path, error)
-                      : et_alloc_failed(error, strlen(s->model_dir), "a path");
-    }
-    if (!status)
-        status = et_params_new(&params, error);
-    if (status)
-        return status;
-    status = write_model(s, experiment, params, error);
-    et_params_free(params);
-    return status;
-}
-
 const et_series et_tabular_series = {
     .alone = "task.budget",
     .wanted = wanted,
-    .candidate = et_candidates_at,
+    .candidate = candidate_at,
     .adopt = adopt,
     .open = open_series,
     .prepare = prepare,
     .score = score_candidate,
     .choose = choose,
-    .write = write_series,
+    .write = et_selection_write,
     .close = close_series,
 };

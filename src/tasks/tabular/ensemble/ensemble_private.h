@@ -1,50 +1,60 @@
-/* The plan of tabular/auto: which experiments it trains, and in which order. It estimates the
- * duration of each candidate from the size of the table, and leaves out candidates that exceed the
- * budget. A plan for folds of one experiment has one candidate. */
+/* Several models of one table, while they are trained and chosen. */
 #ifndef ETUDE_TASKS_TABULAR_ENSEMBLE_ENSEMBLE_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_ENSEMBLE_ENSEMBLE_PRIVATE_H
 
 #include "tasks/tabular/ensemble/ensemble.h"
 
-/* Folds of a small table. */
-#define ET_AUTO_FOLDS 5
-/* Default budget: seconds for all trainings. */
-#define ET_AUTO_BUDGET 120
-
 #define ET_CANDIDATES_MAX 8
 
-typedef struct et_candidate_plan {
-    et_series_run *run; /* the plan sets candidate, count, seconds and left_out */
-    et_arena *arena;    /* of the plan */
-    const et_tabular_task *task;
+/* A training that is done. */
+typedef struct et_ensemble_training {
+    et_tabular_model model; /* its texts are in the arena */
+    et_params *params;      /* owned */
+    int64_t step;
+} et_ensemble_training;
+
+typedef struct et_outputs {
+    float *output; /* [rows, width], of classes */
+    double *value; /* [rows, width], of others */
+} et_outputs;
+
+/* The ensemble of a pack is chosen on the validated rows. So the pack is scored by predictions of
+ * each row by an ensemble that other rows choose. */
+typedef struct et_scored {
+    bool done;
+    et_outputs rows;  /* by which the candidate is scored and weighed */
+    et_outputs model; /* outputs of the model if they differ: of a pack without folds */
+    et_ensemble_training *training; /* [count] */
+} et_scored;
+
+/* Arrays are in the arena. */
+typedef struct et_selection {
+    et_series_run run;
+    et_arena arena;
+    et_tabular_task *task;
+    et_device *device;
+    const char *model_dir;
     bool is_auto;
-    double budget; /* seconds for all trainings of tabular/auto */
-    int folds;     /* 1: none */
-} et_candidate_plan;
+    double budget;                       /* seconds for all trainings of tabular/auto */
+    int64_t rows, width;                 /* of the arrays below */
+    int64_t targets;                     /* of a row, but of classes */
+    int folds;                           /* 1: none */
+    int32_t *class;                      /* [rows], of classes */
+    double *written;                     /* [rows, targets], of others */
+    int16_t *fold;                       /* [rows]: the one that validates it, -1: none */
+    double *weight;                      /* [rows] */
+    double *of_fold;                     /* [rows]: scratch, weights of a fold's rows */
+    et_scored scored[ET_CANDIDATES_MAX]; /* of the candidates, as the next */
+    et_outputs mean;                     /* of the chosen ones */
+    double share[ET_CANDIDATES_MAX];     /* their weights */
+    /* When it is chosen: predictions of the ensemble, and its members. */
+    et_validation_rows result;
+    const et_ensemble_training **member;
+    /* Candidates that have a score: those of the greedy choice. */
+    int among[ET_CANDIDATES_MAX];
+} et_selection;
 
-bool et_candidates_is_auto(const char *experiment);
-
-/* The experiment of candidate i, from 0; NULL: no more. */
-const char *et_candidates_at(const char *experiment, const void *options, int i);
-
-/* Whether tabular/auto trains on folds, because the table is small. */
-bool et_candidates_take_folds(const et_tabular_task *task, const char *experiment);
-
-int et_candidates_plan(const et_candidate_plan *s, const char *experiment,
-                       const et_tabular_options *options, et_error *error);
-
-/* ---- out_of_fold.c ---- */
-
-/* RUN/out_of_fold.jsonl: a prediction of each row by the models that did not learn it.
- *
- *   {"fold": 2, "label": "no", "row": "train.csv:17", "scores": [0.7, 0.3], "target": "no"}
- *   {"fold": 2, "row": "train.csv:17", "target": [12.5], "values": [11.9], "weight": 2}
- *
- * A run writes the file when all folds are trained. Later its rows are scored as a validation's. */
-
-/* Replaces the file; rows are those of the task's table. fold: [rows], from 0; -1: no model
- * predicts the row. */
-int et_fold_rows_write(const et_tabular_task *task, const et_validation_rows *rows,
-                       const int16_t *fold, const char *path, et_error *error);
+/* et_series.write. */
+int et_selection_write(et_series_run *run, const et_experiment *experiment, et_error *error);
 
 #endif

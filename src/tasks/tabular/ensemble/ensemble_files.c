@@ -10,6 +10,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "systems/modelgarden/series.h"
+#include "tasks/tabular/members.h"
 #include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/target/target.h"
@@ -60,8 +61,8 @@ static void print_row(const et_tabular_task *task, const et_validation_rows *row
     }
 }
 
-int et_fold_rows_write(const et_tabular_task *task, const et_validation_rows *rows,
-                       const int16_t *fold, const char *path, et_error *error)
+static int write_fold_rows(const et_tabular_task *task, const et_validation_rows *rows,
+                           const int16_t *fold, const char *path, et_error *error)
 {
     et_assert(task && rows && path && rows->width > 0 &&
               (rows->class ? rows->output != NULL : rows->value && rows->written));
@@ -165,4 +166,93 @@ int et_tabular_score_out_of_fold(et_tabular_task *task, et_value *logs, et_error
                       : et_alloc_failed(error, strlen(task->context.model_dir), "a path");
     et_free(path);
     return status ? status : et_tabular_validate(&task->task, 0, logs, error);
+}
+
+/* ---- the model ---- */
+
+/* Whether the model needs a parameter: a pack predicts only with its best weights. */
+static bool is_read(const et_tabular_member *member, const et_params *from, int i)
+{
+    return member->model.type != ET_TABULAR_PACK ||
+           strncmp(et_params_name(from, i), ET_PACK_MEMBER "_", strlen(ET_PACK_MEMBER "_")) != 0;
+}
+
+/* Declares the parameters of a member, MEMBER/NAME, or copies their values. */
+static int add_member(et_selection *s, et_params *to, const et_tabular_member *member,
+                      et_params *from, bool copy, et_error *error)
+{
+    int status = ET_OK, index;
+    for (int i = 0; i < et_params_count(from) && !status; i++) {
+        const et_init zeros = { ET_INIT_ZEROS, 0 };
+        const et_shape shape = et_params_shape(from, i);
+        if (!is_read(member, from, i))
+            continue;
+        const char *name =
+            et_arena_printf(&s->arena, "%s/%s", member->name, et_params_name(from, i));
+        if (!name)
+            return et_alloc_failed(error, 0, "a name");
+        if (copy)
+            memcpy(et_params_values(to) + et_params_offset(to, et_params_find(to, name)),
+                   et_params_values(from) + et_params_offset(from, i),
+                   (size_t)et_shape_count(shape) * sizeof(float));
+        else if (et_params_is_trained(from, i))
+            status = et_params_declare(to, name, shape, zeros, &index, error);
+        else
+            status = et_params_declare_variable(to, name, shape, zeros, &index, error);
+    }
+    return status;
+}
+
+static int join(et_selection *s, et_params *params, const et_structs *ensemble, int64_t *step,
+                et_error *error)
+{
+    const et_tabular_member *members = ensemble->items;
+    int status = ET_OK;
+    *step = 0;
+    for (size_t i = 0; i < ensemble->count && !status; i++) {
+        *step = s->member[i]->step > *step ? s->member[i]->step : *step;
+        status = add_member(s, params, &members[i], s->member[i]->params, false, error);
+    }
+    if (!status)
+        status = et_params_materialize(params, false, error);
+    for (size_t i = 0; i < ensemble->count && !status; i++)
+        status = add_member(s, params, &members[i], s->member[i]->params, true, error);
+    return status;
+}
+
+static int write_model(et_selection *s, const et_experiment *experiment, et_params *params,
+                       et_error *error)
+{
+    et_assert(experiment->task && params);
+    const et_tabular_options *options = experiment->task;
+    et_value *identity = et_value_dict(&s->arena);
+    const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
+    et_artifact_content content = { .params = params, .identity = identity };
+    int status = identity && path ? join(s, params, &options->ensemble, &content.step, error)
+                                  : et_alloc_failed(error, 0, "a model");
+    if (!status)
+        status = et_tabular_identify(&s->task->task, identity, error);
+    if (!status)
+        status = et_experiment_identify(experiment, identity, error);
+    s->run.step = content.step;
+    return status ? status : et_artifact_write_weights(&content, path, error);
+}
+
+int et_selection_write(et_series_run *run, const et_experiment *experiment, et_error *error)
+{
+    et_selection *s = (et_selection *)(void *)run;
+    et_params *params;
+    int status = ET_OK;
+    if (s->folds > 1) {
+        const char *path = et_arena_printf(&s->arena, "%s/" ET_SERIES_FOLDS, s->model_dir);
+        status = path ? write_fold_rows(s->task, &s->result, s->fold, path, error)
+                      : et_alloc_failed(error, strlen(s->model_dir), "a path");
+    }
+    if (!status)
+        status = et_params_new(&params, error);
+    if (status)
+        return status;
+    status = write_model(s, experiment, params, error);
+    et_params_free(params);
+    return status;
 }
