@@ -60,7 +60,7 @@ typedef struct et_validation_rows {
     float *member;       /* [rows, members]: ET_TABULAR_MEMBERS */
 } et_validation_rows;
 
-/* Lines about plainly bad results (target/verdict.c). */
+/* Lines about plainly bad results (target/target.h). */
 typedef struct et_tabular_verdict {
     et_strbuf best, last; /* of the best validation so far, of the last one; owned */
     double value; /* of the class's best_metric, of the best validation; negative of a loss */

@@ -1,4 +1,4 @@
-/* Parts of models: their inputs, free texts, TabM, the choice of a pack. */
+/* Parts of models: their inputs, free texts, the choice of a pack. */
 #ifndef ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 #define ETUDE_TASKS_TABULAR_NETWORKS_NETWORKS_PRIVATE_H
 
@@ -74,13 +74,9 @@ et_node *et_tabular_text_vector(et_scope *model, et_scope *learned, const et_enc
 int et_tabular_fit_text_weights(et_params *params, int weights, const et_encoder *encoder,
                                 et_samples *samples, et_error *error);
 
-/* ---- tabm.c ---- */
+/* ---- models.c ---- */
 
-/* [rows, members * outputs]. repeat: x [rows, columns], count times side by side. */
-et_node *et_tabular_tabm_build(et_scope *scope, const et_tabular_model *settings,
-                               const et_tabular_inputs *inputs, int64_t outputs);
-int et_tabular_tabm_begin(et_params *params, const et_tabular_tabm *model,
-                          const et_encoder *encoder, const et_strings *ignored, et_error *error);
+/* x [rows, columns], count times side by side. */
 et_node *et_tabular_repeat(et_node *x, int64_t count);
 
 /* ---- pack_ensemble.c ---- */

@@ -17,7 +17,7 @@
 
 #include <etude/predictor.h>
 
-#include "tasks/tabular/predict/row_reader.h"
+#include "tasks/tabular/predict/prediction_lines.h"
 
 typedef struct et_explain_options {
     et_row_reader_options rows; /* csv is the model's; lenient has no effect */

@@ -9,7 +9,7 @@
 
 #include "tasks/tabular/tabular_task.h"
 
-/* ---- target.c ---- */
+/* ---- the target of a task ---- */
 
 /* ET_ECONFIG: the features have no target, or more than one feature of that type, or not the
  * weight; the loss of the settings is for the other kind. */
@@ -30,7 +30,7 @@ int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_er
 int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
                         const et_value *identity, et_error *error);
 
-/* ---- target_scores.c ---- */
+/* ---- scores ---- */
 
 /* The positive one of two classes, for precision, recall and f1: 0 or 1. label: [classes]. */
 int et_tabular_positive(const char *const *label, int classes);
@@ -68,7 +68,7 @@ typedef struct et_target_kind {
 extern const et_target_kind et_target_classes, et_target_labels, et_target_values,
     et_target_quantiles;
 
-/* ---- verdict.c ---- */
+/* ---- verdicts ---- */
 
 /* judge: appends lines about scored rows. judge_best: after each validation.
  * verdict_of: method verdict. */
