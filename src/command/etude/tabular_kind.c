@@ -135,8 +135,7 @@ static bool is_taken_for_classes(const et_tabular_task *task, const et_encoded_f
 /* "2 classes: <=50K, >50K", of many the first ones. */
 static void describe_target(const et_tabular_task *task)
 {
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_encoded_field *field = task->target.field;
     const et_tabular_target *target = &task->target;
     const int64_t width = target->classes ? 1 : field->width;
     et_strbuf text = ET_STRBUF_INIT;

@@ -44,11 +44,6 @@ typedef struct evaluating {
     et_table_scores scores;
 } evaluating;
 
-static const et_encoded_field *target_of(const et_tabular_task *task)
-{
-    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-}
-
 /* ---- hooks ---- */
 
 static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
@@ -56,7 +51,7 @@ static int prepare(void *payload, et_evaluation *evaluation, et_error *error)
     evaluating *e = payload;
     const evaluate_options *args = e->args;
     const et_tabular_task *task = et_table_task_of(evaluation);
-    const et_encoded_field *target = target_of(task);
+    const et_encoded_field *target = task->target.field;
     const et_decision_classes classes = { target->column[0], target->label,
                                           (int)task->target.classes, task->target.labels != 0 };
     int status = et_decision_open(&e->decision, &args->decision, &classes, error);
@@ -105,7 +100,7 @@ static int draw_pictures(const evaluating *e, et_error *error)
 /* Of several targets, scores have the names. NULL: several. */
 static const char *single_target(const et_evaluation *evaluation)
 {
-    const et_encoded_field *target = target_of(et_table_task_of(evaluation));
+    const et_encoded_field *target = et_table_task_of(evaluation)->target.field;
     return target->width > 1 ? NULL : target->column[0];
 }
 

@@ -176,8 +176,7 @@ static void add_bar(et_grid *grid, double value, double largest)
 /* " of price"; "" of several targets. */
 static const char *of_target(const et_explain *e, char text[80])
 {
-    const et_encoder *encoder = et_explain_predictor(e)->model->encoder;
-    const et_encoded_field *target = et_encoder_field(encoder, et_encoder_target(encoder));
+    const et_encoded_field *target = et_explain_predictor(e)->field;
     snprintf(text, 80, " of %.70s", target->column[0]);
     return target->width > 1 ? "" : text;
 }
@@ -248,16 +247,7 @@ static int explain_all(const explain_options *args, et_explain *e, et_error *err
 /* A label, a target, or of quantiles a level: "0.1". */
 static const char *name_of(const et_predictor *p, int i)
 {
-    et_assert(i >= 0);
-    const et_encoder *encoder = p->model->encoder;
-    return p->scores >= 0      ? p->labels[i]
-           : p->quantiles >= 0 ? p->output[p->quantiles].value[i]
-                               : et_encoder_field(encoder, et_encoder_target(encoder))->column[i];
-}
-
-static bool is_scores(const et_predictor *p)
-{
-    return p->scores >= 0 || p->beside >= 0;
+    return p->output[p->target].value[i];
 }
 
 static int print_points(const et_explain_partial *partial, const et_predictor *p,
@@ -273,7 +263,7 @@ static int print_points(const et_explain_partial *partial, const et_predictor *p
         const et_cell *cell = &partial->text[at];
         et_grid_addf(&grid, "%.*s", (int)cell->length, cell->text);
         for (int i = 0; i < partial->width; i++)
-            et_grid_addf(&grid, is_scores(p) ? "%.5f" : "%.6g",
+            et_grid_addf(&grid, p->kind->labelled ? "%.5f" : "%.6g",
                          partial->mean[at * partial->width + i]);
     }
     int status = et_grid_print(&grid, stdout, ET_GRID_TEXT, error);
@@ -296,9 +286,7 @@ static int print_point(const et_explain_partial *partial, int at, const et_predi
         et_value_set_float(line, "value", partial->number[at]);
     else
         et_value_set_string(line, "value", text);
-    et_value *means = et_value_set_dict(line, is_scores(p)        ? "scores"
-                                              : p->quantiles >= 0 ? "quantiles"
-                                                                  : "values");
+    et_value *means = et_value_set_dict(line, p->kind->output);
     for (int i = 0; i < partial->width; i++)
         et_value_set_float(means, name_of(p, i), partial->mean[at * partial->width + i]);
     int status = print_object(line, error);
@@ -314,12 +302,9 @@ static int draw(const explain_options *args, const et_explain_partial *partial,
     const size_t points = (size_t)partial->count;
     et_chart_curve *curve = et_alloc_zero((size_t)curves, sizeof *curve);
     double *y = et_alloc_zero((size_t)curves * points, sizeof *y);
-    const et_chart chart = { .title = is_scores(p)        ? "mean score"
-                                      : p->quantiles >= 0 ? "mean quantile"
-                                                          : "mean value",
-                             .x_label = column,
-                             .curves = curve,
-                             .count = (size_t)curves };
+    const et_chart chart = {
+        .title = p->kind->mean, .x_label = column, .curves = curve, .count = (size_t)curves
+    };
     int status = curve && y ? ET_OK : et_alloc_failed(error, points * sizeof *y, "curves");
     for (int c = 0; c < curves && !status; c++) {
         for (size_t i = 0; i < points; i++)

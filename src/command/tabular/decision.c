@@ -92,10 +92,8 @@ static int check(const et_decision_args *args, const et_decision_classes *classe
 et_decision_classes et_decision_classes_of(const et_predictor *p)
 {
     et_assert(p && p->model);
-    const et_encoder *encoder = p->model->encoder;
-    const int target = et_encoder_target(encoder);
-    const char *name = target < 0 ? "" : et_encoder_field(encoder, target)->column[0];
-    return (et_decision_classes){ name, p->labels, p->classes, p->beside >= 0 };
+    return (et_decision_classes){ p->field ? p->field->column[0] : "", p->labels, p->classes,
+                                  p->kind == &et_target_labels };
 }
 
 int et_decision_open(et_decision *d, const et_decision_args *args,

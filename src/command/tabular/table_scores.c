@@ -396,17 +396,6 @@ static const char *set_of(const et_tabular_task *task)
     return sets->count ? set[task->results.set].name : NULL;
 }
 
-/* The quantile that is shown for a number: the median, else the middle one. */
-static int64_t shown_level(const et_tabular_target *target, bool *median)
-{
-    int64_t nearest = 0;
-    for (int i = 1; i < target->quantiles; i++)
-        if (fabs(target->level[i] - 0.5) < fabs(target->level[nearest] - 0.5))
-            nearest = i;
-    *median = target->quantiles > 0;
-    return nearest;
-}
-
 static int keep_target(et_table_scores *scores, const et_tabular_task *task, int64_t target,
                        et_error *error)
 {
@@ -420,8 +409,9 @@ static int keep_target(et_table_scores *scores, const et_tabular_task *task, int
     et_number_rows *rows = &grown[scores->number_count++];
     *rows = (et_number_rows){ .set = set_of(task),
                               .target = et_scored_targets_of(task).column[target] };
-    const int64_t column =
-        task->target.quantiles ? shown_level(&task->target, &rows->median) : target;
+    /* Of quantiles the median, else the level next to it. */
+    rows->median = task->target.quantiles > 0;
+    const int64_t column = rows->median ? task->target.middle : target;
     for (int64_t i = 0; i < s->rows; i++)
         rows->all += s->weight[i] > 0;
     const size_t most = rows->all < ET_NUMBER_ROWS_MAX ? rows->all : ET_NUMBER_ROWS_MAX;
@@ -451,11 +441,9 @@ static int keep_rows(void *payload, const et_tabular_task *task, et_error *error
 {
     et_table_scores *scores = payload;
     const et_class_predictions rows = et_tabular_predictions_of(task, &task->results);
-    const et_encoded_field *target =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
     et_assert(scores->sets < ET_TABULAR_SETS_MAX);
-    return class_tables_open(&scores->set[scores->sets++], &rows, target->label, set_of(task),
-                             error);
+    return class_tables_open(&scores->set[scores->sets++], &rows, task->target.field->label,
+                             set_of(task), error);
 }
 
 void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,

@@ -35,13 +35,15 @@
 /* The target of the model and its loss. */
 typedef struct et_tabular_target {
     const struct et_target_kind *kind; /* target/target.h */
+    const et_encoded_field *field;     /* the encoder's */
     int64_t width;                     /* numbers of the output for a row */
-    int64_t targets;   /* numbers of a row of the data: the width, but 1 of classes and quantiles */
-    const char *field; /* of the encoder's layout; borrowed */
-    int classes;       /* 0: labels or numbers */
-    int labels;        /* targets of two classes each; 0: classes or numbers */
-    int64_t values;    /* numbers; 0: classes or labels */
-    int quantiles;     /* of the number; 0: its mean, or what the loss makes of it */
+    int64_t logits; /* numbers of a model for a row: the width, but 1 of a binary loss of classes */
+    int64_t targets; /* numbers of a row of the data: the width, but 1 of classes and quantiles */
+    int classes;     /* 0: labels or numbers */
+    int labels;      /* targets of two classes each; 0: classes or numbers */
+    int64_t values;  /* numbers; 0: classes or labels */
+    int quantiles;   /* of the number; 0: its mean, or what the loss makes of it */
+    int middle;      /* of quantiles: the level next to 1/2, the first of equals */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [quantiles], ascending */
     const char *weight;                     /* the field of the rows' weights; NULL: all are 1 */
 } et_tabular_target;
@@ -100,6 +102,7 @@ typedef struct et_tabular_ranges {
 
 typedef struct et_tabular_task {
     et_task task;
+    et_task_class class; /* of task: its metrics are those of the kind of target */
     et_tabular_options options;
     et_task_context context;
     et_arena arena;

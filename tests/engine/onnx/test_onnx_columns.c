@@ -310,9 +310,9 @@ static void compare_labels(const char *model, const et_predictor *p, const evalu
     for (int64_t i = 0; i < ROWS * width; i++) {
         const size_t at = (size_t)(i / width);
         const double score = et_predictions_values(wanted, at, 0)[i % width];
-        const char *label = p->beside < 0
+        const char *label = p->kind != &et_target_labels
                                 ? et_predictions_at(wanted, at).label
-                                : p->output[p->beside].choice[2 * (i % width) + (score > 0.5)];
+                                : p->output[p->target].choice[2 * (i % width) + (score > 0.5)];
         if (strcmp(found->text[i], label) != 0)
             fail_msg("%s: row %zu: %s and not %s", model, at, found->text[i], label);
     }

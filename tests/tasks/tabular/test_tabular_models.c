@@ -374,7 +374,7 @@ static void test_models__targets(void **state)
     assert_ok(encoder_parse(&classes, schema_text, metadata_text, features_text, error));
     assert_ok(encoder_parse(&values, schema_text, metadata_text, value_features_text, error));
     assert_ok(et_tabular_target_of(&target, &o, classes, error));
-    assert_string_equal(target.field, "Y");
+    assert_string_equal(target.field->name, "Y");
     assert_true(target.classes == OUTPUTS && target.values == 0);
     o.loss = ET_TABULAR_LOSS_HUBER;
     assert_fails(et_tabular_target_of(&target, &o, classes, error), ET_ECONFIG,

@@ -599,15 +599,15 @@ static et_validation_rows rows_of(const et_selection *s, const et_outputs *one, 
                                  .weight = weight };
 }
 
-/* The scores of several targets or quantiles, as in the logs of a validation. */
-static int score_targets(const et_selection *s, const et_outputs *one, double *value,
-                         et_error *error)
+/* The scores of the rows with a weight in of_fold. */
+static int score_fold(const et_selection *s, const et_outputs *one, double *value, et_error *error)
 {
     const et_validation_rows rows = rows_of(s, one, s->of_fold);
-    const et_scored_targets of = et_scored_targets_of(s->task);
+    const et_target_kind *kind = s->task->target.kind;
+    et_scored_targets of = et_scored_targets_of(s->task);
+    of.plain = true;
     et_arena arena = ET_ARENA_INIT;
     et_value *logs = et_value_dict(&arena);
-    const et_target_kind *kind = s->task->target.kind;
     int status = logs ? kind->score(&of, &rows, logs, error) : et_alloc_failed(error, 0, "scores");
     for (int i = 0; i < ET_SERIES_METRICS; i++) {
         char name[64];
@@ -616,35 +616,6 @@ static int score_targets(const et_selection *s, const et_outputs *one, double *v
         value[i] = found && found->kind == ET_VALUE_FLOAT ? found->real : NAN;
     }
     et_arena_release(&arena);
-    return status;
-}
-
-/* The scores of the rows with a weight in of_fold. */
-static int score_fold(const et_selection *s, const et_outputs *one, double *value, et_error *error)
-{
-    et_class_scores classes;
-    et_value_scores values;
-    if (s->task->target.labels || s->task->target.quantiles)
-        return score_targets(s, one, value, error);
-    if (!s->class) {
-        const et_value_predictions of = { .count = s->rows,
-                                          .targets = s->width,
-                                          .wide_value = one->value,
-                                          .wide_target = s->written,
-                                          .weight = s->of_fold };
-        int status = et_value_scores_compute(&values, &of, error);
-        value[0] = status ? NAN : values.rmse;
-        value[1] = status ? NAN : values.r2;
-        return status;
-    }
-    const et_class_predictions of = { .count = s->rows,
-                                      .classes = s->width,
-                                      .probability = one->output,
-                                      .target = s->class,
-                                      .weight = s->of_fold };
-    int status = et_class_scores_compute(&classes, NULL, &of, error);
-    value[0] = status ? NAN : classes.log_loss;
-    value[1] = status ? NAN : classes.accuracy;
     return status;
 }
 

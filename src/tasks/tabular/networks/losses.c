@@ -151,9 +151,10 @@ static et_node *vector(et_scope *scope, const char *name, int64_t size)
                        (et_init){ ET_INIT_ONES, 0 });
 }
 
-static bool binary(const et_tabular_options *options)
+/* Of two classes only the logit of the second. */
+static bool binary(const et_tabular_target *target)
 {
-    return options->loss == ET_TABULAR_LOSS_BINARY;
+    return target->logits < target->width;
 }
 
 /* The mean over members, [rows, members * width] to [rows, width]. */
@@ -169,12 +170,6 @@ static et_node *mean_of(et_node *y, int64_t members, int64_t width)
         sum = sum ? et_add(sum, one) : one;
     }
     return et_scale(sum, 1 / (float)members);
-}
-
-/* Numbers that a member gives for a row. */
-static int64_t width_of(const et_tabular_options *options, const et_tabular_target *target)
-{
-    return target->classes && binary(options) ? 1 : target->width;
 }
 
 static int64_t members_of(const et_node *z, int64_t width)
@@ -200,10 +195,7 @@ static void split_quantiles(const et_tabular_target *target, et_node *z, et_node
     const int count = target->quantiles;
     const et_shape shape = et_node_shape(z);
     const int64_t members = members_of(z, count);
-    int middle = 0; /* the level next to 1/2 */
-    for (int k = 1; k < count; k++)
-        if (fabs(target->level[k] - 0.5) < fabs(target->level[middle] - 0.5))
-            middle = k;
+    const int middle = target->middle;
     if (members > 1)
         z = et_reshape(z, et_shape_2(shape.size[0] * members, count));
     level[middle] =
@@ -215,10 +207,9 @@ static void split_quantiles(const et_tabular_target *target, et_node *z, et_node
 }
 
 /* Probabilities, or standardised values, of each member by its own z; of z's shape. */
-static et_node *predictions(const et_tabular_options *options, const et_tabular_target *target,
-                            et_node *z)
+static et_node *predictions(const et_tabular_target *target, et_node *z)
 {
-    const int64_t width = width_of(options, target), members = members_of(z, width);
+    const int64_t width = target->logits, members = members_of(z, width);
     const et_shape shape = et_node_shape(z);
     if (target->quantiles) {
         et_node *level[ET_TABULAR_QUANTILES_MAX];
@@ -227,7 +218,7 @@ static et_node *predictions(const et_tabular_options *options, const et_tabular_
     }
     if (target->values)
         return z;
-    if (target->labels || binary(options))
+    if (target->labels || binary(target))
         return et_sigmoid(z);
     if (members == 1)
         return et_softmax(z);
@@ -243,23 +234,17 @@ static et_node *of_target(et_scope *scope, const char *name, const et_tabular_ta
 }
 
 /* Scores or values from the prediction of the whole model, [rows, width]. */
-static et_node *output_of(et_scope *scope, const et_tabular_options *options,
-                          const et_tabular_target *target, et_node *y)
+static et_node *output_of(et_scope *scope, const et_tabular_target *target, et_node *y)
 {
     if (target->values) {
         et_node *mean = of_target(scope, ET_TABULAR_MEAN, target);
         et_node *deviation = of_target(scope, ET_TABULAR_DEVIATION, target);
         return et_add(et_mul(y, deviation), mean);
     }
-    if (target->labels || !binary(options))
+    if (target->labels || !binary(target))
         return y;
     et_node *both[] = { et_offset(et_scale(y, -1), 1), y };
     return et_concatenate_columns(both, 2);
-}
-
-static void put_output(et_scope *scope, const et_tabular_target *target, et_node *output)
-{
-    et_output(scope, target->kind->output, output);
 }
 
 /* which: members of training that are not done, or of the ensemble that predicts. Validation has
@@ -269,19 +254,19 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
                            const bool *which)
 {
     const et_tabular_pack *pack = &options->model.pack;
-    const int64_t width = width_of(options, target);
+    const int64_t width = target->logits;
     const bool training = et_scope_training(scope);
     et_node *z =
         training || !which ? build(scope, scope, &options->model, encoder, width, which) : NULL;
     if (training)
         return z;
     et_node *best = pack_best(scope, &options->model, encoder, width, which);
-    best = predictions(options, target, best);
+    best = predictions(target, best);
     et_node *mean = pack_mean(scope, pack, best, width, which);
-    put_output(scope, target, output_of(scope, options, target, mean));
+    et_output(scope, target->kind->output, output_of(scope, target, mean));
     if (which)
         return best;
-    et_node *both[] = { predictions(options, target, z), best };
+    et_node *both[] = { predictions(target, z), best };
     et_output(scope, ET_TABULAR_MEMBERS, et_concatenate_columns(both, 2));
     /* A validation changes these. */
     of_members(scope, pack, ET_PACK_LOSS);
@@ -289,28 +274,24 @@ static et_node *build_pack(et_scope *scope, const et_tabular_options *options,
     return z;
 }
 
-static et_node *predicted_by(et_scope *scope, const et_tabular_options *options,
-                             const et_tabular_target *target, et_node *z)
+static et_node *predicted_by(et_scope *scope, const et_tabular_target *target, et_node *z)
 {
-    const int64_t width = width_of(options, target);
-    et_node *mean = mean_of(predictions(options, target, z), members_of(z, width), width);
-    return output_of(scope, options, target, mean);
+    const int64_t width = target->logits;
+    et_node *mean = mean_of(predictions(target, z), members_of(z, width), width);
+    return output_of(scope, target, mean);
 }
 
-void et_tabular_name_output(et_scope *scope, const et_tabular_options *options,
-                            const et_tabular_target *target, et_node *z)
+void et_tabular_name_output(et_scope *scope, const et_tabular_target *target, et_node *z)
 {
-    put_output(scope, target, predicted_by(scope, options, target, z));
+    et_output(scope, target->kind->output, predicted_by(scope, target, z));
 }
 
 /* What a model predicts: probabilities of classes, or values. *z: its output for the loss. */
-static et_node *predict(et_scope *scope, const et_tabular_options *options,
-                        const et_tabular_model *model, const et_encoder *encoder,
+static et_node *predict(et_scope *scope, const et_tabular_model *model, const et_encoder *encoder,
                         const et_tabular_target *target, et_node **z)
 {
-    const int64_t width = width_of(options, target);
-    *z = et_tabular_model_build(scope, model, encoder, width);
-    return et_scope_training(scope) ? NULL : predicted_by(scope, options, target, *z);
+    *z = et_tabular_model_build(scope, model, encoder, target->logits);
+    return et_scope_training(scope) ? NULL : predicted_by(scope, target, *z);
 }
 
 /* Below it the logarithm is of no use. */
@@ -323,7 +304,7 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
                                  et_node **z)
 {
     const et_tabular_member *members = options->ensemble.items;
-    const int64_t width = width_of(options, target);
+    const int64_t width = target->logits;
     et_node *sum = NULL;
     if (et_scope_training(scope))
         return *z = et_graph_poison(et_scope_graph(scope),
@@ -335,11 +316,11 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
         et_node *one;
         if (model->type == ET_TABULAR_PACK) {
             /* The pack's ensemble was chosen while the pack was trained. */
-            one = predictions(options, target, pack_best(own, model, encoder, width, NULL));
+            one = predictions(target, pack_best(own, model, encoder, width, NULL));
             one = pack_mean(own, &model->pack, one, width, NULL);
-            one = output_of(own, options, target, one);
+            one = output_of(own, target, one);
         } else {
-            one = predict(own, options, model, encoder, target, z);
+            one = predict(own, model, encoder, target, z);
         }
         one = et_scale(one, (float)members[i].weight);
         sum = sum ? et_add(sum, one) : one;
@@ -353,8 +334,7 @@ static et_node *predict_ensemble(et_scope *scope, const et_tabular_options *opti
         return sum;
     }
     et_node *logs = et_ln(et_clamp(sum, LEAST_PROBABILITY, 1));
-    *z =
-        binary(options) ? et_sub(et_slice_columns(logs, 1, 1), et_slice_columns(logs, 0, 1)) : logs;
+    *z = binary(target) ? et_sub(et_slice_columns(logs, 1, 1), et_slice_columns(logs, 0, 1)) : logs;
     return sum;
 }
 
@@ -367,9 +347,9 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
         return build_pack(scope, options, encoder, target, which);
     et_node *z, *predicted = options->ensemble.count
                                  ? predict_ensemble(scope, options, encoder, target, &z)
-                                 : predict(scope, options, &options->model, encoder, target, &z);
+                                 : predict(scope, &options->model, encoder, target, &z);
     if (!et_scope_training(scope))
-        put_output(scope, target, predicted);
+        et_output(scope, target->kind->output, predicted);
     return z;
 }
 
@@ -560,7 +540,7 @@ void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
         weights = et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
     }
     et_node *of_rows = row_weights(scope, target);
-    if (binary(options))
+    if (binary(target))
         binary_loss(scope, options, outputs, labels, weights, of_rows);
     else
         softmax_loss(scope, options, outputs, labels, target->classes, weights, of_rows);

@@ -56,8 +56,7 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
                                   const bool *which);
 
 /* The same output of a graph of training, of its z, for metrics of a program. */
-void et_tabular_name_output(et_scope *scope, const et_tabular_options *options,
-                            const et_tabular_target *target, et_node *z);
+void et_tabular_name_output(et_scope *scope, const et_tabular_target *target, et_node *z);
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs);
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <etude/class_scores.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -21,9 +19,9 @@
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 #include "formats/events/log_names.h"
-#include "metric/class_scores.h"
 #include "tasks/tabular/predict/predict.h"
 #include "tasks/tabular/target/target.h"
+#include "train/checkpoint/metric_name.h"
 
 #define THREADS_MAX 64
 #define ROWS_MAX    UINT32_MAX
@@ -33,7 +31,6 @@ struct et_explain {
     et_explain_facts facts;
     et_predictor *predictor[THREADS_MAX];
     int predictors;
-    int output;                             /* of the predictor: the scored one */
     int64_t width;                          /* of the output */
     int64_t targets;                        /* of a row: the width, but for classes and quantiles */
     double level[ET_TABULAR_QUANTILES_MAX]; /* [width], of quantiles */
@@ -57,19 +54,9 @@ static const et_encoder *encoder_of(const et_explain *e)
     return e->predictor[0]->model->encoder;
 }
 
-static bool is_classes(const et_explain *e)
+static const et_target_kind *kind_of(const et_explain *e)
 {
-    return e->predictor[0]->scores >= 0;
-}
-
-static bool is_labels(const et_explain *e)
-{
-    return e->predictor[0]->beside >= 0;
-}
-
-static bool is_quantiles(const et_explain *e)
-{
-    return e->predictor[0]->quantiles >= 0;
+    return e->predictor[0]->kind;
 }
 
 /* ---- predictors ---- */
@@ -94,33 +81,17 @@ static int open_predictors(et_explain *e, const char *model, const et_predictor_
     return status;
 }
 
-/* NULL: the model has none. */
-static const et_encoded_field *target_of(const et_explain *e)
-{
-    const int target = et_encoder_target(encoder_of(e));
-    return target < 0 ? NULL : et_encoder_field(encoder_of(e), target);
-}
-
 static int find_output(et_explain *e, et_error *error)
 {
     const et_predictor *p = e->predictor[0];
-    const et_encoded_field *field = target_of(e);
     int levels = 0;
-    e->output = is_classes(e) ? p->scores : is_labels(e) ? p->beside : p->quantiles;
-    for (int i = 0; i < p->outputs && e->output < 0; i++)
-        if (!strcmp(p->output[i].name, "values"))
-            e->output = i;
-    e->width = e->output < 0 ? 0 : p->output[e->output].width;
-    e->targets = is_classes(e) || is_quantiles(e) ? 1 : e->width;
-    const et_encoded_kind kind = is_classes(e)  ? ET_ENCODED_CLASS
-                                 : is_labels(e) ? ET_ENCODED_LABELS
-                                                : ET_ENCODED_VALUES;
-    if (e->output < 0 || !field || field->kind != kind ||
-        (!is_classes(e) && field->width != e->targets))
+    if (!p->kind)
         return et_fail(error, ET_ECONFIG,
                        "%s: the model predicts neither classes nor numbers of a target",
                        p->model->directory);
-    if (!is_quantiles(e))
+    e->width = p->output[p->target].width;
+    e->targets = p->kind->single ? 1 : e->width;
+    if (p->kind != &et_target_quantiles)
         return ET_OK;
     int status =
         et_tabular_levels(e->level, &levels, et_tabular_graph_levels(p->model->graph), error);
@@ -163,7 +134,7 @@ static bool take_target(et_explain *e, const items *all)
     const void *item = all->to[all->target];
     bool labeled = true;
     e->weight[e->rows] = all->weight < 0 ? 1 : (double)*(const float *)all->to[all->weight];
-    if (is_classes(e)) {
+    if (kind_of(e) == &et_target_classes) {
         e->class[e->rows] = *(const int32_t *)item;
         return e->class[e->rows] >= 0;
     }
@@ -341,11 +312,11 @@ static int predict_batch(worker *w, et_predictor *p, et_cell *cells, int64_t fir
     if (!status)
         status = et_predictor_run(p, count, &w->error);
     for (int64_t i = 0; i < count && !status; i++) {
-        const float *values = et_predictor_values(p, e->output, i);
+        const float *values = et_predictor_values(p, p->target, i);
         status = et_predictor_check(p, i, NULL, &w->error);
         for (int64_t k = 0; k < e->width; k++) {
             e->score[(first + i) * e->width + k] = values[k];
-            e->value[(first + i) * e->width + k] = et_predictor_value(p, e->output, i, k);
+            e->value[(first + i) * e->width + k] = et_predictor_value(p, p->target, i, k);
         }
     }
     return status;
@@ -393,47 +364,21 @@ static int predict(et_explain *e, const change *c, et_error *error)
 
 /* ---- scores ---- */
 
-static bool larger_is_better(const char *metric)
-{
-    static const char *const names[] = {
-        "accuracy", "balanced_accuracy", "precision",  "recall", "f1", "auc",
-        "micro_f1", "exact_match",       "d2_pinball", "r2",     NULL
-    };
-    return et_is_one_of(metric, names);
-}
-
 /* By the names of validation, as `evaluate` scores them. */
 static int score_of(const et_explain *e, et_value *dict, et_error *error)
 {
     const et_validation_rows rows = { .rows = e->rows,
                                       .width = e->width,
                                       .targets = e->targets,
+                                      .output = e->score,
+                                      .class = e->class,
                                       .value = e->value,
                                       .written = e->target,
                                       .weight = e->weight };
-    const et_scored_targets of = { .column = target_of(e)->column, .level = e->level };
-    if (is_labels(e))
-        return et_target_labels.score(&of, &rows, dict, error);
-    if (is_quantiles(e))
-        return et_target_quantiles.score(&of, &rows, dict, error);
-    if (is_classes(e)) {
-        const et_class_predictions p = { .count = e->rows,
-                                         .classes = e->width,
-                                         .probability = e->score,
-                                         .target = e->class,
-                                         .weight = e->weight };
-        et_class_scores scores;
-        int status = et_class_scores_compute(&scores, NULL, &p, error);
-        return status ? status : et_class_scores_log(&scores, "", dict, error);
-    }
-    const et_value_predictions p = { .count = e->rows,
-                                     .targets = e->width,
-                                     .wide_value = e->value,
-                                     .wide_target = e->target,
-                                     .weight = e->weight };
-    et_value_scores scores;
-    int status = et_value_scores_compute(&scores, &p, error);
-    return status ? status : et_value_scores_log(&scores, "", dict, error);
+    const et_scored_targets of = { .column = e->predictor[0]->field->column,
+                                   .level = e->level,
+                                   .plain = true };
+    return kind_of(e)->score(&of, &rows, dict, error);
 }
 
 static int measure(et_explain *e, const change *c, double *score, et_error *error)
@@ -444,8 +389,7 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
     if (!status)
         status = score_of(e, dict, error);
     char logged[64];
-    snprintf(logged, sizeof logged, "%s%s",
-             is_labels(e) || is_quantiles(e) ? ET_LOGGED_OF_VALIDATION : "", e->facts.metric);
+    snprintf(logged, sizeof logged, ET_LOGGED_OF_VALIDATION "%s", e->facts.metric);
     const et_value *one = status ? NULL : et_value_get(dict, logged);
     et_assert(status || one);
     *score = one ? one->real : NAN;
@@ -457,27 +401,20 @@ static int measure(et_explain *e, const change *c, double *score, et_error *erro
     return status;
 }
 
-/* Of quantiles those that say how good they are: a coverage may be too large. */
-static const char *const quantile_names[] = { "pinball_loss", "d2_pinball", NULL };
-static const char *const no_names[] = { NULL };
-
 static int find_metric(et_explain *e, et_error *error)
 {
-    const bool classes = is_classes(e) || is_labels(e);
-    const char *const *names[] = { is_quantiles(e) ? quantile_names
-                                   : classes       ? et_class_score_names
-                                                   : et_value_score_names,
-                                   is_labels(e) ? et_tabular_label_score_names : no_names };
+    const et_target_kind *kind = kind_of(e);
+    /* Of quantiles only scores that say how good they are: a coverage may be too large. */
+    const char *const *const best[] = { kind->shown, NULL };
+    const char *const *const *names = kind == &et_target_quantiles ? best : kind->scores;
     const char *asked = e->options.metric;
-    e->facts.metric = asked             ? asked
-                      : is_quantiles(e) ? quantile_names[0]
-                      : classes         ? "log_loss"
-                                        : "rmse";
-    e->facts.larger_is_better = larger_is_better(e->facts.metric);
-    if (et_is_one_of(e->facts.metric, names[0]) || et_is_one_of(e->facts.metric, names[1]))
-        return ET_OK;
+    e->facts.metric = asked ? asked : kind->shown[0];
+    e->facts.larger_is_better = !et_metric_lower_is_better(e->facts.metric);
+    for (int k = 0; names[k]; k++)
+        if (et_is_one_of(e->facts.metric, names[k]))
+            return ET_OK;
     et_strbuf list = ET_STRBUF_INIT;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; names[k]; k++)
         for (int i = 0; names[k][i]; i++)
             et_strbuf_printf(&list, "%s%s", i || k ? ", " : "", names[k][i]);
     int status = et_fail(error, ET_ECONFIG, "there is no metric %s for this model. Metrics: %s",

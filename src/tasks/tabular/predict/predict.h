@@ -11,6 +11,7 @@
 #include "data/table/rows/csv.h"
 #include "systems/modelgarden/experiment.h"
 #include "tasks/tabular/table_files.h"
+#include "tasks/tabular/target/target.h"
 #include "train/checkpoint/artifact/artifact.h"
 
 /* ---- graph.c ---- */
@@ -90,12 +91,11 @@ struct et_predictor {
     size_t *size; /* [the same]: bytes of an item; owned */
     et_predicted_output output[ET_NODES_MAX];
     int outputs;
-    int scores;    /* the output that labels are read off; -1: there are none */
-    int beside;    /* the scores of several targets with two classes each; -1: none */
-    int values;    /* the output in its own unit; -1: none */
-    int quantiles; /* the same, all in the unit of one target; -1: none */
-    int classes;
-    const char *const *labels; /* [classes]; the encoder's */
+    const et_encoded_field *field; /* the target; NULL: none */
+    const et_target_kind *kind;    /* of the target; NULL: no output is of it */
+    int target;                    /* the output of the target, of this kind; -1: none */
+    int classes;                   /* 0: the target is of another kind */
+    const char *const *labels;     /* [classes]; the encoder's */
     et_table_output shown[ET_NODES_MAX];
     et_table_facts facts;
 };

@@ -210,7 +210,7 @@ static bool has_column(const et_prediction_lines *lines, const char *name)
 /* The output that a column's values are of; -1: none. */
 static int output_of(const et_predictor *p, int column)
 {
-    return column == LABEL && p->beside >= 0 ? p->beside : column;
+    return column == LABEL && p->kind == &et_target_labels ? p->target : column;
 }
 
 static bool is_list(const et_predictor *p, int column)
@@ -265,14 +265,14 @@ static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_err
 
 static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
 {
-    const et_predicted_output *beside = p->beside < 0 ? NULL : &p->output[p->beside];
+    const bool several = p->kind == &et_target_labels;
     int status = ET_OK;
-    lines->labels = beside ? 2 * (int)beside->width : p->facts.labels;
+    lines->labels = several ? 2 * (int)p->field->width : p->classes;
     lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
     if (!lines->label)
         return et_alloc_failed(error, sizeof *lines->label, "labels");
     for (int i = 0; i < lines->labels && !status; i++) {
-        const char *text = beside ? beside->choice[i] : p->facts.label[i];
+        const char *text = p->field->label[i];
         et_strbuf label = ET_STRBUF_INIT;
         if (lines->form.csv)
             append_csv(&label, text, strlen(text));
@@ -301,9 +301,9 @@ static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
     const int field = et_encoder_key(p->model->encoder, 0, &key);
     for (int i = 0; i < p->facts.outputs; i++)
         add_column(lines, p->facts.output[i].name, i);
-    if (p->facts.labels || p->beside >= 0)
+    if (p->kind && p->kind->labelled)
         add_column(lines, "label", LABEL);
-    if (p->quantiles >= 0 && p->output[p->quantiles].width > 1)
+    if (p->kind == &et_target_quantiles && p->output[p->target].width > 1)
         add_column(lines, "interval", INTERVAL);
     if (field >= 0 && !is_kept(lines, p, field)) {
         /* The key is called as its feature is, unless something else has this name. */
@@ -370,13 +370,8 @@ void et_prediction_lines_release(et_prediction_lines *lines)
 static const char *value_name(const et_predictor *p, int output, int64_t i, char number[24])
 {
     const et_predicted_output *of = &p->output[output];
-    const int target = et_encoder_target(p->model->encoder);
-    const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(p->model->encoder, target);
     if (of->value)
         return of->value[i];
-    if (field && field->kind == ET_ENCODED_VALUES && field->width == of->width &&
-        !strcmp(of->name, ET_TABULAR_VALUES))
-        return field->column[i];
     snprintf(number, 24, "%" PRId64, i);
     return of->width > 1 ? number : NULL;
 }
@@ -424,7 +419,7 @@ static void append_value(const et_prediction_lines *lines, const et_predictor *p
     et_assert(output >= 0 && output < p->outputs && i < p->output[output].width);
     const et_target_unit *unit = et_predictor_unit(p, output, i);
     const float value = et_predictor_values(p, output, at)[i];
-    const bool score = output == p->scores || output == p->beside;
+    const bool score = output == p->target && p->kind->labelled;
     if (unit)
         append_double(lines, out, et_predictor_value(p, output, at, i), unit->scale);
     else if (lines->form.full || (!score && value != 0 && fabsf(value) < (float)SMALL))
@@ -457,10 +452,10 @@ static void append_values(const et_prediction_lines *lines, const et_predictor *
 static void append_interval(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                             et_strbuf *out)
 {
-    et_assert(p->quantiles >= 0);
-    append_value(lines, p, p->quantiles, at, 0, out);
+    et_assert(p->kind == &et_target_quantiles);
+    append_value(lines, p, p->target, at, 0, out);
     et_strbuf_append(out, lines->form.csv ? "," : ", ");
-    append_value(lines, p, p->quantiles, at, p->output[p->quantiles].width - 1, out);
+    append_value(lines, p, p->target, at, p->output[p->target].width - 1, out);
     et_strbuf_append(out, lines->form.csv ? "" : "]");
 }
 
@@ -476,7 +471,7 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
         else if (column->output == INTERVAL)
             append_interval(lines, p, at, out);
         else if (column->output == LABEL) {
-            const float *scores = et_predictor_values(p, p->scores, at);
+            const float *scores = et_predictor_values(p, p->target, at);
             et_strbuf_append(
                 out,
                 lines->label[lines->form.decision ? et_class_choose(lines->form.decision, scores)

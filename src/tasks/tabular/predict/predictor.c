@@ -434,47 +434,40 @@ static int find_outputs(et_predictor *p, et_error *error)
     return ET_OK;
 }
 
-static int find_output(const et_predictor *p, const char *name, int64_t width)
-{
-    for (int i = 0; i < p->outputs; i++)
-        if (!strcmp(p->output[i].name, name) && p->output[i].width == width)
-            return i;
-    return -1;
-}
-
-/* Labels are those of the first target, where there is a score for each; values are those of
- * targets whose unit is known. */
-static void find_targets(et_predictor *p)
+/* The output of the target has the name of its kind, and a number for each class, target or level;
+ * these are their names. */
+static void find_target(et_predictor *p)
 {
     const et_encoder *encoder = p->model->encoder;
     const int target = et_encoder_target(encoder);
     const et_encoded_field *field = target < 0 ? NULL : et_encoder_field(encoder, target);
     const et_strings *levels = p->model->graph ? et_tabular_graph_levels(p->model->graph) : NULL;
-    const int64_t units = p->model->unit_count;
-    p->scores = p->beside = p->quantiles = -1;
-    p->values = units ? find_output(p, ET_TABULAR_VALUES, units) : -1;
+    const bool quantiles = levels && levels->count;
+    p->field = field;
+    p->target = -1;
     if (!field)
         return;
-    if (field->kind == ET_ENCODED_CLASS)
-        p->scores = find_output(p, ET_TABULAR_SCORES, field->classes);
-    if (field->kind == ET_ENCODED_LABELS)
-        p->beside = find_output(p, ET_TABULAR_SCORES, field->width);
-    if (levels && levels->count)
-        p->quantiles = find_output(p, ET_TABULAR_QUANTILES, (int64_t)levels->count);
-    const int numbers =
-        field->kind == ET_ENCODED_VALUES ? find_output(p, ET_TABULAR_VALUES, field->width) : -1;
-    if (p->scores >= 0) {
+    const et_target_kind *kind = et_target_kind_of(field, quantiles);
+    const int64_t width = kind == &et_target_classes     ? field->classes
+                          : kind == &et_target_quantiles ? (int64_t)levels->count
+                                                         : field->width;
+    int at = 0;
+    while (at < p->outputs &&
+           (strcmp(p->output[at].name, kind->output) != 0 || p->output[at].width != width))
+        at++;
+    if (at == p->outputs)
+        return;
+    p->kind = kind;
+    p->target = at;
+    p->output[at].value = kind == &et_target_classes     ? field->label
+                          : kind == &et_target_quantiles ? levels->items
+                                                         : field->column;
+    if (kind == &et_target_labels)
+        p->output[at].choice = field->label;
+    if (kind == &et_target_classes) {
         p->classes = field->classes;
-        p->labels = p->output[p->scores].value = field->label;
+        p->labels = field->label;
     }
-    if (p->beside >= 0) {
-        p->output[p->beside].value = field->column;
-        p->output[p->beside].choice = field->label;
-    }
-    if (p->quantiles >= 0)
-        p->output[p->quantiles].value = levels->items;
-    if (numbers >= 0)
-        p->output[numbers].value = field->column;
 }
 
 /* The graph declares the parameters; a first predictor then loads their weights. */
@@ -492,7 +485,7 @@ static int open_pass(et_predictor *p, const et_artifact *artifact,
         (status = et_pass_prepare(p->pass, &p->layout, error)) ||
         (status = et_batch_new(&p->batch, &p->layout, error)) || (status = find_outputs(p, error)))
         return status;
-    find_targets(p);
+    find_target(p);
     for (int i = 0; i < p->outputs; i++)
         p->shown[i] = (et_table_output){ p->output[i].name, p->output[i].width, p->output[i].value,
                                          p->output[i].choice };
@@ -615,11 +608,9 @@ const float *et_predictor_values(const et_predictor *p, int output, int64_t at)
 const et_target_unit *et_predictor_unit(const et_predictor *p, int output, int64_t i)
 {
     et_assert(output < p->outputs && i >= 0);
-    if (output < 0 || !p->model->unit_count)
-        return NULL;
-    return output == p->values      ? &p->model->units[i]
-           : output == p->quantiles ? &p->model->units[0]
-                                    : NULL;
+    return p->model->unit_count && output >= 0 && output == p->target
+               ? &p->model->units[p->kind->single ? 0 : i]
+               : NULL;
 }
 
 double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t i)
@@ -631,10 +622,8 @@ double et_predictor_value(const et_predictor *p, int output, int64_t at, int64_t
 
 int et_predictor_check(const et_predictor *p, int64_t at, const char *where, et_error *error)
 {
-    const int output = p->scores >= 0      ? p->scores
-                       : p->beside >= 0    ? p->beside
-                       : p->quantiles >= 0 ? p->quantiles
-                                           : p->values;
+    /* A builder's values may be anything. */
+    const int output = p->kind == &et_target_values && !p->model->unit_count ? -1 : p->target;
     for (int64_t i = 0; output >= 0 && i < p->output[output].width; i++)
         if (!isfinite(et_predictor_value(p, output, at, i)))
             return et_fail(error, ET_EDATA,

@@ -85,7 +85,7 @@ static const char *put_input(void *payload, et_onnx *to, const char *name, const
 
 static bool is_scores(const et_predictor *p, int output)
 {
-    return output >= 0 && (output == p->scores || output == p->beside);
+    return output == p->target && p->kind->labelled;
 }
 
 static bool is_taken(void *payload, const char *name)
@@ -129,29 +129,26 @@ static int note_list(et_onnx *to, const char *key, const char *const *texts, int
 /* Notes the names of the columns of outputs. */
 static int note_names(const et_predictor *p, et_onnx *to, et_error *error)
 {
-    const int target = et_encoder_target(p->model->encoder);
-    int status = ET_OK;
-    if (target >= 0) {
-        const et_encoded_field *field = et_encoder_field(p->model->encoder, target);
-        status = note_list(to, "targets", field->column, field->width, error);
-    }
-    if (!status && p->scores >= 0)
-        status = note_list(to, "classes", p->labels, p->classes, error);
-    if (!status && p->beside >= 0) {
+    const et_predicted_output *output = p->target < 0 ? NULL : &p->output[p->target];
+    int status =
+        p->field ? note_list(to, "targets", p->field->column, p->field->width, error) : ET_OK;
+    if (status)
+        return status;
+    if (p->kind == &et_target_classes)
+        return note_list(to, "classes", p->labels, p->classes, error);
+    if (p->kind == &et_target_labels) {
         /* The labels of each of several targets. */
-        const et_predicted_output *output = &p->output[p->beside];
         et_strbuf list = ET_STRBUF_INIT;
         for (int64_t i = 0; i < output->width; i++) {
             et_strbuf_append(&list, i ? ", " : "[");
             append_list(&list, output->choice + 2 * i, 2);
         }
         et_strbuf_append_char(&list, ']');
-        status = note(to, "classes", &list, error);
+        return note(to, "classes", &list, error);
     }
-    if (!status && p->quantiles >= 0)
-        status = note_list(to, "quantiles", p->output[p->quantiles].value,
-                           p->output[p->quantiles].width, error);
-    return status;
+    return p->kind == &et_target_quantiles
+               ? note_list(to, "quantiles", output->value, output->width, error)
+               : ET_OK;
 }
 
 static int put_columns(void *payload, et_onnx *to, const char *const *names, const char **values,
@@ -215,9 +212,9 @@ static void add_label(const et_predictor *p, et_onnx *to, const char *scores)
 /* Several targets with two classes each: the label of each target. */
 static int add_labels(const et_predictor *p, et_onnx *to, const char *scores, et_error *error)
 {
-    et_assert(p->beside >= 0);
+    et_assert(p->kind == &et_target_labels);
     static const char *const none[] = { "" };
-    const et_predicted_output *output = &p->output[p->beside];
+    const et_predicted_output *output = &p->output[p->target];
     const et_onnx_dim dims[] = { { ET_ONNX_ROWS, 0 }, { NULL, output->width } };
     const char **texts = et_alloc_zero(2 * (size_t)output->width, sizeof *texts);
     if (!texts)
@@ -274,11 +271,13 @@ static int put_output(void *payload, et_onnx *to, et_onnx_result *result, et_err
     if (!w->refused)
         return ET_OK;
     refuse_rows(w, to, result);
-    if (is_scores(p, output))
-        result->name = RAW_SCORES;
-    if (output == p->scores)
-        add_label(p, to, result->value);
-    return output == p->beside ? add_labels(p, to, result->value, error) : ET_OK;
+    if (!is_scores(p, output))
+        return ET_OK;
+    result->name = RAW_SCORES;
+    if (p->kind == &et_target_labels)
+        return add_labels(p, to, result->value, error);
+    add_label(p, to, result->value);
+    return ET_OK;
 }
 
 int et_predictor_export(const et_predictor *p, const char *path, const et_export_options *options,

@@ -37,7 +37,7 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
 {
     et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
-    class_counts c = { et_layout_find(&task->training->layout, task->target.field),
+    class_counts c = { et_layout_find(&task->training->layout, task->target.field->name),
                        et_alloc_zero((size_t)classes, sizeof *c.count) };
     int64_t rows = 0, found = 0;
     if (!c.count)
@@ -57,8 +57,7 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
 static int read_weight(const et_tabular_task *task, const char *text, float *weight,
                        et_error *error)
 {
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_encoded_field *field = task->target.field;
     const char *colon = strrchr(text, ':'), *equals = strrchr(text, '=');
     const char *end = colon > equals ? colon : equals;
     char *rest = NULL;
@@ -132,10 +131,9 @@ static int fit_values(const et_tabular_task *task, float *mean, float *deviation
 {
     et_assert(task->training && task->target.values > 0);
     const int written = et_encoder_written(task->encoder);
-    const et_encoded_field *target =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_encoded_field *target = task->target.field;
     const char *field =
-        written < 0 ? task->target.field : et_encoder_field(task->encoder, written)->name;
+        written < 0 ? task->target.field->name : et_encoder_field(task->encoder, written)->name;
     const size_t width = (size_t)task->target.values;
     double *all = et_alloc_zero(3 * width, sizeof *all);
     if (!all)

@@ -454,7 +454,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
                                        .seed = task->context.seed };
     int status = ET_OK;
     if (class) {
-        class_reading r = { et_layout_find(&table->layout, task->target.field), class };
+        class_reading r = { et_layout_find(&table->layout, task->target.field->name), class };
         status = et_tabular_read(table, table->count, read_classes, &r, error);
     }
     if (!status)

@@ -49,13 +49,6 @@ static int list_count(const et_tabular_task *task)
     return task->target.weight ? LISTS_MOST : LISTS_MOST - 1;
 }
 
-/* What a member of a pack predicts for a row. */
-static int64_t member_width(const et_tabular_task *task)
-{
-    const bool binary = task->target.classes && task->options.loss == ET_TABULAR_LOSS_BINARY;
-    return binary ? 1 : task->target.width;
-}
-
 /* Room for s->rows. */
 static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_error *error)
 {
@@ -74,7 +67,7 @@ static int open_rows(et_validation_rows *s, const et_tabular_task *task, et_erro
     }
     const et_tabular_model *model = &task->options.model;
     s->members = et_tabular_is_pack(&task->options)
-                     ? 2 * et_pack_count(&model->pack) * member_width(task)
+                     ? 2 * et_pack_count(&model->pack) * task->target.logits
                      : 0;
     s->member = s->members ? et_alloc_zero(rows * (size_t)s->members, sizeof *s->member) : NULL;
     bool whole =
@@ -122,7 +115,7 @@ static bool kept(et_task *self, int number, et_kept_rows *rows)
 static void keep_class(et_tabular_task *task, const et_batch *batch, const float *output)
 {
     et_validation_rows *s = &task->results;
-    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field)];
+    const int32_t *class = batch->data[et_layout_find(batch->layout, task->target.field->name)];
     for (int64_t i = 0; i < batch->filled[0]; i++) {
         const size_t row = batch->sample[i];
         s->class[row] = class[i];
@@ -148,7 +141,7 @@ static batch_values values_of(const et_tabular_task *task, const et_batch *batch
     return (batch_values){
         .task = task,
         .output = output,
-        .value = batch->data[et_layout_find(batch->layout, task->target.field)],
+        .value = batch->data[et_layout_find(batch->layout, task->target.field->name)],
         .written = exact < 0 ? NULL
                              : batch->data[et_layout_find(
                                    batch->layout, et_encoder_field(task->encoder, exact)->name)],
@@ -202,7 +195,7 @@ static int compare(et_task *self, const et_task_step *now, et_error *error)
     et_task_step own = *now;
     et_tensor labels, outputs;
     if (!now->labels && now->inputs) {
-        const int field = et_layout_find(now->inputs->layout, task->target.field);
+        const int field = et_layout_find(now->inputs->layout, task->target.field->name);
         labels = (et_tensor){ now->inputs->data[field], now->inputs->layout->field[field].dtype,
                               et_shape_1(now->inputs->filled[0]) };
         own.labels = &labels;
@@ -371,7 +364,7 @@ static int follow_pack(et_tabular_task *task, et_value *logs, et_error *error)
     const float *mean = et_tabular_variable(params, ET_TABULAR_MEAN);
     const float *deviation = et_tabular_variable(params, ET_TABULAR_DEVIATION);
     et_pack_rows rows = { .count = s->rows,
-                          .width = member_width(task),
+                          .width = task->target.logits,
                           .weight = s->weight,
                           .class = s->class,
                           .members = s->member };
@@ -525,14 +518,14 @@ static void build_model(et_task *self, et_scope *scope, bool training, et_nodes 
         et_tabular_build_outputs(scope, &task->options, task->encoder, &task->target, which);
     et_nodes_put(outputs, "outputs", z);
     if (et_scope_training(scope) && et_task_defines_metrics(self, scope))
-        et_tabular_name_output(scope, &task->options, &task->target, z);
+        et_tabular_name_output(scope, &task->target, z);
 }
 
 static void build_losses(et_task *self, et_scope *scope, const et_nodes *labels,
                          const et_nodes *outputs, const et_nodes *aux_losses)
 {
     const et_tabular_task *task = downcast(self);
-    const char *field = task->target.field;
+    const char *field = task->target.field->name;
     (void)aux_losses;
     /* A program's own labels: of the target's name, or the only ones. */
     et_node *own = !labels              ? et_batch_input(scope, field)
@@ -604,31 +597,25 @@ static int initialize(et_task *self, et_params *params, et_error *error)
     return status ? status : et_tabular_init_from_rows(downcast(self), params, error);
 }
 
-/* r2 ranks like the squared error, and d2_pinball like the pinball loss. With few rows, the log
- * loss is less noisy than the accuracy. */
-#define METHODS                                                                                    \
-    .name = "tabular", .data = data, .build_inputs = et_tabular_build_inputs,                      \
-    .build_model = build_model, .build_losses = build_losses, .initialize = initialize,            \
-    .process_metrics = process_metrics, .validate = et_tabular_validate,                           \
-    .validation_outputs = validation_outputs, .aggregate_logs = aggregate,                         \
-    .reduce_aggregated_logs = reduce, .validation_set = validation_set,                            \
-    .use_validation_set = use_validation_set, .kept = kept, .create_optimizer = create_optimizer,  \
-    .remake = remake, .verdict = et_tabular_verdict_of
-static const char *const main_of_classes[] = { ET_LOGGED_OF_VALIDATION "accuracy",
-                                               ET_TABULAR_LOG_LOSS, NULL };
-static const char *const main_of_values[] = { ET_LOGGED_OF_VALIDATION "r2",
-                                              ET_LOGGED_OF_VALIDATION "rmse", NULL };
-static const char *const main_of_quantiles[] = { ET_TABULAR_D2, ET_TABULAR_PINBALL, NULL };
-static const et_task_class class_of_quantiles = { METHODS, .best_metric = ET_TABULAR_D2,
-                                                  .main_metrics = main_of_quantiles };
-static const et_task_class class_of_classes = { METHODS, .best_metric = ET_TABULAR_LOG_LOSS,
-                                                .main_metrics = main_of_classes };
-/* RealMLP's: its labels are smoothed, and it is trained past its best log loss. */
-static const et_task_class class_of_smoothed = { METHODS,
-                                                 .best_metric = ET_LOGGED_OF_VALIDATION "accuracy",
-                                                 .main_metrics = main_of_classes };
-static const et_task_class class_of_values = { METHODS, .best_metric = ET_LOGGED_OF_VALIDATION "r2",
-                                               .main_metrics = main_of_values };
+static const et_task_class methods = {
+    .name = "tabular",
+    .data = data,
+    .build_inputs = et_tabular_build_inputs,
+    .build_model = build_model,
+    .build_losses = build_losses,
+    .initialize = initialize,
+    .process_metrics = process_metrics,
+    .validate = et_tabular_validate,
+    .validation_outputs = validation_outputs,
+    .aggregate_logs = aggregate,
+    .reduce_aggregated_logs = reduce,
+    .validation_set = validation_set,
+    .use_validation_set = use_validation_set,
+    .kept = kept,
+    .create_optimizer = create_optimizer,
+    .remake = remake,
+    .verdict = et_tabular_verdict_of,
+};
 
 /* ---- opening and closing ---- */
 
@@ -672,12 +659,14 @@ int et_tabular_task_open(et_task **out, const et_tabular_options *options,
         et_tabular_task_close(&task->task);
         return status;
     }
-    const bool smoothed =
-        options->model.type == ET_TABULAR_REALMLP && et_tabular_label_smoothing(options) > 0;
-    task->task.class = task->target.quantiles ? &class_of_quantiles
-                       : task->target.values  ? &class_of_values
-                       : smoothed             ? &class_of_smoothed
-                                              : &class_of_classes;
+    /* RealMLP smooths its labels, and is trained past its best log loss. */
+    const et_target_kind *kind = task->target.kind;
+    const bool smoothed = kind->labelled && options->model.type == ET_TABULAR_REALMLP &&
+                          et_tabular_label_smoothing(options) > 0;
+    task->class = methods;
+    task->class.main_metrics = kind->main_metrics;
+    task->class.best_metric = smoothed ? kind->main_metrics[0] : kind->best_metric;
+    task->task.class = &task->class;
     task->task.logging_dir = context->model_dir;
     task->task.task_config = &task->options;
     task->task.init_checkpoint = options->init_checkpoint;

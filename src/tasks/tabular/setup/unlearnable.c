@@ -72,7 +72,7 @@ static int count_rows(target_counts *s, const et_tabular_task *task, et_samples 
     const char *field =
         kind == ET_ENCODED_VALUES
             ? et_encoder_field(task->encoder, et_encoder_written(task->encoder))->name
-            : task->target.field;
+            : s->target->name;
     s->field = et_layout_find(&rows->layout, field);
     memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
     return et_tabular_read(rows, rows->count,
@@ -249,8 +249,7 @@ static int check_parts(target_counts *s, const et_tabular_task *task, et_error *
 int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
 {
     et_assert(task->encoder);
-    const et_encoded_field *target =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
+    const et_encoded_field *target = task->target.field;
     const size_t count = (size_t)parts_of(target);
     if (task->context.reader || et_comm_rank(task->context.comm) ||
         (target->kind == ET_ENCODED_VALUES && et_encoder_written(task->encoder) < 0))

@@ -30,9 +30,7 @@ int et_tabular_positive(const char *const *label, int classes)
 
 int et_tabular_positive_of(const et_tabular_task *task)
 {
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    return et_tabular_positive(field->label, field->classes);
+    return et_tabular_positive(task->target.field->label, task->target.field->classes);
 }
 
 static et_class_predictions predictions(const et_scored_targets *of, const et_validation_rows *rows)
@@ -57,9 +55,7 @@ et_class_predictions et_tabular_predictions_of(const et_tabular_task *task,
 
 et_scored_targets et_scored_targets_of(const et_tabular_task *task)
 {
-    const et_encoded_field *field =
-        et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-    return (et_scored_targets){ .column = field->column,
+    return (et_scored_targets){ .column = task->target.field->column,
                                 .level = task->target.level,
                                 .bins = task->options.calibration_bins,
                                 .first = task->target.classes && !et_tabular_positive_of(task),
@@ -93,7 +89,8 @@ static int score_classes(const et_scored_targets *of, const et_validation_rows *
     int status = et_class_scores_compute(&scores, NULL, &p, error);
     if (status)
         return status;
-    leave_unmeasured(&scores, &p);
+    if (!of->plain)
+        leave_unmeasured(&scores, &p);
     return et_class_scores_log(&scores, PREFIX, logs, error);
 }
 
@@ -132,8 +129,8 @@ static bool all_alike(const et_validation_rows *s, const double *written, int64_
     return true;
 }
 
-static int score_values(const et_validation_rows *s, int64_t targets, const double *value,
-                        const double *written, et_value *logs, et_error *error)
+static int score_values(const et_scored_targets *of, const et_validation_rows *s, int64_t targets,
+                        const double *value, const double *written, et_value *logs, et_error *error)
 {
     et_assert(!s->rows || (targets > 0 && value && written));
     const et_value_predictions predictions = { .count = s->rows,
@@ -143,7 +140,7 @@ static int score_values(const et_validation_rows *s, int64_t targets, const doub
                                                .weight = s->weight };
     et_value_scores scores;
     int status = et_value_scores_compute(&scores, &predictions, error);
-    if (!status && all_alike(s, written, targets))
+    if (!status && !of->plain && all_alike(s, written, targets))
         scores.r2 = NAN;
     return status ? status : et_value_scores_log(&scores, PREFIX, logs, error);
 }
@@ -152,8 +149,8 @@ static int score_numbers(const et_scored_targets *of, const et_validation_rows *
                          et_error *error)
 {
     et_assert(of && (!s->rows || (s->value && s->written)));
-    int status = score_values(s, s->targets, s->value, s->written, logs, error);
-    if (status || s->targets < 2)
+    int status = score_values(of, s, s->targets, s->value, s->written, logs, error);
+    if (status || s->targets < 2 || of->plain)
         return status;
     double *one = et_alloc(2 * (size_t)s->rows, sizeof *one);
     if (!one)
@@ -162,7 +159,7 @@ static int score_numbers(const et_scored_targets *of, const et_validation_rows *
     for (int64_t k = 0; k < s->targets && !status; k++) {
         copy_column(one, s->value, s->rows, s->width, k);
         copy_column(written, s->written, s->rows, s->targets, k);
-        status = score_values(s, 1, one, written, group_of(logs, of->column[k]), error);
+        status = score_values(of, s, 1, one, written, group_of(logs, of->column[k]), error);
     }
     et_free(one);
     return status;
@@ -317,7 +314,7 @@ static int score_median(const et_scored_targets *of, const et_validation_rows *s
     if (!value)
         return et_alloc_failed(error, (size_t)s->rows * sizeof *value, "scores");
     copy_column(value, s->value, s->rows, s->width, median);
-    int status = score_values(s, 1, value, s->written, logs, error);
+    int status = score_values(of, s, 1, value, s->written, logs, error);
     et_free(value);
     return status;
 }
@@ -410,24 +407,63 @@ static int score_quantiles(const et_scored_targets *of, const et_validation_rows
 
 /* ---- kinds ---- */
 
+#define ACCURACY PREFIX "accuracy"
+#define R2       PREFIX "r2"
+#define RMSE     PREFIX "rmse"
+
+/* r2 ranks like the squared error, and d2_pinball like the pinball loss. With few rows, the log
+ * loss is less noisy than the accuracy. */
 const et_target_kind et_target_classes = { .output = ET_TABULAR_SCORES,
+                                           .mean = "mean score",
+                                           .labelled = true,
+                                           .single = true,
+                                           .noun = "has classes",
+                                           .losses = "softmax or binary",
                                            .scores = { et_class_score_names },
                                            .shown = { "log_loss", "accuracy" },
+                                           .main_metrics = { ACCURACY, ET_TABULAR_LOG_LOSS },
+                                           .best_metric = ET_TABULAR_LOG_LOSS,
                                            .score = score_classes };
 const et_target_kind et_target_labels = { .output = ET_TABULAR_SCORES,
+                                          .mean = "mean score",
+                                          .labelled = true,
+                                          .noun = "has classes",
+                                          .losses = "binary",
                                           .scores = { et_class_score_names,
                                                       et_tabular_label_score_names },
                                           .shown = { "log_loss", "accuracy" },
+                                          .main_metrics = { ACCURACY, ET_TABULAR_LOG_LOSS },
+                                          .best_metric = ET_TABULAR_LOG_LOSS,
                                           .score = score_labels };
 const et_target_kind et_target_values = { .output = ET_TABULAR_VALUES,
+                                          .mean = "mean value",
+                                          .noun = "is a number",
+                                          .losses = "squared, absolute or huber",
                                           .scores = { et_value_score_names },
                                           .shown = { "rmse", "r2" },
+                                          .main_metrics = { R2, RMSE },
+                                          .best_metric = R2,
                                           .score = score_numbers };
 const et_target_kind et_target_quantiles = { .output = ET_TABULAR_QUANTILES,
+                                             .mean = "mean quantile",
+                                             .single = true,
+                                             .noun = "is a number",
+                                             .losses = "squared, absolute or huber",
                                              .scores = { et_value_score_names,
                                                          et_tabular_quantile_score_names },
                                              .shown = { "pinball_loss", "d2_pinball" },
+                                             .main_metrics = { ET_TABULAR_D2, ET_TABULAR_PINBALL },
+                                             .best_metric = ET_TABULAR_D2,
                                              .score = score_quantiles };
+
+const et_target_kind *et_target_kind_of(const et_encoded_field *field, bool quantiles)
+{
+    et_assert(et_encoded_is_target(field->kind));
+    return field->kind == ET_ENCODED_CLASS    ? &et_target_classes
+           : field->kind == ET_ENCODED_LABELS ? &et_target_labels
+           : quantiles                        ? &et_target_quantiles
+                                              : &et_target_values;
+}
 
 /* ---- verdicts ---- */
 
@@ -441,11 +477,6 @@ const et_target_kind et_target_quantiles = { .output = ET_TABULAR_QUANTILES,
 #define NAMED_MAX   5
 
 #define TRY "try other columns, more epochs, or tabular/auto"
-
-static const et_encoded_field *target_of(const et_tabular_task *task)
-{
-    return et_encoder_field(task->encoder, et_encoder_target(task->encoder));
-}
 
 /* ---- numbers ---- */
 
@@ -475,8 +506,8 @@ static moments moments_of(const et_validation_rows *s, const double *values, int
 static void judge_numbers(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                           int64_t k)
 {
-    const char *name = target_of(task)->column[task->target.quantiles ? 0 : k];
     const int64_t of = task->target.quantiles ? 0 : k;
+    const char *name = task->target.field->column[of];
     const moments target = moments_of(s, s->written, s->targets, of);
     const moments predicted = moments_of(s, s->value, s->width, k);
     double squares = 0;
@@ -548,7 +579,7 @@ static int append_missed(et_strbuf *out, const tally *t, const et_encoded_field 
 static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_class_predictions *p,
                          const tally *t)
 {
-    const et_encoded_field *target = target_of(task);
+    const et_encoded_field *target = task->target.field;
     et_strbuf missed = ET_STRBUF_INIT;
     double constant = 0, most = 0;
     for (int k = 0; k < target->classes; k++) {
@@ -583,7 +614,7 @@ static void judge_counts(et_strbuf *out, const et_tabular_task *task, const et_c
 static void judge_label(et_strbuf *out, const et_tabular_task *task, const et_validation_rows *s,
                         int64_t k)
 {
-    const et_encoded_field *target = target_of(task);
+    const et_encoded_field *target = task->target.field;
     double written[2] = { 0, 0 }, predicted[2] = { 0, 0 };
     for (int64_t i = 0; i < s->rows; i++) {
         written[s->written[i * s->width + k] > 0] += s->weight[i];
@@ -619,7 +650,7 @@ static int judge_classes(et_strbuf *out, const et_tabular_task *task, const et_v
         et_strbuf_printf(out,
                          "target %.60s: auc is %.3g, and 0.5 is chance: the columns say little "
                          "about the target, or the model did not learn; " TRY "\n",
-                         target_of(task)->column[0], scores.auc);
+                         task->target.field->column[0], scores.auc);
     et_free(t.written);
     return status;
 }
@@ -726,12 +757,9 @@ static int check_loss(const et_tabular_target *target, const et_tabular_options 
                        "task.loss: softmax is for one target, and there are %d; choose binary, or "
                        "auto",
                        target->labels);
-    if (loss != ET_TABULAR_LOSS_AUTO && !target->values != (loss <= ET_TABULAR_LOSS_BINARY))
+    if (loss != ET_TABULAR_LOSS_AUTO && target->kind->labelled != (loss <= ET_TABULAR_LOSS_BINARY))
         return et_fail(error, ET_ECONFIG, "task.loss: the target %s %s; choose %s, or auto",
-                       field->column[0], target->values ? "is a number" : "has classes",
-                       target->values    ? "squared, absolute or huber"
-                       : target->classes ? "softmax or binary"
-                                         : "binary");
+                       field->column[0], target->kind->noun, target->kind->losses);
     return ET_OK;
 }
 
@@ -783,7 +811,7 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
         return et_fail(error, ET_ECONFIG, "the features have %d targets; keep one", targets);
     const et_encoded_field *field = et_encoder_field(encoder, index);
     *target = (et_tabular_target){
-        .field = field->name,
+        .field = field,
         .classes = field->kind == ET_ENCODED_CLASS ? field->classes : 0,
         .labels = field->kind == ET_ENCODED_LABELS ? (int)field->width : 0,
         .values = field->kind == ET_ENCODED_VALUES ? field->width : 0,
@@ -792,14 +820,15 @@ int et_tabular_target_of(et_tabular_target *target, const et_tabular_options *op
     if (!status)
         status =
             et_tabular_levels(target->level, &target->quantiles, &options->quantile_levels, error);
-    target->kind = target->quantiles ? &et_target_quantiles
-                   : target->values  ? &et_target_values
-                   : target->labels  ? &et_target_labels
-                                     : &et_target_classes;
+    target->kind = et_target_kind_of(field, target->quantiles > 0);
     target->width = target->quantiles ? target->quantiles
                     : target->classes ? target->classes
                                       : field->width;
-    target->targets = target->classes || target->quantiles ? 1 : target->width;
+    target->logits = target->classes && options->loss == ET_TABULAR_LOSS_BINARY ? 1 : target->width;
+    target->targets = target->kind->single ? 1 : target->width;
+    for (int k = 1; k < target->quantiles; k++)
+        if (fabs(target->level[k] - 0.5) < fabs(target->level[target->middle] - 0.5))
+            target->middle = k;
     if (!status)
         status = find_weight(target, options, encoder, error);
     if (!status && field->kind == ET_ENCODED_CLASS && field->classes < 2)

@@ -47,6 +47,8 @@ typedef struct et_scored_targets {
     int64_t first;             /* as in et_class_predictions, of classes, as the next */
     double threshold;
     const double *costs;
+    bool plain; /* scores are those of all targets together, also where they mean nothing, such as
+                   r2 of equal targets */
 } et_scored_targets;
 
 /* Borrowed from the task. */
@@ -55,8 +57,15 @@ et_scored_targets et_scored_targets_of(const et_tabular_task *task);
 /* What depends on the kind of target. */
 typedef struct et_target_kind {
     const char *output;           /* the name of the output: ET_TABULAR_SCORES, ... */
+    const char *mean;             /* a mean of its numbers */
+    bool labelled;                /* the output is probabilities, and rows have labels */
+    bool single;                  /* a row has one target, however wide the output is */
+    const char *noun;             /* "the target x has classes" */
+    const char *losses;           /* those that the settings may name */
     const char *const *scores[3]; /* lists of names of scores, each ended by NULL */
-    const char *shown[2];         /* the scores that a series of trainings shows */
+    const char *shown[3];         /* the scores that a series of trainings shows; NULL */
+    const char *main_metrics[3];  /* of the task; NULL */
+    const char *best_metric;
     /* Scores the rows of a validation, into logs. ET_EDATA: a prediction or weight is invalid. */
     int (*score)(const et_scored_targets *of, const et_validation_rows *rows, et_value *logs,
                  et_error *error);
@@ -67,6 +76,9 @@ typedef struct et_target_kind {
  * scores of values. */
 extern const et_target_kind et_target_classes, et_target_labels, et_target_values,
     et_target_quantiles;
+
+/* The kind of a target of an encoder. quantiles: levels of numbers are predicted. */
+const et_target_kind *et_target_kind_of(const et_encoded_field *field, bool quantiles);
 
 /* ---- verdicts ---- */
 

@@ -172,7 +172,7 @@ static int take_row(call *c, size_t row, int64_t at, et_error *error)
             to[k] = (float)value[k];
         }
         found->output[row * (size_t)p->outputs + (size_t)i] = to;
-        if (i == p->scores) {
+        if (p->classes && i == p->target) {
             found->index[row] = et_predictor_choose(p, to);
             found->label[row] = p->labels[found->index[row]];
         }
