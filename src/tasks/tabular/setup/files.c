@@ -36,6 +36,30 @@ static const char *given(const et_tabular_options *options, int which)
     return paths[which] && *paths[which] ? paths[which] : NULL;
 }
 
+/* ---- how tables are read ---- */
+
+/* Of a setting that was checked. */
+static char character(const char *text)
+{
+    char c = 0;
+    (void)et_csv_character(&c, text);
+    return c;
+}
+
+et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
+                                                  const char *const *missing)
+{
+    static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
+                                         [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
+                                         [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT,
+                                         [ET_TABULAR_HEADER_YES] = ET_HEADER_THERE,
+                                         [ET_TABULAR_HEADER_NO] = ET_HEADER_ABSENT };
+    return (et_table_samples_options){ .csv = { .delimiter = character(options->delimiter),
+                                                .comment = character(options->comment),
+                                                .missing = missing },
+                                       .header = headers[options->header] };
+}
+
 /* ---- identity ---- */
 
 /* path: the run's own, or a given one, which may be an export that has it. */

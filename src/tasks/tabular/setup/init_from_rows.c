@@ -6,9 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <etude/comm.h>
+#include <etude/log.h>
+
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/numbers/decimal.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "tasks/tabular/samples.h"
 #include "tasks/tabular/setup/setup_private.h"
 #include "train/checkpoint/checkpoint.h"
@@ -16,20 +21,22 @@
 
 /* ---- classes ---- */
 
-typedef struct class_counts {
-    int field;
-    int64_t *count; /* [classes] */
-} class_counts;
+/* Of the rows of a part of the data. */
+typedef struct target_counts {
+    const et_encoded_field *target;
+    int field;      /* classes, labels, or the numbers as they are written, in a batch */
+    int64_t *count; /* [classes] rows of each; of others [width] rows that differ from the first */
+    double *first;  /* [width] of others */
+} target_counts;
 
 static void count_classes(void *payload, const et_batch *batch, int64_t first)
 {
-    et_assert(((const class_counts *)payload)->field >= 0);
-    const class_counts *c = payload;
-    const int32_t *class = batch->data[c->field];
+    const target_counts *s = payload;
+    const int32_t *class = batch->data[s->field];
     (void)first;
     for (int64_t i = 0; i < batch->filled[0]; i++)
         if (class[i] >= 0)
-            c->count[class[i]]++;
+            s->count[class[i]]++;
 }
 
 /* Rows by classes times the class's own: all classes weigh the same, and the mean weight is 1. */
@@ -37,8 +44,8 @@ static int balance(const et_tabular_task *task, float *weight, et_error *error)
 {
     et_assert(task->training && task->target.classes > 0);
     const int classes = task->target.classes;
-    class_counts c = { et_layout_find(&task->training->layout, task->target.field->name),
-                       et_alloc_zero((size_t)classes, sizeof *c.count) };
+    target_counts c = { .field = et_layout_find(&task->training->layout, task->target.field->name),
+                        .count = et_alloc_zero((size_t)classes, sizeof *c.count) };
     int64_t rows = 0, found = 0;
     if (!c.count)
         return et_alloc_failed(error, (size_t)classes * sizeof *c.count, "weights of classes");
@@ -229,5 +236,249 @@ int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error
     if (!status && weight)
         status = weigh_classes(task, weight, error);
     et_params_changed(params, true);
+    return status;
+}
+
+/* ---- what cannot be learned ---- */
+
+/* Finds parts of the data that cannot be learned or measured, before the first step: classes
+ * without training rows, classes without validation rows, numbers or labels that are all equal,
+ * words after the last one that a feature reads. And class weights, which spoil probabilities. */
+
+static void count_numbers(void *payload, const et_batch *batch, int64_t first)
+{
+    const target_counts *s = payload;
+    const int64_t width = s->target->width;
+    for (int64_t i = 0; i < batch->filled[0]; i++)
+        for (int64_t k = 0; k < width; k++) {
+            double t = et_encoded_written(batch->data[s->field], i * width + k);
+            if (first + i == 0)
+                s->first[k] = t;
+            s->count[k] += t != s->first[k];
+        }
+}
+
+static void count_labels(void *payload, const et_batch *batch, int64_t first)
+{
+    const target_counts *s = payload;
+    const int64_t width = s->target->width;
+    const float *label = batch->data[s->field];
+    for (int64_t i = 0; i < batch->filled[0] * width; i++) {
+        if (first + i / width == 0)
+            s->first[i] = (double)label[i];
+        s->count[i % width] += (double)label[i] != s->first[i % width];
+    }
+}
+
+/* Classes, or targets. */
+static int64_t parts_of(const et_encoded_field *target)
+{
+    return target->kind == ET_ENCODED_CLASS ? target->classes : target->width;
+}
+
+/* Counts anew. */
+static int count_rows(target_counts *s, const et_tabular_task *task, et_samples *rows,
+                      et_error *error)
+{
+    et_assert(s->target && rows);
+    const et_encoded_kind kind = s->target->kind;
+    const char *field =
+        kind == ET_ENCODED_VALUES
+            ? et_encoder_field(task->encoder, et_encoder_written(task->encoder))->name
+            : s->target->name;
+    s->field = et_layout_find(&rows->layout, field);
+    memset(s->count, 0, (size_t)parts_of(s->target) * sizeof *s->count);
+    return et_tabular_read(rows, rows->count,
+                           kind == ET_ENCODED_CLASS    ? count_classes
+                           : kind == ET_ENCODED_LABELS ? count_labels
+                                                       : count_numbers,
+                           s, error);
+}
+
+/* ---- messages ---- */
+
+#define NAMED_MAX 8
+
+/* Appends "a, b and c", or the first names of many. Returns how many are missing. */
+static int name_missing(const char *const *names, const int64_t *count, int all, const char *noun,
+                        et_strbuf *text)
+{
+    int missing = 0, at = 0;
+    for (int i = 0; i < all; i++)
+        missing += count[i] == 0;
+    const int shown = missing > NAMED_MAX ? NAMED_MAX : missing;
+    for (int i = 0; i < all && at < shown; i++)
+        if (!count[i]) {
+            const char *between = !at ? "" : at + 1 < shown || shown < missing ? ", " : " and ";
+            et_strbuf_printf(text, "%s%.60s", between, names[i]);
+            at++;
+        }
+    if (shown < missing)
+        et_strbuf_printf(text, " and %d more %s", missing - shown, noun);
+    return missing;
+}
+
+/* Targets of two classes that all rows have one of. */
+static void warn_alike(const target_counts *s, const char *rows, const char *so)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    if (name_missing(s->target->column, s->count, (int)s->target->width, "targets", &names))
+        et_log(ET_LOG_WARNING, "target %s: all %s have the same label: %s", et_strbuf_text(&names),
+               rows, so);
+    et_strbuf_release(&names);
+}
+
+/* One of several folds is validated. */
+static bool is_fold(const et_tabular_task *task)
+{
+    return task->options.n_splits && task->options.fold >= 0;
+}
+
+static void warn_unlearned(const et_tabular_task *task, const target_counts *s)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    if (s->target->kind == ET_ENCODED_LABELS) {
+        warn_alike(s, "training rows", "the model cannot learn the other one");
+        return;
+    }
+    const int missing =
+        name_missing(s->target->label, s->count, s->target->classes, "classes", &names);
+    const char *class = missing > 1 ? "these classes" : "this class";
+    if (missing && is_fold(task))
+        et_log(ET_LOG_WARNING,
+               "target %s: a fold has all rows of %s: the model that this fold scores cannot learn "
+               "%s; ask for fewer folds, or give more rows",
+               s->target->column[0], et_strbuf_text(&names), class);
+    else if (missing)
+        et_log(ET_LOG_WARNING, "target %s: no training row has %s: the model cannot learn %s",
+               s->target->column[0], et_strbuf_text(&names), class);
+    et_strbuf_release(&names);
+}
+
+/* With two classes, precision and recall are those of the positive class. */
+static const char *unmeasured(const et_tabular_task *task, const target_counts *s, int missing)
+{
+    et_assert(missing > 0);
+    if (s->target->classes > 2)
+        return missing > 1 ? "the scores do not cover them" : "the scores do not cover it";
+    return s->count[et_tabular_positive_of(task)] ? "precision and AUC are meaningless"
+                                                  : "precision, recall, F1 and AUC are meaningless";
+}
+
+static void warn_unmeasured(const et_tabular_task *task, const target_counts *s, const char *where)
+{
+    et_strbuf names = ET_STRBUF_INIT;
+    const bool classes = task->target.classes > 0;
+    if (task->target.labels) {
+        char rows[200];
+        snprintf(rows, sizeof rows, "rows that are %.160s", where);
+        warn_alike(s, rows, "F1 and AUC are meaningless");
+        return;
+    }
+    const int missing =
+        name_missing(classes ? s->target->label : s->target->column, s->count,
+                     (int)parts_of(s->target), classes ? "classes" : "targets", &names);
+    if (missing && classes && is_fold(task))
+        et_log(ET_LOG_WARNING, "target %s: a fold has no row of %s: in this fold, %s",
+               s->target->column[0], et_strbuf_text(&names), unmeasured(task, s, missing));
+    else if (missing && classes)
+        et_log(ET_LOG_WARNING, "target %s: no row of %s is %s: %s", s->target->column[0],
+               et_strbuf_text(&names), where, unmeasured(task, s, missing));
+    else if (missing)
+        et_log(ET_LOG_WARNING,
+               "target %s: all rows that are %s have the same value: r2 is meaningless",
+               et_strbuf_text(&names), where);
+    et_strbuf_release(&names);
+}
+
+/* ---- texts ---- */
+
+/* Of a field of texts. */
+typedef struct text_counts {
+    int field;                  /* of a batch */
+    int64_t width, texts, full; /* ids of a text; texts; those whose ids are all used */
+} text_counts;
+
+static void count_texts(void *payload, const et_batch *batch, int64_t first)
+{
+    text_counts *s = payload;
+    const int32_t *ids = batch->data[s->field];
+    (void)first;
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        s->texts += ids[i * s->width] >= 0;
+        s->full += ids[(i + 1) * s->width - 1] >= 0;
+    }
+}
+
+/* Of training rows. */
+static int warn_cut(const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (int f = 0; !status && f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        const int64_t words = (field->width + 1) / 2;
+        const et_column_metadata *m = field->kind == ET_ENCODED_WORDS
+                                          ? et_metadata_find(task->texts.metadata, field->column[0])
+                                          : NULL;
+        if (!m || (m->most_words && m->most_words <= words))
+            continue;
+        text_counts s = { et_layout_find(&task->training->layout, field->name), field->width, 0,
+                          0 };
+        status = et_tabular_read(task->training, task->training->count, count_texts, &s, error);
+        if (!status && s.full)
+            et_log(ET_LOG_WARNING,
+                   "column %s: %s of %s texts have at least %lld words, and the model reads the "
+                   "first %lld words of a text; for more, raise `words` of this feature in a "
+                   "features file (task.features_path)",
+                   field->column[0], et_format_count(s.full).text, et_format_count(s.texts).text,
+                   (long long)words, (long long)words);
+    }
+    return status;
+}
+
+/* ---- all parts ---- */
+
+static int check_parts(target_counts *s, const et_tabular_task *task, et_error *error)
+{
+    const et_tabular_set *sets = task->options.validation_data.sets.items;
+    int status = ET_OK;
+    if (!task->target.values) {
+        status = count_rows(s, task, task->training, error);
+        if (!status)
+            warn_unlearned(task, s);
+    }
+    for (int i = 0; !status && i < task->validations; i++) {
+        char where[160] = "held out";
+        if (task->validation_tables[0])
+            snprintf(where, sizeof where, "in the validation %s%.120s", sets ? "set " : "data",
+                     sets ? sets[i].name : "");
+        status = count_rows(s, task, task->validation[i], error);
+        if (!status)
+            warn_unmeasured(task, s, where);
+    }
+    return status ? status : warn_cut(task, error);
+}
+
+int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error)
+{
+    et_assert(task->encoder);
+    const et_encoded_field *target = task->target.field;
+    const size_t count = (size_t)parts_of(target);
+    if (task->context.reader || et_comm_rank(task->context.comm) ||
+        (target->kind == ET_ENCODED_VALUES && et_encoder_written(task->encoder) < 0))
+        return ET_OK;
+    if (task->options.class_weights.count)
+        et_log(ET_LOG_WARNING,
+               "class weights make probabilities too high for classes with a large weight. "
+               "For right probabilities leave the weights out, and choose --threshold or --costs "
+               "in evaluate and predict");
+    target_counts s = { .target = target,
+                        .count = et_alloc(count, sizeof *s.count),
+                        .first = et_alloc(count, sizeof *s.first) };
+    int status = s.count && s.first
+                     ? check_parts(&s, task, error)
+                     : et_alloc_failed(error, count * sizeof *s.count, "counts of a target");
+    et_free(s.count);
+    et_free(s.first);
     return status;
 }

@@ -1,23 +1,22 @@
 /* Opens the rows: encoded and numbered training rows; validation rows, from other files or held
  * out. */
-#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include <etude/comm.h>
 #include <etude/log.h>
-#include <etude/settings.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/fields/fields.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"
+#include "base/sort.h"
 #include "base/text/format.h"
-#include "base/vector.h"
 #include "data/batches/source.h"
 #include "data/table/analysis/column_use.h"
 #include "data/table/rows/rows.h"
-#include "data/table/schema/date_text.h"
-#include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 #include "data/table/table.h"
 #include "data/text/paths.h"
@@ -103,223 +102,7 @@ static int open_mix(et_tabular_task *task, const unsigned char *side, et_error *
     return status;
 }
 
-/* ---- the group or the time of each row ---- */
-
-/* A column of the training table beside its encoded rows. */
-typedef struct row_keys {
-    uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
-    double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
-    int64_t count;
-} row_keys;
-
-typedef struct key_reading {
-    row_keys *keys;
-    size_t capacity;
-    et_rows *rows;
-    const et_encoder *encoder;
-    const char *column;
-    int field; /* of the schema */
-    int cell;  /* of a row */
-    et_number_format format;
-    bool times;
-    bool dates; /* the texts of times are dates */
-    et_date_order order;
-    int zone;  /* of the first date */
-    void **to; /* [fields]: a row, encoded */
-    et_error *error;
-} key_reading;
-
-static int refuse(const key_reading *r, const et_row *row, const char *what)
-{
-    const et_cell *cell = &row->cells[r->cell];
-    return et_fail(r->error, ET_EDATA, "%s:%lld: column %s: \"%.*s\" %s",
-                   r->rows->paths.items[row->file], (long long)row->number, r->column,
-                   (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
-}
-
-/* Times are in order only in one zone, or if all say how far they are from UTC. */
-static int check_zone(key_reading *r, const et_row *row, const et_date *date)
-{
-    if (!r->keys->count)
-        r->zone = date->zone;
-    if (date->zone == r->zone)
-        return ET_OK;
-    return refuse(r, row,
-                  !date->zone
-                      ? "has no time zone, unlike earlier rows, so the order of the times is "
-                        "unknown; write the offset from UTC in every row: 2024-05-31T12:30+02:00"
-                  : date->zone == ET_DATE_OFFSET
-                      ? "has an offset from UTC, unlike earlier rows, so the order of the times is "
-                        "unknown; write the offset in every row: 2024-05-31T12:30+02:00"
-                      : "names a time zone of unknown offset, so the order of the times is "
-                        "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
-}
-
-static int read_time(key_reading *r, double *time, const et_row *row)
-{
-    const et_cell *cell = &row->cells[r->cell];
-    et_date date;
-    if (!r->dates)
-        return et_number_is(et_notation_parse(time, &r->format, cell->text, cell->length)) &&
-                       isfinite(*time)
-                   ? ET_OK
-                   : refuse(r, row, "is not a number, as in other rows; correct it");
-    if (!et_date_read(&date, cell->text, cell->length, r->order))
-        return refuse(r, row,
-                      r->order == ET_DATE_DAY_FIRST
-                          ? "is not a date with the day first, as --time needs; write "
-                            "2024-05-31T12:30"
-                          : "is not a date, as --time needs; write 2024-05-31T12:30");
-    *time = et_date_seconds(&date);
-    return check_zone(r, row, &date);
-}
-
-static int keep(key_reading *r, const et_row *row)
-{
-    row_keys *keys = r->keys;
-    const et_cell *cell = &row->cells[r->cell];
-    double number = 0;
-    if (!cell->text)
-        return et_fail(r->error, ET_EDATA,
-                       "%s:%lld: column %s has no value; fill it in, or leave the row out",
-                       r->rows->paths.items[row->file], (long long)row->number, r->column);
-    int status = r->times ? read_time(r, &number, row) : ET_OK;
-    if (status)
-        return status;
-    void *grown = r->times ? (void *)et_vector_grow(keys->time, &r->capacity,
-                                                    (size_t)keys->count + 1, sizeof number, 1024)
-                           : et_vector_grow(keys->group, &r->capacity, (size_t)keys->count + 1,
-                                            sizeof(uint64_t), 1024);
-    if (!grown)
-        return et_alloc_failed(r->error, r->capacity * sizeof number, "keys of rows");
-    if (r->times) {
-        keys->time = grown;
-        keys->time[keys->count++] = number;
-        return ET_OK;
-    }
-    /* In a column of numbers, "1" and "1.0" are the same group. */
-    const et_schema *schema = et_encoder_schema(r->encoder);
-    const bool numeric =
-        et_schema_at(schema, r->field)->type != ET_SCHEMA_DISCRETE &&
-        et_number_is(et_notation_parse(&number, &r->format, cell->text, cell->length));
-    keys->group = grown;
-    keys->group[keys->count++] =
-        numeric ? et_checksum(&number, sizeof number) : et_checksum(cell->text, cell->length);
-    return ET_OK;
-}
-
-/* As a table of samples leaves them out. */
-static bool has_target(const key_reading *r)
-{
-    const et_encoder *encoder = r->encoder;
-    for (int f = 0; f < et_encoder_fields(encoder); f++) {
-        const et_encoded_field *field = et_encoder_field(encoder, f);
-        const float *value = r->to[f];
-        int32_t class;
-        memcpy(&class, value, sizeof class);
-        if (field->kind == ET_ENCODED_CLASS && class < 0)
-            return false;
-        const bool numbers = et_encoded_is_target(field->kind) && field->kind != ET_ENCODED_CLASS;
-        for (int64_t i = 0; numbers && i < field->width; i++)
-            if (isnan(value[i]))
-                return false;
-    }
-    return true;
-}
-
-static int find_column(key_reading *r, const et_encoder *encoder)
-{
-    const et_schema *schema = et_encoder_schema(encoder);
-    const char *option = r->times ? "--time" : "--group";
-    r->field = et_schema_position(schema, r->column);
-    if (r->field < 0) {
-        const int count = et_schema_count(schema);
-        const char **names = et_alloc_zero((size_t)count + 1, sizeof *names);
-        for (int i = 0; names && i < count; i++)
-            names[i] = et_schema_at(schema, i)->name;
-        const int status = et_fail(
-            r->error, ET_ECONFIG,
-            "%s: the table has no column %.60s%s; `etude data analyze FILE` lists its columns",
-            option, r->column, names ? et_nearest_hint(r->column, names, "").text : "");
-        et_free(names);
-        return status;
-    }
-    const et_schema_field *field = et_schema_at(schema, r->field);
-    if (et_encoder_cell_count(encoder, r->field) != 1 || field->length == ET_SCHEMA_VARIABLE)
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s: column %s has several values in a row; name another column", option,
-                       r->column);
-    r->cell = et_encoder_cell(encoder, r->field);
-    r->format = et_number_format_of(field);
-    r->dates = field->type == ET_SCHEMA_DISCRETE;
-    return ET_OK;
-}
-
-/* Reads the rows that have a target, in the order of et_table_samples_open with the same encoder
- * and paths. order: of dates. ET_ECONFIG: the table has no such column. ET_EDATA: a row has no
- * value; with times, a value that is neither a number nor a date, or whose time zone cannot be
- * compared with that of earlier rows. */
-static int row_keys_read(row_keys *keys, const char *column, bool times, et_date_order order,
-                         const et_encoder *encoder, const et_metadata *metadata,
-                         const et_strings *paths, const et_rows_options *options, et_error *error)
-{
-    et_assert(keys && column && paths->count);
-    const int fields = et_encoder_fields(encoder);
-    const et_layout *layout = et_encoder_layout(encoder);
-    key_reading r = { .keys = keys,
-                      .column = column,
-                      .times = times,
-                      .order = order,
-                      .encoder = encoder,
-                      .error = error };
-    et_arena arena = ET_ARENA_INIT;
-    et_row row = { .end = false };
-    *keys = (row_keys){ 0 };
-    int status = find_column(&r, encoder);
-    if (status)
-        return status;
-    r.to = et_arena_array(&arena, (size_t)fields, sizeof *r.to);
-    for (int f = 0; r.to && f < fields; f++)
-        r.to[f] = et_arena_array(&arena, (size_t)et_shape_count(layout->field[f].item),
-                                 et_dtype_size(layout->field[f].dtype));
-    if (arena.failed)
-        status = et_alloc_failed(error, (size_t)fields * sizeof *r.to, "a row");
-    if (!status)
-        status = et_rows_open_files(&r.rows, et_encoder_row_layout(encoder), paths, options,
-                                    metadata, error);
-    while (!status && !(status = et_rows_next(r.rows, &row, error)) && !row.end) {
-        status = et_row_encode(encoder, r.rows, &row, r.to, error);
-        if (!status && has_target(&r))
-            status = keep(&r, &row);
-    }
-    et_rows_close(r.rows);
-    et_arena_release(&arena);
-    return status;
-}
-
 /* ---- rows ---- */
-
-/* Of a setting that was checked. */
-static char character(const char *text)
-{
-    char c = 0;
-    (void)et_csv_character(&c, text);
-    return c;
-}
-
-et_table_samples_options et_tabular_table_options(const et_tabular_options *options,
-                                                  const char *const *missing)
-{
-    static const et_header headers[] = { [ET_TABULAR_HEADER_AUTO] = ET_HEADER_FOUND,
-                                         [ET_TABULAR_HEADER_TRUE] = ET_HEADER_THERE,
-                                         [ET_TABULAR_HEADER_FALSE] = ET_HEADER_ABSENT,
-                                         [ET_TABULAR_HEADER_YES] = ET_HEADER_THERE,
-                                         [ET_TABULAR_HEADER_NO] = ET_HEADER_ABSENT };
-    return (et_table_samples_options){ .csv = { .delimiter = character(options->delimiter),
-                                                .comment = character(options->comment),
-                                                .missing = missing },
-                                       .header = headers[options->header] };
-}
 
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error)
@@ -372,6 +155,274 @@ int et_tabular_find_files(et_tabular_task *task, et_error *error)
                                 &((const et_tabular_set *)data->sets.items)[i].input_path,
                                 "task.validation_data.sets", &task->arena, error);
     return status;
+}
+
+/* ---- copies ---- */
+
+/* Finds rows that are validated and learned as well: their scores say how well the model remembers
+ * rows, not how well it predicts new ones. Rows are compared by 64-bit hashes of their encoded
+ * inputs, so a row with another ID is a copy, too.
+ *
+ * In a table of few columns with few values, rows agree by chance. The metadata tell how often: two
+ * rows agree with the product of et_column_agreement over the columns, if these are independent.
+ * Copies are named if they are five times as many. */
+
+/* Most rows that are compared; of more rows, only those with some hashes. */
+#define ROWS_MOST 4000000
+/* Of the validated rows, copies that are named; times the copies by chance. */
+#define COPIES_LEAST 2
+#define SHARE_LEAST  0.01
+#define CHANCE       5
+/* Bytes of training files that an evaluation of other rows reads. */
+#define FILES_MOST (256 << 20)
+
+/* Equal part numbers have the same role: 0 is learned and never validated. */
+typedef struct keyed {
+    uint64_t inputs;
+    uint32_t target;
+    int32_t part;
+} keyed;
+
+typedef struct hashes {
+    const et_encoder *encoder;
+    const unsigned char *parts; /* of the rows that are read now; NULL: all are of `part` */
+    int part;
+    keyed *row; /* [count], by inputs, target and part */
+    int64_t count, room;
+    uint64_t every; /* rows whose hash is a multiple of this number */
+} hashes;
+
+static void add_rows(void *payload, const et_batch *batch, int64_t first)
+{
+    hashes *k = payload;
+    const et_layout *layout = et_encoder_layout(k->encoder);
+    for (int64_t i = 0; i < batch->filled[0]; i++) {
+        uint64_t hash[2] = { 0, 0 }; /* of inputs, of the target */
+        for (int f = 0; f < et_encoder_fields(k->encoder); f++) {
+            const et_encoded_kind kind = et_encoder_field(k->encoder, f)->kind;
+            const bool target = et_encoded_is_target(kind);
+            if (target || kind <= ET_ENCODED_WORDS) {
+                const et_layout_field *field = &layout->field[f];
+                const size_t size =
+                    (size_t)et_shape_count(field->item) * et_dtype_size(field->dtype);
+                const char *item = (const char *)batch->data[f] + (size_t)i * size;
+                const uint64_t both[] = { hash[target], et_checksum(item, size) };
+                hash[target] = et_checksum(both, sizeof both);
+            }
+        }
+        if (hash[0] % k->every == 0 && k->count < k->room)
+            k->row[k->count++] =
+                (keyed){ hash[0], (uint32_t)hash[1], k->parts ? k->parts[first + i] : k->part };
+    }
+}
+
+ET_SORT_BY(by_key, keyed, ET_UP(inputs), a->target != b->target ? ET_UP(target) : ET_UP(part))
+
+/* Counts of validated rows, or of those of one part. */
+typedef struct copies {
+    int64_t rows, inputs, both; /* all; with the inputs of a learned row; with its target as well */
+} copies;
+
+/* How the parts of validated rows relate to those that are learned with them. */
+typedef enum learned {
+    LEARNED_FIRST,   /* part 0 */
+    LEARNED_EARLIER, /* folds by time: all parts before it */
+    LEARNED_OTHERS,  /* folds: all other parts */
+} learned;
+
+/* Whether rows of parts from least to most have one that is learned when `part` is validated. */
+static bool has_learned(learned how, int part, int least, int most)
+{
+    et_assert(least <= most);
+    return how == LEARNED_FIRST     ? least == 0
+           : how == LEARNED_EARLIER ? least < part
+                                    : least < part || most > part;
+}
+
+/* The rows from `begin` on with equal inputs, and if asked for equal targets; their parts. */
+static int64_t find_run(const hashes *k, int64_t begin, bool target, int *least, int *most)
+{
+    et_assert(begin >= 0 && begin < k->count);
+    const keyed *first = &k->row[begin];
+    int64_t end = begin;
+    *least = *most = first->part;
+    for (; end < k->count && k->row[end].inputs == first->inputs &&
+           (!target || k->row[end].target == first->target);
+         end++) {
+        *least = k->row[end].part < *least ? k->row[end].part : *least;
+        *most = k->row[end].part > *most ? k->row[end].part : *most;
+    }
+    return end;
+}
+
+/* counted: the part whose rows are counted; 0: all but part 0. */
+static copies count(const hashes *k, learned how, int counted)
+{
+    copies c = { 0, 0, 0 };
+    int least[2] = { 0, 0 }, most[2] = { 0, 0 };
+    int64_t end[2] = { 0, 0 };
+    for (int64_t i = 0; i < k->count; i++) {
+        for (int target = 0; target < 2; target++)
+            if (i == end[target])
+                end[target] = find_run(k, i, target, &least[target], &most[target]);
+        const int part = k->row[i].part;
+        if (!part || (counted && part != counted))
+            continue;
+        c.rows++;
+        c.inputs += has_learned(how, part, least[0], most[0]);
+        c.both += has_learned(how, part, least[1], most[1]);
+    }
+    return (copies){ c.rows * (int64_t)k->every, c.inputs * (int64_t)k->every,
+                     c.both * (int64_t)k->every };
+}
+
+/* rows: the name of the validated rows in the message. */
+static void warn(const et_tabular_task *task, const hashes *k, const copies *c,
+                 int64_t learned_rows, const char *rows, const char *cure)
+{
+    et_assert(c->both <= c->inputs && c->inputs <= c->rows);
+    const double share = (double)c->inputs / (double)(c->rows ? c->rows : 1);
+    const et_schema *schema = et_encoder_schema(task->encoder);
+    double chance = (double)learned_rows; /* copies of a row that are expected by chance */
+    char some[64] = "";
+    for (int i = 0; i < et_schema_count(schema); i++)
+        if (et_encoder_reads(task->encoder, i, false))
+            chance *= et_column_agreement(
+                et_metadata_find(task->texts.metadata, et_schema_at(schema, i)->name));
+    if (c->inputs < COPIES_LEAST || share < SHARE_LEAST ||
+        share < CHANCE * (chance < 1 ? chance : 1))
+        return;
+    if (c->both < c->inputs)
+        snprintf(some, sizeof some, " (%s of them with another target)",
+                 et_format_count(c->inputs - c->both).text);
+    et_log(ET_LOG_WARNING,
+           "%s%s of the %s %s are also training rows%s, so their scores are better than those of "
+           "new rows; %s",
+           k->every > 1 ? "about " : "", et_format_count(c->inputs).text,
+           et_format_count(c->rows).text, rows, some, cure);
+}
+
+/* Room for the keys of so many rows; row NULL: no memory. */
+static hashes hashes_of(const et_tabular_task *task, int64_t rows)
+{
+    et_assert(rows >= 0);
+    return (hashes){ .encoder = task->encoder,
+                     .row = et_alloc((size_t)rows + 1, sizeof(keyed)),
+                     .room = rows,
+                     .every = 1 + (uint64_t)rows / ROWS_MOST };
+}
+
+static int warn_folds(const et_tabular_task *task, const unsigned char *part, et_error *error)
+{
+    const bool time = et_tabular_is_named(task->options.time);
+    const int64_t rows = task->table->count;
+    hashes k = hashes_of(task, rows);
+    k.parts = part;
+    int status = k.row ? et_tabular_read(task->table, rows, add_rows, &k, error)
+                       : et_alloc_failed(error, (size_t)rows * sizeof *k.row, "keys of rows");
+    if (!status) {
+        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        const copies c = count(&k, time ? LEARNED_EARLIER : LEARNED_OTHERS, 0);
+        warn(task, &k, &c, rows, "rows that folds hold out",
+             time || et_tabular_is_named(task->options.groups)
+                 ? "remove the copies"
+                 : "remove the copies, or keep them together with --group COLUMN");
+    }
+    et_free(k.row);
+    return status;
+}
+
+static void warn_sets(const et_tabular_task *task, et_samples *training, const hashes *k)
+{
+    const et_tabular_options *o = &task->options;
+    const et_tabular_set *sets = o->validation_data.sets.items;
+    const bool evaluates = task->context.evaluates;
+    for (int i = 0; i < task->validations; i++) {
+        const copies c = count(k, LEARNED_FIRST, i + 1);
+        char rows[200] = "held-out rows";
+        if (task->validation_tables[0])
+            snprintf(rows, sizeof rows, "rows of %.180s",
+                     sets ? sets[i].name : task->validation_paths[0].items[0]);
+        if (task->validation_tables[i] &&
+            task->validation_tables[i]->fingerprint == training->fingerprint)
+            et_log(ET_LOG_WARNING,
+                   "the %s%s%s are the training data: scores of learned rows are better than those "
+                   "of new rows; %s",
+                   evaluates ? "" : "validation data (", rows, evaluates ? "" : ")",
+                   evaluates ? "name a file of other rows"
+                             : "name other rows, or leave --valid out: then Etude holds out rows");
+        else
+            warn(task, k, &c, training->count, rows,
+                 evaluates                    ? "name rows that were not learned"
+                 : task->validation_tables[0] ? "remove them from one of both"
+                 : et_tabular_is_named(o->time) || et_tabular_is_named(o->groups)
+                     ? "remove the copies"
+                     : "remove the copies, or keep them together with --group COLUMN");
+    }
+}
+
+static int warn_parts(const et_tabular_task *task, et_samples *training, et_error *error)
+{
+    int64_t all = training->count;
+    for (int i = 0; i < task->validations; i++)
+        all += task->validation[i]->count;
+    hashes k = hashes_of(task, all);
+    int status = k.row ? et_tabular_read(training, training->count, add_rows, &k, error)
+                       : et_alloc_failed(error, (size_t)all * sizeof *k.row, "keys of rows");
+    for (int i = 0; i < task->validations && !status; i++) {
+        k.part = i + 1;
+        status =
+            et_tabular_read(task->validation[i], task->validation[i]->count, add_rows, &k, error);
+    }
+    if (!status) {
+        qsort(k.row, (size_t)k.count, sizeof *k.row, by_key);
+        warn_sets(task, training, &k);
+    }
+    et_free(k.row);
+    return status;
+}
+
+/* An evaluation does not need the training files: they may be gone, or too large to read again. */
+static int warn_evaluated(const et_tabular_task *task, et_table_samples_options options,
+                          et_error *error)
+{
+    const et_tabular_options *o = &task->options;
+    et_arena arena = ET_ARENA_INIT;
+    et_samples *training = NULL;
+    et_error unread = ET_ERROR_INIT;
+    int64_t bytes = 0;
+    int status = et_paths_match(&options.paths, &o->train_data.input_path, NULL, &arena, &unread);
+    for (size_t i = 0; !status && i < options.paths.count; i++) {
+        struct stat facts;
+        status = stat(options.paths.items[i], &facts);
+        bytes += status ? 0 : (int64_t)facts.st_size;
+    }
+    options.keep_unlabelled = true;
+    if (!status && options.paths.count && bytes <= FILES_MOST)
+        (void)et_table_samples_open(&training, task->encoder, &options, &unread);
+    int compared = training ? warn_parts(task, training, error) : ET_OK;
+    et_samples_close(training);
+    et_arena_release(&arena);
+    return compared;
+}
+
+/* Warns of validation rows that are training rows as well. part: [rows of
+ * task->table], of folds; NULL: training and validation are open. In an evaluation of
+ * other files, reads the training files by options if they have at most 256 MiB. */
+static int warn_copies(const et_tabular_task *task, const unsigned char *part,
+                       const et_table_samples_options *options, et_error *error)
+{
+    /* A mix draws rows of its tables; other files are compared with all of them. */
+    et_samples *training = task->options.train_data.mix.count ? task->table : task->training;
+    if (et_comm_rank(task->context.comm))
+        return ET_OK;
+    if (task->context.evaluates)
+        return task->validation_tables[0] ? warn_evaluated(task, *options, error) : ET_OK;
+    if (task->context.reader || (training != task->training && !task->validation_tables[0]))
+        return ET_OK;
+    if (part)
+        return warn_folds(task, part, error);
+    return training && task->validations ? warn_parts(task, training, error) : ET_OK;
 }
 
 /* ---- the split ---- */
@@ -440,7 +491,7 @@ static void tell_share(const et_tabular_task *task)
 }
 
 static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, int32_t *class,
-                 const row_keys *keys, et_error *error)
+                 const et_row_keys *keys, et_error *error)
 {
     et_assert(keys && which);
     et_samples *table = task->table;
@@ -460,7 +511,7 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     if (!status)
         status = et_tabular_parts(side, &how, error);
     if (!status && o->n_splits)
-        status = et_tabular_warn_copies(task, side, NULL, error);
+        status = warn_copies(task, side, NULL, error);
     for (int64_t i = 0; !status && i < table->count; i++)
         side[i] = (unsigned char)et_tabular_side_of(&how, side[i], o->fold < 0 ? 0 : o->fold);
     const bool each = o->n_splits && o->fold < 0; /* in turn: only whether they can be made */
@@ -478,30 +529,6 @@ static int split(et_tabular_task *task, unsigned char *side, uint32_t *which, in
     return status ? status : list_validated(task, side, error);
 }
 
-/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. */
-static int read_keys(const et_tabular_task *task, row_keys *keys, et_error *error)
-{
-    const et_tabular_options *o = &task->options;
-    const bool times = et_tabular_is_named(o->time);
-    const et_table_samples_options table = et_tabular_table_options(o, task->missing);
-    const et_rows_options how = { .csv = table.csv, .header = table.header };
-    if (!times && !et_tabular_is_named(o->groups))
-        return ET_OK;
-    const char *column = times ? o->time : o->groups;
-    const et_date_order given = et_column_date_order(task->texts.features, column);
-    const et_date_order order =
-        given ? given : et_metadata_find(task->texts.metadata, column)->order;
-    if (times && order == ET_DATE_TIME && !task->context.evaluates)
-        et_log(ET_LOG_WARNING,
-               "column %s has times of day without a date: --time orders rows of all days by their "
-               "time of day",
-               column);
-    int status = row_keys_read(keys, column, times, order, task->encoder, task->texts.metadata,
-                               &task->paths, &how, error);
-    et_assert(status || keys->count >= task->table->count);
-    return status;
-}
-
 static int hold_out(et_tabular_task *task, et_error *error)
 {
     et_assert(task->table);
@@ -512,12 +539,12 @@ static int hold_out(et_tabular_task *task, et_error *error)
             error, ET_EDATA,
             "only %zu row: too few to hold out any; name validation_data, or set task.held_out: 0",
             rows);
-    row_keys keys = { 0 };
+    et_row_keys keys = { 0 };
     unsigned char *side = et_alloc(rows, sizeof *side);
     uint32_t *which = et_alloc(rows, sizeof *which);
     int32_t *class = classes ? et_alloc(rows, sizeof *class) : NULL;
     int status = side && which && (class || !classes)
-                     ? read_keys(task, &keys, error)
+                     ? et_tabular_read_keys(task, &keys, error)
                      : et_alloc_failed(error, rows * sizeof *which, "rows that are held out");
     if (!status)
         status = split(task, side, which, class, &keys, error);
@@ -674,7 +701,7 @@ int et_tabular_open_rows(et_tabular_task *task, et_error *error)
     for (int i = 0; i < task->validations && !status; i++)
         status = check_weights_of(task, task->validation[i], "validation", error);
     if (!status && (!o->n_splits || task->validation_tables[0]))
-        status = et_tabular_warn_copies(task, NULL, &how, error);
+        status = warn_copies(task, NULL, &how, error);
     return status ? status : et_tabular_warn_unlearnable(task, error);
 }
 

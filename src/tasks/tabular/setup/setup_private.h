@@ -18,28 +18,13 @@ void et_tabular_close_files(et_tabular_task *task);
 int et_tabular_open_table(et_tabular_task *task, et_samples **out, const et_strings *paths,
                           int64_t limit, et_error *error);
 
-/* batches.c: batches of the opened rows. Validation: *out NULL: no set has this number. */
-int et_tabular_batches(et_tabular_task *task, bool training, int number, et_source **out,
-                       et_error *error);
-
-/* Method build_inputs. */
-int et_tabular_build_inputs(et_task *self, const et_data_config *params,
-                            const et_input_context *part, et_source **out, et_error *error);
-void et_tabular_close_input_tables(et_tabular_task *task);
-
 /* init_from_rows.c: before the first step of a new run. A variable of the target, by its name
  * (networks.h); NULL: the model has none. */
 int et_tabular_init_from_rows(et_tabular_task *task, et_params *params, et_error *error);
 float *et_tabular_variable(et_params *params, const char *name);
 
-/* unlearnable.c: warns of classes that no row is learned or scored of. */
+/* Warns of classes that no row is learned or scored of. */
 int et_tabular_warn_unlearnable(const et_tabular_task *task, et_error *error);
-
-/* copies.c: warns of validation rows that are training rows as well. part: [rows of
- * task->table], of folds; NULL: training and validation are open. In an evaluation of
- * other files, reads the training files by options if they have at most 256 MiB. */
-int et_tabular_warn_copies(const et_tabular_task *task, const unsigned char *part,
-                           const et_table_samples_options *options, et_error *error);
 
 /* ---- folds.c ---- */
 
@@ -75,5 +60,15 @@ typedef struct et_tabular_splitting {
 int et_tabular_parts(unsigned char *part, const et_tabular_splitting *how, et_error *error);
 /* The side of the rows of a part when a fold (from 0) is validated. */
 et_tabular_side et_tabular_side_of(const et_tabular_splitting *how, int part, int64_t fold);
+
+/* A column of the training table beside its encoded rows. */
+typedef struct et_row_keys {
+    uint64_t *group; /* [count] equal for equal values; NULL: times were asked for */
+    double *time;    /* [count] numbers, or dates in seconds (et_date_seconds); NULL: groups were */
+    int64_t count;
+} et_row_keys;
+
+/* Reads the groups or times of all rows of the files; a table with a limit has the first rows. */
+int et_tabular_read_keys(const et_tabular_task *task, et_row_keys *keys, et_error *error);
 
 #endif
