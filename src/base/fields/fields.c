@@ -331,11 +331,6 @@ static const et_value *undotted(const et_value *dict, et_arena *arena, const et_
  *
  * A list has values or groups, never lists. Dotted names nest as groups do, so the depth is checked
  * here. */
-static bool is_number(const et_value *value)
-{
-    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
-}
-
 static bool has_groups(const et_value *list)
 {
     return list->kind == ET_VALUE_LIST && list->first && list->first->kind == ET_VALUE_DICT;
@@ -360,7 +355,8 @@ static int check_list(const reader *reading, const et_value *list, const char *p
 static int report_change(const reader *reading, const et_value *old, const et_value *value,
                          const char *path)
 {
-    const bool same = old->kind == value->kind || (is_number(old) && is_number(value)) ||
+    const bool same = old->kind == value->kind ||
+                      (et_value_is_number(old) && et_value_is_number(value)) ||
                       old->kind == ET_VALUE_NULL || value->kind == ET_VALUE_NULL;
     const char *where = same ? "" : et_fields_locate(&reading->from, path, value->line);
     if (!where)
@@ -579,8 +575,7 @@ static int read_member(const reader *reading, const et_field *field, void *optio
         return read_list(reading, row, et_field_member(row, et_field_member(field, options)), value,
                          path);
     }
-    if (field->kind == ET_FIELD_KIND_STRUCT && field->number &&
-        (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT))
+    if (field->kind == ET_FIELD_KIND_STRUCT && field->number && et_value_is_number(value))
         return read_scalar(reading, field, field->number, et_field_member(field, options), value,
                            path);
     if (field->kind == ET_FIELD_KIND_STRUCT && field->word && value->kind == ET_VALUE_STRING)

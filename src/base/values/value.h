@@ -35,4 +35,15 @@ et_value *et_value_set_null(et_value *dict, const char *key);
 et_value *et_value_add_list(et_value *list);
 et_value *et_value_list(et_arena *arena);
 
+static inline bool et_value_is_number(const et_value *value)
+{
+    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
+}
+
+/* Of a value that is a number. */
+static inline double et_value_number(const et_value *value)
+{
+    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+}
+
 #endif

@@ -16,6 +16,7 @@
 #include "base/text/strbuf.h"
 #include "base/threads/team.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
@@ -375,9 +376,9 @@ static void add_values(et_grid *grid, const et_value *logs, const char *set)
             continue;
         if (v->kind == ET_VALUE_DICT) {
             add_values(grid, v, v->key);
-        } else if (v->kind == ET_VALUE_FLOAT || v->kind == ET_VALUE_INT) {
+        } else if (et_value_is_number(v)) {
             et_grid_addf(grid, "%s%s%s", set, *set ? "/" : "", et_evaluation_name(logs, v));
-            et_grid_addf(grid, "%.6g", v->kind == ET_VALUE_INT ? (double)v->integer : v->real);
+            et_grid_addf(grid, "%.6g", et_value_number(v));
         }
     }
 }

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/format.h"
+#include "base/values/value.h"
 
 #define LENGTH        "trainer.train_steps"
 #define LENGTH_EPOCHS "trainer.train_epochs" /* the same length in epochs */
@@ -88,8 +89,8 @@ static double number_of(const et_value *value)
 {
     if (value->kind == ET_VALUE_STRING)
         return -1000 * strtod(value->string, NULL);
-    et_assert(value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT);
-    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+    et_assert(et_value_is_number(value));
+    return et_value_number(value);
 }
 
 static bool is_replaced(const et_recipe_row *row, const et_value *echo)

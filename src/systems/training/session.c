@@ -280,8 +280,8 @@ static void add_setting(setting_list *list, const char *name, const et_value *va
     et_events_setting *grown =
         et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 128);
     list->items = grown ? grown : list->items;
-    if (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT) {
-        one.number = value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
+    if (et_value_is_number(value)) {
+        one.number = et_value_number(value);
     } else if (value->kind == ET_VALUE_BOOL) {
         one.kind = ET_EVENTS_BOOL;
         one.number = value->boolean;

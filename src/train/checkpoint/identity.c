@@ -51,20 +51,10 @@ int et_identity_parse(const et_value **out, const char *text, const char *path, 
     return status;
 }
 
-static bool is_number(const et_value *value)
-{
-    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
-}
-
-static double number(const et_value *value)
-{
-    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
-}
-
 bool et_identity_same(const et_value *a, const et_value *b)
 {
-    if (is_number(a) && is_number(b))
-        return number(a) == number(b);
+    if (et_value_is_number(a) && et_value_is_number(b))
+        return et_value_number(a) == et_value_number(b);
     if (a->kind != b->kind || a->count != b->count)
         return false;
     if (a->kind == ET_VALUE_STRING)

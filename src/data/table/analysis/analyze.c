@@ -18,6 +18,7 @@
 #include "base/text/format.h"
 #include "base/threads/team.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "base/vector.h"
 #include "data/table/analysis/analyze_private.h"
 #include "data/table/rows/csv_scan.h"
@@ -187,7 +188,7 @@ static int find_line(void *payload, json_reading *r, const et_value *object, int
         }
         if (!status) {
             json_column *to = &f->columns[at];
-            if (v->kind == ET_VALUE_INT || v->kind == ET_VALUE_FLOAT)
+            if (et_value_is_number(v))
                 to->numbers++;
             else if (v->kind == ET_VALUE_BOOL)
                 to->texts++;

@@ -249,16 +249,6 @@ static void *new_array(reading *r, size_t count, size_t size)
     return array;
 }
 
-static bool is_number(const et_value *value)
-{
-    return value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
-}
-
-static double number_of(const et_value *value)
-{
-    return value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
-}
-
 /* JSON writes null for a number that is not finite, so null counts as missing. */
 static const et_value *find_value(const et_value *dict, const char *key)
 {
@@ -276,10 +266,10 @@ static void read_pair(reading *r, const et_value *dict, const char *first, const
     double *to[2] = { a, b };
     *there = values[0] && values[1];
     for (int i = 0; i < 2; i++)
-        if (values[i] && !is_number(values[i]))
+        if (values[i] && !et_value_is_number(values[i]))
             fail_kind(r, dict->key, i ? second : first, "a number", values[i]);
         else if (*there)
-            *to[i] = number_of(values[i]);
+            *to[i] = et_value_number(values[i]);
 }
 
 /* The list named key; NULL: it is missing. */
@@ -303,8 +293,8 @@ static void read_quantiles(reading *r, const et_value *dict, et_column_metadata 
     column->quantiles = to;
     column->quantile_count = (int)list->count;
     for (const et_value *item = list->first; item; item = item->next)
-        if (is_number(item))
-            *to++ = number_of(item);
+        if (et_value_is_number(item))
+            *to++ = et_value_number(item);
         else
             fail_kind(r, dict->key, "a quantile", "a number", item);
 }

@@ -96,9 +96,9 @@ static bool read_numbers(const et_value *line, const char *key, int64_t width, d
     if (!list || list->kind != ET_VALUE_LIST || (int64_t)list->count != width)
         return false;
     for (const et_value *one = list->first; one; one = one->next) {
-        if (one->kind != ET_VALUE_FLOAT && one->kind != ET_VALUE_INT)
+        if (!et_value_is_number(one))
             return false;
-        *numbers++ = one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
+        *numbers++ = et_value_number(one);
     }
     return true;
 }
