@@ -488,9 +488,9 @@ static et_run_file file(const et_task_kind *self, int i, char buffer[ET_RUN_FILE
     return (et_run_file){ buffer, below->what };
 }
 
-/* The update rules of all kinds, each once. One too many is refused when an experiment begins. */
-static void add_rules(et_multitask_kind *kind)
+static int make(et_multitask_kind *kind, et_error *error)
 {
+    /* Update rules of all kinds, each once. One too many is refused when an experiment begins. */
     int count = 0;
     for (int i = 0; i < kind->count; i++)
         for (const et_optimizer_rule *const *rule = kind->kinds[i]->rules; rule && *rule; rule++) {
@@ -500,11 +500,6 @@ static void add_rules(et_multitask_kind *kind)
             if (k == count && count <= ET_OWN_RULES_MAX)
                 kind->rules[count++] = *rule;
         }
-}
-
-static int make(et_multitask_kind *kind, et_error *error)
-{
-    add_rules(kind);
     kind->row = (et_task_kind){ .name = "multitask",
                                 .fields = et_multitask_make_fields(kind),
                                 .size = sizeof(et_multitask_settings),

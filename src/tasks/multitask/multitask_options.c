@@ -151,16 +151,11 @@ const et_fields *et_multitask_make_fields(et_multitask_kind *kind)
 
 /* ---- what is there ---- */
 
-static const et_field *routines_row(const et_multitask_settings *settings)
-{
-    return &settings->of->row.fields->fields[0];
-}
-
 const et_multitask_routine *et_multitask_routine_at(const et_multitask_settings *settings, int i)
 {
     et_assert(i >= 0 && (size_t)i < settings->task_routines.count);
     const char *items = settings->task_routines.items;
-    return (const void *)(items + (size_t)i * routines_row(settings)->item_size);
+    return (const void *)(items + (size_t)i * settings->of->row.fields->fields[0].item_size);
 }
 
 const et_task_kind *et_multitask_kind_of(const et_multitask_settings *settings, int i)

@@ -355,14 +355,6 @@ et_node *et_tabular_build_outputs(et_scope *scope, const et_tabular_options *opt
 
 /* ---- weights of rows ---- */
 
-/* [rows, 1]; NULL: all are 1. */
-static et_node *row_weights(et_scope *scope, const et_tabular_target *target)
-{
-    return target->weight ? et_reshape(et_batch_input(scope, target->weight),
-                                       et_shape_2(et_scope_layout(scope)->capacity[0], 1))
-                          : NULL;
-}
-
 /* rows [rows, 1] */
 static et_node *weighted(et_node *rows, et_node *weights)
 {
@@ -424,55 +416,50 @@ static void softmax_loss(et_scope *scope, const et_tabular_options *options, et_
     et_measure(scope, "accuracy", et_sum(weighted(measure[1], of_rows)), all);
 }
 
-typedef et_node *loss_fn(et_node *z, et_node *t, const et_tabular_options *options);
+/* ---- logits of two classes, and values ---- */
 
-/* t: [rows, width]. Members with the same loss are one pass over z; of a pack each has its own, so
- * that its numbers do not depend on the others. */
-static et_node *rows_of(et_scope *scope, const et_tabular_options *options, et_node *z, et_node *t,
-                        int64_t width, loss_fn *loss)
+/* z, t: of one shape. */
+static et_node *loss_of(const et_tabular_options *options, const et_tabular_target *target,
+                        et_node *z, et_node *t)
 {
-    const int64_t members = members_of(z, width);
+    if (!target->values)
+        return et_binary_cross_entropy(z, t);
+    if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
+        return et_absolute_error(z, t);
+    return options->loss == ET_TABULAR_LOSS_HUBER
+               ? et_huber_error(z, t, (float)options->huber_delta)
+               : et_squared_error(z, t);
+}
+
+/* t: [rows, logits]. Members with the same loss are one pass over z; of a pack each has its own, so
+ * that its numbers do not depend on the others. */
+static et_node *rows_of(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *z, et_node *t)
+{
+    const int64_t width = target->logits, members = members_of(z, width);
     et_node *sum = NULL;
     if (!et_tabular_is_pack(options))
-        return loss(z, et_tabular_repeat(t, members), options);
+        return loss_of(options, target, z, et_tabular_repeat(t, members));
     for (int64_t i = 0; i < members; i++) {
-        et_node *one = loss(et_slice_columns(z, i * width, width), t, options);
+        et_node *one = loss_of(options, target, et_slice_columns(z, i * width, width), t);
         sum = sum ? et_add(sum, one) : one;
     }
     return et_scale(sum, share_of(scope, options, members));
 }
 
-static et_node *binary_of(et_node *z, et_node *t, const et_tabular_options *options)
-{
-    (void)options;
-    return et_binary_cross_entropy(z, t);
-}
-
 /* Label smoothing e as of two classes: t is 1 - e or e. */
-static void binary_loss(et_scope *scope, const et_tabular_options *options, et_node *logits,
-                        et_node *labels, et_node *weights, et_node *of_rows)
+static void binary_loss(et_scope *scope, const et_tabular_options *options,
+                        const et_tabular_target *target, et_node *logits, et_node *labels,
+                        et_node *weights, et_node *of_rows)
 {
     const float smoothing = (float)et_tabular_label_smoothing(options);
     et_node *labelled = et_labelled(labels);
     et_node *t = et_slice_columns(et_one_hot(labels, 2), 1, 1);
     t = et_copy(t, ET_F32, et_node_shape(t));
     t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
-    et_node *rows = et_mul(rows_of(scope, options, logits, t, 1, binary_of), labelled);
+    et_node *rows = et_mul(rows_of(scope, options, target, logits, t), labelled);
     put_loss(scope, weighted(rows, weights), of_rows, weighted(labelled, of_rows));
 }
-
-/* t: [rows, labels] of 0 and 1. */
-static void labels_loss(et_scope *scope, const et_tabular_options *options,
-                        const et_tabular_target *target, et_node *t, et_node *z)
-{
-    const float smoothing = (float)et_tabular_label_smoothing(options);
-    et_node *weights = row_weights(scope, target);
-    if (smoothing > 0)
-        t = et_offset(et_scale(t, 1 - 2 * smoothing), smoothing);
-    put_loss(scope, rows_of(scope, options, z, t, target->labels, binary_of), weights, weights);
-}
-
-/* ---- values ---- */
 
 /* t [rows, 1]; z: of an ensemble the quantiles. The mean over members and levels, [rows, 1]. */
 static et_node *pinball_of(const et_tabular_options *options, const et_tabular_target *target,
@@ -499,49 +486,35 @@ static et_node *pinball_of(const et_tabular_options *options, const et_tabular_t
                        : sum;
 }
 
-static et_node *value_of(et_node *z, et_node *t, const et_tabular_options *options)
-{
-    if (options->loss == ET_TABULAR_LOSS_ABSOLUTE)
-        return et_absolute_error(z, t);
-    return options->loss == ET_TABULAR_LOSS_HUBER
-               ? et_huber_error(z, t, (float)options->huber_delta)
-               : et_squared_error(z, t);
-}
-
-static void values_loss(et_scope *scope, const et_tabular_options *options,
-                        const et_tabular_target *target, et_node *t, et_node *z)
-{
-    if (!options->ensemble.count) {
-        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
-        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
-        t = et_div(et_sub(t, mean), deviation);
-    }
-    et_node *weights = row_weights(scope, target);
-    et_node *rows = target->quantiles ? pinball_of(options, target, t, z)
-                                      : rows_of(scope, options, z, t, target->values, value_of);
-    put_loss(scope, rows, weights, weights);
-}
-
 void et_tabular_build_loss(et_scope *scope, const et_tabular_options *options,
                            const et_tabular_target *target, et_node *labels, et_node *outputs)
 {
     et_assert(options && target && labels && outputs);
-    if (target->values) {
-        values_loss(scope, options, target, labels, outputs);
-        return;
-    }
-    if (target->labels) {
-        labels_loss(scope, options, target, labels, outputs);
-        return;
-    }
+    const float smoothing = (float)et_tabular_label_smoothing(options);
     et_node *weights = NULL; /* of each row's label, in training; NULL: all are 1 */
+    if (target->values && !options->ensemble.count) {
+        et_node *mean = vector(scope, ET_TABULAR_MEAN, target->values);
+        et_node *deviation = vector(scope, ET_TABULAR_DEVIATION, target->values);
+        labels = et_div(et_sub(labels, mean), deviation);
+    }
     if (options->class_weights.count && et_scope_training(scope)) {
         et_node *weight = vector(scope, ET_TABULAR_CLASS_WEIGHT, target->classes);
         weights = et_row_sum(et_mul(et_one_hot(labels, target->classes), weight));
     }
-    et_node *of_rows = row_weights(scope, target);
+    /* [rows, 1]; NULL: all are 1. */
+    et_node *of_rows = target->weight
+                           ? et_reshape(et_batch_input(scope, target->weight),
+                                        et_shape_2(et_scope_layout(scope)->capacity[0], 1))
+                           : NULL;
+    if (target->labels && smoothing > 0)
+        labels = et_offset(et_scale(labels, 1 - 2 * smoothing), smoothing);
     if (binary(target))
-        binary_loss(scope, options, outputs, labels, weights, of_rows);
-    else
+        binary_loss(scope, options, target, outputs, labels, weights, of_rows);
+    else if (target->classes)
         softmax_loss(scope, options, outputs, labels, target->classes, weights, of_rows);
+    else
+        put_loss(scope,
+                 target->quantiles ? pinball_of(options, target, labels, outputs)
+                                   : rows_of(scope, options, target, outputs, labels),
+                 of_rows, of_rows);
 }

@@ -211,19 +211,6 @@ static et_node *tabm_build(et_scope *scope, const et_tabular_model *settings,
     return shared ? z : below(z, m);
 }
 
-static int tabm_begin(et_params *params, const et_tabular_tabm *model, const et_encoder *encoder,
-                      const et_strings *ignored, et_error *error)
-{
-    const int scale = et_params_find(params, "input/scale");
-    et_assert(scale >= 0);
-    et_params_begin_change(params);
-    int status = et_tabular_join_factors(et_params_values(params) + et_params_offset(params, scale),
-                                         et_params_shape(params, scale).size[0], model->members,
-                                         &model->columns, encoder, ignored, error);
-    et_params_changed(params, true);
-    return status;
-}
-
 /* ---- the models ---- */
 
 /* x W + b, W [columns, outputs] zeros, and a row of a table for each id: no order of columns and no
@@ -568,7 +555,15 @@ int et_tabular_model_fit(et_params *params, const et_tabular_model *model,
 int et_tabular_model_begin(et_params *params, const et_tabular_model *model,
                            const et_encoder *encoder, et_error *error)
 {
-    return model->type == ET_TABULAR_TABM
-               ? tabm_begin(params, &model->tabm, encoder, &model->ignored_features, error)
-               : ET_OK;
+    if (model->type != ET_TABULAR_TABM)
+        return ET_OK;
+    const int scale = et_params_find(params, "input/scale");
+    et_assert(scale >= 0);
+    et_params_begin_change(params);
+    int status =
+        et_tabular_join_factors(et_params_values(params) + et_params_offset(params, scale),
+                                et_params_shape(params, scale).size[0], model->tabm.members,
+                                &model->tabm.columns, encoder, &model->ignored_features, error);
+    et_params_changed(params, true);
+    return status;
 }

@@ -364,30 +364,26 @@ static int predict(et_explain *e, const change *c, et_error *error)
 
 /* ---- scores ---- */
 
-/* By the names of validation, as `evaluate` scores them. */
-static int score_of(const et_explain *e, et_value *dict, et_error *error)
-{
-    const et_validation_rows rows = { .rows = e->rows,
-                                      .width = e->width,
-                                      .targets = e->targets,
-                                      .output = e->score,
-                                      .class = e->class,
-                                      .value = e->value,
-                                      .written = e->target,
-                                      .weight = e->weight };
-    const et_scored_targets of = { .column = e->predictor[0]->field->column,
-                                   .level = e->level,
-                                   .plain = true };
-    return kind_of(e)->score(&of, &rows, dict, error);
-}
-
 static int measure(et_explain *e, const change *c, double *score, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_value *dict = et_value_dict(&arena);
     int status = dict ? predict(e, c, error) : et_alloc_failed(error, 64, "scores");
-    if (!status)
-        status = score_of(e, dict, error);
+    if (!status) {
+        /* By the names of validation, as `evaluate` scores them. */
+        const et_validation_rows rows = { .rows = e->rows,
+                                          .width = e->width,
+                                          .targets = e->targets,
+                                          .output = e->score,
+                                          .class = e->class,
+                                          .value = e->value,
+                                          .written = e->target,
+                                          .weight = e->weight };
+        const et_scored_targets of = { .column = e->predictor[0]->field->column,
+                                       .level = e->level,
+                                       .plain = true };
+        status = kind_of(e)->score(&of, &rows, dict, error);
+    }
     char logged[64];
     snprintf(logged, sizeof logged, ET_LOGGED_OF_VALIDATION "%s", e->facts.metric);
     const et_value *one = status ? NULL : et_value_get(dict, logged);
@@ -561,18 +557,6 @@ static int64_t join_levels(level *levels, int64_t count)
     return different;
 }
 
-/* Of sorted numbers: the values at `most` equal distances, each once. */
-static int64_t take_quantiles(level *levels, int64_t count, int most)
-{
-    int64_t kept = 0;
-    for (int i = 0; i < most; i++) {
-        const level one = levels[i * (count - 1) / (most - 1)];
-        if (!kept || levels[kept - 1].number != one.number)
-            levels[kept++] = one;
-    }
-    return kept;
-}
-
 /* Keeps `most` levels of a list sorted by rows. If several levels have as many rows as the last one
  * that fits, it takes those that fit at equal distances in the list, so dates cover the whole
  * time. */
@@ -596,8 +580,16 @@ static int64_t choose_levels(level *levels, int64_t count, bool numbers, int mos
     int64_t different = 0;
     for (int64_t i = 0; i < count; i++)
         different += !i || levels[i].number != levels[i - 1].number;
-    if (numbers && different > most)
-        return take_quantiles(levels, count, most);
+    if (numbers && different > most) {
+        /* Of sorted numbers: the values at `most` equal distances, each once. */
+        int64_t kept = 0;
+        for (int i = 0; i < most; i++) {
+            const level one = levels[i * (count - 1) / (most - 1)];
+            if (!kept || levels[kept - 1].number != one.number)
+                levels[kept++] = one;
+        }
+        return kept;
+    }
     count = join_levels(levels, count);
     if (!numbers)
         qsort(levels, (size_t)count, sizeof *levels, by_rows);

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "base/files/file.h"
 #include "base/values/json.h"
+#include "base/values/value.h"
 #include "data/table/schema/schema.h"
 #include "metric/class_scores.h"
 #include "tasks/tabular/tabular_task.h"
@@ -157,8 +158,7 @@ static void append_key(const et_prediction_lines *lines, et_strbuf *out, const e
 /* A number keeps the digits of the row. */
 static void append_json(et_strbuf *out, const et_value *value)
 {
-    const bool number = value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT;
-    if (number && value->text)
+    if (et_value_is_number(value) && value->text)
         et_strbuf_append(out, value->text);
     else
         et_json_print(out, value, 0);
@@ -218,71 +218,42 @@ static bool is_list(const et_predictor *p, int column)
     return column == INTERVAL || output_of(p, column) >= 0;
 }
 
-/* `, "setosa": ` before each value. */
-static int print_names(et_prediction_column *column, const et_predicted_output *output,
-                       et_error *error)
+/* A name as it is printed in each line, in the arena. */
+static const char *printed(et_prediction_lines *lines, const char *before, const char *name,
+                           const char *after)
 {
-    et_assert(output->value);
-    column->value = et_alloc_zero((size_t)output->width, sizeof *column->value);
-    if (!column->value)
-        return et_alloc_failed(error, (size_t)output->width * sizeof *column->value, "names");
-    column->width = output->width;
-    for (int64_t i = 0; i < output->width; i++) {
-        et_strbuf out = ET_STRBUF_INIT;
-        et_strbuf_append(&out, i ? ", " : "");
-        et_json_print_string(&out, output->value[i]);
-        et_strbuf_append(&out, ": ");
-        column->value[i] = et_strbuf_detach(&out);
-        if (!column->value[i])
-            return et_alloc_failed(error, 1, "names");
-    }
-    return ET_OK;
+    et_strbuf out = ET_STRBUF_INIT;
+    et_strbuf_append(&out, before);
+    if (lines->form.csv)
+        append_csv(&out, name, strlen(name));
+    else
+        et_json_print_string(&out, name);
+    et_strbuf_append(&out, after);
+    const char *kept = et_arena_strdup(&lines->arena, et_strbuf_text(&out));
+    lines->arena.failed |= out.failed;
+    et_strbuf_release(&out);
+    return kept;
 }
 
-/* `{"label": `, `, "scores": {`; of CSV the comma. */
-static int print_leads(et_prediction_lines *lines, const et_predictor *p, et_error *error)
+/* `{"label": `, `, "scores": {`; of CSV the comma. `, "setosa": ` before each value. */
+static void print_leads(et_prediction_lines *lines, const et_predictor *p)
 {
-    int status = ET_OK;
-    for (int c = 0; c < lines->columns && !status; c++) {
+    for (int c = 0; c < lines->columns; c++) {
         et_prediction_column *column = &lines->column[c];
         const int output = output_of(p, column->output);
-        const bool named =
-            output >= 0 && p->output[output].value && !lines->form.lists && !lines->form.csv;
-        et_strbuf out = ET_STRBUF_INIT;
-        et_strbuf_append(&out, lines->form.csv ? c ? "," : "" : c ? ", " : "{");
-        if (!lines->form.csv) {
-            et_json_print_string(&out, column->name);
-            et_strbuf_append(&out, named ? ": {" : is_list(p, column->output) ? ": [" : ": ");
+        const char *const *names = output < 0 || lines->form.lists ? NULL : p->output[output].value;
+        const char *after = names ? ": {" : is_list(p, column->output) ? ": [" : ": ";
+        if (lines->form.csv) {
+            column->lead = c ? "," : "";
+            continue;
         }
-        column->lead = et_strbuf_detach(&out);
-        if (!column->lead)
-            return et_alloc_failed(error, 1, "names");
-        if (named)
-            status = print_names(column, &p->output[output], error);
+        column->lead = printed(lines, c ? ", " : "{", column->name, after);
+        const int64_t width = names ? p->output[output].width : 0;
+        column->value =
+            names ? et_arena_array(&lines->arena, (size_t)width, sizeof *column->value) : NULL;
+        for (int64_t i = 0; column->value && i < width; i++)
+            column->value[i] = printed(lines, i ? ", " : "", names[i], ": ");
     }
-    return status;
-}
-
-static int print_labels(et_prediction_lines *lines, const et_predictor *p, et_error *error)
-{
-    const bool several = p->kind == &et_target_labels;
-    int status = ET_OK;
-    lines->labels = several ? 2 * (int)p->field->width : p->classes;
-    lines->label = et_alloc_zero((size_t)lines->labels + 1, sizeof *lines->label);
-    if (!lines->label)
-        return et_alloc_failed(error, sizeof *lines->label, "labels");
-    for (int i = 0; i < lines->labels && !status; i++) {
-        const char *text = p->field->label[i];
-        et_strbuf label = ET_STRBUF_INIT;
-        if (lines->form.csv)
-            append_csv(&label, text, strlen(text));
-        else
-            et_json_print_string(&label, text);
-        et_strbuf_append(&label, "");
-        lines->label[i] = et_strbuf_detach(&label);
-        status = lines->label[i] ? ET_OK : et_alloc_failed(error, strlen(text), "labels");
-    }
-    return status;
 }
 
 /* Whether the key's column is one of those that are kept. */
@@ -315,20 +286,19 @@ static void add_outputs(et_prediction_lines *lines, const et_predictor *p)
 }
 
 /* A kept column that is called as something else of the line has another name there. */
-static int name_kept(et_prediction_lines *lines, et_error *error)
+static void name_kept(et_prediction_lines *lines)
 {
     for (int i = 0; i < lines->kept; i++) {
         et_prediction_column *column = &lines->column[i];
-        if (!has_column(lines, column->name))
-            continue;
-        const char *name = et_arena_printf(&lines->arena, "input.%s", column->name);
+        const char *name = has_column(lines, column->name)
+                               ? et_arena_printf(&lines->arena, "input.%s", column->name)
+                               : NULL;
         if (!name)
-            return et_alloc_failed(error, strlen(column->name), "a name");
+            continue;
         et_log(ET_LOG_WARNING, "predictions have their own %s: the column %s of the rows is %s",
                column->name, column->name, name);
         column->name = name;
     }
-    return ET_OK;
 }
 
 int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
@@ -336,33 +306,27 @@ int et_prediction_lines_open(et_prediction_lines *lines, const et_predictor *p,
 {
     et_assert(lines && p && form);
     const size_t most = form->keep.count + (size_t)p->facts.outputs + OTHERS;
+    const int labels = p->kind == &et_target_labels ? 2 * (int)p->field->width : p->classes;
     *lines = (et_prediction_lines){ .form = *form, .kept = (int)form->keep.count };
-    lines->column = et_alloc_zero(most, sizeof *lines->column);
-    if (!lines->column)
-        return et_alloc_failed(error, most * sizeof *lines->column, "columns");
-    for (int i = 0; i < lines->kept; i++)
-        lines->column[lines->columns++] =
-            (et_prediction_column){ .name = form->keep.items[i], .output = KEPT - i };
-    add_outputs(lines, p);
-    int status;
-    if ((status = name_kept(lines, error)) || (status = print_leads(lines, p, error)))
-        return status;
-    return print_labels(lines, p, error);
+    lines->column = et_arena_array(&lines->arena, most, sizeof *lines->column);
+    lines->label = et_arena_array(&lines->arena, (size_t)labels + 1, sizeof *lines->label);
+    if (!lines->arena.failed) {
+        for (int i = 0; i < lines->kept; i++)
+            lines->column[lines->columns++] =
+                (et_prediction_column){ .name = form->keep.items[i], .output = KEPT - i };
+        add_outputs(lines, p);
+        name_kept(lines);
+        print_leads(lines, p);
+        for (int i = 0; i < labels; i++)
+            lines->label[i] = printed(lines, "", p->field->label[i], "");
+    }
+    return lines->arena.failed ? et_alloc_failed(error, most * sizeof *lines->column, "columns")
+                               : ET_OK;
 }
 
 void et_prediction_lines_release(et_prediction_lines *lines)
 {
-    for (int i = 0; lines->label && i < lines->labels; i++)
-        et_free(lines->label[i]);
-    for (int c = 0; c < lines->columns; c++) {
-        for (int64_t i = 0; i < lines->column[c].width; i++)
-            et_free(lines->column[c].value[i]);
-        et_free(lines->column[c].value);
-        et_free(lines->column[c].lead);
-    }
-    et_free(lines->column);
     et_arena_release(&lines->arena);
-    et_free(lines->label);
     *lines = (et_prediction_lines){ .columns = 0 };
 }
 
@@ -428,26 +392,6 @@ static void append_value(const et_prediction_lines *lines, const et_predictor *p
         et_prediction_number(out, (double)value);
 }
 
-/* All of an output, or the labels of several targets. */
-static void append_values(const et_prediction_lines *lines, const et_predictor *p,
-                          const et_prediction_column *column, int64_t at, et_strbuf *out)
-{
-    const int output = output_of(p, column->output);
-    for (int64_t i = 0; i < p->output[output].width; i++) {
-        const bool yes = et_predictor_values(p, output, at)[i] > 0.5f;
-        if (column->value)
-            et_strbuf_append(out, column->value[i]);
-        else if (i)
-            et_strbuf_append(out, lines->form.csv ? "," : ", ");
-        if (column->output == LABEL)
-            et_strbuf_append(out, lines->label[2 * i + yes]);
-        else
-            append_value(lines, p, output, at, i, out);
-    }
-    if (!lines->form.csv)
-        et_strbuf_append_char(out, column->value ? '}' : ']');
-}
-
 /* From the lowest to the highest quantile. */
 static void append_interval(const et_prediction_lines *lines, const et_predictor *p, int64_t at,
                             et_strbuf *out)
@@ -466,9 +410,23 @@ void et_prediction_lines_add(const et_prediction_lines *lines, const et_predicto
     for (int c = 0; c < lines->columns; c++) {
         const et_prediction_column *column = &lines->column[c];
         et_strbuf_append(out, column->lead);
-        if (output_of(p, column->output) >= 0)
-            append_values(lines, p, column, at, out);
-        else if (column->output == INTERVAL)
+        const int output = output_of(p, column->output);
+        if (output >= 0) {
+            /* All of an output, or the labels of several targets. */
+            for (int64_t i = 0; i < p->output[output].width; i++) {
+                const bool yes = et_predictor_values(p, output, at)[i] > 0.5f;
+                if (column->value)
+                    et_strbuf_append(out, column->value[i]);
+                else if (i)
+                    et_strbuf_append(out, lines->form.csv ? "," : ", ");
+                if (column->output == LABEL)
+                    et_strbuf_append(out, lines->label[2 * i + yes]);
+                else
+                    append_value(lines, p, output, at, i, out);
+            }
+            if (!lines->form.csv)
+                et_strbuf_append_char(out, column->value ? '}' : ']');
+        } else if (column->output == INTERVAL)
             append_interval(lines, p, at, out);
         else if (column->output == LABEL) {
             const float *scores = et_predictor_values(p, p->target, at);

@@ -129,19 +129,16 @@ typedef struct et_prediction_column {
     const char *name;
     int output; /* -1: the label, -2: the key, -3: the number of the line, -4: the interval, -5 and
                    below: kept */
-    char *lead; /* text before its value in each line; owned */
-    char **value; /* [width]: text before each value of an output; owned. NULL: a comma */
-    int64_t width;
+    const char *lead;   /* text before its value in each line */
+    const char **value; /* text before each value of an output; NULL: a comma */
 } et_prediction_column;
 
 typedef struct et_prediction_lines {
     et_prediction_form form;
     int columns, kept;
-    et_prediction_column
-        *column;    /* [columns]: the kept ones as given, then others by name; owned */
-    et_arena arena; /* of names that differ from the columns' */
-    char **label; /* [labels]: as they are printed; of several targets no and yes of each; owned */
-    int labels;
+    et_prediction_column *column; /* [columns]: the kept ones as given, then others by name */
+    const char **label;           /* as they are printed; of several targets no and yes of each */
+    et_arena arena;               /* of all texts */
 } et_prediction_lines;
 
 /* Finds the columns of each line. Release lines after a failure, too. */

@@ -305,24 +305,6 @@ static int refuse(const key_reading *r, const et_row *row, const char *what)
                    (int)(cell->length < 40 ? cell->length : 40), cell->text, what);
 }
 
-/* Times are in order only in one zone, or if all say how far they are from UTC. */
-static int check_zone(key_reading *r, const et_row *row, const et_date *date)
-{
-    if (!r->keys->count)
-        r->zone = date->zone;
-    if (date->zone == r->zone)
-        return ET_OK;
-    return refuse(r, row,
-                  !date->zone
-                      ? "has no time zone, unlike earlier rows, so the order of the times is "
-                        "unknown; write the offset from UTC in every row: 2024-05-31T12:30+02:00"
-                  : date->zone == ET_DATE_OFFSET
-                      ? "has an offset from UTC, unlike earlier rows, so the order of the times is "
-                        "unknown; write the offset in every row: 2024-05-31T12:30+02:00"
-                      : "names a time zone of unknown offset, so the order of the times is "
-                        "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
-}
-
 static int read_time(key_reading *r, double *time, const et_row *row)
 {
     const et_cell *cell = &row->cells[r->cell];
@@ -339,7 +321,20 @@ static int read_time(key_reading *r, double *time, const et_row *row)
                             "2024-05-31T12:30"
                           : "is not a date, as --time needs; write 2024-05-31T12:30");
     *time = et_date_seconds(&date);
-    return check_zone(r, row, &date);
+    /* Times are in order only in one zone, or if all say how far they are from UTC. */
+    if (!r->keys->count)
+        r->zone = date.zone;
+    if (date.zone == r->zone)
+        return ET_OK;
+    return refuse(r, row,
+                  !date.zone
+                      ? "has no time zone, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset from UTC in every row: 2024-05-31T12:30+02:00"
+                  : date.zone == ET_DATE_OFFSET
+                      ? "has an offset from UTC, unlike earlier rows, so the order of the times is "
+                        "unknown; write the offset in every row: 2024-05-31T12:30+02:00"
+                      : "names a time zone of unknown offset, so the order of the times is "
+                        "unknown; write the offset from UTC: 2024-05-31T12:30+02:00");
 }
 
 static int keep(key_reading *r, const et_row *row)

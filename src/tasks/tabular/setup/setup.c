@@ -297,9 +297,7 @@ static void add_copy(et_value *list, const et_value *one)
         et_value_add_float(list, one->kind == ET_VALUE_FLOAT ? one->real : NAN);
     else
         for (et_value *to = (list = et_value_add_list(list), one->first); to; to = to->next)
-            et_value_add_float(list, to->kind == ET_VALUE_FLOAT ? to->real
-                                     : to->kind == ET_VALUE_INT ? (double)to->integer
-                                                                : NAN);
+            et_value_add_float(list, et_value_is_number(to) ? et_value_number(to) : NAN);
 }
 
 static int aggregate(et_task *self, et_value *state, const et_value *step_outputs, et_error *error)
@@ -436,23 +434,13 @@ static int64_t sort_rows(state_row *rows, const et_value *const lists[LISTS_MOST
     return count;
 }
 
-static bool is_number(const et_value *one)
-{
-    return one->kind == ET_VALUE_FLOAT || one->kind == ET_VALUE_INT;
-}
-
-static double number_of(const et_value *one)
-{
-    return one->kind == ET_VALUE_INT ? (double)one->integer : one->real;
-}
-
 /* Whether it is a list of `count` numbers, or the only number. */
 static bool has_numbers(const et_value *from, int64_t count)
 {
     if (from->kind != ET_VALUE_LIST)
-        return count == 1 && is_number(from);
+        return count == 1 && et_value_is_number(from);
     for (const et_value *one = from->first; one; one = one->next)
-        if (!is_number(one))
+        if (!et_value_is_number(one))
             return false;
     return (int64_t)from->count == count;
 }
@@ -461,7 +449,9 @@ static bool has_numbers(const et_value *from, int64_t count)
 static bool read_row(et_validation_rows *s, int64_t i, const state_row *row)
 {
     const et_value *label = row->label, *output = row->output;
-    s->weight[i] = !row->weight ? 1 : is_number(row->weight) ? number_of(row->weight) : -1;
+    s->weight[i] = !row->weight                      ? 1
+                   : et_value_is_number(row->weight) ? et_value_number(row->weight)
+                                                     : -1;
     if (row->number < 0 || !(s->weight[i] >= 0) || output->kind != ET_VALUE_LIST ||
         !has_numbers(output, s->width))
         return false;
@@ -471,16 +461,16 @@ static bool read_row(et_validation_rows *s, int64_t i, const state_row *row)
             label->kind == ET_VALUE_INT && label->integer >= -1 && label->integer < s->width;
         s->class[i] = class ? (int32_t)label->integer : -1;
         for (int64_t k = 0; k < s->width; k++, output = output->next)
-            s->output[i * s->width + k] = (float)number_of(output);
+            s->output[i * s->width + k] = (float)et_value_number(output);
         return class;
     }
     if (!has_numbers(label, s->targets))
         return false;
     label = label->kind == ET_VALUE_LIST ? label->first : label;
     for (int64_t k = 0; k < s->width; k++, output = output->next)
-        s->value[i * s->width + k] = number_of(output);
+        s->value[i * s->width + k] = et_value_number(output);
     for (int64_t k = 0; k < s->targets; k++, label = label->next)
-        s->written[i * s->targets + k] = number_of(label);
+        s->written[i * s->targets + k] = et_value_number(label);
     return true;
 }
 
@@ -651,17 +641,6 @@ static int open_other(et_tabular_task *task, const et_data_config *params,
         return status;
     status = et_paths_match(&paths, &data->input_path, name, &other->arena, error);
     return status ? status : et_tabular_open_table(task, &other->rows, &paths, data->limit, error);
-}
-
-static void close_input_tables(et_tabular_task *task)
-{
-    while (task->input_tables) {
-        et_tabular_input_table *other = task->input_tables;
-        task->input_tables = other->next;
-        et_samples_close(other->rows);
-        et_arena_release(&other->arena);
-        et_free(other);
-    }
 }
 
 static int build_inputs(et_task *self, const et_data_config *params, const et_input_context *part,
@@ -876,7 +855,13 @@ void et_tabular_task_close(et_task *task)
     et_tabular_task *self = downcast(task);
     et_pack_part_release(&self->part);
     close_results(&self->results);
-    close_input_tables(self);
+    while (self->input_tables) {
+        et_tabular_input_table *other = self->input_tables;
+        self->input_tables = other->next;
+        et_samples_close(other->rows);
+        et_arena_release(&other->arena);
+        et_free(other);
+    }
     et_tabular_close_rows(self);
     et_tabular_close_files(self);
     et_strbuf_release(&self->verdict.best);

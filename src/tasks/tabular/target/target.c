@@ -849,12 +849,6 @@ et_target_unit et_tabular_unit(const et_tabular_task *task, int64_t column)
 
 /* ---- the unit in a checkpoint ---- */
 
-static bool number_of(const et_value *value, double *number)
-{
-    *number = value->kind == ET_VALUE_INT ? (double)value->integer : value->real;
-    return (value->kind == ET_VALUE_INT || value->kind == ET_VALUE_FLOAT) && isfinite(*number);
-}
-
 int et_target_unit_identify(const et_encoder *encoder, et_value *identity, et_error *error)
 {
     et_assert(encoder && identity);
@@ -881,9 +875,12 @@ int et_target_unit_read(et_target_unit *units, int64_t targets, bool *found,
     for (int64_t k = 0; k < targets; k++)
         units[k] = (et_target_unit){ 0, 1 };
     for (int64_t k = 0; sound && list && k < targets; k++) {
-        sound = number_of(value, &units[k].offset) && number_of(value->next, &units[k].scale) &&
-                units[k].scale > 0;
-        value = value->next->next;
+        double *const to[] = { &units[k].offset, &units[k].scale };
+        for (int i = 0; i < 2; i++, value = value->next) {
+            *to[i] = et_value_number(value);
+            sound = sound && et_value_is_number(value) && isfinite(*to[i]);
+        }
+        sound = sound && units[k].scale > 0;
     }
     return sound ? ET_OK
                  : et_fail(error, ET_EFORMAT,

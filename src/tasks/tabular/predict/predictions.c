@@ -16,16 +16,14 @@
 struct et_predictions {
     size_t count;
     int outputs;
-    int64_t width; /* of all outputs together */
-    bool labels;
-    const char **label;   /* [count]: the predictor's; NULL: none */
-    int *index;           /* [count] */
-    const char **key;     /* [count], in arena */
-    const char **failure; /* [count], in arena */
-    double *values;       /* [count, width] */
-    float *rounded;       /* [count, width] */
-    const float **output; /* [count, outputs] */
-    et_arena arena;
+    int64_t width;               /* of all outputs together */
+    et_arena arena;              /* of all below */
+    const char **label;          /* [count]: the predictor's; NULL: none */
+    int *index;                  /* [count] */
+    const char **key, **failure; /* [count] */
+    double *values;              /* [count, width] */
+    float *rounded;              /* [count, width] */
+    const float **output;        /* [count, outputs] */
 };
 
 static int new_predictions(et_predictions **out, const et_predictor *p, size_t count,
@@ -40,31 +38,23 @@ static int new_predictions(et_predictions **out, const et_predictor *p, size_t c
     for (int i = 0; i < p->outputs; i++)
         found->width += p->output[i].width;
     size_t width = (size_t)found->width;
-    found->label = et_alloc_zero(count, sizeof *found->label);
-    found->index = et_alloc_zero(count, sizeof *found->index);
-    found->key = et_alloc_zero(count, sizeof *found->key);
-    found->failure = et_alloc_zero(count, sizeof *found->failure);
-    const bool fits = !count || width <= SIZE_MAX / count;
-    found->values = fits ? et_alloc_zero(count * width, sizeof *found->values) : NULL;
-    found->rounded = fits ? et_alloc_zero(count * width, sizeof *found->rounded) : NULL;
-    found->output = et_alloc_zero(count * (size_t)p->outputs, sizeof *found->output);
-    return found->label && found->index && found->key && found->failure && found->values &&
-                   found->rounded && found->output
-               ? ET_OK
-               : et_alloc_failed(error, count * width * sizeof *found->values, "predictions");
+    et_arena *arena = &found->arena;
+    found->label = et_arena_array(arena, count, sizeof *found->label);
+    found->index = et_arena_array(arena, count, sizeof *found->index);
+    found->key = et_arena_array(arena, count, sizeof *found->key);
+    found->failure = et_arena_array(arena, count, sizeof *found->failure);
+    found->values = et_arena_array(arena, count, width * sizeof *found->values);
+    found->rounded = et_arena_array(arena, count, width * sizeof *found->rounded);
+    found->output = et_arena_array(arena, count, (size_t)p->outputs * sizeof *found->output);
+    return arena->failed
+               ? et_alloc_failed(error, count * width * sizeof *found->values, "predictions")
+               : ET_OK;
 }
 
 void et_predictions_free(et_predictions *found)
 {
     if (!found)
         return;
-    et_free(found->label);
-    et_free(found->index);
-    et_free(found->key);
-    et_free(found->failure);
-    et_free(found->values);
-    et_free(found->rounded);
-    et_free(found->output);
     et_arena_release(&found->arena);
     et_free(found);
 }
