@@ -85,6 +85,7 @@ typedef struct et_field {
     const char *word;       /* STRUCT: a text given for the group sets this row of its table */
     bool pairs;             /* STRINGS: {a: 1, b: 2} means ["a: 1", "b: 2"] */
     bool single;            /* STRINGS: a list of one is saved as its item, an empty one as null */
+    bool ended;             /* STRINGS: a const char *const * ended by NULL; NULL: none */
     const char *with;       /* "row=value": has an effect only if this CHOICE or BOOL of the same
                                table has this value, or this STRING is null ("row=null") or set
                                ("row=*"); otherwise setting it is an error */

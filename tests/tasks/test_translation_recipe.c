@@ -41,7 +41,7 @@ static const et_translation_options *task_of(const et_experiment *e)
     return e->task;
 }
 
-static const et_rate_cosine *rate_of(const et_experiment *e)
+static const et_schedule_cosine *rate_of(const et_experiment *e)
 {
     return &e->trainer.optimizer_config.learning_rate.cosine;
 }

@@ -108,6 +108,9 @@ int et_field_check_only(const et_field *field, const et_value *value, const char
 /* Sets the default. */
 void et_field_reset(const et_field *field, void *options);
 
+/* The list of a row of STRINGS. */
+et_strings et_field_strings(const et_field *field, const void *options);
+
 /* Adds the member to dict. A failure is remembered by dict's arena. */
 void et_field_echo(const et_field *field, const void *options, et_value *dict);
 

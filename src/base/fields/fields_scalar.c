@@ -14,7 +14,8 @@
  *   STRING    any scalar, as it was written, or one of the    const char *, NULL for null
  *             row's choices; null
  *   CHOICE    a name of the row's list                        int, its index in the list
- *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both
+ *   STRINGS   a list of scalars, or one scalar; null, ""      et_strings, empty for both; of a row
+ *                                                           that is `ended`, its items
  *   STRUCTS   a list of groups, or one group; null            et_structs (fields.c)
  *   ONLY      the value of its row, in any notation, or any   there is no member
  *             scalar, if the row has no value
@@ -398,9 +399,10 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
     /* One value is walked as a list of itself. */
     bool list = value->kind == ET_VALUE_LIST;
     size_t count = list ? value->count : 1;
-    const char **items = et_arena_array(arena, count, sizeof *items);
+    const char **items = et_arena_array(arena, count + 1, sizeof *items);
     if (!items)
         return et_alloc_failed(error, count * sizeof *items, where);
+    items[count] = NULL;
     const et_value *item = list ? value->first : value;
     for (size_t i = 0; i < count; i++, item = item->next) {
         /* An item without text: a dash with nothing after it is more likely a slip than a word. */
@@ -419,7 +421,7 @@ static int read_strings(const et_field *field, et_strings *member, const et_valu
 static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena, const char *where,
                       et_error *error)
 {
-    const char **items = et_arena_array(arena, dict->count ? dict->count : 1, sizeof *items);
+    const char **items = et_arena_array(arena, dict->count + 1, sizeof *items);
     size_t count = 0;
     for (const et_value *v = dict->first; items && v; v = v->next) {
         if (v->kind == ET_VALUE_NULL || is_container(v) || !v->text)
@@ -431,6 +433,7 @@ static int read_pairs(et_strings *member, const et_value *dict, et_arena *arena,
     }
     if (!items)
         return et_alloc_failed(error, dict->count, where);
+    items[count] = NULL;
     *member = (et_strings){ items, count };
     return ET_OK;
 }
@@ -538,10 +541,17 @@ int et_field_read(const et_field *field, void *options, const et_value *value, e
         if (is_container(value))
             return wrong_value(value, "one name", where, error);
         return find_choice(field, member, scalar_text(value, number), where, error);
-    case ET_FIELD_KIND_STRINGS:
-        if (field->pairs && value->kind == ET_VALUE_DICT)
-            return read_pairs(member, value, arena, where, error);
-        return read_strings(field, member, value, arena, where, error);
+    case ET_FIELD_KIND_STRINGS: {
+        et_strings list;
+        int status = field->pairs && value->kind == ET_VALUE_DICT
+                         ? read_pairs(&list, value, arena, where, error)
+                         : read_strings(field, &list, value, arena, where, error);
+        if (!status && field->ended)
+            *(const char *const **)member = list.items;
+        else if (!status)
+            *(et_strings *)member = list;
+        return status;
+    }
     case ET_FIELD_KIND_STRUCTS:
     case ET_FIELD_KIND_STRUCT:
     case ET_FIELD_KIND_ONLY:
@@ -599,7 +609,10 @@ void et_field_reset(const et_field *field, void *options)
         *(int *)member = (int)field->default_number;
         break;
     case ET_FIELD_KIND_STRINGS:
-        *(et_strings *)member = (et_strings){ NULL, 0 };
+        if (field->ended)
+            *(const char *const **)member = NULL;
+        else
+            *(et_strings *)member = (et_strings){ NULL, 0 };
         break;
     case ET_FIELD_KIND_STRUCTS:
         *(et_structs *)member = (et_structs){ NULL, 0 };
@@ -653,13 +666,22 @@ static void echo_int(const et_field *field, int64_t member, et_value *dict)
     et_value_set_string(dict, field->name, text);
 }
 
+et_strings et_field_strings(const et_field *field, const void *options)
+{
+    const void *member = (const char *)options + field->offset;
+    if (!field->ended)
+        return *(const et_strings *)member;
+    et_strings list = { *(const char *const *const *)member, 0 };
+    while (list.items && list.items[list.count])
+        list.count++;
+    return list;
+}
+
 /* The value as a reader of the written file would give it back: a choice by name, not by
  * number. */
 void et_field_echo(const et_field *field, const void *options, et_value *dict)
 {
     const void *member = (const char *)options + field->offset;
-    /* Valid for the kind STRINGS only, and looked at there only. */
-    const et_strings *strings = member;
     switch (field->kind) {
     case ET_FIELD_KIND_BOOL:
         et_value_set_bool(dict, field->name, *(const bool *)member);
@@ -682,13 +704,14 @@ void et_field_echo(const et_field *field, const void *options, et_value *dict)
         break;
     /* As a list, also of one, unless the row says otherwise. */
     case ET_FIELD_KIND_STRINGS: {
-        if (field->single && strings->count < 2) {
-            et_value_set_string(dict, field->name, strings->count ? *strings->items : NULL);
+        const et_strings strings = et_field_strings(field, options);
+        if (field->single && strings.count < 2) {
+            et_value_set_string(dict, field->name, strings.count ? *strings.items : NULL);
             break;
         }
         et_value *list = et_value_set_list(dict, field->name);
-        for (size_t i = 0; i < strings->count; i++)
-            et_value_add_string(list, strings->items[i]);
+        for (size_t i = 0; i < strings.count; i++)
+            et_value_add_string(list, strings.items[i]);
         break;
     }
     case ET_FIELD_KIND_ONLY:

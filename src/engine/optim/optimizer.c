@@ -483,7 +483,7 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
     }
     o->clip_count = et_rule_clips(o->rule, o->settings, o->clips);
     for (int i = 0; i < o->clip_count; i++)
-        o->by_tensor |= o->clips[i].class->scope == ET_CLIP_TENSORS;
+        o->by_tensor |= o->clips[i].scope == ET_CLIP_TENSORS;
     if (!status)
         status = layout_divide(&o->layout, o->rule->cut, o->by_tensor, error);
     if (status)
@@ -673,7 +673,7 @@ bool et_optimizer_by_parts(const et_optimizer *optimizer)
 {
     int bounding = 0;
     for (int i = 0; i < optimizer->clip_count; i++)
-        bounding += optimizer->clips[i].class->scope != ET_CLIP_ALL;
+        bounding += optimizer->clips[i].scope != ET_CLIP_ALL;
     return !bounding || bounding == optimizer->clip_count;
 }
 

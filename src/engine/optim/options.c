@@ -69,13 +69,13 @@ static const et_fields stepwise_table = { "stepwise", stepwise_fields };
 
 /* decay_rate has no default in Model Garden. Above 1 the rate grows. */
 static const et_field exponential_fields[] = {
-    INITIAL_RATE(et_rate_exponential),
-    TO_THE_END(et_rate_exponential, decay_steps, "steps per decay"),
-    ET_FIELD_FLOAT(et_rate_exponential, decay_rate, 0, 0, RATE_MAX,
+    INITIAL_RATE(et_schedule_exponential),
+    TO_THE_END(et_schedule_exponential, decay_steps, "steps per decay"),
+    ET_FIELD_FLOAT(et_schedule_exponential, decay_rate, 0, 0, RATE_MAX,
                    "factor of one decay; must be set", .nullable = true),
-    ET_FIELD_BOOL(et_rate_exponential, staircase, false,
+    ET_FIELD_BOOL(et_schedule_exponential, staircase, false,
                   "decay only at whole multiples of decay_steps", .nullable = true),
-    OFFSET(et_rate_exponential),
+    OFFSET(et_schedule_exponential),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
@@ -83,14 +83,14 @@ static const et_fields exponential_table = { "exponential", exponential_fields }
 
 /* end_learning_rate may be above the start: then it rises. */
 static const et_field polynomial_fields[] = {
-    INITIAL_RATE(et_rate_polynomial),
-    TO_THE_END(et_rate_polynomial, decay_steps, "steps until the final rate"),
-    ET_FIELD_FLOAT(et_rate_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
+    INITIAL_RATE(et_schedule_polynomial),
+    TO_THE_END(et_schedule_polynomial, decay_steps, "steps until the final rate"),
+    ET_FIELD_FLOAT(et_schedule_polynomial, end_learning_rate, 1e-4, 0, RATE_MAX,
                    "learning rate at the end"),
-    ET_FIELD_FLOAT(et_rate_polynomial, power, 1, 0, 100, "exponent; 1: linear"),
-    ET_FIELD_BOOL(et_rate_polynomial, cycle, false,
+    ET_FIELD_FLOAT(et_schedule_polynomial, power, 1, 0, 100, "exponent; 1: linear"),
+    ET_FIELD_BOOL(et_schedule_polynomial, cycle, false,
                   "start again after decay_steps, with a longer period"),
-    OFFSET(et_rate_polynomial),
+    OFFSET(et_schedule_polynomial),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
@@ -98,10 +98,11 @@ static const et_fields polynomial_table = { "polynomial", polynomial_fields };
 
 /* alpha is a share of initial_learning_rate, not a rate. */
 static const et_field cosine_fields[] = {
-    INITIAL_RATE(et_rate_cosine),
-    TO_THE_END(et_rate_cosine, decay_steps, "steps until the final rate"),
-    ET_FIELD_FLOAT(et_rate_cosine, alpha, 0, 0, 1, "fraction of the rate that remains at the end"),
-    OFFSET(et_rate_cosine),
+    INITIAL_RATE(et_schedule_cosine),
+    TO_THE_END(et_schedule_cosine, decay_steps, "steps until the final rate"),
+    ET_FIELD_FLOAT(et_schedule_cosine, alpha, 0, 0, 1,
+                   "fraction of the rate that remains at the end"),
+    OFFSET(et_schedule_cosine),
     TENSORFLOW_NAME,
     ET_FIELD_END
 };
@@ -168,11 +169,11 @@ static const et_fields step_cosine_with_offset_table = { "step_cosine_with_offse
 
 /* Not in Model Garden: fairseq's schedule with this name, with its usual numbers as defaults. */
 static const et_field inverse_sqrt_fields[] = {
-    ET_FIELD_FLOAT(et_rate_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
+    ET_FIELD_FLOAT(et_schedule_inverse_sqrt, peak_learning_rate, 5e-4, 0, RATE_MAX,
                    "learning rate at the end of the warm-up"),
-    ET_FIELD_INT(et_rate_inverse_sqrt, warmup_steps, 4000, 1, STEPS_MAX,
+    ET_FIELD_INT(et_schedule_inverse_sqrt, warmup_steps, 4000, 1, STEPS_MAX,
                  "steps of linear warm-up to the peak; then peak * sqrt(warmup_steps / step)"),
-    ET_FIELD_FLOAT(et_rate_inverse_sqrt, warmup_init_learning_rate, 0, 0, RATE_MAX,
+    ET_FIELD_FLOAT(et_schedule_inverse_sqrt, warmup_init_learning_rate, 0, 0, RATE_MAX,
                    "learning rate of the first step"),
     ET_FIELD_END
 };

@@ -37,9 +37,8 @@ enum {
 /* warmup.type */
 enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
-/* Steps count updates from 0. offset is subtracted from the step first, and the formulas hold below
- * 0 too; if one gives no rate there, the rate at the offset is used. Lengths of 0 and missing
- * boundaries come from the run: et_optimization_end_with_run. */
+/* The schedules that <etude/optimizer_settings.h> has no struct for. Steps count updates from 0.
+ * Lengths of 0 and missing boundaries come from the run: et_optimization_end_with_run. */
 typedef struct et_rate_constant {
     double learning_rate;
 } et_rate_constant;
@@ -50,28 +49,7 @@ typedef struct et_rate_stepwise {
     int64_t offset;
 } et_rate_stepwise;
 
-/* initial decay_rate^(step / decay_steps); staircase: the exponent rounded down. */
-typedef struct et_rate_exponential {
-    double initial_learning_rate, decay_rate;
-    int64_t decay_steps, offset;
-    bool staircase;
-} et_rate_exponential;
-
-/* From initial to end over decay_steps along (1 - step / decay_steps)^power. cycle:
- * decay_steps grows to its next multiple instead of the rate staying at the end. */
-typedef struct et_rate_polynomial {
-    double initial_learning_rate, end_learning_rate, power;
-    int64_t decay_steps, offset;
-    bool cycle;
-} et_rate_polynomial;
-
-/* Half a cosine from initial to alpha * initial over decay_steps. */
-typedef struct et_rate_cosine {
-    double initial_learning_rate, alpha;
-    int64_t decay_steps, offset;
-} et_rate_cosine;
-
-/* The same again and again, each period t_mul as long and m_mul as high as the one before. */
+/* A cosine again and again, each period t_mul as long and m_mul as high as the one before. */
 typedef struct et_rate_cosine_restarts {
     double initial_learning_rate, t_mul, m_mul, alpha;
     int64_t first_decay_steps, offset;
@@ -105,12 +83,6 @@ typedef struct et_rate_step_cosine_with_offset {
     int64_t offset;
 } et_rate_step_cosine_with_offset;
 
-/* Warm-up and decay in one, as fairseq's inverse_sqrt; `warmup` may not be set. */
-typedef struct et_rate_inverse_sqrt {
-    double peak_learning_rate, warmup_init_learning_rate;
-    int64_t warmup_steps;
-} et_rate_inverse_sqrt;
-
 /* cycles whole cosines from 0 up and down, in the logarithm of the step: each lasts about twice as
  * long as the one before (RealMLP's coslog4). */
 typedef struct et_rate_cosine_log {
@@ -130,15 +102,15 @@ typedef struct et_rate_options {
     et_rate_run run;
     et_rate_constant constant;
     et_rate_stepwise stepwise;
-    et_rate_exponential exponential;
-    et_rate_polynomial polynomial;
-    et_rate_cosine cosine;
+    et_schedule_exponential exponential;
+    et_schedule_polynomial polynomial;
+    et_schedule_cosine cosine;
     et_rate_cosine_restarts cosine_restarts;
     et_rate_power power;
     et_rate_power_linear power_linear;
     et_rate_power_with_offset power_with_offset;
     et_rate_step_cosine_with_offset step_cosine_with_offset;
-    et_rate_inverse_sqrt inverse_sqrt;
+    et_schedule_inverse_sqrt inverse_sqrt;
     et_rate_cosine_log cosine_log;
 } et_rate_options;
 

@@ -122,7 +122,7 @@ static int exponential_init(et_schedule *self, et_error *error)
 /* initial * decay_rate^(step / D); staircase: the exponent is rounded down. */
 static double exponential_rate(const et_schedule *self, double step)
 {
-    const et_rate_exponential *o = &self->options.exponential;
+    const et_schedule_exponential *o = &self->options.exponential;
     double exponent = step / (double)o->decay_steps;
     if (o->staircase)
         exponent = floor(exponent);
@@ -134,7 +134,7 @@ static double exponential_rate(const et_schedule *self, double step)
  * cycle 0; with cycle T is 200 there, so 1 - 150/200 = 0.25. */
 static double polynomial_rate(const et_schedule *self, double step)
 {
-    const et_rate_polynomial *o = &self->options.polynomial;
+    const et_schedule_polynomial *o = &self->options.polynomial;
     double steps = (double)o->decay_steps;
     if (!o->cycle)
         step = fmin(step, steps);
@@ -148,7 +148,7 @@ static double polynomial_rate(const et_schedule *self, double step)
  * Hutter 2017, one period.) At T / 2 and alpha 0 it is half the initial rate. */
 static double cosine_rate(const et_schedule *self, double step)
 {
-    const et_rate_cosine *o = &self->options.cosine;
+    const et_schedule_cosine *o = &self->options.cosine;
     double done = fmin(step, (double)o->decay_steps) / (double)o->decay_steps;
     return o->initial_learning_rate * ((1 - o->alpha) * 0.5 * (1 + cos(PI * done)) + o->alpha);
 }
@@ -261,7 +261,7 @@ static int inverse_sqrt_init(et_schedule *self, et_error *error)
  * inverse_sqrt. Its step is the number of updates done, as ours. */
 static double inverse_sqrt_rate(const et_schedule *self, double step)
 {
-    const et_rate_inverse_sqrt *o = &self->options.inverse_sqrt;
+    const et_schedule_inverse_sqrt *o = &self->options.inverse_sqrt;
     double warmup = (double)o->warmup_steps;
     double rise = (o->peak_learning_rate - o->warmup_init_learning_rate) / warmup;
     if (step < warmup)

@@ -1,5 +1,6 @@
-/* Turns a program's setup into settings: defaults, the rule and the rate, then structs, converted
- * to the dict of an equivalent text, then the text. One reader checks all of them. */
+/* Turns a program's setup into settings: defaults, the rule and the rate, then structs, which their
+ * tables convert to the dict of an equivalent text, then the text. One reader checks all of them.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -12,95 +13,15 @@
 #include "base/values/yaml.h"
 #include "engine/optim/options.h"
 
-/* ---- members of public structs ---- */
-
-/* A member has the kind of its setting: a double, int64_t, bool, or texts ended by NULL. */
-typedef struct member {
-    const char *name; /* of the struct and of the setting; NULL: the end */
-    size_t offset;
-} member;
-
-/* Of a member of et_optimization_options. */
-#define NAME(member) #member
-
-#define ROW(type, name)                                                                            \
-    {                                                                                              \
-#name, offsetof(type, name)                                                                \
-    }
-#define CLIPS(type) ROW(type, clipvalue), ROW(type, clipnorm), ROW(type, global_clipnorm)
-#define BETAS(type) ROW(type, beta_1), ROW(type, beta_2), ROW(type, epsilon)
-#define END                                                                                        \
-    {                                                                                              \
-        NULL, 0                                                                                    \
-    }
-
-static const member sgd[] = { ROW(et_sgd, momentum), ROW(et_sgd, decay), CLIPS(et_sgd),
-                              ROW(et_sgd, nesterov), END };
-static const member rmsprop[] = { ROW(et_rmsprop, rho),      ROW(et_rmsprop, momentum),
-                                  ROW(et_rmsprop, epsilon),  CLIPS(et_rmsprop),
-                                  ROW(et_rmsprop, centered), END };
-static const member adagrad[] = { ROW(et_adagrad, initial_accumulator_value),
-                                  ROW(et_adagrad, epsilon), CLIPS(et_adagrad), END };
-static const member adam[] = { BETAS(et_adam), CLIPS(et_adam), ROW(et_adam, amsgrad), END };
-static const member adamw[] = { BETAS(et_adamw),
-                                ROW(et_adamw, weight_decay_rate),
-                                ROW(et_adamw, exclude_from_weight_decay),
-                                CLIPS(et_adamw),
-                                ROW(et_adamw, gradient_clip_norm),
-                                ROW(et_adamw, amsgrad),
-                                END };
-static const member lamb[] = { BETAS(et_lamb),
-                               ROW(et_lamb, weight_decay_rate),
-                               ROW(et_lamb, exclude_from_weight_decay),
-                               ROW(et_lamb, exclude_from_layer_adaptation),
-                               ROW(et_lamb, decay),
-                               CLIPS(et_lamb),
-                               END };
-static const member lars[] = { ROW(et_lars, momentum),
-                               ROW(et_lars, eeta),
-                               ROW(et_lars, weight_decay_rate),
-                               ROW(et_lars, exclude_from_weight_decay),
-                               ROW(et_lars, exclude_from_layer_adaptation),
-                               CLIPS(et_lars),
-                               ROW(et_lars, nesterov),
-                               END };
-static const member muon[] = { ROW(et_muon, momentum),
-                               ROW(et_muon, weight_decay_rate),
-                               BETAS(et_muon),
-                               ROW(et_muon, adam_rate),
-                               ROW(et_muon, exclude_from_weight_decay),
-                               ROW(et_muon, exclude_from_orthogonalization),
-                               CLIPS(et_muon),
-                               END };
-
-static const member cosine[] = { ROW(et_schedule_cosine, initial_learning_rate),
-                                 ROW(et_schedule_cosine, alpha),
-                                 ROW(et_schedule_cosine, decay_steps), END };
-static const member polynomial[] = { ROW(et_schedule_polynomial, initial_learning_rate),
-                                     ROW(et_schedule_polynomial, end_learning_rate),
-                                     ROW(et_schedule_polynomial, power),
-                                     ROW(et_schedule_polynomial, decay_steps),
-                                     ROW(et_schedule_polynomial, cycle),
-                                     END };
-static const member exponential[] = { ROW(et_schedule_exponential, initial_learning_rate),
-                                      ROW(et_schedule_exponential, decay_rate),
-                                      ROW(et_schedule_exponential, decay_steps),
-                                      ROW(et_schedule_exponential, staircase), END };
-static const member inverse_sqrt[] = { ROW(et_schedule_inverse_sqrt, peak_learning_rate),
-                                       ROW(et_schedule_inverse_sqrt, warmup_steps),
-                                       ROW(et_schedule_inverse_sqrt, warmup_init_learning_rate),
-                                       END };
-
 /* Pointers of a setup, by the type that they choose. */
 typedef struct choice {
     const char *type;
     size_t offset;
-    const member *members;
 } choice;
 
 #define CHOICE(name)                                                                               \
     {                                                                                              \
-#name, offsetof(et_optimizer_setup, name), name                                            \
+#name, offsetof(et_optimizer_setup, name)                                                  \
     }
 
 static const choice rules[] = { CHOICE(sgd),   CHOICE(rmsprop), CHOICE(adagrad), CHOICE(adam),
@@ -108,112 +29,90 @@ static const choice rules[] = { CHOICE(sgd),   CHOICE(rmsprop), CHOICE(adagrad),
 static const choice schedules[] = { CHOICE(cosine), CHOICE(polynomial), CHOICE(exponential),
                                     CHOICE(inverse_sqrt) };
 
-/* ---- a struct as a dict ---- */
-
-static void put_member(et_value *dict, et_field_kind kind, const char *name, const void *at)
+/* Puts a member of a struct into dict, unless it is 0, false or NULL: then the default counts. What
+ * no reader of the dict accepts is put there as a number. */
+static void put_member(et_value *dict, const et_field *row, const void *from)
 {
-    if (kind == ET_FIELD_KIND_FLOAT && *(const double *)at != 0) {
-        et_value_set_float(dict, name, *(const double *)at);
-    } else if (kind == ET_FIELD_KIND_INT && *(const int64_t *)at) {
-        et_value_set_int(dict, name, *(const int64_t *)at);
-    } else if (kind == ET_FIELD_KIND_BOOL && *(const bool *)at) {
-        et_value_set_bool(dict, name, true);
-    } else if (kind == ET_FIELD_KIND_STRINGS && *(const char *const *const *)at) {
-        et_value *list = et_value_set_list(dict, name);
-        for (const char *const *item = *(const char *const *const *)at; *item; item++)
-            et_value_add_string(list, *item);
-    }
+    const void *at = (const char *)from + row->offset;
+    int64_t whole = 0;
+    if (row->kind == ET_FIELD_KIND_BOOL)
+        whole = *(const bool *)at;
+    else if (row->kind == ET_FIELD_KIND_INT)
+        whole = *(const int64_t *)at;
+    else if (row->kind == ET_FIELD_KIND_CHOICE)
+        whole = *(const int *)at;
+    int64_t names = 0; /* of a choice */
+    while (row->kind == ET_FIELD_KIND_CHOICE && row->choices[names])
+        names++;
+    if (whole < 0 || (names && whole >= names))
+        et_value_set_int(dict, row->name, whole);
+    else if (whole || (row->kind == ET_FIELD_KIND_FLOAT && *(const double *)at != 0) ||
+             (row->kind == ET_FIELD_KIND_STRINGS && *(const void *const *)at))
+        et_field_echo(row, from, dict);
 }
 
-/* The pointer that is set; *chosen NULL: none is. Two set pointers are an error. */
-static int choose(const et_optimizer_setup *setup, const choice *all, size_t count,
-                  const choice **chosen, const void **from, et_error *error)
-{
-    *chosen = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const void *one = *(const void *const *)((const char *)setup + all[i].offset);
-        if (one && *chosen)
-            return et_fail(error, ET_ECONFIG,
-                           "et_optimizer_setup has both %s and %s: give one of them",
-                           (*chosen)->type, all[i].type);
-        if (one) {
-            *chosen = &all[i];
-            *from = one;
-        }
-    }
-    return ET_OK;
-}
-
-static const et_field *row(const et_fields *table, const char *name)
+static const et_fields *table_of(const et_fields *table, const char *name)
 {
     const et_field *found = et_fields_find(table, name, strlen(name));
     et_assert(found);
-    return found;
+    return found->nested;
 }
 
-/* optimizer: {type: adam, adam: {beta_1: 0.8}} */
-static void put_chosen(et_value *tree, const char *name, const choice *chosen, const void *from)
+/* Of the pointers that is set: optimizer: {type: adam, adam: {beta_1: 0.8}}. Two are an error;
+ * *type becomes NULL if none is set. */
+static int put_chosen(et_value *tree, const char *name, const et_optimizer_setup *setup,
+                      const choice *all, size_t count, const char **type, et_error *error)
 {
-    const et_fields *table = row(row(&et_optimization_fields, name)->nested, chosen->type)->nested;
-    et_value *group = et_value_set_dict(tree, name);
-    et_value_set_string(group, "type", chosen->type);
-    et_value *dict = et_value_set_dict(group, chosen->type);
-    for (const member *m = chosen->members; m->name; m++)
-        put_member(dict, row(table, m->name)->kind, m->name, (const char *)from + m->offset);
-}
-
-static int put_rule(et_value *tree, const et_optimizer_setup *setup, et_error *error)
-{
-    const choice *rule;
     const void *from = NULL;
-    int status = choose(setup, rules, sizeof rules / sizeof *rules, &rule, &from, error);
-    if (status || !rule)
-        return status;
-    if (setup->rule && strcmp(setup->rule, rule->type) != 0)
-        return et_fail(error, ET_ECONFIG,
-                       "et_optimizer_setup has rule \"%s\" and settings of %s: give one of them",
-                       setup->rule, rule->type);
-    put_chosen(tree, "optimizer", rule, from);
+    *type = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const void *one = *(const void *const *)((const char *)setup + all[i].offset);
+        if (one && from)
+            return et_fail(error, ET_ECONFIG,
+                           "et_optimizer_setup has both %s and %s: give one of them", *type,
+                           all[i].type);
+        *type = one ? all[i].type : *type;
+        from = one ? one : from;
+    }
+    if (!from)
+        return ET_OK;
+    et_value *group = et_value_set_dict(tree, name);
+    et_value_set_string(group, "type", *type);
+    et_value *dict = et_value_set_dict(group, *type);
+    const et_fields *table = table_of(table_of(&et_optimization_fields, name), *type);
+    for (const et_field *row = table->fields; row->kind != ET_FIELD_KIND_END; row++)
+        put_member(dict, row, from);
     return ET_OK;
 }
 
-static int put_schedule(et_value *tree, const et_optimizer_setup *setup, et_error *error)
+/* The rule's struct, that of a rule of the program (own), and the schedule's. */
+static int put_structs(et_value *tree, const et_optimizer_setup *setup,
+                       const et_optimizer_rule *own, et_arena *arena, et_error *error)
 {
-    const choice *schedule;
-    const void *from = NULL;
+    const char *rule, *schedule;
     int status =
-        choose(setup, schedules, sizeof schedules / sizeof *schedules, &schedule, &from, error);
-    if (status || !schedule)
+        put_chosen(tree, "optimizer", setup, rules, sizeof rules / sizeof *rules, &rule, error);
+    if (status)
         return status;
-    if (setup->learning_rate != 0)
+    if (rule && setup->rule && strcmp(setup->rule, rule) != 0)
+        return et_fail(error, ET_ECONFIG,
+                       "et_optimizer_setup has rule \"%s\" and settings of %s: give one of them",
+                       setup->rule, rule);
+    if (setup->rule_options) {
+        et_value *echo = et_fields_echo(own->fields, setup->rule_options, arena);
+        if (echo)
+            et_value_append_copy(et_value_set_dict(tree, "optimizer"), own->name, echo);
+        else
+            arena->failed = true;
+    }
+    status = put_chosen(tree, "learning_rate", setup, schedules,
+                        sizeof schedules / sizeof *schedules, &schedule, error);
+    if (!status && schedule && setup->learning_rate != 0)
         return et_fail(error, ET_ECONFIG,
                        "et_optimizer_setup has learning_rate and the schedule %s: set the rate in "
                        "the schedule",
-                       schedule->type);
-    put_chosen(tree, NAME(learning_rate), schedule, from);
-    return ET_OK;
-}
-
-static int put_group(et_value *list, const et_parameter_group *g, int i, et_error *error)
-{
-    if (g->no_weight_decay && g->weight_decay_rate != 0)
-        return et_fail(error, ET_ECONFIG,
-                       "et_optimizer_setup.parameter_groups[%d] has both no_weight_decay and "
-                       "weight_decay_rate: give one of them",
-                       i);
-    if (g->weight_decay_rate < 0)
-        return et_fail(error, ET_ECONFIG,
-                       "et_optimizer_setup.parameter_groups[%d].weight_decay_rate: %g; give at "
-                       "least 0",
-                       i, g->weight_decay_rate);
-    et_value *group = et_value_add_dict(list);
-    if (g->pattern)
-        et_value_set_string(group, "pattern", g->pattern);
-    if (g->learning_rate_multiplier != 0)
-        et_value_set_float(group, "learning_rate_multiplier", g->learning_rate_multiplier);
-    if (g->no_weight_decay || g->weight_decay_rate != 0)
-        et_value_set_float(group, "weight_decay_rate", g->weight_decay_rate);
-    return ET_OK;
+                       schedule);
+    return status;
 }
 
 static int put_groups(et_value *tree, const et_optimizer_setup *setup, et_error *error)
@@ -225,11 +124,28 @@ static int put_groups(et_value *tree, const et_optimizer_setup *setup, et_error 
             "et_optimizer_setup: parameter_groups is %sNULL and parameter_group_count is "
             "%d; give both",
             setup->parameter_groups ? "not " : "", count);
-    et_value *list = count ? et_value_set_list(tree, NAME(parameter_groups)) : NULL;
-    int status = ET_OK;
-    for (int i = 0; list && !status && i < count; i++)
-        status = put_group(list, &setup->parameter_groups[i], i, error);
-    return status;
+    et_value *list = count ? et_value_set_list(tree, "parameter_groups") : NULL;
+    for (int i = 0; list && i < count; i++) {
+        const et_parameter_group *g = &setup->parameter_groups[i];
+        if (g->no_weight_decay && g->weight_decay_rate != 0)
+            return et_fail(error, ET_ECONFIG,
+                           "et_optimizer_setup.parameter_groups[%d] has both no_weight_decay and "
+                           "weight_decay_rate: give one of them",
+                           i);
+        if (g->weight_decay_rate < 0)
+            return et_fail(error, ET_ECONFIG,
+                           "et_optimizer_setup.parameter_groups[%d].weight_decay_rate: %g; give at "
+                           "least 0",
+                           i, g->weight_decay_rate);
+        et_value *group = et_value_add_dict(list);
+        if (g->pattern)
+            et_value_set_string(group, "pattern", g->pattern);
+        if (g->learning_rate_multiplier != 0)
+            et_value_set_float(group, "learning_rate_multiplier", g->learning_rate_multiplier);
+        if (g->no_weight_decay || g->weight_decay_rate != 0)
+            et_value_set_float(group, "weight_decay_rate", g->weight_decay_rate);
+    }
+    return ET_OK;
 }
 
 static int put_rest(et_value *tree, const et_optimizer_setup *setup, et_error *error)
@@ -252,8 +168,6 @@ static int put_rest(et_value *tree, const et_optimizer_setup *setup, et_error *e
     return ET_OK;
 }
 
-/* ---- the whole ---- */
-
 static int choose_rule(et_optimization_options *options, const et_optimizer_setup *setup,
                        et_error *error)
 {
@@ -271,33 +185,6 @@ static int choose_rule(et_optimization_options *options, const et_optimizer_setu
     return ET_OK;
 }
 
-static int read_structs(const et_fields *table, et_optimization_options *options,
-                        const et_optimizer_setup *setup, et_arena *arena, et_error *error)
-{
-    et_value *tree = et_value_dict(arena);
-    int status = put_rule(tree, setup, error);
-    if (!status && setup->rule_options) {
-        /* The struct of the program's rule, which choose_rule has found. */
-        const et_optimizer_rule *rule = setup->rules[options->optimizer.type - ET_OPTIMIZER_COUNT];
-        et_value *own = et_fields_echo(rule->fields, setup->rule_options, arena);
-        et_value *group = own ? et_value_set_dict(tree, "optimizer") : NULL;
-        if (own)
-            et_value_append_copy(group, rule->name, own);
-        else
-            arena->failed = true;
-    }
-    if (!status)
-        status = put_schedule(tree, setup, error);
-    if (!status)
-        status = put_groups(tree, setup, error);
-    if (!status)
-        status = put_rest(tree, setup, error);
-    if (!status && et_value_failed(tree))
-        status = et_alloc_failed(error, 0, "settings of an optimizer");
-    return status ? status
-                  : et_fields_read(table, options, tree, arena, "et_optimizer_setup", "", error);
-}
-
 int et_optimizer_settle(et_optimization_options *options, const et_optimizer_setup *setup,
                         et_arena *arena, et_error *error)
 {
@@ -312,11 +199,18 @@ int et_optimizer_settle(et_optimization_options *options, const et_optimizer_set
     int status = et_optimization_register(&table, options, setup->rules, arena, error);
     if (!status)
         status = choose_rule(options, setup, error);
-    if (!status)
-        status = read_structs(table, options, setup, arena, error);
+    if (status)
+        return status;
+    const int own = options->optimizer.type - ET_OPTIMIZER_COUNT;
+    et_value *tree = et_value_dict(arena);
+    if ((status = put_structs(tree, setup, own < 0 ? NULL : setup->rules[own], arena, error)) ||
+        (status = put_groups(tree, setup, error)) || (status = put_rest(tree, setup, error)))
+        return status;
+    if (et_value_failed(tree))
+        return et_alloc_failed(error, 0, "settings of an optimizer");
+    status = et_fields_read(table, options, tree, arena, "et_optimizer_setup", "", error);
     if (status || !setup->settings)
         return status;
-    et_value *tree;
     status =
         et_yaml_parse(&tree, arena, setup->settings, strlen(setup->settings), "settings", error);
     return status ? status : et_fields_read(table, options, tree, arena, "settings", "", error);

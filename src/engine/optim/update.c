@@ -81,22 +81,33 @@ static double clipped_norm(const update *u, double norm)
     return sqrt(sum) * fabs(u->scale);
 }
 
-static void clamp_part(const update *u, const et_clip *clip, int64_t begin, int64_t end)
+static void clamp_part(const update *u, double most, int64_t begin, int64_t end)
 {
-    float limit = (float)(clip->limit / fabs(u->scale));
+    float limit = (float)(most / fabs(u->scale));
     for (int64_t i = begin; i < end; i++) {
         const et_optim_section *block = &u->optimizer->layout.blocks[i];
-        clip->class->values(u->gradients + block->begin, block->count, limit);
+        float *gradient = u->gradients + block->begin;
+        for (int64_t k = 0; k < block->count; k++) {
+            float g = gradient[k];
+            g = g < -limit ? -limit : g;
+            gradient[k] = g > limit ? limit : g;
+        }
     }
 }
 
-static void clip_tensors(update *u, const et_clip *clip)
+/* The factor for a gradient of that norm; 1 if it is small enough. */
+static double shorten(double norm, double limit)
+{
+    return norm > limit ? limit / norm : 1;
+}
+
+static void clip_tensors(update *u, double limit)
 {
     et_optimizer *o = u->optimizer;
     for (size_t i = 0; i < o->layout.tensor_count; i++) {
         double before = u->has_factors ? o->factors[i] : 1;
         double norm = sqrt(o->squares[i]) * fabs(u->scale) * before;
-        o->factors[i] = before * clip->class->factor(norm, clip->limit);
+        o->factors[i] = before * shorten(norm, limit);
     }
     u->has_factors = true;
 }
@@ -107,15 +118,15 @@ static void clip_all(update *u, double norm)
     et_optimizer *o = u->optimizer;
     for (int i = 0; i < o->clip_count; i++) {
         const et_clip *clip = &o->clips[i];
-        if (clip->class->scope == ET_CLIP_VALUES && u->scale != 0) {
+        if (clip->scope == ET_CLIP_VALUES && u->scale != 0) {
             ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.block_count, 1,
-                        clamp_part, u, clip);
+                        clamp_part, u, clip->limit);
             norm = gradient_norm(u);
-        } else if (clip->class->scope == ET_CLIP_TENSORS) {
-            clip_tensors(u, clip);
+        } else if (clip->scope == ET_CLIP_TENSORS) {
+            clip_tensors(u, clip->limit);
             norm = clipped_norm(u, norm);
-        } else if (clip->class->scope == ET_CLIP_ALL) {
-            double factor = clip->class->factor(norm, clip->limit);
+        } else if (clip->scope == ET_CLIP_ALL) {
+            double factor = shorten(norm, clip->limit);
             u->scale *= factor;
             norm *= factor;
         }

@@ -34,6 +34,12 @@ static inline int read_options(et_optimization_options *options, const char *tex
     return status;
 }
 
+/* A list of names in settings of a rule, and one of the other settings. */
+#define PATTERNS(...)                                                                              \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 #define LIST(...)                                                                                  \
     (et_strings)                                                                                   \
     {                                                                                              \

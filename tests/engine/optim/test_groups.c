@@ -93,7 +93,7 @@ static void test_groups__parts_make_the_whole(void **state)
     et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
     o.optimizer.adamw.gradient_clip_norm = 0;
     o.optimizer.adamw.weight_decay_rate = 0.1;
-    o.optimizer.adamw.exclude_from_weight_decay = LIST("bias");
+    o.optimizer.adamw.exclude_from_weight_decay = PATTERNS("bias");
     o.ema.enabled = true;
     et_params *one = make_params(), *two = make_params();
     et_optimizer *all = make(one, NULL, &o), *g = make(two, "g/", &o), *d = make(two, "d/", &o);

@@ -112,7 +112,7 @@ static void assert_near(et_params *params, const naive *n)
     }
 }
 
-static void naive_sgd(naive *n, et_params *params, const et_sgd_options *o, double rate, int step,
+static void naive_sgd(naive *n, et_params *params, const et_sgd *o, double rate, int step,
                       double scale)
 {
     rate /= 1 + o->decay * step;
@@ -126,7 +126,7 @@ static void naive_sgd(naive *n, et_params *params, const et_sgd_options *o, doub
 static void test_optimizer__sgd(void **state)
 {
     (void)state;
-    static const et_sgd_options cases[] = {
+    static const et_sgd cases[] = {
         { .momentum = 0 },
         { .momentum = 0.9 },
         { .momentum = 0.9, .nesterov = true },
@@ -174,7 +174,7 @@ static void test_optimizer__adam(void **state)
 {
     (void)state;
     et_optimization_options o = options_of(ET_OPTIMIZER_ADAM, 0.01);
-    o.optimizer.adam = (et_adam_options){ .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9 };
+    o.optimizer.adam = (et_adam){ .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9 };
     et_params *params = make_params(true);
     et_optimizer *optimizer = make_optimizer(params, &o);
     naive n = naive_new(params);
@@ -217,7 +217,7 @@ static void test_optimizer__patterns_in_no_name(void **state)
     et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
     et_params *params = make_params(false);
     o.optimizer.adamw.weight_decay_rate = 0.5;
-    o.optimizer.adamw.exclude_from_weight_decay = LIST("norm", "LayerNorm", "bias$");
+    o.optimizer.adamw.exclude_from_weight_decay = PATTERNS("norm", "LayerNorm", "bias$");
     et_log_set(hear, &h);
     et_optimizer *optimizer = make_optimizer(params, &o);
     et_log_set(NULL, NULL);
@@ -234,11 +234,10 @@ static void test_optimizer__adamw_decays_by_name(void **state)
 {
     (void)state;
     et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
-    o.optimizer.adamw = (et_adamw_options){
-        .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9, .weight_decay_rate = 0.5
-    };
-    o.optimizer.adamw.exclude_from_weight_decay = LIST("norm", "bias$", "encoder");
-    o.optimizer.adamw.include_in_weight_decay = LIST("^norm/weight");
+    o.optimizer.adamw =
+        (et_adamw){ .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9, .weight_decay_rate = 0.5 };
+    o.optimizer.adamw.exclude_from_weight_decay = PATTERNS("norm", "bias$", "encoder");
+    o.optimizer.adamw.include_in_weight_decay = PATTERNS("^norm/weight");
     et_params *params = make_params(false);
     et_optimizer *optimizer = make_optimizer(params, &o);
     naive n = naive_new(params);
@@ -263,7 +262,7 @@ static void test_optimizer__clips(void **state)
                   { 3, 2, 2 }, { 0.5, 2, 0.5 }, { 1e9, 1e8, 0 } };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
-        o.optimizer.adamw = (et_adamw_options){
+        o.optimizer.adamw = (et_adamw){
             .beta_1 = 0.9,
             .beta_2 = 0.98,
             .epsilon = 1e-9,
@@ -503,9 +502,8 @@ static void test_optimizer__decay_by_regularization(void **state)
 {
     (void)state;
     et_optimization_options o = options_of(ET_OPTIMIZER_ADAMW, 0.01);
-    o.optimizer.adamw = (et_adamw_options){
-        .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9, .weight_decay_rate = 0.5
-    };
+    o.optimizer.adamw =
+        (et_adamw){ .beta_1 = 0.9, .beta_2 = 0.98, .epsilon = 1e-9, .weight_decay_rate = 0.5 };
     o.regularization = (et_regularization_options){ ET_REGULARIZATION_FLAT_COSINE, STEPS };
     et_params *params = make_params(false);
     et_optimizer *optimizer = make_optimizer(params, &o);

@@ -38,17 +38,18 @@ static void test_options__defaults_of_rules(void **state)
     assert_true(o.rmsprop.rho == 0.9 && o.rmsprop.momentum == 0 && o.rmsprop.epsilon == 1e-7);
     assert_true(!o.rmsprop.centered && !o.adam.amsgrad && !o.adamw.amsgrad);
     assert_true(o.adagrad.initial_accumulator_value == 0.1 && o.adagrad.epsilon == 1e-7);
-    assert_true(o.sgd_experimental.momentum == 0 && !o.sgd_experimental.nesterov);
+    assert_true(o.sgd_experimental.sgd.momentum == 0 && !o.sgd_experimental.sgd.nesterov);
     assert_true(!o.sgd_experimental.jit_compile && !o.adam_experimental.jit_compile);
-    assert_true(o.adam_experimental.beta_1 == 0.9 && o.adam_experimental.beta_2 == 0.999);
-    assert_true(o.adam_experimental.epsilon == 1e-7 && !o.adam_experimental.amsgrad);
+    assert_true(o.adam_experimental.adam.beta_1 == 0.9 && o.adam_experimental.adam.beta_2 == 0.999);
+    assert_true(o.adam_experimental.adam.epsilon == 1e-7 && !o.adam_experimental.adam.amsgrad);
     assert_true(o.adamw_experimental.weight_decay == 0 && !o.adamw_experimental.jit_compile);
-    assert_true(o.adamw_experimental.global_clipnorm == 1 && o.adamw_experimental.clipnorm == 0);
+    assert_true(o.adamw_experimental.adam.global_clipnorm == 1 &&
+                o.adamw_experimental.adam.clipnorm == 0);
     assert_true(o.lamb.beta_1 == 0.9 && o.lamb.beta_2 == 0.999 && o.lamb.epsilon == 1e-6);
-    assert_true(o.lamb.weight_decay_rate == 0 && o.lamb.exclude_from_layer_adaptation.count == 0);
+    assert_true(o.lamb.weight_decay_rate == 0 && !o.lamb.exclude_from_layer_adaptation);
     assert_true(o.lars.momentum == 0.9 && o.lars.eeta == 0.001 && o.lars.weight_decay_rate == 0);
     assert_true(!o.lars.nesterov && o.lars.classic_momentum);
-    const et_adafactor_keras_options *a = &o.adafactor_keras;
+    const et_adafactor_keras *a = &o.adafactor_keras;
     assert_true(a->beta_2_decay == -0.8 && a->epsilon_1 == 1e-30);
     assert_true(a->epsilon_2 == 1e-3 && a->clip_threshold == 1 && a->relative_step);
     assert_true(o.muon.momentum == 0.95 && o.muon.nesterov && o.muon.iterations == 5);
@@ -75,7 +76,8 @@ static void test_options__read(void **state)
     assert_ok(read_options(&o, text, &arena, error));
     assert_ok(et_optimization_check(&o, error));
     assert_int_equal(o.optimizer.type, ET_OPTIMIZER_ADAMW);
-    assert_int_equal(o.optimizer.adamw.exclude_from_weight_decay.count, 2);
+    const char *const *excluded = o.optimizer.adamw.exclude_from_weight_decay;
+    assert_true(excluded[0] && excluded[1] && !excluded[2]);
     assert_int_equal(o.learning_rate.stepwise.values.count, 3);
     assert_int_equal(o.warmup.linear.warmup_steps, 500);
     et_arena_release(&arena);
@@ -181,7 +183,7 @@ static void test_options__wrong(void **state)
     o.optimizer.type = ET_OPTIMIZER_ADAMW;
     o.learning_rate.type = ET_RATE_CONSTANT;
     assert_ok(et_optimization_check(&o, error));
-    o.optimizer.adamw.include_in_weight_decay = LIST("[");
+    o.optimizer.adamw.include_in_weight_decay = PATTERNS("[");
     assert_fails(et_optimization_check(&o, error), ET_ECONFIG, "include_in_weight_decay");
     et_arena_release(&arena);
 }

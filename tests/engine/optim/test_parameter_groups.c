@@ -29,7 +29,7 @@ static et_optimization_options options_of(int type, double rate, const char *tex
     o.learning_rate.constant.learning_rate = rate;
     o.optimizer.type = type;
     o.optimizer.adamw.gradient_clip_norm = 0;
-    o.optimizer.adamw_experimental.global_clipnorm = 0;
+    o.optimizer.adamw_experimental.adam.global_clipnorm = 0;
     assert_ok(read_options(&o, text, arena, error));
     return o;
 }

@@ -89,8 +89,9 @@ static void test_schedule__exponential(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_EXPONENTIAL;
-    o.learning_rate.exponential =
-        (et_rate_exponential){ .initial_learning_rate = 0.1, .decay_rate = 0.5, .decay_steps = 10 };
+    o.learning_rate.exponential = (et_schedule_exponential){ .initial_learning_rate = 0.1,
+                                                             .decay_rate = 0.5,
+                                                             .decay_steps = 10 };
     CHECK(o, { 0, 0.1 }, { 10, 0.05 }, { 15, 0.1 * 0.353553390593273762 });
     o.learning_rate.exponential.staircase = true;
     CHECK(o, { 9, 0.1 }, { 15, 0.05 }, { 20, 0.025 });
@@ -114,7 +115,7 @@ static void test_schedule__cosine(void **state)
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_COSINE;
     o.learning_rate.cosine =
-        (et_rate_cosine){ .initial_learning_rate = 2, .alpha = 0.1, .decay_steps = 100 };
+        (et_schedule_cosine){ .initial_learning_rate = 2, .alpha = 0.1, .decay_steps = 100 };
     CHECK(o, { 0, 2 }, { 50, 1.1 }, { 100, 0.2 }, { 1000, 0.2 });
 }
 
@@ -149,21 +150,22 @@ static void test_schedule__before_the_offset(void **state)
     et_optimization_options o = default_options();
     et_rate_options *r = &o.learning_rate;
     r->type = ET_RATE_EXPONENTIAL;
-    r->exponential = (et_rate_exponential){
+    r->exponential = (et_schedule_exponential){
         .initial_learning_rate = 1, .decay_rate = 0.25, .decay_steps = 10, .offset = 15
     };
     CHECK(o, { 0, 8 }, { 10, 2 }, { 15, 1 });
     r->exponential.staircase = true;
     CHECK(o, { 0, 16 }, { 5, 4 }, { 14, 4 }, { 15, 1 });
     r->type = ET_RATE_COSINE;
-    r->cosine = (et_rate_cosine){ .initial_learning_rate = 2, .decay_steps = 100, .offset = 150 };
+    r->cosine =
+        (et_schedule_cosine){ .initial_learning_rate = 2, .decay_steps = 100, .offset = 150 };
     CHECK(o, { 0, 1 }, { 50, 0 }, { 100, 1 }, { 150, 2 }, { 200, 1 });
     r->type = ET_RATE_POLYNOMIAL;
-    r->polynomial = (et_rate_polynomial){ .initial_learning_rate = 1,
-                                          .end_learning_rate = 0.5,
-                                          .power = 1,
-                                          .decay_steps = 10,
-                                          .offset = 5 };
+    r->polynomial = (et_schedule_polynomial){ .initial_learning_rate = 1,
+                                              .end_learning_rate = 0.5,
+                                              .power = 1,
+                                              .decay_steps = 10,
+                                              .offset = 5 };
     CHECK(o, { 0, 1.25 }, { 5, 1 }, { 10, 0.75 });
     r->type = ET_RATE_POWER_LINEAR;
     r->power_linear = (et_rate_power_linear){ .initial_learning_rate = 1,
@@ -216,12 +218,12 @@ static void test_schedule__cycles_before_the_offset(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_POLYNOMIAL;
-    o.learning_rate.polynomial = (et_rate_polynomial){ .initial_learning_rate = 1,
-                                                       .power = 2,
-                                                       .end_learning_rate = 0.5,
-                                                       .decay_steps = 10,
-                                                       .cycle = true,
-                                                       .offset = 15 };
+    o.learning_rate.polynomial = (et_schedule_polynomial){ .initial_learning_rate = 1,
+                                                           .power = 2,
+                                                           .end_learning_rate = 0.5,
+                                                           .decay_steps = 10,
+                                                           .cycle = true,
+                                                           .offset = 15 };
     CHECK(o, { 0, 0.5 * 0.25 + 0.5 }, { 5, 0.5 }, { 10, 1 }, { 15, 1 }, { 25, 0.5 });
     o.learning_rate.polynomial.power = 0.5;
     CHECK(o, { 0, 1 }, { 5, 0.5 }, { 10, 1 }, { 15, 1 });
@@ -245,9 +247,9 @@ static void test_schedule__inverse_sqrt(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_INVERSE_SQRT;
-    o.learning_rate.inverse_sqrt = (et_rate_inverse_sqrt){ .peak_learning_rate = 5e-4,
-                                                           .warmup_init_learning_rate = 1e-7,
-                                                           .warmup_steps = 4000 };
+    o.learning_rate.inverse_sqrt = (et_schedule_inverse_sqrt){ .peak_learning_rate = 5e-4,
+                                                               .warmup_init_learning_rate = 1e-7,
+                                                               .warmup_steps = 4000 };
     CHECK(o, { 0, 1e-7 }, { 1, 1e-7 + 4.999e-4 / 4000 }, { 2000, 2.5005e-4 }, { 4000, 5e-4 },
           { 16000, 2.5e-4 });
     o.warmup.type = ET_WARMUP_LINEAR;
@@ -278,7 +280,7 @@ static void test_schedule__length_of_the_warmup(void **state)
     o.warmup.type = ET_WARMUP_NONE;
     o.learning_rate.type = ET_RATE_INVERSE_SQRT;
     o.learning_rate.inverse_sqrt =
-        (et_rate_inverse_sqrt){ .peak_learning_rate = 5e-4, .warmup_steps = 4000 };
+        (et_schedule_inverse_sqrt){ .peak_learning_rate = 5e-4, .warmup_steps = 4000 };
     assert_ok(et_schedule_init(&schedule, &o.learning_rate, &o.warmup, error));
     assert_int_equal(et_schedule_warmup(&schedule), 4000);
 }
@@ -442,9 +444,9 @@ static void test_schedule__no_room_for_a_decay(void **state)
     et_arena arena = ET_ARENA_INIT;
     et_schedule schedule;
     et_optimization_options o = default_options();
-    et_rate_cosine *cosine = &o.learning_rate.cosine;
+    et_schedule_cosine *cosine = &o.learning_rate.cosine;
     o.learning_rate.type = ET_RATE_COSINE;
-    *cosine = (et_rate_cosine){ .initial_learning_rate = 1, .offset = 100 };
+    *cosine = (et_schedule_cosine){ .initial_learning_rate = 1, .offset = 100 };
     assert_fails(
         et_optimization_end_with_run(&o, 100, &arena, error), ET_ECONFIG,
         "cosine.offset: 100 steps leave no step of 100 for the decay; give a smaller offset");
@@ -538,13 +540,13 @@ static void test_schedule__follows_the_length(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_COSINE;
-    o.learning_rate.cosine = (et_rate_cosine){ .initial_learning_rate = 2, .decay_steps = 100 };
+    o.learning_rate.cosine = (et_schedule_cosine){ .initial_learning_rate = 2, .decay_steps = 100 };
     et_rate_follow_length(&o.learning_rate, 100, 60);
     CHECK(o, { 0, 2 }, { 30, 1 }, { 60, 0 });
     et_rate_follow_length(&o.learning_rate, 100, 40);
     CHECK(o, { 30, 1 }, { 60, 0 });
     o.learning_rate.type = ET_RATE_POLYNOMIAL;
-    o.learning_rate.polynomial = (et_rate_polynomial){
+    o.learning_rate.polynomial = (et_schedule_polynomial){
         .initial_learning_rate = 2, .power = 1, .decay_steps = 90, .offset = 10
     };
     et_rate_follow_length(&o.learning_rate, 100, 60);

@@ -1,4 +1,5 @@
 /* Every member of a struct of settings is the setting of its name. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,10 +42,11 @@ static const setup_case cases[] = {
     { { .adam = &(const et_adam){ BETAS, CLIPS, .amsgrad = true } },
       RULE("adam", BETAS_TEXT ", amsgrad: true, " CLIPS_TEXT) },
     { { .adamw = &(const et_adamw){ BETAS, CLIPS, .weight_decay_rate = 0.7,
-                                    .exclude_from_weight_decay = ab, .gradient_clip_norm = 3,
-                                    .amsgrad = true } },
-      RULE("adamw", BETAS_TEXT ", weight_decay_rate: 0.7, exclude_from_weight_decay: [a, b], "
-                               "gradient_clip_norm: 3, amsgrad: true, " CLIPS_TEXT) },
+                                    .exclude_from_weight_decay = ab, .include_in_weight_decay = c,
+                                    .gradient_clip_norm = 3, .amsgrad = true } },
+      RULE("adamw", BETAS_TEXT
+           ", weight_decay_rate: 0.7, exclude_from_weight_decay: [a, b], "
+           "include_in_weight_decay: [c], gradient_clip_norm: 3, amsgrad: true, " CLIPS_TEXT) },
     { { .lamb = &(const et_lamb){ BETAS, CLIPS, .weight_decay_rate = 0.7,
                                   .exclude_from_weight_decay = ab,
                                   .exclude_from_layer_adaptation = c, .decay = 0.4 } },
@@ -59,20 +61,23 @@ static const setup_case cases[] = {
                                   .nesterov = true } },
       RULE("lars", "momentum: 0.3, eeta: 0.2, weight_decay_rate: 0.7, exclude_from_weight_decay: "
                    "[a, b], exclude_from_layer_adaptation: [c], nesterov: true, " CLIPS_TEXT) },
-    { { .muon = &(const et_muon){ BETAS, CLIPS, .momentum = 0.3, .weight_decay_rate = 0.7,
-                                  .adam_rate = 0.8, .exclude_from_weight_decay = ab,
-                                  .exclude_from_orthogonalization = c } },
-      RULE("muon", BETAS_TEXT
-           ", momentum: 0.3, weight_decay_rate: 0.7, adam_rate: 0.8, "
-           "exclude_from_weight_decay: [a, b], exclude_from_orthogonalization: [c], " CLIPS_TEXT) },
-    { { .cosine = &(const et_schedule_cosine){ 0.1, 0.2, 30 } },
-      SCHEDULE("cosine", "initial_learning_rate: 0.1, alpha: 0.2, decay_steps: 30") },
-    { { .polynomial = &(const et_schedule_polynomial){ 0.1, 0.02, 3, 40, true } },
+    { { .muon =
+            &(const et_muon){ BETAS, CLIPS, .momentum = 0.3, .weight_decay_rate = 0.7,
+                              .adam_rate = 0.8, .exclude_from_weight_decay = ab,
+                              .exclude_from_orthogonalization = c, .iterations = 3,
+                              .scale = ET_MUON_SHAPE, .orthogonalization_dtype = ET_MUON_AUTO } },
+      RULE("muon",
+           BETAS_TEXT ", momentum: 0.3, weight_decay_rate: 0.7, adam_rate: 0.8, "
+                      "exclude_from_weight_decay: [a, b], exclude_from_orthogonalization: [c], "
+                      "iterations: 3, scale: shape, orthogonalization_dtype: auto, " CLIPS_TEXT) },
+    { { .cosine = &(const et_schedule_cosine){ 0.1, 0.2, 30, 4 } },
+      SCHEDULE("cosine", "initial_learning_rate: 0.1, alpha: 0.2, decay_steps: 30, offset: 4") },
+    { { .polynomial = &(const et_schedule_polynomial){ 0.1, 0.02, 3, 40, true, 5 } },
       SCHEDULE("polynomial", "initial_learning_rate: 0.1, end_learning_rate: 0.02, power: 3, "
-                             "decay_steps: 40, cycle: true") },
-    { { .exponential = &(const et_schedule_exponential){ 0.1, 0.9, 30, true } },
+                             "decay_steps: 40, cycle: true, offset: 5") },
+    { { .exponential = &(const et_schedule_exponential){ 0.1, 0.9, 30, true, 6 } },
       SCHEDULE("exponential", "initial_learning_rate: 0.1, decay_rate: 0.9, decay_steps: 30, "
-                              "staircase: true") },
+                              "staircase: true, offset: 6") },
     { { .inverse_sqrt = &(const et_schedule_inverse_sqrt){ 0.1, 20, 0.03 } },
       SCHEDULE("inverse_sqrt", "peak_learning_rate: 0.1, warmup_steps: 20, "
                                "warmup_init_learning_rate: 0.03") },
@@ -112,6 +117,31 @@ static void test_setup__a_member_is_the_setting_of_its_name(void **state)
         assert_string_equal(et_strbuf_text(&structs), et_strbuf_text(&text));
         et_strbuf_release(&structs);
         et_strbuf_release(&text);
+    }
+}
+
+static const struct {
+    et_optimizer_setup setup;
+    const char *why;
+} bad[] = {
+    { { .muon = &(const et_muon){ .scale = 2 } }, "muon.scale: no choice is called 2" },
+    { { .muon = &(const et_muon){ .scale = -1 } }, "muon.scale: no choice is called -1" },
+    { { .muon = &(const et_muon){ .iterations = -3 } }, "muon.iterations: -3" },
+    { { .lars = &(const et_lars){ .eeta = NAN } }, "lars.eeta" },
+    { { .cosine = &(const et_schedule_cosine){ 0.1, .decay_steps = -3000 } },
+      "cosine.decay_steps: -3000" },
+};
+
+/* What no setting accepts is refused, also numbers that are no choice. */
+static void test_setup__refuses(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        et_arena arena = ET_ARENA_INIT;
+        et_optimization_options options;
+        assert_fails(et_optimizer_settle(&options, &bad[i].setup, &arena, error), ET_ECONFIG,
+                     bad[i].why);
+        et_arena_release(&arena);
     }
 }
 
@@ -198,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_setup__a_member_is_the_setting_of_its_name),
+        cmocka_unit_test(test_setup__refuses),
         cmocka_unit_test(test_setup__the_text_counts),
         cmocka_unit_test(test_setup__the_text_has_the_groups),
         cmocka_unit_test(test_setup__groups_are_read_back),

@@ -1,7 +1,7 @@
 /* The optimizer's loops over flat slices, and conversions: element by element, in blocks of
  * FLAT_BLOCK that threads share.
  *
- * Formulas and sources of the update rules are in src/engine/optim/rules/adam.c, sgd.c and so on.
+ * Formulas and sources of the update rules are in src/engine/optim/rules/rules.c.
  * Every array is read and written once, vector by vector: weight, slots, gradient, and with
  * `follow` the bfloat16 copy and the moving average in the same pass.
  *
@@ -180,7 +180,7 @@ static void adam_part(const et_slice_update *update, const et_adam_moments *mome
     adam_elements(update, moments, NULL, begin, end);
 }
 
-/* rate_t has the bias correction in it (engine/optim/rules/adam.c). */
+/* rate_t has the bias correction in it (engine/optim/rules/rules.c). */
 static void adam(const et_slice_update *update, const et_adam_moments *moments)
 {
     const int64_t count = update->count;

@@ -17,6 +17,28 @@
 #include "engine/kernel/parallel.h"
 #include "engine/optim/rules/rule.h"
 
+/* A setting that Keras has and the schedule replaces. */
+#define ONLY_BY_SCHEDULE(setting, value)                                                           \
+    ET_FIELD_ONLY(#setting, value,                                                                 \
+                  "set the rate by the schedule, trainer.optimizer_config." #setting)
+
+static const et_field adafactor_keras_fields[] = {
+    ONLY_BY_SCHEDULE(learning_rate, "0.001"),
+    ET_FIELD_FLOAT(et_adafactor_keras, beta_2_decay, -0.8, -100, 0,
+                   "mean squares keep 1 - step^this (a negative exponent)"),
+    ET_FIELD_FLOAT(et_adafactor_keras, epsilon_1, 1e-30, 1e-36, 1,
+                   "added to squares of the gradient"),
+    EPSILON(et_adafactor_keras, epsilon_2, 1e-3,
+            "lower bound of a tensor's RMS, which scales its step"),
+    ET_FIELD_FLOAT(et_adafactor_keras, clip_threshold, 1, 1e-30, HUGE_VAL,
+                   "maximal RMS of a tensor's step, before the rate is applied"),
+    ET_FIELD_BOOL(et_adafactor_keras, relative_step, true, "limit the rate to 1 / sqrt(step)"),
+    ET_RULE_CLIPS(et_adafactor_keras, 0),
+    TENSORFLOW_NAME,
+    ET_FIELD_END
+};
+const et_fields et_rule_adafactor_keras_fields = { "adafactor_keras", adafactor_keras_fields };
+
 /* Lanes that a row's sum is cut into. */
 #define LANES 16
 
@@ -191,7 +213,7 @@ static double rms(const et_kernels *kernels, const float *x, int64_t count)
 
 static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_adafactor_keras_options *o = options;
+    const et_adafactor_keras *o = options;
     double keep = 1 - pow((double)step->slot_updates + 1, o->beta_2_decay);
     double rate = chunk->rate, size = rms(step->kernels, chunk->weight, chunk->count);
     if (o->relative_step)

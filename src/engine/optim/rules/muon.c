@@ -20,8 +20,8 @@
  * the polynomial, which is symmetric like A, and x. Symmetric results are computed only on and
  * above the diagonal, in blocks of rows, and mirrored. Threads share blocks: the sums of an element
  * run over k in order in every block. With bfloat16 (orthogonalization_dtype), x, A and the
- * polynomial are rounded before each product, as in Jordan's program; muon_tiles.c has these
- * iterations for CPUs with AMX. */
+ * polynomial are rounded before each product, as in Jordan's program; CPUs with AMX do
+ * these iterations by tiles. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,6 @@
 #include "engine/kernel/gemm/onednn_block.h"
 #include "engine/kernel/gemm/tile_product.h"
 #include "engine/kernel/parallel.h"
-#include "engine/optim/rules/muon_tiles.h"
 #include "engine/optim/rules/rule.h"
 
 /* Rows of a block of a product, and of a symmetric one, of which only half is computed;
@@ -37,6 +36,36 @@
 #define BLOCK           64
 #define SYMMETRIC_BLOCK 32
 #define MUCH            ((int64_t)1 << 20)
+
+/* ORDER of the enum. */
+static const char *const muon_scales[] = { "rms", "shape", NULL };
+
+static const char *const muon_dtypes[] = {
+    [ET_F32] = "float32", [ET_BF16] = "bfloat16", [ET_MUON_AUTO] = "auto", NULL
+};
+
+static const et_field muon_fields[] = {
+    MOMENTUM(et_muon, 0.95),
+    NESTEROV(et_muon, true),
+    ET_FIELD_INT(et_muon, iterations, 5, 1, 100,
+                 "Newton-Schulz iterations of the orthogonalization"),
+    ET_FIELD_CHOICE(et_muon, scale, ET_MUON_RMS, muon_scales,
+                    "step length: as Adam's, or by the matrix's shape"),
+    ET_FIELD_CHOICE(et_muon, orthogonalization_dtype, ET_F32, muon_dtypes,
+                    "type of the products (sums are float32); auto: bfloat16 if the CPU multiplies "
+                    "it faster (with AMX several times as fast)"),
+    BETAS(et_muon, 0.95),
+    EPSILON(et_muon, epsilon, 1e-10, "of Adam: added to the root of the second moment"),
+    ET_FIELD_FLOAT(et_muon, adam_rate, 1, 0, DECAY_MAX,
+                   "factor on the learning rate of the parameters that Adam updates"),
+    ET_RULE_CLIPS(et_muon, 0),
+    ET_RULE_DECAY(et_muon, weight_decay_rate),
+    NO_DECAY(et_muon),
+    NAMES(et_muon, exclude_from_orthogonalization,
+          "regular expressions of matrices that Adam updates (embeddings, output)"),
+    ET_FIELD_END
+};
+const et_fields et_rule_muon_fields = { "muon", muon_fields };
 
 /* Whether a tensor is orthogonalized. */
 static bool is_matrix(et_shape shape, bool adapts)
@@ -58,7 +87,7 @@ static int slots(const void *options, et_rule_slot slot[ET_RULE_SLOTS_MAX])
     return 2;
 }
 
-static et_dtype dtype_of(const et_muon_options *o)
+static et_dtype dtype_of(const et_muon *o)
 {
     if (o->orthogonalization_dtype == ET_MUON_AUTO)
         return et_gemm_fast_bf16() ? ET_BF16 : ET_F32;
@@ -123,6 +152,56 @@ static offsets offsets_of(et_dtype dtype, int64_t side, int64_t length)
     return at;
 }
 
+/* ---- a matrix for AMX's tiles ---- */
+
+/* It is padded with zeros to whole tiles, which stay zeros: x [side, length]. A product reads
+ * its left operand as it is stored and the right one from panels, so after a product x, A and the
+ * polynomial p are rounded and what is multiplied next is put into panels:
+ *
+ *   A = x x^T      panels of x^T
+ *   p of A A       panels of A
+ *   x = p x        panels of x
+ *
+ * A and p are symmetric, and computed on and above the diagonal only, in blocks of rows; the
+ * blocks of bfloat16 are mirrored. Threads share blocks of rows and panels. */
+#define UNIT ET_TILE_UNIT
+
+/* Multiplications below which a matrix stays on one thread. */
+#define MUCH_OF_TILES ((int64_t)1 << 22)
+
+typedef struct tiles {
+    const et_kernels *kernels;
+    int64_t side, length; /* whole tiles */
+    float *a;             /* [side, side] */
+    float *sums;          /* [side, length], or [side, side]: of the last product */
+    et_bf16 *x;           /* [side, length] */
+    et_bf16 *square;      /* [side, side]: A, then p */
+    et_bf16 *panels;      /* of the next product's right operand */
+} tiles;
+
+static int64_t padded(int64_t size)
+{
+    return (size + UNIT - 1) / UNIT * UNIT;
+}
+
+static size_t tiles_scratch(int64_t side, int64_t length)
+{
+    const int64_t s = padded(side), l = padded(length);
+    return (size_t)(s * s + s * l + s * l / 2 + s * s / 2 + s * l / 2);
+}
+
+static tiles tiles_in(const et_kernels *kernels, float *scratch, int64_t side, int64_t length)
+{
+    tiles w = { .kernels = kernels, .side = padded(side), .length = padded(length) };
+    const int64_t square = w.side * w.side, all = w.side * w.length;
+    w.a = scratch;
+    w.sums = w.a + square;
+    w.x = (void *)(w.sums + all);
+    w.square = w.x + all;
+    w.panels = w.square + square;
+    return w;
+}
+
 static size_t scratch(const void *options, et_shape parameter, bool adapts)
 {
     if (!is_matrix(parameter, adapts))
@@ -131,9 +210,9 @@ static size_t scratch(const void *options, et_shape parameter, bool adapts)
     const int64_t length = et_shape_count(parameter) / side;
     const et_dtype dtype = dtype_of(options);
     const size_t usual = offsets_of(dtype, side, length).end;
-    const size_t tiles =
-        dtype == ET_BF16 && et_tile_product_works() ? et_muon_tiles_scratch(side, length) : 0;
-    return tiles > usual ? tiles : usual;
+    const size_t of_tiles =
+        dtype == ET_BF16 && et_tile_product_works() ? tiles_scratch(side, length) : 0;
+    return of_tiles > usual ? of_tiles : usual;
 }
 
 static matrix position(const et_kernels *kernels, et_dtype dtype, int64_t side, int64_t length,
@@ -306,8 +385,6 @@ static void round_part(const matrix *w, int64_t begin, int64_t end)
     w->kernels->to_bf16(w->x_copy + at, w->x + at, (end - begin) * w->length);
 }
 
-/* ---- the update ---- */
-
 static void iterate(matrix *w)
 {
     const bool much = w->side * w->side * w->side >= MUCH;
@@ -322,7 +399,7 @@ static void iterate(matrix *w)
 
 /* x, of norm 1, is used up; the result is in x or in room. */
 static float *by_products(const et_kernels *kernels, float *x, float *room, int64_t rows,
-                          int64_t columns, const et_muon_options *o)
+                          int64_t columns, const et_muon *o)
 {
     const bool tall = rows > columns;
     matrix w =
@@ -339,26 +416,143 @@ static float *by_products(const et_kernels *kernels, float *x, float *room, int6
     return w.next;
 }
 
+/* ---- the iterations by tiles ---- */
+
+static et_stored part_of(const et_bf16 *data, int64_t rows, int64_t columns, int64_t stride)
+{
+    return (et_stored){ data, rows, columns, stride, ET_BF16 };
+}
+
+/* Panels begin .. end - 1 of x^T, and of another matrix. */
+static void panels_of_turned_x(const tiles *w, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const et_stored rows = part_of(w->x + i * UNIT * w->length, UNIT, w->length, w->length);
+        w->kernels->staging->pairs_across(w->panels + i * UNIT * w->length, w->length, UNIT, &rows);
+    }
+}
+
+static void panels_of(const tiles *w, const et_bf16 *from, int64_t columns, int64_t begin,
+                      int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const et_stored part = part_of(from + i * UNIT, w->side, UNIT, columns);
+        w->kernels->staging->row_pairs(w->panels + i * UNIT * w->side, w->side, UNIT, &part);
+    }
+}
+
+/* Rows of the square from the diagonal on, float32 at `from`, become bfloat16 and are mirrored. */
+static void round_symmetric(const tiles *w, const float *from, int64_t row)
+{
+    const int64_t side = w->side;
+    for (int64_t i = row; i < row + UNIT; i++)
+        w->kernels->to_bf16(w->square + i * side + row, from + i * side + row, side - row);
+    for (int64_t j = row + UNIT; j < side; j += UNIT) {
+        _Alignas(64) et_bf16 tile[UNIT * UNIT];
+        const et_stored block = part_of(w->square + row * side + j, UNIT, UNIT, side);
+        w->kernels->staging->across(tile, UNIT, UNIT, ET_BF16, &block);
+        for (int64_t i = 0; i < UNIT; i++)
+            memcpy(w->square + (j + i) * side + row, tile + i * UNIT, UNIT * sizeof *tile);
+    }
+}
+
+/* A = x x^T */
+static void tiles_square_part(const tiles *w, int64_t begin, int64_t end)
+{
+    const int64_t side = w->side, length = w->length;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = symmetric_block(i, side / UNIT) * UNIT;
+        et_tile_product(w->a + row * side + row, side, w->x + row * length, length,
+                        w->panels + row * length, side - row, length);
+        round_symmetric(w, w->a, row);
+    }
+}
+
+/* p = 3.4445 - 4.7750 A + 2.0315 A^2 over the sums of A^2; A is still read by others. */
+static void tiles_polynomial_part(const tiles *w, int64_t begin, int64_t end)
+{
+    const int64_t side = w->side;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = symmetric_block(i, side / UNIT) * UNIT, count = side - row;
+        et_tile_product(w->sums + row * side + row, side, w->square + row * side, side,
+                        w->panels + row * side, count, side);
+        for (int64_t k = row; k < row + UNIT; k++) {
+            float *sums = w->sums + k * side + row;
+            w->kernels->blend(sums, w->a + k * side + row, 2.0315f, -4.7750f, count);
+            w->sums[k * side + k] += 3.4445f;
+        }
+    }
+}
+
+static void round_polynomial_part(const tiles *w, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        round_symmetric(w, w->sums, symmetric_block(i, w->side / UNIT) * UNIT);
+}
+
+/* The sums of p x, rounded: x. */
+static void tiles_next_part(const tiles *w, int64_t begin, int64_t end)
+{
+    const int64_t side = w->side, length = w->length;
+    for (int64_t row = begin * UNIT; row < end * UNIT; row += UNIT) {
+        et_tile_product(w->sums + row * length, length, w->square + row * side, side, w->panels,
+                        length, side);
+        w->kernels->to_bf16(w->x + row * length, w->sums + row * length, UNIT * length);
+    }
+}
+
+static void tiles_iterate(const tiles *w)
+{
+    const bool much = w->side * w->side * w->length >= MUCH_OF_TILES;
+    const int64_t rows = w->side / UNIT, columns = w->length / UNIT;
+    ET_PARALLEL(much, rows, 1, panels_of_turned_x, w);
+    ET_PARALLEL(much, rows, 1, tiles_square_part, w);
+    ET_PARALLEL(much, rows, 1, panels_of, w, w->square, w->side);
+    ET_PARALLEL(much, rows, 1, tiles_polynomial_part, w);
+    ET_PARALLEL(much, rows, 1, round_polynomial_part, w);
+    ET_PARALLEL(much, columns, 1, panels_of, w, w->x, w->length);
+    ET_PARALLEL(much, rows, 1, tiles_next_part, w);
+}
+
+static void by_tiles(const et_kernels *kernels, float *g, float *scratch, int64_t rows,
+                     int64_t columns, int64_t iterations)
+{
+    const bool tall = rows > columns;
+    et_assert(et_tile_product_for(kernels) && iterations >= 1);
+    tiles w = tiles_in(kernels, scratch, tall ? columns : rows, tall ? rows : columns);
+    const et_stored from = { g, rows, columns, columns, ET_F32 };
+    void (*in)(void *, int64_t, int64_t, et_dtype, const et_stored *) =
+        tall ? kernels->staging->across : kernels->staging->rows;
+    in(w.sums, w.side, w.length, ET_F32, &from);
+    kernels->to_bf16(w.x, w.sums, w.side * w.length);
+    for (int64_t i = 0; i < iterations; i++)
+        tiles_iterate(&w);
+    const et_stored result = { w.sums, tall ? columns : rows, tall ? rows : columns, w.length,
+                               ET_F32 };
+    in(g, rows, columns, ET_F32, &result);
+}
+
+/* ---- the update ---- */
+
 static float *orthogonalize(const et_kernels *kernels, float *x, float *room, int64_t rows,
-                            int64_t columns, const et_muon_options *o)
+                            int64_t columns, const et_muon *o)
 {
     const int64_t count = rows * columns;
     const double norm = sqrt(kernels->sum_of_squares(x, count));
     kernels->blend(x, x, (float)(1 / (norm + 1e-7)), 0, count);
     if (dtype_of(o) != ET_BF16 || !et_tile_product_for(kernels))
         return by_products(kernels, x, room, rows, columns, o);
-    et_muon_tiles(kernels, x, room, rows, columns, o->iterations);
+    by_tiles(kernels, x, room, rows, columns, o->iterations);
     return x;
 }
 
-static double length_of(const et_muon_options *o, int64_t rows, int64_t columns)
+static double length_of(const et_muon *o, int64_t rows, int64_t columns)
 {
     double a = (double)rows, b = (double)columns;
     return o->scale == ET_MUON_RMS ? 0.2 * sqrt(fmax(a, b)) : sqrt(fmax(1, b / a));
 }
 
-static void update_matrix(const et_muon_options *o, const et_rule_step *step,
-                          const et_rule_chunk *chunk)
+static void update_matrix(const et_muon *o, const et_rule_step *step, const et_rule_chunk *chunk)
 {
     const int64_t rows = chunk->shape->size[0], columns = chunk->shape->size[1];
     float *g = chunk->gradient, *m = chunk->slot[0], momentum = (float)o->momentum;
@@ -374,7 +568,7 @@ static void update_matrix(const et_muon_options *o, const et_rule_step *step,
 
 static void update(const void *options, const et_rule_step *step, const et_rule_chunk *chunk)
 {
-    const et_muon_options *o = options;
+    const et_muon *o = options;
     if (is_matrix(*chunk->shape, chunk->adapts)) {
         update_matrix(o, step, chunk);
         return;

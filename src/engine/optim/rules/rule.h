@@ -17,33 +17,53 @@
 #include "engine/optim/rules/rule_options.h"
 
 /* Clipping: limits of a gradient before a rule sees it. A list of clips acts in its order, each on
- * the result of the earlier ones: values one by one, the norm of each tensor, the norm of all.
- * Norms become factors of the scale that rules multiply gradients with, so they cost no pass;
- * clipped values are written. To add one: a class here, and its users. */
+ * the result of the earlier ones. Norms become factors of the scale that rules multiply gradients
+ * with, so they cost no pass; clipped values are written. By norm: Pascanu, Mikolov and Bengio
+ * 2013, "On the difficulty of training recurrent neural networks". */
 #define ET_CLIPS_MAX 4
 
-typedef enum et_clip_scope { ET_CLIP_VALUES, ET_CLIP_TENSORS, ET_CLIP_ALL } et_clip_scope;
-
-typedef struct et_clip_class {
-    const char *name;
-    et_clip_scope scope;
-    /* Of scope VALUES: changes each value of gradient. */
-    void (*values)(float *gradient, int64_t count, float limit);
-    /* For the other kinds: the factor for a gradient of that L2 norm; 1 if it is small enough. */
-    double (*factor)(double norm, double limit);
-} et_clip_class;
+typedef enum et_clip_scope {
+    ET_CLIP_VALUES,  /* values one by one: min(max(g, -limit), limit) */
+    ET_CLIP_TENSORS, /* each tensor: g limit / max(norm, limit) */
+    ET_CLIP_ALL,     /* the same by the norm of all */
+} et_clip_scope;
 
 typedef struct et_clip {
-    const et_clip_class *class;
+    et_clip_scope scope;
     double limit; /* above 0 */
 } et_clip;
 
-extern const et_clip_class et_clip_value;       /* min(max(g, -limit), limit) */
-extern const et_clip_class et_clip_norm;        /* each tensor: g limit / max(norm, limit) */
-extern const et_clip_class et_clip_global_norm; /* the same by the norm of all */
-
 /* Files that Model Garden has saved have it in each group. */
 #define TENSORFLOW_NAME ET_FIELD_ONLY("name", NULL, "no effect: the name in TensorFlow")
+
+/* Far above any decay that trains. */
+#define DECAY_MAX 1e6
+
+/* The same members in several structs, so that keys and limits cannot drift apart. Each expands to
+ * one row or several of a table; type is the struct whose members they are. Decays of moments end
+ * below 1: at 1 the bias correction would divide by 0. */
+#define EPSILON(type, member, value, text) ET_FIELD_FLOAT(type, member, value, 1e-30, 1, text)
+#define BETAS(type, second)                                                                        \
+    ET_FIELD_FLOAT(type, beta_1, 0.9, 0, 0.999999, "decay of the first moment"),                   \
+        ET_FIELD_FLOAT(type, beta_2, second, 0, 0.9999999, "decay of the second moment")
+#define ADAM_MEMBERS(type, eps)                                                                    \
+    BETAS(type, 0.999), EPSILON(type, epsilon, eps, "added to the root of the second moment")
+#define AMSGRAD(type)                                                                              \
+    ET_FIELD_BOOL(type, amsgrad, false, "AMSGrad: divide by the largest second moment so far")
+#define MOMENTUM(type, value)                                                                      \
+    ET_FIELD_FLOAT(type, momentum, value, 0, 1,                                                    \
+                   "momentum: fraction of the last update that is kept; 0: none")
+#define NESTEROV(type, value)     ET_FIELD_BOOL(type, nesterov, value, "Nesterov momentum")
+#define NAMES(type, member, text) ET_FIELD_STRINGS(type, member, text, .ended = true)
+#define NO_DECAY(type)                                                                             \
+    NAMES(type, exclude_from_weight_decay, "regular expressions of parameters without weight decay")
+#define NO_ADAPTATION(type)                                                                        \
+    NAMES(type, exclude_from_layer_adaptation,                                                     \
+          "regular expressions of parameters without layer adaptation; none: " ET_NO_DECAY)
+#define RATE_DECAY(type)                                                                           \
+    ET_FIELD_FLOAT(type, decay, 0, 0, 1, "the rate is divided by 1 + decay * step")
+#define JIT_COMPILE(type)                                                                          \
+    ET_FIELD_BOOL(type, jit_compile, false, "no effect: updates are always compiled")
 
 /* The kernels' arguments for a chunk, for any rule; decay: the share that a weight loses. */
 static inline et_slice_update et_rule_update(const et_rule_step *step, const et_rule_chunk *chunk,
@@ -98,8 +118,7 @@ void et_adam_update(const et_adam_numbers *numbers, const et_rule_step *step,
 
 /* The first members of a row. */
 #define ET_RULE(name_)                                                                             \
-    .name = #name_, .fields = &et_rule_##name_##_fields, .size = sizeof(et_##name_##_options),     \
-    .fused = true
+    .name = #name_, .fields = &et_rule_##name_##_fields, .size = sizeof(et_##name_), .fused = true
 
 /* The list of lamb and lars; an empty one means that of weight decay. */
 #define ET_NO_ADAPTATION "exclude_from_layer_adaptation"

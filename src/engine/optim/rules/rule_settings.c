@@ -9,41 +9,6 @@
 #include "base/fields/fields.h"
 #include "base/text/pattern.h"
 #include "engine/optim/rules/rule.h"
-#include "engine/optim/rules/rule_options.h"
-
-/* ---- clips ---- */
-
-/* Clipping by norm: Pascanu, Mikolov and Bengio 2013, "On the difficulty of training recurrent
- * neural networks". */
-
-static void clamp(float *gradient, int64_t count, float limit)
-{
-    for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i];
-        g = g < -limit ? -limit : g;
-        gradient[i] = g > limit ? limit : g;
-    }
-}
-
-static double shorten(double norm, double limit)
-{
-    return norm > limit ? limit / norm : 1;
-}
-
-const et_clip_class et_clip_value = { "value", ET_CLIP_VALUES, clamp, NULL };
-const et_clip_class et_clip_norm = { "norm", ET_CLIP_TENSORS, NULL, shorten };
-const et_clip_class et_clip_global_norm = { "global norm", ET_CLIP_ALL, NULL, shorten };
-
-/* Appends class with limit to a list of count clips unless limit is 0; returns the new count. */
-static int add_clip(et_clip clips[ET_CLIPS_MAX], int count, const et_clip_class *class,
-                    double limit)
-{
-    if (limit <= 0)
-        return count;
-    et_assert(count < ET_CLIPS_MAX);
-    clips[count] = (et_clip){ class, limit };
-    return count + 1;
-}
 
 /* ---- rules and their rows ---- */
 
@@ -79,43 +44,51 @@ const et_optimizer_rule *et_rule_chosen(const et_optimizer_options *options, con
     return options->own[own];
 }
 
-/* The member of a rule's settings that a row of this kind describes; NULL: its table has no such
- * row. */
-static const void *rule_member(const et_optimizer_rule *rule, const void *settings,
-                               const char *name, et_field_kind kind)
+/* The row of this kind in a rule's table; NULL: there is none. */
+static const et_field *find_row(const et_optimizer_rule *rule, const char *name, et_field_kind kind)
 {
     const et_field *row = rule->fields ? et_fields_find(rule->fields, name, strlen(name)) : NULL;
-    return row && row->kind == kind ? (const char *)settings + row->offset : NULL;
+    return row && row->kind == kind ? row : NULL;
 }
 
-static double number(const et_optimizer_rule *rule, const void *settings, const char *name)
+/* The number of a rule's settings; NULL: it has none of this name. */
+static const double *number(const et_optimizer_rule *rule, const void *settings, const char *name)
 {
-    const double *member = rule_member(rule, settings, name, ET_FIELD_KIND_FLOAT);
-    return member ? *member : 0;
+    const et_field *row = find_row(rule, name, ET_FIELD_KIND_FLOAT);
+    return row ? (const void *)((const char *)settings + row->offset) : NULL;
 }
 
 static et_strings list(const et_optimizer_rule *rule, const void *settings, const char *name)
 {
-    const et_strings *member = rule_member(rule, settings, name, ET_FIELD_KIND_STRINGS);
-    return member ? *member : (et_strings){ NULL, 0 };
+    const et_field *row = find_row(rule, name, ET_FIELD_KIND_STRINGS);
+    return row ? et_field_strings(row, settings) : (et_strings){ NULL, 0 };
 }
 
 /* Model Garden's adamw clips by its own norm, and passes the result to Keras. */
 int et_rule_clips(const et_optimizer_rule *rule, const void *settings, et_clip clips[ET_CLIPS_MAX])
 {
-    int count =
-        add_clip(clips, 0, &et_clip_global_norm, number(rule, settings, "gradient_clip_norm"));
-    count = add_clip(clips, count, &et_clip_value, number(rule, settings, "clipvalue"));
-    count = add_clip(clips, count, &et_clip_norm, number(rule, settings, "clipnorm"));
-    return add_clip(clips, count, &et_clip_global_norm, number(rule, settings, "global_clipnorm"));
+    static const struct {
+        const char *name;
+        et_clip_scope scope;
+    } rows[ET_CLIPS_MAX] = { { "gradient_clip_norm", ET_CLIP_ALL },
+                             { "clipvalue", ET_CLIP_VALUES },
+                             { "clipnorm", ET_CLIP_TENSORS },
+                             { "global_clipnorm", ET_CLIP_ALL } };
+    int count = 0;
+    for (int i = 0; i < ET_CLIPS_MAX; i++) {
+        const double *limit = number(rule, settings, rows[i].name);
+        if (limit && *limit > 0)
+            clips[count++] = (et_clip){ rows[i].scope, *limit };
+    }
+    return count;
 }
 
 bool et_rule_decay(const et_optimizer_rule *rule, const void *settings, double *decay,
                    et_strings *include, et_strings *exclude)
 {
-    const double *rate = rule_member(rule, settings, "weight_decay_rate", ET_FIELD_KIND_FLOAT);
+    const double *rate = number(rule, settings, "weight_decay_rate");
     if (!rate) /* Keras's newer name */
-        rate = rule_member(rule, settings, "weight_decay", ET_FIELD_KIND_FLOAT);
+        rate = number(rule, settings, "weight_decay");
     *decay = rate ? *rate : 0;
     *include = list(rule, settings, "include_in_weight_decay");
     *exclude = list(rule, settings, ET_NO_DECAY);
@@ -224,7 +197,7 @@ static int check_own(const et_optimizer_rule *const *own, int i, et_error *error
                        "update rule %s: scratch is for ET_RULE_WHOLE, before for whole tensors or "
                        "their parts, and internal members must be 0",
                        rule->name);
-    if (rule->adapts && !rule_member(rule, rule, rule->adapts, ET_FIELD_KIND_STRINGS))
+    if (rule->adapts && !find_row(rule, rule->adapts, ET_FIELD_KIND_STRINGS))
         return et_fail(error, ET_EUSAGE, "update rule %s: adapts: no row %s of STRINGS", rule->name,
                        rule->adapts);
     for (size_t k = 0; rule->fields && k < sizeof meanings / sizeof meanings[0]; k++) {
@@ -291,8 +264,8 @@ int et_optimizer_register(const et_fields **table, et_optimizer_options *options
 static int check_rule(const et_optimizer_rule *rule, const void *settings, et_error *error)
 {
     static const char path[] = "trainer.optimizer_config.optimizer";
-    const double *norm = rule_member(rule, settings, "clipnorm", ET_FIELD_KIND_FLOAT);
-    const double *all = rule_member(rule, settings, "global_clipnorm", ET_FIELD_KIND_FLOAT);
+    const double *norm = number(rule, settings, "clipnorm");
+    const double *all = number(rule, settings, "global_clipnorm");
     if (norm && *norm > 0 && all && *all > 0)
         return et_fail(error, ET_ECONFIG,
                        "%s.%s: clipnorm and global_clipnorm are both set; set one of them to 0",
@@ -306,9 +279,7 @@ static int check_rule(const et_optimizer_rule *rule, const void *settings, et_er
             (strncmp(row->name, "exclude_from_", 13) && strncmp(row->name, "include_in_", 11)))
             continue;
         snprintf(name, sizeof name, "%s.%s.%s", path, rule->name, row->name);
-        status = et_patterns_new(
-            &patterns, *(const et_strings *)rule_member(rule, settings, row->name, row->kind), name,
-            error);
+        status = et_patterns_new(&patterns, et_field_strings(row, settings), name, error);
         if (!status)
             et_patterns_free(patterns);
     }
