@@ -6,12 +6,15 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
+#include "base/sort.h"
 #include "base/text/pattern.h"
+#include "base/threads/team.h"
 #include "engine/optim/optimizer_private.h"
 #include "engine/tensor/params.h"
 
@@ -143,6 +146,187 @@ static int layout_divide(et_optim_layout *layout, et_rule_granularity how, bool 
     return ET_OK;
 }
 
+/* ---- owners ---- */
+
+/* The begin of a tensor that is nearest to `at`. */
+static int64_t nearest_tensor(const et_optim_layout *layout, int64_t at)
+{
+    int64_t nearest = layout->size;
+    for (size_t i = layout->tensor_count; i-- > 0;) {
+        int64_t begin = layout->tensors[i].packed;
+        if (begin >= at || at - begin <= nearest - at)
+            nearest = begin;
+        if (begin < at)
+            break;
+    }
+    return nearest;
+}
+
+/* As long a part for each rank. */
+static int owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
+                       et_rule_granularity how, et_error *error)
+{
+    *owners = (et_optim_owners){ .comm = comm,
+                                 .rank = et_comm_rank(comm),
+                                 .ranks = et_comm_size(comm),
+                                 .failure = ET_ERROR_INIT };
+    const int ranks = owners->ranks;
+    owners->cut = et_alloc((size_t)ranks + 1, sizeof *owners->cut);
+    if (!owners->cut)
+        return et_alloc_failed(error, ((size_t)ranks + 1) * sizeof *owners->cut,
+                               "an optimizer's ranks");
+    const int64_t lines = et_flat_up(layout->size) / ET_FLAT_ALIGN;
+    for (int r = 0; r <= ranks; r++) {
+        int64_t at = (lines + ranks - 1) / ranks * r * ET_FLAT_ALIGN;
+        if (r == ranks || at > layout->size)
+            at = layout->size;
+        const bool inner = r > 0 && r < ranks;
+        owners->cut[r] = inner && how != ET_RULE_ELEMENTS ? nearest_tensor(layout, at) : at;
+        et_assert(!r || owners->cut[r] >= owners->cut[r - 1]);
+    }
+    return ET_OK;
+}
+
+static void owners_release(et_optim_owners *owners)
+{
+    et_free(owners->cut);
+    *owners = (et_optim_owners){ .cut = NULL };
+}
+
+/* ---- the team ---- */
+
+/* Work is counted in elements: the time per element is about the same for matrices whose smaller
+ * sides are about equal. */
+
+/* Floats of scratch that a thread has at most: 4 MiB. The products of a matrix that needs more are
+ * long enough to be shared out. */
+#define OWN_MOST ((size_t)1 << 20)
+
+/* Descending. */
+ET_SORT_BY(by_count, et_optim_section, ET_DOWN(count), ET_UP(begin))
+
+/* Appends either the chunks that all threads do together, or the others. Returns the largest
+ * scratch that one needs, in whole cache lines. */
+static size_t team_append(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                          bool together)
+{
+    int64_t whole = 0; /* elements of whole tensors */
+    for (size_t i = 0; i < layout->chunk_count; i++)
+        if (layout->tensors[layout->chunks[i].tensor].whole)
+            whole += et_optim_section_in(&layout->chunks[i], own).count;
+    const size_t first = team->count;
+    size_t most = 0;
+    for (size_t i = 0; i < layout->chunk_count; i++) {
+        const et_optim_section section = et_optim_section_in(&layout->chunks[i], own);
+        const et_optim_tensor *tensor = &layout->tensors[section.tensor];
+        const bool large =
+            tensor->scratch > OWN_MOST || (tensor->whole && section.count * team->threads > whole);
+        if (!section.count || large != together)
+            continue;
+        team->sections[team->count++] = section;
+        most = tensor->scratch > most ? tensor->scratch : most;
+    }
+    qsort(team->sections + first, team->count - first, sizeof *team->sections, by_count);
+    return (most + 15) / 16 * 16;
+}
+
+static int team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
+                     et_error *error)
+{
+    *team = (et_optim_team){ .threads = et_team_threads() };
+    team->sections = et_alloc(layout->chunk_count + 1, sizeof *team->sections);
+    if (!team->sections)
+        return et_alloc_failed(error, layout->chunk_count * sizeof *team->sections, "an optimizer");
+    size_t floats = team_append(team, layout, own, true);
+    team->together = team->count;
+    team->each = team_append(team, layout, own, false);
+    const size_t alone = team->count - team->together;
+    if (alone < (size_t)team->threads)
+        team->threads = alone ? (int)alone : 1;
+    if ((size_t)team->threads * team->each > floats)
+        floats = (size_t)team->threads * team->each;
+    team->scratch = et_alloc_array((floats ? floats : 1) * sizeof(float));
+    return team->scratch ? ET_OK
+                         : et_alloc_failed(error, floats * sizeof(float), "an optimizer's scratch");
+}
+
+static void team_release(et_optim_team *team)
+{
+    et_free(team->sections);
+    et_free_array(team->scratch);
+    *team = (et_optim_team){ .sections = NULL };
+}
+
+/* ---- the average ---- */
+
+/* Ranges of the store that have an average, and copies in and out of them. */
+
+/* Length of a name without its last part, with the slash. */
+static size_t scope_length(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+/* Whether the group has a parameter in the variable's scope. */
+static bool has_neighbour(const et_optim_layout *layout, const et_params *params,
+                          const char *variable)
+{
+    size_t length = scope_length(variable);
+    for (size_t i = 0; i < layout->tensor_count; i++) {
+        const char *name = et_params_name(params, layout->tensors[i].param);
+        if (scope_length(name) == length && !strncmp(name, variable, length))
+            return true;
+    }
+    return false;
+}
+
+static int average_init(et_optim_average *average, const et_ema_options *options,
+                        const et_optim_layout *layout, const et_params *params, et_error *error)
+{
+    size_t count = (size_t)(layout->range_count + et_params_count(params)) + 1;
+    *average = (et_optim_average){ .options = *options };
+    if (!options->enabled)
+        return ET_OK;
+    average->ranges = et_alloc(count, sizeof *average->ranges);
+    average->variables = et_alloc(count, sizeof *average->variables);
+    if (!average->ranges || !average->variables)
+        return et_alloc_failed(error, count * sizeof *average->ranges, "an average");
+    average->range_count = layout->range_count;
+    memcpy(average->ranges, layout->ranges, (size_t)layout->range_count * sizeof(et_range));
+    if (!options->trainable_weights_only) {
+        /* Variables come after all trained parameters, so ranges stay in order. */
+        const bool all = layout->size == et_params_trained_size(params);
+        for (int nth = 0; nth < et_params_count(params); nth++) {
+            int index = et_params_in_order(params, nth);
+            int64_t begin = et_params_offset(params, index);
+            int64_t size = et_shape_count(et_params_shape(params, index));
+            if (et_params_is_trained(params, index) || size == 0)
+                continue;
+            if (!all && !has_neighbour(layout, params, et_params_name(params, index)))
+                continue;
+            average->variables[average->variable_count++] = index;
+            average->ranges[average->range_count++] = (et_range){ begin, begin + size };
+        }
+    }
+    return ET_OK;
+}
+
+static void average_copy(const et_optim_average *average, const float *values, int64_t begin,
+                         int64_t end)
+{
+    et_assert(begin <= end);
+    memcpy(average->data + begin, values + begin, (size_t)(end - begin) * sizeof(float));
+}
+
+/* Without an average, nothing depends on the initial values. */
+void et_optimizer_start(et_optimizer *optimizer)
+{
+    const et_optim_average *average = &optimizer->average;
+    for (int i = 0; average->data && i < average->range_count; i++)
+        average_copy(average, optimizer->weights, average->ranges[i].begin, average->ranges[i].end);
+}
+
 /* ---- slots ---- */
 
 /* The arrays of an optimizer, and their owners: for each slot the rule gives the shape for a
@@ -264,7 +448,7 @@ static int make_average(et_optimizer *optimizer, et_error *error)
                             average->data + et_params_offset(optimizer->params, param),
                             et_params_shape(optimizer->params, param), NULL };
     }
-    et_optim_average_start(&optimizer->average, optimizer->weights);
+    et_optimizer_start(optimizer);
     return ET_OK;
 }
 
@@ -296,7 +480,7 @@ static int make_slots(et_optimizer *optimizer, et_error *error)
     const et_range own = et_optim_own(&optimizer->owners);
     int status = ET_OK, count = 0;
     if (optimizer->rule->scratch)
-        status = et_optim_team_init(&optimizer->team, &optimizer->layout, own, error);
+        status = team_init(&optimizer->team, &optimizer->layout, own, error);
     if (!status && optimizer->rule->slots)
         count = optimizer->rule->slots(optimizer->settings, slots);
     if (!status)
@@ -336,7 +520,7 @@ static void free_slots(et_optimizer *optimizer)
         et_free(optimizer->offsets[i].at);
         optimizer->offsets[i].at = NULL;
     }
-    et_optim_team_release(&optimizer->team);
+    team_release(&optimizer->team);
     et_free(optimizer->parts);
     et_free(optimizer->cuts);
     optimizer->slot_count = optimizer->part_count = 0;
@@ -501,8 +685,8 @@ static int plan_chunks(et_optimizer *o, const et_group *group, const et_structs 
 /* Makes the slots of the part that this rank owns. */
 static int make_own(et_optimizer *optimizer, et_comm *comm, et_error *error)
 {
-    int status = et_optim_owners_init(&optimizer->owners, comm, &optimizer->layout,
-                                      optimizer->rule->cut, error);
+    int status =
+        owners_init(&optimizer->owners, comm, &optimizer->layout, optimizer->rule->cut, error);
     return status ? status : make_slots(optimizer, error);
 }
 
@@ -513,7 +697,7 @@ int et_optimizer_shard(et_optimizer *optimizer, et_comm *comm, et_error *error)
                        "split an optimizer among ranks before its first update and before you add "
                        "it to a state");
     free_slots(optimizer);
-    et_optim_owners_release(&optimizer->owners);
+    owners_release(&optimizer->owners);
     return make_own(optimizer, comm, error);
 }
 
@@ -551,8 +735,8 @@ static int build(et_optimizer *optimizer, const et_group *group,
         status = plan_chunks(optimizer, group ? group : all, &options->parameter_groups, error);
     et_group_free(all);
     if (!status)
-        status = et_optim_average_init(&optimizer->average, &options->ema, &optimizer->layout,
-                                       optimizer->params, error);
+        status = average_init(&optimizer->average, &options->ema, &optimizer->layout,
+                              optimizer->params, error);
     if (!status)
         status = make_own(optimizer, NULL, error);
     return status;
@@ -626,8 +810,9 @@ void et_optimizer_free(et_optimizer *optimizer)
     et_free(optimizer->layout.chunks);
     et_free(optimizer->layout.blocks);
     et_free(optimizer->layout.ranges);
-    et_optim_owners_release(&optimizer->owners);
-    et_optim_average_release(&optimizer->average);
+    owners_release(&optimizer->owners);
+    et_free(optimizer->average.ranges);
+    et_free(optimizer->average.variables);
     et_free(optimizer->settings);
     et_free(optimizer->partial);
     et_free(optimizer->tensor_sums);
@@ -636,100 +821,11 @@ void et_optimizer_free(et_optimizer *optimizer)
     et_free(optimizer);
 }
 
-void et_optimizer_start(et_optimizer *optimizer)
-{
-    et_optim_average_start(&optimizer->average, optimizer->weights);
-}
-
-int et_optimizer_settled(const et_optimizer *optimizer, et_error *error)
-{
-    const et_error *failure = &optimizer->owners.failure;
-    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
-}
-
-et_comm *et_optimizer_ranks(const et_optimizer *optimizer)
-{
-    return optimizer->owners.ranks > 1 ? optimizer->owners.comm : NULL;
-}
-
-et_cost et_optimizer_cost(const et_optimizer *optimizer)
-{
-    double element = 2 * sizeof(float) + 2 * sizeof(float);
-    if (et_params_shadow(optimizer->params))
-        element += sizeof(et_bf16);
-    double average =
-        optimizer->average.data ? 2 * sizeof(float) * (double)optimizer->layout.size : 0;
-    for (int i = 0; i < optimizer->rule_slots; i++)
-        average += 2 * sizeof(float) * (double)optimizer->slots[i].size;
-    return (et_cost){ .bytes = element * (double)optimizer->layout.size + average };
-}
-
-bool et_optimizer_by_elements(const et_optimizer *optimizer)
-{
-    return optimizer->rule->cut == ET_RULE_ELEMENTS && !optimizer->by_tensor;
-}
-
-bool et_optimizer_by_parts(const et_optimizer *optimizer)
-{
-    int bounding = 0;
-    for (int i = 0; i < optimizer->clip_count; i++)
-        bounding += optimizer->clips[i].scope != ET_CLIP_ALL;
-    return !bounding || bounding == optimizer->clip_count;
-}
-
-int64_t et_optimizer_iterations(const et_optimizer *optimizer)
-{
-    return optimizer->iterations;
-}
-
-void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from)
-{
-    et_assert(slots_from >= 0 && slots_from <= iterations);
-    optimizer->iterations = iterations;
-    optimizer->slots_from = slots_from;
-}
-
-int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
-{
-    return optimizer->slots_from;
-}
-
 void et_optimizer_restart(et_optimizer *optimizer)
 {
     for (int i = 0; i < optimizer->rule_slots; i++)
         fill_slot(optimizer, i);
     optimizer->slots_from = optimizer->iterations;
-}
-
-void et_optimizer_follow_length(et_optimizer *optimizer, int64_t was, int64_t now)
-{
-    et_rate_follow_length(&optimizer->schedule.options, was, now);
-}
-
-double et_optimizer_learning_rate(const et_optimizer *optimizer)
-{
-    return isnan(optimizer->rate_override)
-               ? et_schedule_rate(&optimizer->schedule, optimizer->iterations)
-               : optimizer->rate_override;
-}
-
-double et_optimizer_regularization(const et_optimizer *optimizer)
-{
-    return et_regularization_factor(&optimizer->regularization, optimizer->iterations);
-}
-
-double et_optimizer_rate_override(const et_optimizer *optimizer)
-{
-    return optimizer->rate_override;
-}
-
-int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error)
-{
-    if (rate < 0 || isinf(rate))
-        return et_fail(error, ET_ECONFIG, "learning rate %g: give a finite number of at least 0",
-                       rate);
-    optimizer->rate_override = rate;
-    return ET_OK;
 }
 
 int et_optimizer_slots(const et_optimizer *optimizer, const et_slot **slots)
@@ -757,7 +853,13 @@ bool et_optimizer_show_average(et_optimizer *optimizer)
     const et_optim_average *average = &optimizer->average;
     if (!average->data)
         return false;
-    et_optim_average_fill(average, optimizer->weights, et_params_flat_size(optimizer->params));
+    /* What has no average is copied. */
+    int64_t at = 0;
+    for (int i = 0; i < average->range_count; i++) {
+        average_copy(average, optimizer->weights, at, average->ranges[i].begin);
+        at = average->ranges[i].end;
+    }
+    average_copy(average, optimizer->weights, at, et_params_flat_size(optimizer->params));
     et_params_use(optimizer->params, average->data);
     return true;
 }

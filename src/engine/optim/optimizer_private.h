@@ -1,5 +1,5 @@
-/* An optimizer, for its own files: optimizer.c (its parts, arrays and getters), update.c (an
- * update), owners.c, team.c, average.c. Private to this folder. */
+/* An optimizer, for its own files: optimizer.c (its parts and arrays) and update.c (an update).
+ * Private to this folder. */
 #ifndef ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 #define ETUDE_ENGINE_OPTIM_OPTIMIZER_PRIVATE_H
 
@@ -57,10 +57,6 @@ typedef struct et_optim_owners {
     et_error failure; /* of sending; status 0: no failure */
 } et_optim_owners;
 
-int et_optim_owners_init(et_optim_owners *owners, et_comm *comm, const et_optim_layout *layout,
-                         et_rule_granularity how, et_error *error);
-void et_optim_owners_release(et_optim_owners *owners);
-
 /* This rank's elements of arrays over the group. */
 static inline et_range et_optim_own(const et_optim_owners *owners)
 {
@@ -68,21 +64,23 @@ static inline et_range et_optim_own(const et_optim_owners *owners)
 }
 
 /* The part of a piece in a range of such arrays; its count is 0 if it has none. */
-et_optim_section et_optim_section_within(const et_optim_section *section, et_range range);
 static inline et_optim_section et_optim_section_in(const et_optim_section *section, et_range range)
 {
-    bool whole = section->packed >= range.begin && section->packed + section->count <= range.end;
-    return whole ? *section : et_optim_section_within(section, range);
+    et_optim_section in = *section;
+    int64_t before = range.begin > section->packed ? range.begin - section->packed : 0;
+    int64_t after = section->packed + section->count - range.end;
+    in.begin += before;
+    in.packed += before;
+    in.count -= before + (after > 0 ? after : 0);
+    in.count = in.count > 0 ? in.count : 0;
+    return in;
 }
 
-/* Copies each rank's part of values, an array in the store's order, to all ranks. This is not a
- * separate step: all call it after they have agreed, and the next question reports a failure. */
-void et_optim_owners_gather(et_optim_owners *owners, const et_optim_layout *layout, float *values);
-
-/* Assigns chunks of a rule with scratch to threads. A thread does whole chunks, in its own scratch,
- * and takes the next when it is done; there is no barrier in a chunk. Chunks that would delay the
- * others, or that take much scratch, come first, and all threads do them together: the rule divides
- * its loops. Both ways give the same bits. */
+/* Assigns chunks of a rule with scratch to OpenMP's present number of threads; additional later
+ * ones take part only in common work. A thread does whole chunks, in its own scratch, and takes the
+ * next when it is done; there is no barrier in a chunk. Chunks that would delay the others, or that
+ * take much scratch, come first, and all threads do them together: the rule divides its loops. Both
+ * ways give the same bits. */
 typedef struct et_optim_team {
     et_optim_section
         *sections;          /* [count], owned: the chunks of a rank, each part the longest first */
@@ -93,18 +91,9 @@ typedef struct et_optim_team {
     size_t each;            /* whole lines of the cache */
 } et_optim_team;
 
-/* For OpenMP's present number of threads: additional later ones take part only in common work. own:
- * the range that this rank updates. */
-int et_optim_team_init(et_optim_team *team, const et_optim_layout *layout, et_range own,
-                       et_error *error);
-/* Threads that take part now: no more than OpenMP has. */
-int et_optim_team_now(const et_optim_team *team);
-void et_optim_team_release(et_optim_team *team);
-
 /* The moving average that an optimizer keeps of weights, and of variables on request
  * (et_ema_options): one array with the layout of the store's values, so that the store can point to
- * it. The rules' kernels update the average of weights in the pass that changes them; average.c
- * does the rest. */
+ * it. The rules' kernels update the average of weights in the pass that changes them. */
 typedef struct et_optim_average {
     et_ema_options options;
     float *data;      /* [size of the store], borrowed from a slot; NULL: no average */
@@ -113,23 +102,6 @@ typedef struct et_optim_average {
     int *variables;   /* [variable_count], owned: in the store, ascending by place */
     int range_count, variable_count;
 } et_optim_average;
-
-/* Finds the averaged parameters; does nothing if ema is not enabled. */
-int et_optim_average_init(et_optim_average *average, const et_ema_options *options,
-                          const et_optim_layout *layout, const et_params *params, et_error *error);
-void et_optim_average_release(et_optim_average *average);
-
-/* The decay of the update that makes iterations `step`; 0: the average becomes a copy. */
-float et_optim_average_decay(const et_optim_average *average, int64_t step);
-
-/* It becomes a copy of values. */
-void et_optim_average_start(const et_optim_average *average, const float *values);
-
-/* Moves the variables' average towards values. */
-void et_optim_average_follow(const et_optim_average *average, const float *values, float decay);
-
-/* Copies values to elements without an average. size: of the store. */
-void et_optim_average_fill(const et_optim_average *average, const float *values, int64_t size);
 
 /* The parts of a slot for a rule: the beginning of each tensor's part. */
 typedef struct et_slot_offsets {

@@ -19,18 +19,9 @@
 /* learning_rate.type */
 enum {
     ET_RATE_NONE,
-    ET_RATE_CONSTANT,
-    ET_RATE_STEPWISE,
-    ET_RATE_EXPONENTIAL,
-    ET_RATE_POLYNOMIAL,
-    ET_RATE_COSINE,
-    ET_RATE_COSINE_RESTARTS,
-    ET_RATE_POWER,
-    ET_RATE_POWER_LINEAR,
-    ET_RATE_POWER_WITH_OFFSET,
-    ET_RATE_STEP_COSINE_WITH_OFFSET,
-    ET_RATE_INVERSE_SQRT,
-    ET_RATE_COSINE_LOG,
+#define SCHEDULE(ID, name, help) ET_RATE_##ID,
+#include "engine/optim/schedules.def"
+#undef SCHEDULE
     ET_RATE_COUNT,
 };
 
@@ -39,56 +30,56 @@ enum { ET_WARMUP_NONE, ET_WARMUP_LINEAR, ET_WARMUP_POLYNOMIAL };
 
 /* The schedules that <etude/optimizer_settings.h> has no struct for. Steps count updates from 0.
  * Lengths of 0 and missing boundaries come from the run: et_optimization_end_with_run. */
-typedef struct et_rate_constant {
+typedef struct et_schedule_constant {
     double learning_rate;
-} et_rate_constant;
+} et_schedule_constant;
 
-typedef struct et_rate_stepwise {
+typedef struct et_schedule_stepwise {
     et_strings boundaries; /* numbers, of steps or (2ep) of epochs, ascending */
     et_strings values;     /* one more than boundaries */
     int64_t offset;
-} et_rate_stepwise;
+} et_schedule_stepwise;
 
 /* A cosine again and again, each period t_mul as long and m_mul as high as the one before. */
-typedef struct et_rate_cosine_restarts {
+typedef struct et_schedule_cosine_restarts {
     double initial_learning_rate, t_mul, m_mul, alpha;
     int64_t first_decay_steps, offset;
-} et_rate_cosine_restarts;
+} et_schedule_cosine_restarts;
 
 /* initial max(step, 1)^power, with power -0.5 as a rule. */
-typedef struct et_rate_power {
+typedef struct et_schedule_power {
     double initial_learning_rate, power;
-} et_rate_power;
+} et_schedule_power;
 
 /* The power, times a line to 0 over the last linear_decay_fraction of total_decay_steps. */
-typedef struct et_rate_power_linear {
+typedef struct et_schedule_power_linear {
     double initial_learning_rate, power, linear_decay_fraction;
     int64_t total_decay_steps, offset;
-} et_rate_power_linear;
+} et_schedule_power_linear;
 
 /* pre_offset_learning_rate up to the step offset, then the power counted from there, at most
  * pre_offset_learning_rate. */
-typedef struct et_rate_power_with_offset {
+typedef struct et_schedule_power_with_offset {
     double initial_learning_rate, power, pre_offset_learning_rate;
     int64_t offset;
-} et_rate_power_with_offset;
+} et_schedule_power_with_offset;
 
 /* From each boundary, half a cosine from its value to the next value at the next boundary. The
  * first value holds from 0 to the first boundary, the last one from the last boundary on. (In Model
  * Garden's documentation, segments end at boundaries; in its code and its test, they begin there.
  * There the last segment, of length 0, makes the rate NaN, and the first counts from step 0.) */
-typedef struct et_rate_step_cosine_with_offset {
+typedef struct et_schedule_step_cosine_with_offset {
     et_strings boundaries; /* numbers, of steps or of epochs, ascending */
     et_strings values;     /* as many */
     int64_t offset;
-} et_rate_step_cosine_with_offset;
+} et_schedule_step_cosine_with_offset;
 
 /* cycles whole cosines from 0 up and down, in the logarithm of the step: each lasts about twice as
  * long as the one before (RealMLP's coslog4). */
-typedef struct et_rate_cosine_log {
+typedef struct et_schedule_cosine_log {
     double peak_learning_rate; /* of each cosine */
     int64_t cycles, decay_steps, offset;
-} et_rate_cosine_log;
+} et_schedule_cosine_log;
 
 /* The run's lengths for schedules: not settings; set once they are known. */
 typedef struct et_rate_run {
@@ -100,18 +91,9 @@ typedef struct et_rate_options {
     int type;
     double peak; /* of the chosen schedule, until it is used; below 0: the schedule's own */
     et_rate_run run;
-    et_rate_constant constant;
-    et_rate_stepwise stepwise;
-    et_schedule_exponential exponential;
-    et_schedule_polynomial polynomial;
-    et_schedule_cosine cosine;
-    et_rate_cosine_restarts cosine_restarts;
-    et_rate_power power;
-    et_rate_power_linear power_linear;
-    et_rate_power_with_offset power_with_offset;
-    et_rate_step_cosine_with_offset step_cosine_with_offset;
-    et_schedule_inverse_sqrt inverse_sqrt;
-    et_rate_cosine_log cosine_log;
+#define SCHEDULE(ID, name, help) et_schedule_##name name;
+#include "engine/optim/schedules.def"
+#undef SCHEDULE
 } et_rate_options;
 
 /* Linear from warmup_learning_rate to the schedule's rate at step warmup_steps. */

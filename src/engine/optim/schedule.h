@@ -16,28 +16,15 @@
 
 typedef struct et_schedule et_schedule;
 
-/* A member of et_rate_options; name NULL: none. */
-typedef struct et_rate_member {
-    const char *name;
-    size_t at;
-} et_rate_member;
-
-typedef struct et_schedule_class {
-    const char *name; /* as in learning_rate.type */
-    /* Checks the settings and prepares what rate needs; may be NULL. */
-    int (*init)(et_schedule *self, et_error *error);
-    /* The rate at step - offset, which is below 0 before the offset. */
-    double (*rate)(const et_schedule *self, double step);
-    size_t offset; /* position of its int64_t offset in et_rate_options; 0: it has none */
-    et_rate_member required_rate;  /* a double above 0, after init's checks */
-    et_rate_member required_steps; /* an int64_t, not 0; below 0: in epochs */
-} et_schedule_class;
+/* For nesting into optimizer_config. */
+extern const et_fields et_rate_fields, et_warmup_fields;
 
 struct et_schedule {
-    const et_schedule_class *class;
+    const struct et_schedule_class *class;
     et_rate_options options; /* its lists are not used after init */
     et_warmup_options warmup;
-    int pieces; /* stepwise, step_cosine_with_offset: number of values */
+    int64_t offset; /* subtracted from steps; 0: none */
+    int pieces;     /* stepwise, step_cosine_with_offset: number of values */
     double boundaries[ET_SCHEDULE_VALUES_MAX], values[ET_SCHEDULE_VALUES_MAX];
 };
 

@@ -12,13 +12,14 @@
  *   (3) an update that is not finite leaves weights, slots and iterations unchanged;
  *   (4) an update allocates nothing.
  *
- * If ranks divide the optimizer (owners.c), each updates its part of the chunks as a process alone
+ * If ranks divide the optimizer, each updates its part of the chunks as a process alone
  * would, with slots only for this part, and gets the other weights from the other ranks. Norms are
  * of the whole gradient, which all ranks have, and chunks have the same places. */
 #include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/threads/team.h"
 #include "engine/kernel/parallel.h"
 #include "engine/optim/optimizer_private.h"
 #include "engine/tensor/params.h"
@@ -320,7 +321,10 @@ static void update_by_team(const update *u, bool much)
         update_chunk(&own, team->sections[i]);
     if (!share)
         return;
-#pragma omp parallel firstprivate(own) num_threads(et_optim_team_now(team))
+    /* No more than OpenMP has now. */
+    const int most = omp_get_max_threads();
+    const int threads = most < team->threads ? most : et_team_most(team->threads);
+#pragma omp parallel firstprivate(own) num_threads(threads)
     {
         own.scratch += (size_t)omp_get_thread_num() * team->each;
 #pragma omp for schedule(dynamic, 1) nowait
@@ -338,13 +342,43 @@ static void follow_part(const update *u, int64_t begin, int64_t end)
     }
 }
 
+static et_comm_chunk weights_of(const et_optim_owners *owners, int rank,
+                                const et_optim_section *run, float *values)
+{
+    et_optim_section part =
+        et_optim_section_in(run, (et_range){ owners->cut[rank], owners->cut[rank + 1] });
+    return (et_comm_chunk){ rank, part.count ? values + part.begin : NULL,
+                            (size_t)part.count * sizeof *values };
+}
+
+/* Copies each rank's part of the weights to all ranks, in a ring as in the second half of an
+ * all-reduce: in round k each rank sends its part to the rank k after it and gets the part of the
+ * rank k before it. All call it after they have agreed, and the next question reports a failure. */
+static void gather_weights(et_optim_owners *owners, const et_optim_layout *layout, float *values)
+{
+    int rank = owners->rank, ranks = owners->ranks, status = ET_OK;
+    for (int k = 1; k < ranks; k++) {
+        int to = (rank + k) % ranks, from = (rank - k + ranks) % ranks;
+        et_optim_section run = { .packed = 0 };
+        for (int i = 0; !status && i < layout->range_count; i++) {
+            run.begin = layout->ranges[i].begin;
+            run.count = layout->ranges[i].end - run.begin;
+            et_comm_chunk mine = weights_of(owners, rank, &run, values);
+            et_comm_chunk theirs = weights_of(owners, from, &run, values);
+            mine.rank = to;
+            status = et_comm_exchange(owners->comm, mine, theirs, &owners->failure);
+            run.packed += run.count;
+        }
+    }
+}
+
 /* Their weights come here, and ours go there. */
 static void exchange_weights(const update *u)
 {
     et_optimizer *o = u->optimizer;
     if (o->owners.ranks == 1)
         return;
-    et_optim_owners_gather(&o->owners, &o->layout, o->weights);
+    gather_weights(&o->owners, &o->layout, o->weights);
     if (u->shadow || o->average.data)
         ET_PARALLEL(o->layout.size > ET_OPTIM_CHUNK, (int64_t)o->layout.chunk_count, 1, follow_part,
                     u);
@@ -375,12 +409,117 @@ static void update_all(const update *u)
     exchange_weights(u);
 }
 
+/* The decay of the update that makes iterations `step`; 0: the average becomes a copy. The dynamic
+ * one (TensorFlow's ExponentialMovingAverage, num_updates; averages of weights: Polyak and Juditsky
+ * 1992) is 2/11 at the first step and 0.99 after 890. Without it, the initial values
+ * would weigh 0.99^s after s steps, and so matter for hundreds of steps. */
+static float average_decay(const et_optim_average *average, int64_t step)
+{
+    const et_ema_options *ema = &average->options;
+    if (!ema->enabled || step < ema->start_step)
+        return 0;
+    double since = (double)(step - ema->start_step);
+    double dynamic = (1 + since) / (10 + since);
+    return (float)(ema->dynamic_decay ? fmin(ema->average_decay, dynamic) : ema->average_decay);
+}
+
 void et_optimizer_average_variables(et_optimizer *optimizer)
 {
     const et_optim_average *average = &optimizer->average;
-    if (average->variable_count)
-        et_optim_average_follow(average, optimizer->weights,
-                                et_optim_average_decay(average, optimizer->iterations));
+    const float *values = optimizer->weights;
+    const float decay = average->variable_count ? average_decay(average, optimizer->iterations) : 0;
+    for (int i = average->range_count - average->variable_count; i < average->range_count; i++) {
+        const et_range range = average->ranges[i];
+        for (int64_t at = range.begin; at < range.end; at++)
+            /* A copy with decay 0: the formula rounds. */
+            average->data[at] =
+                decay == 0 ? values[at]
+                           : average->data[at] + (1.0f - decay) * (values[at] - average->data[at]);
+    }
+}
+
+int et_optimizer_settled(const et_optimizer *optimizer, et_error *error)
+{
+    const et_error *failure = &optimizer->owners.failure;
+    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
+}
+
+et_comm *et_optimizer_ranks(const et_optimizer *optimizer)
+{
+    return optimizer->owners.ranks > 1 ? optimizer->owners.comm : NULL;
+}
+
+et_cost et_optimizer_cost(const et_optimizer *optimizer)
+{
+    double element = 2 * sizeof(float) + 2 * sizeof(float);
+    if (et_params_shadow(optimizer->params))
+        element += sizeof(et_bf16);
+    double average =
+        optimizer->average.data ? 2 * sizeof(float) * (double)optimizer->layout.size : 0;
+    for (int i = 0; i < optimizer->rule_slots; i++)
+        average += 2 * sizeof(float) * (double)optimizer->slots[i].size;
+    return (et_cost){ .bytes = element * (double)optimizer->layout.size + average };
+}
+
+bool et_optimizer_by_elements(const et_optimizer *optimizer)
+{
+    return optimizer->rule->cut == ET_RULE_ELEMENTS && !optimizer->by_tensor;
+}
+
+bool et_optimizer_by_parts(const et_optimizer *optimizer)
+{
+    int bounding = 0;
+    for (int i = 0; i < optimizer->clip_count; i++)
+        bounding += optimizer->clips[i].scope != ET_CLIP_ALL;
+    return !bounding || bounding == optimizer->clip_count;
+}
+
+int64_t et_optimizer_iterations(const et_optimizer *optimizer)
+{
+    return optimizer->iterations;
+}
+
+void et_optimizer_set_progress(et_optimizer *optimizer, int64_t iterations, int64_t slots_from)
+{
+    et_assert(slots_from >= 0 && slots_from <= iterations);
+    optimizer->iterations = iterations;
+    optimizer->slots_from = slots_from;
+}
+
+int64_t et_optimizer_slots_from(const et_optimizer *optimizer)
+{
+    return optimizer->slots_from;
+}
+
+void et_optimizer_follow_length(et_optimizer *optimizer, int64_t was, int64_t now)
+{
+    et_rate_follow_length(&optimizer->schedule.options, was, now);
+}
+
+double et_optimizer_learning_rate(const et_optimizer *optimizer)
+{
+    return isnan(optimizer->rate_override)
+               ? et_schedule_rate(&optimizer->schedule, optimizer->iterations)
+               : optimizer->rate_override;
+}
+
+double et_optimizer_regularization(const et_optimizer *optimizer)
+{
+    return et_regularization_factor(&optimizer->regularization, optimizer->iterations);
+}
+
+double et_optimizer_rate_override(const et_optimizer *optimizer)
+{
+    return optimizer->rate_override;
+}
+
+int et_optimizer_set_learning_rate(et_optimizer *optimizer, double rate, et_error *error)
+{
+    if (rate < 0 || isinf(rate))
+        return et_fail(error, ET_ECONFIG, "learning rate %g: give a finite number of at least 0",
+                       rate);
+    optimizer->rate_override = rate;
+    return ET_OK;
 }
 
 /* Computes the norm first, over all gradients: a step with a gradient that is not finite must not
@@ -405,7 +544,7 @@ et_update et_optimizer_apply_part(et_optimizer *optimizer, float *gradients, dou
                   .slot_updates = optimizer->iterations - optimizer->slots_from,
                   .average_decay =
                       optimizer->average.data
-                          ? et_optim_average_decay(&optimizer->average, optimizer->iterations + 1)
+                          ? average_decay(&optimizer->average, optimizer->iterations + 1)
                           : 0,
                   .kernels = optimizer->kernels },
         .shadow = et_params_shadow(optimizer->params),

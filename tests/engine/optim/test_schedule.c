@@ -64,7 +64,7 @@ static void test_schedule__power_linear(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_POWER_LINEAR;
-    o.learning_rate.power_linear = (et_rate_power_linear){
+    o.learning_rate.power_linear = (et_schedule_power_linear){
         .initial_learning_rate = 1,
         .power = -1,
         .linear_decay_fraction = 0.5,
@@ -78,7 +78,7 @@ static void test_schedule__power_with_offset(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_POWER_WITH_OFFSET;
-    o.learning_rate.power_with_offset = (et_rate_power_with_offset){
+    o.learning_rate.power_with_offset = (et_schedule_power_with_offset){
         .initial_learning_rate = 1, .power = -0.5, .offset = 10, .pre_offset_learning_rate = 0.5
     };
     CHECK(o, { 0, 0.5 }, { 10, 0.5 }, { 11, 0.5 }, { 14, 0.5 }, { 26, 0.25 });
@@ -168,14 +168,14 @@ static void test_schedule__before_the_offset(void **state)
                                               .offset = 5 };
     CHECK(o, { 0, 1.25 }, { 5, 1 }, { 10, 0.75 });
     r->type = ET_RATE_POWER_LINEAR;
-    r->power_linear = (et_rate_power_linear){ .initial_learning_rate = 1,
-                                              .power = -1,
-                                              .linear_decay_fraction = 0.5,
-                                              .total_decay_steps = 100,
-                                              .offset = 10 };
+    r->power_linear = (et_schedule_power_linear){ .initial_learning_rate = 1,
+                                                  .power = -1,
+                                                  .linear_decay_fraction = 0.5,
+                                                  .total_decay_steps = 100,
+                                                  .offset = 10 };
     CHECK(o, { 0, 1 }, { 11, 1 }, { 50, 1.0 / 40 }, { 70, 0.8 / 60 });
     r->type = ET_RATE_STEPWISE;
-    r->stepwise = (et_rate_stepwise){ LIST("5"), LIST("1", "0.5"), .offset = 10 };
+    r->stepwise = (et_schedule_stepwise){ LIST("5"), LIST("1", "0.5"), .offset = 10 };
     CHECK(o, { 0, 1 }, { 15, 1 }, { 16, 0.5 });
 }
 
@@ -186,22 +186,22 @@ static void test_schedule__restarts_before_the_offset(void **state)
 {
     (void)state;
     et_optimization_options o = default_options();
-    et_rate_cosine_restarts *c = &o.learning_rate.cosine_restarts;
+    et_schedule_cosine_restarts *c = &o.learning_rate.cosine_restarts;
     o.learning_rate.type = ET_RATE_COSINE_RESTARTS;
-    *c = (et_rate_cosine_restarts){ .initial_learning_rate = 0.01,
-                                    .t_mul = 1,
-                                    .m_mul = 0.5,
-                                    .first_decay_steps = 10,
-                                    .offset = 5 };
+    *c = (et_schedule_cosine_restarts){ .initial_learning_rate = 0.01,
+                                        .t_mul = 1,
+                                        .m_mul = 0.5,
+                                        .first_decay_steps = 10,
+                                        .offset = 5 };
     CHECK(o, { 0, 0.01 }, { 5, 0.01 }, { 10, 0.005 }, { 15, 0.005 });
     c->offset = 25;
     CHECK(o, { 0, 0.04 }, { 5, 0.04 }, { 15, 0.02 }, { 25, 0.01 });
-    *c = (et_rate_cosine_restarts){ .initial_learning_rate = 1,
-                                    .t_mul = 2,
-                                    .m_mul = 0.5,
-                                    .alpha = 0.01,
-                                    .first_decay_steps = 10,
-                                    .offset = 5 };
+    *c = (et_schedule_cosine_restarts){ .initial_learning_rate = 1,
+                                        .t_mul = 2,
+                                        .m_mul = 0.5,
+                                        .alpha = 0.01,
+                                        .first_decay_steps = 10,
+                                        .offset = 5 };
     CHECK(o, { 0, 0.99 * 2 + 0.01 }, { 5, 1 }, { 10, 0.99 * 0.5 + 0.01 });
     c->offset = 9;
     CHECK(o, { 0, 0.99 * 0.5 * 16 * (1 + cos(3.14159265358979323846 * 0.6)) + 0.01 });
@@ -234,7 +234,7 @@ static void test_schedule__power_under_warmup(void **state)
     (void)state;
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_POWER;
-    o.learning_rate.power = (et_rate_power){ .initial_learning_rate = 2, .power = -0.5 };
+    o.learning_rate.power = (et_schedule_power){ .initial_learning_rate = 2, .power = -0.5 };
     CHECK(o, { 0, 2 }, { 1, 2 }, { 100, 0.2 });
     o.warmup.type = ET_WARMUP_LINEAR;
     o.warmup.linear.warmup_steps = 100;
@@ -291,7 +291,7 @@ static void test_schedule__step_cosine_with_offset(void **state)
 {
     (void)state;
     et_optimization_options o = default_options();
-    et_rate_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
+    et_schedule_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
     o.learning_rate.type = ET_RATE_STEP_COSINE_WITH_OFFSET;
     s->boundaries = LIST("0", "500000");
     s->values = LIST("1e-4", "5e-5");
@@ -495,7 +495,7 @@ static void test_schedule__wrong_settings(void **state)
     FAILS(": 'x' is not a number of at least 0");
     o.learning_rate.stepwise.boundaries = LIST("10", "10");
     FAILS("sort them");
-    et_rate_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
+    et_schedule_step_cosine_with_offset *s = &o.learning_rate.step_cosine_with_offset;
     o.learning_rate.type = ET_RATE_STEP_COSINE_WITH_OFFSET;
     FAILS("step_cosine_with_offset.values: give at least one number");
     s->values = LIST("1", "0.5");
@@ -518,7 +518,7 @@ static void test_schedule__cosine_log(void **state)
     et_optimization_options o = default_options();
     o.learning_rate.type = ET_RATE_COSINE_LOG;
     o.learning_rate.cosine_log =
-        (et_rate_cosine_log){ .peak_learning_rate = 2, .cycles = 4, .decay_steps = 150 };
+        (et_schedule_cosine_log){ .peak_learning_rate = 2, .cycles = 4, .decay_steps = 150 };
     CHECK(o, { 0, 0 }, { 10, 0 }, { 30, 0 }, { 70, 0 }, { 150, 0 }, { 1000, 0 });
     for (int step = 0; step <= 150; step++) {
         const double turns = log(1 + 15 * step / 150.0) / log(2);

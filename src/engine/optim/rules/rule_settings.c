@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/text/pattern.h"
 #include "engine/optim/rules/rule.h"
