@@ -96,7 +96,7 @@ void et_signals_catch_with_input(void);
  * it may be inside a library that cannot be asked to stop. SIGUSR1 does nothing. */
 void et_leave_on_signals(const char *text);
 
-/* messages.c. Prints an error as one line on standard error, once: error's text is empty
+/* print.c. Prints an error as one line on standard error, once: error's text is empty
  * afterwards. main prints the error of a command; a command that must print it earlier calls
  * this. */
 void et_tell_failure(const et_program *program, int status, et_error *error);

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/aborts.h"
-#include "command/runs/run_search.h"
+#include "command/runs/histories.h"
 #include "formats/files.h"
 #include "skip.h"
 #include "systems/training/session.h"

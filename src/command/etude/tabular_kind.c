@@ -9,7 +9,6 @@
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
 #include "command/tabular/tabular_commands.h"
-#include "command/tabular/tabular_service.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/ensemble/ensemble.h"
 #include "tasks/tabular/setup/setup.h"

@@ -10,8 +10,6 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
-#include "command/translation/attention.h"
-#include "command/translation/translation_service.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/settings/recipe.h"

@@ -17,10 +17,8 @@
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
-#include "command/runs/comparing.h"
 #include "command/runs/histories.h"
 #include "command/runs/history.h"
-#include "command/runs/run_settings.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 

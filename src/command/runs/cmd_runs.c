@@ -23,7 +23,6 @@
 #include "command/print.h"
 #include "command/runs/histories.h"
 #include "command/runs/history.h"
-#include "command/runs/run_settings.h"
 #include "formats/events/log_names.h"
 #include "formats/grid.h"
 

@@ -1,5 +1,8 @@
 #include "command/runs/histories.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,13 +12,105 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
+#include "base/files/file.h"
+#include "base/values/json.h"
 #include "base/vector.h"
-#include "command/runs/run_search.h"
+#include "command/runs/history.h"
 #include "formats/events/log_names.h"
+#include "systems/modelgarden/series.h"
+#include "train/checkpoint/run_names.h"
 
-#define LISTED_MAX 40 /* names in a message */
+/* ---- search ---- */
+
+static int add_run(et_run_list *list, const char *path, et_error *error)
+{
+    if (list->count == ET_RUN_LIST_MAX)
+        return et_fail(error, ET_EDATA, "%s: more than %d runs; name a directory with fewer runs",
+                       path, ET_RUN_LIST_MAX);
+    char **grown = et_vector_grow(list->items, &list->capacity, list->count + 1, sizeof *grown, 64);
+    char *copy = grown ? et_strdup(path) : NULL;
+    list->items = grown ? grown : list->items;
+    if (!copy)
+        return et_alloc_failed(error, strlen(path), "a list of runs");
+    list->items[list->count++] = copy;
+    return ET_OK;
+}
+
+/* Whether the entry is a directory and not a symbolic link. If the file system gives no type, the
+ * file is examined. */
+static bool is_folder(const char *parent, const struct dirent *item)
+{
+    struct stat info;
+    if (item->d_name[0] == '.')
+        return false;
+    if (item->d_type != DT_UNKNOWN)
+        return item->d_type == DT_DIR;
+    char *path = et_path_join(parent, item->d_name);
+    bool is = path && !lstat(path, &info) && S_ISDIR(info.st_mode);
+    et_free(path);
+    return is;
+}
+
+static int select_all(const struct dirent *item)
+{
+    return item->d_name[0] != '.';
+}
+
+/* The trainings of a series are listed while it trains; then the run has its model. */
+static bool is_passed(const char *directory, const char *name, bool run)
+{
+    return run && !strcmp(name, ET_SERIES_FOLDER) &&
+           et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS);
+}
+
+/* within: a run was found above. */
+static int search(et_run_list *list, const char *directory, bool within, int depth, et_error *error)
+{
+    et_assert(depth >= 0);
+    struct dirent **items;
+    bool run =
+        within ? et_file_exists_in(directory, ET_RUN_SETTINGS) : et_history_is_run(directory);
+    int status = run ? add_run(list, directory, error) : ET_OK;
+    if (status || depth == ET_RUN_LIST_DEPTH)
+        return status;
+    int count = scandir(directory, &items, select_all, alphasort);
+    if (count < 0 && (!depth || errno == ENOMEM))
+        return et_fail_errno(error, "%s", directory);
+    if (count < 0 && !list->quiet)
+        et_log(ET_LOG_WARNING, "cannot read %s; skipped", directory);
+    for (int i = 0; i < count; i++) {
+        if (!status && is_folder(directory, items[i]) &&
+            !is_passed(directory, items[i]->d_name, run)) {
+            char *path = et_path_join(directory, items[i]->d_name);
+            status = path ? search(list, path, within || run, depth + 1, error)
+                          : et_alloc_failed(error, 0, "a path");
+            et_free(path);
+        }
+        free(items[i]);
+    }
+    if (count >= 0)
+        free(items);
+    return status;
+}
+
+int et_run_list_add(et_run_list *list, const char *directory, et_error *error)
+{
+    et_assert(list->count <= list->capacity && directory);
+    int status = et_path_check(directory, error);
+    return status ? status : search(list, directory, false, 0, error);
+}
+
+void et_run_list_release(et_run_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        et_free(list->items[i]);
+    et_free(list->items);
+    *list = (et_run_list){ .items = NULL };
+}
 
 /* ---- opening ---- */
+
+#define LISTED_MAX 40 /* names in a message */
 
 struct et_histories_file {
     dev_t device;
@@ -185,4 +280,150 @@ int et_histories_check_metric(const et_histories *all, const char *word, et_erro
         if (!et_history_match(all->items[i], word, &found, 1))
             et_log(ET_LOG_WARNING, "%s logged no %s; left out", all->items[i]->model_dir, word);
     return ET_OK;
+}
+
+/* ---- settings from trees ---- */
+
+/* The value as it was written; a list as its items. NULL: no memory. */
+static const char *text_of(et_run_settings *s, const et_value *value)
+{
+    if (value->kind == ET_VALUE_STRING)
+        return et_arena_strdup(&s->arena, value->string);
+    if (value->text)
+        return et_arena_strdup(&s->arena, value->text);
+    et_strbuf out = ET_STRBUF_INIT;
+    et_json_print(&out, value, 0);
+    const char *text = out.failed ? NULL : et_arena_strdup(&s->arena, et_strbuf_text(&out));
+    et_strbuf_release(&out);
+    return text;
+}
+
+/* A row of values for each name, whose place the index has. */
+static void sane_settings(const et_run_settings *s)
+{
+    int64_t found = -1;
+    et_assert(s->runs > 0 && s->count <= s->name_capacity);
+    et_assert(s->count * s->runs <= s->value_capacity);
+    for (size_t i = 0; i < s->count; i++)
+        et_assert(et_map_get(&s->index, s->names[i], &found) && (size_t)found == i);
+}
+
+static bool add_setting(et_run_settings *s, size_t *position, const char *name)
+{
+    int64_t found;
+    *position = s->count;
+    if (et_map_get(&s->index, name, &found)) {
+        *position = (size_t)found;
+        return true;
+    }
+    const char **names =
+        et_vector_grow(s->names, &s->name_capacity, s->count + 1, sizeof *names, 128);
+    s->names = names ? names : s->names;
+    const char **values = et_vector_grow(s->values, &s->value_capacity, (s->count + 1) * s->runs,
+                                         sizeof *values, 128 * s->runs);
+    s->values = values ? values : s->values;
+    if (!names || !values || !et_map_put(&s->index, name, (int64_t)s->count))
+        return false;
+    for (size_t i = 0; i < s->runs; i++)
+        s->values[s->count * s->runs + i] = NULL;
+    s->names[s->count++] = name;
+    return true;
+}
+
+/* An empty group is no setting. The reader of YAML bounds how deep they nest. */
+static bool add_values(et_run_settings *s, size_t run, const char *path, const et_value *dict)
+{
+    bool fine = true;
+    for (const et_value *v = dict->first; v && fine; v = v->next) {
+        size_t position;
+        const char *name = et_arena_printf(&s->arena, "%s%s%s", path, *path ? "." : "", v->key);
+        if (!name)
+            return false;
+        if (v->kind == ET_VALUE_DICT) {
+            fine = add_values(s, run, name, v);
+            continue;
+        }
+        const char *text = text_of(s, v);
+        fine = text && add_setting(s, &position, name);
+        if (fine)
+            s->values[position * s->runs + run] = text;
+    }
+    return fine;
+}
+
+/* A run whose settings are not known has no say. */
+static bool differ(const et_run_settings *s, const et_histories *runs, size_t name)
+{
+    et_assert(name < s->count && s->runs == runs->count);
+    const char *first = NULL;
+    bool missing = false;
+    for (size_t i = 0; i < s->runs; i++) {
+        const char *value = et_run_settings_value(s, name, i);
+        missing |= !value && runs->items[i]->settings;
+        if (value && first && strcmp(first, value) != 0)
+            return true;
+        first = value ? value : first;
+    }
+    return first && missing;
+}
+
+int et_run_settings_open(et_run_settings *s, const et_histories *runs, et_error *error)
+{
+    *s = (et_run_settings){ .runs = runs->count, .index = ET_MAP_INIT };
+    bool fine = true;
+    for (size_t i = 0; i < runs->count && fine; i++)
+        fine = !runs->items[i]->settings || add_values(s, i, "", runs->items[i]->settings);
+    sane_settings(s);
+    s->differs = et_alloc_zero(s->count + 1, sizeof *s->differs);
+    if (!fine || !s->differs) {
+        et_run_settings_close(s);
+        return et_alloc_failed(error, 0, "settings");
+    }
+    for (size_t i = 0; i < s->count; i++)
+        s->differs[i] = differ(s, runs, i);
+    return ET_OK;
+}
+
+void et_run_settings_close(et_run_settings *s)
+{
+    et_free(s->names);
+    et_free(s->values);
+    et_free(s->differs);
+    et_arena_release(&s->arena);
+    et_map_release(&s->index);
+    *s = (et_run_settings){ .index = ET_MAP_INIT };
+}
+
+/* ---- settings side by side ---- */
+
+const char *et_run_settings_value(const et_run_settings *s, size_t name, size_t run)
+{
+    et_assert(name < s->count && run < s->runs);
+    return s->values[name * s->runs + run];
+}
+
+/* Whether name ends so, after a dot or as a whole. */
+static bool ends_so(const char *name, const char *end)
+{
+    size_t length = strlen(name), wanted = strlen(end);
+    if (length < wanted || strcmp(name + length - wanted, end) != 0)
+        return false;
+    return length == wanted || name[length - wanted - 1] == '.';
+}
+
+const char *et_run_settings_head(const et_run_settings *s, size_t name)
+{
+    et_assert(name < s->count);
+    const char *whole = s->names[name], *head = whole + strlen(whole);
+    while (head > whole) {
+        head--;
+        while (head > whole && head[-1] != '.')
+            head--;
+        bool another = false;
+        for (size_t i = 0; i < s->count && !another; i++)
+            another = i != name && s->differs[i] && ends_so(s->names[i], head);
+        if (!another)
+            break;
+    }
+    return head;
 }

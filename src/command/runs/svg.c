@@ -1,16 +1,17 @@
 /* Charts as SVG: a frame, ticks with labels, a path for each curve, a legend below. The colours are
  * readable on light and dark pages; text is lighter if the reader prefers dark pages
  * (prefers-color-scheme). */
-#include "command/runs/chart.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/text/format.h"
 #include "base/text/strbuf.h"
+#include "base/text/unicode.h"
 #include "command/runs/axis.h"
+#include "command/runs/chart.h"
 
 #define LETTER 6.6 /* pixels of a letter of 12 pixels, about */
 #define LINE   18  /* pixels of a line of the legend */
@@ -329,4 +330,173 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
         append_legend(&p);
     et_strbuf_append(out, "</svg>\n");
     return out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;
+}
+
+/* ---- heat maps ---- */
+
+/* Heat maps: cells of one colour, whose opacity is the value. They look right on light and dark
+ * pages. */
+
+#define CELL        26  /* pixels of a side of a cell */
+#define LETTER_WIDE 7.2 /* pixels of a letter of 12 pixels, at the most */
+#define MARGIN      12
+
+/* Pixels of the longest of names. */
+static int room_for(const char *const *names, int count)
+{
+    size_t most = 0;
+    for (int i = 0; i < count; i++) {
+        size_t letters = et_utf8_columns(names[i], strlen(names[i]));
+        most = letters > most ? letters : most;
+    }
+    return (int)ceil((double)(most < 200 ? most : 200) * LETTER_WIDE) + 6;
+}
+
+static void append_names(et_strbuf *out, const et_chart_heat *heat, int left, int top)
+{
+    for (int r = 0; r < heat->row_count; r++) {
+        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6,
+                         top + r * CELL + CELL / 2 + 4);
+        et_markup_append(out, heat->rows[r]);
+        et_strbuf_append(out, "</text>\n");
+    }
+    for (int c = 0; c < heat->column_count; c++) {
+        int x = left + c * CELL + CELL / 2 + 4;
+        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" transform=\"rotate(-90 %d %d)\">", x,
+                         top - 6, x, top - 6);
+        et_markup_append(out, heat->columns[c]);
+        et_strbuf_append(out, "</text>\n");
+    }
+}
+
+int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error)
+{
+    if (heat->row_count < 1 || heat->column_count < 1)
+        return et_fail(error, ET_EDATA, "nothing to draw: there is no word");
+    if (heat->row_count > ET_CHART_HEAT_MAX || heat->column_count > ET_CHART_HEAT_MAX)
+        return et_fail(error, ET_EDATA,
+                       "%d by %d cells are too many: at most %d by %d can be drawn",
+                       heat->row_count, heat->column_count, ET_CHART_HEAT_MAX, ET_CHART_HEAT_MAX);
+    const int heading = heat->title ? 24 : 0;
+    const int left = MARGIN + room_for(heat->rows, heat->row_count);
+    const int top = MARGIN + heading + room_for(heat->columns, heat->column_count);
+    const int width = left + heat->column_count * CELL + MARGIN;
+    const int height = top + heat->row_count * CELL + MARGIN;
+    et_strbuf_printf(out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\">\n",
+                     width, height, width, height);
+    et_chart_append_style(out, ".cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
+    if (heat->title) {
+        et_strbuf_printf(out, "<text class=\"title\" x=\"%d\" y=\"%d\">", MARGIN, MARGIN + 12);
+        et_markup_append(out, heat->title);
+        et_strbuf_append(out, "</text>\n");
+    }
+    et_strbuf_append(out, "<g class=\"cells\">\n");
+    for (int r = 0; r < heat->row_count; r++)
+        for (int c = 0; c < heat->column_count; c++) {
+            double value = heat->values[r][c];
+            int thousandths = value > 0 ? (int)lround(fmin(value, 1) * 1000) : 0;
+            if (thousandths)
+                et_strbuf_printf(out,
+                                 "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+                                 "fill-opacity=\"%d.%03d\"/>\n",
+                                 left + c * CELL, top + r * CELL, CELL, CELL, thousandths / 1000,
+                                 thousandths % 1000);
+        }
+    et_strbuf_printf(out,
+                     "</g>\n<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" "
+                     "height=\"%d\"/>\n",
+                     left, top, heat->column_count * CELL, heat->row_count * CELL);
+    append_names(out, heat, left, top);
+    et_strbuf_append(out, "</svg>\n");
+    return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
+}
+
+/* ---- bars ---- */
+
+/* Bars: a row of pixels for each value, with its name to the left and its number at its end. */
+
+#define ROW    20 /* pixels of a bar and the space below */
+#define BAR    13 /* pixels of a bar */
+#define NUMBER 64 /* pixels of a number */
+
+/* The begin of a name, an ellipsis, its end: at most so many letters. */
+static void append_name(et_strbuf *out, const char *name, int letters)
+{
+    const size_t length = strlen(name);
+    et_strbuf shown = ET_STRBUF_INIT;
+    size_t begin = 0, end = length;
+    uint32_t code;
+    if (et_utf8_columns(name, length) > (size_t)letters) {
+        for (int i = 0; i < letters / 2 && begin < length; i++)
+            begin += et_utf8_decode(name + begin, length - begin, &code);
+        for (int i = 0; i < (letters - 1) / 2 && end > begin; i++)
+            for (end--; end > begin && (name[end] & 0xc0) == 0x80;)
+                end--;
+        et_strbuf_append_bytes(&shown, name, begin);
+        et_strbuf_append(&shown, "\xe2\x80\xa6"); /* ... */
+    }
+    et_strbuf_append(&shown, begin ? name + end : name);
+    et_markup_append(out, et_strbuf_text(&shown));
+    out->failed |= shown.failed;
+    et_strbuf_release(&shown);
+}
+
+static void append_row(et_strbuf *out, const et_chart_bars *bars, int i, int left, int top,
+                       double length)
+{
+    et_strbuf_append(out, "<g><title>");
+    et_markup_append(out, bars->names[i]);
+    et_strbuf_printf(out, "</title><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6,
+                     top + BAR - 2);
+    append_name(out, bars->names[i], (int)((left - 6) / LETTER_WIDE));
+    et_strbuf_append(out, "</text>");
+    const int pixels = (int)lround(length);
+    if (pixels > 0)
+        et_strbuf_printf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>", left, top,
+                         pixels, BAR);
+    et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\">%s</text></g>\n", left + pixels + 5,
+                     top + BAR - 2, et_format_value(bars->values[i]).text);
+}
+
+int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_error *error)
+{
+    et_assert(width > 0);
+    size_t letters = 0;
+    double most = 0;
+    if (bars->count < 1 || bars->count > ET_CHART_BARS_MAX)
+        return et_fail(error, ET_EDATA, "%d bars: 1 to %d can be drawn", bars->count,
+                       ET_CHART_BARS_MAX);
+    et_assert(bars->names && bars->values);
+    for (int i = 0; i < bars->count; i++) {
+        const size_t length = et_utf8_columns(bars->names[i], strlen(bars->names[i]));
+        letters = length > letters ? length : letters;
+        most = bars->values[i] > most ? bars->values[i] : most;
+    }
+    const double wanted = ceil((double)letters * LETTER_WIDE) + 10;
+    const int left = (int)fmin(wanted, width * 0.45), room = width - left - NUMBER;
+    const int top = MARGIN + (bars->title ? 22 : 0);
+    const int bottom = top + bars->count * ROW, height = bottom + (bars->x_label ? 22 : 6);
+    et_strbuf_printf(out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\" role=\"img\">\n",
+                     width, height, width, height);
+    et_chart_append_style(out, "rect{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
+    if (bars->title) {
+        et_strbuf_append(out, "<text class=\"title\" x=\"6\" y=\"22\">");
+        et_markup_append(out, bars->title);
+        et_strbuf_append(out, "</text>\n");
+    }
+    for (int i = 0; i < bars->count; i++)
+        append_row(out, bars, i, left, top + i * ROW,
+                   most > 0 && bars->values[i] > 0 ? room * (bars->values[i] / most) : 0);
+    et_strbuf_printf(out, "<path class=\"frame\" d=\"M%d %dV%d\"/>\n", left, top - 4, bottom);
+    if (bars->x_label) {
+        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\">", left, bottom + 14);
+        et_markup_append(out, bars->x_label);
+        et_strbuf_append(out, "</text>\n");
+    }
+    et_strbuf_append(out, "</svg>\n");
+    return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
 }

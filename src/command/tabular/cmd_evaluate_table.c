@@ -2,17 +2,502 @@
  * each class and charts. A threshold or costs choose the predictions that are scored.
  *
  *   evaluation -> rows of each set, as they were scored -> class_tables -> text, JSON, pictures */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <etude/comm.h>
+#include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/assert.h"
+#include "base/sort.h"
+#include "base/text/format.h"
+#include "base/text/strbuf.h"
 #include "base/values/value.h"
+#include "base/vector.h"
 #include "command/command.h"
 #include "command/options/options.h"
 #include "command/print.h"
 #include "command/tabular/decision.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
+#include "systems/modelgarden/series.h"
+#include "tasks/tabular/ensemble/ensemble.h"
+#include "tasks/tabular/setup/setup.h"
 #include "tasks/tabular/tabular_kind.h"
+#include "tasks/tabular/target/target.h"
+
+/* Classes whose matrix is printed; confusions, lines and curves that are shown of more classes. */
+#define MATRIX_MAX    12
+#define CONFUSION_MAX 20
+#define LINES_MAX     50
+#define CURVES_MAX    10
+
+#define NOTE 100 /* bytes of a line below a table */
+
+/* ---- tables of classes ---- */
+
+static void *copy(const void *from, size_t count, size_t size)
+{
+    void *to = et_alloc(count + 1, size);
+    if (to)
+        memcpy(to, from, count * size);
+    return to;
+}
+
+static int copy_predictions(et_class_tables *t, const et_class_predictions *p, et_error *error)
+{
+    const size_t rows = (size_t)p->count, classes = (size_t)p->classes;
+    t->of = *p;
+    t->of.probability = copy(p->probability, rows * classes, sizeof *p->probability);
+    t->of.target = copy(p->target, rows, sizeof *p->target);
+    t->of.weight = p->weight ? copy(p->weight, rows, sizeof *p->weight) : NULL;
+    t->confusion = et_alloc_zero(classes * classes, sizeof *t->confusion);
+    t->lines = et_alloc_zero(classes, sizeof *t->lines);
+    return t->of.probability && t->of.target && (t->of.weight || !p->weight) && t->confusion &&
+                   t->lines
+               ? ET_OK
+               : et_alloc_failed(error, rows * classes * sizeof *p->probability, "tables");
+}
+
+/* predictions are copied but for costs, which are borrowed. ET_EDATA: as
+ * et_class_scores_compute. Release after a failure, too. */
+static int class_tables_open(et_class_tables *t, const et_class_predictions *predictions,
+                             const char *const *labels, const char *name, et_error *error)
+{
+    et_assert(labels && predictions->classes > 0 && predictions->count >= 0);
+    et_class_scores scores;
+    *t = (et_class_tables){ .name = name, .labels = labels };
+    int status = copy_predictions(t, predictions, error);
+    if (!status)
+        status = et_class_scores_compute(&scores, t->confusion, &t->of, error);
+    if (status)
+        return status;
+    et_class_lines(t->lines, t->confusion, t->of.classes);
+    const int64_t cells = t->of.classes * t->of.classes;
+    double cost = 0, weight = 0;
+    for (int64_t i = 0; t->of.costs && i < cells; i++) {
+        cost += t->confusion[i] * t->of.costs[i];
+        weight += t->confusion[i];
+    }
+    t->cost = t->of.costs ? cost / weight : NAN;
+    return ET_OK;
+}
+
+static void class_tables_release(et_class_tables *t)
+{
+    et_free((void *)t->of.probability);
+    et_free((void *)t->of.target);
+    et_free((void *)t->of.weight);
+    et_free(t->confusion);
+    et_free(t->lines);
+    *t = (et_class_tables){ .name = NULL };
+}
+
+/* ---- the confusion matrix ---- */
+
+static void append_heading(const et_class_tables *t, const char *text, et_grid_form form,
+                           et_strbuf *out)
+{
+    const bool html = form == ET_GRID_HTML;
+    et_strbuf_printf(out, "%s%s%s", html ? "<h3>" : "\n", text, t->name ? " of " : "");
+    if (t->name && html)
+        et_markup_append(out, t->name);
+    else if (t->name)
+        et_strbuf_append(out, t->name);
+    et_strbuf_append(out, html ? "</h3>\n" : ":\n");
+}
+
+static void append_note(const char *text, et_grid_form form, et_strbuf *out)
+{
+    const bool html = form == ET_GRID_HTML;
+    et_strbuf_printf(out, "%s%s%s\n", html ? "<p>" : "(", text, html ? "</p>" : ")");
+}
+
+static void append_matrix(const et_class_tables *t, et_grid_form form, et_strbuf *out)
+{
+    const int64_t classes = t->of.classes;
+    et_grid grid = { .columns = (size_t)classes + 1, .left = 1, .most = ET_GRID_CELL_MAX };
+    append_heading(t, "confusion matrix (rows: class, columns: prediction)", form, out);
+    et_grid_add(&grid, "");
+    for (int64_t c = 0; c < classes; c++)
+        et_grid_add(&grid, t->labels[c]);
+    for (int64_t target = 0; target < classes; target++) {
+        et_grid_add(&grid, t->labels[target]);
+        for (int64_t c = 0; c < classes; c++)
+            et_grid_addf(&grid, "%.6g", t->confusion[target * classes + c]);
+    }
+    et_grid_append(&grid, form, out);
+    et_grid_release(&grid);
+}
+
+typedef struct mistake {
+    double weight;
+    int64_t cell;
+} mistake;
+
+ET_SORT_BY(by_weight, mistake, ET_DOWN(weight), ET_UP(cell))
+
+static size_t find_mistakes(const et_class_tables *t, mistake *mistakes)
+{
+    const int64_t classes = t->of.classes;
+    size_t count = 0;
+    for (int64_t i = 0; i < classes * classes; i++)
+        if (i / classes != i % classes && t->confusion[i] > 0)
+            mistakes[count++] = (mistake){ t->confusion[i], i };
+    qsort(mistakes, count, sizeof *mistakes, by_weight);
+    return count;
+}
+
+/* Of many classes the mistakes that are most frequent. */
+static int append_mistakes(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                           et_error *error)
+{
+    const int64_t classes = t->of.classes;
+    mistake *mistakes = et_alloc((size_t)(classes * classes), sizeof *mistakes);
+    char note[NOTE];
+    if (!mistakes)
+        return et_alloc_failed(error, (size_t)(classes * classes) * sizeof *mistakes, "mistakes");
+    const size_t count = find_mistakes(t, mistakes);
+    const size_t shown = count < CONFUSION_MAX ? count : CONFUSION_MAX;
+    et_grid grid = { .columns = 3, .left = 2, .most = ET_GRID_CELL_MAX };
+    append_heading(t, "most frequent mistakes", form, out);
+    static const char *const head[] = { "class", "prediction", "rows" };
+    et_grid_add_row(&grid, head);
+    for (size_t i = 0; i < shown; i++) {
+        et_grid_add(&grid, t->labels[mistakes[i].cell / classes]);
+        et_grid_add(&grid, t->labels[mistakes[i].cell % classes]);
+        et_grid_addf(&grid, "%.6g", mistakes[i].weight);
+    }
+    et_grid_append(&grid, form, out);
+    if (shown < count) {
+        snprintf(note, sizeof note, "%s more kinds of mistakes; --json has the whole matrix",
+                 et_format_count((int64_t)(count - shown)).text);
+        append_note(note, form, out);
+    }
+    et_grid_release(&grid);
+    et_free(mistakes);
+    return ET_OK;
+}
+
+/* ---- lines of classes ---- */
+
+/* Classes by support, the most frequent first; equal ones by number. */
+static mistake *rank_classes(const et_class_tables *t, et_error *error)
+{
+    const size_t classes = (size_t)t->of.classes;
+    mistake *order = et_alloc(classes, sizeof *order);
+    if (!order) {
+        et_alloc_failed(error, classes * sizeof *order, "classes");
+        return NULL;
+    }
+    for (size_t c = 0; c < classes; c++)
+        order[c] = (mistake){ t->lines[c].support, (int64_t)c };
+    qsort(order, classes, sizeof *order, by_weight);
+    return order;
+}
+
+static int append_lines(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                        et_error *error)
+{
+    static const char *const head[] = { "class", "precision", "recall", "f1", "support" };
+    const int64_t classes = t->of.classes, shown = classes < LINES_MAX ? classes : LINES_MAX;
+    const bool all = shown == classes;
+    char note[NOTE];
+    mistake *order = rank_classes(t, error);
+    if (!order)
+        return ET_ENOMEM;
+    et_grid grid = { .columns = 5, .left = 1, .most = ET_GRID_CELL_MAX };
+    append_heading(t, "classes", form, out);
+    et_grid_add_row(&grid, head);
+    for (int64_t i = 0; i < shown; i++) {
+        const int64_t c = all ? i : order[i].cell;
+        et_grid_add(&grid, t->labels[c]);
+        et_grid_addf(&grid, "%.4f", t->lines[c].precision);
+        et_grid_addf(&grid, "%.4f", t->lines[c].recall);
+        et_grid_addf(&grid, "%.4f", t->lines[c].f1);
+        et_grid_addf(&grid, "%.6g", t->lines[c].support);
+    }
+    et_grid_append(&grid, form, out);
+    if (!all) {
+        snprintf(note, sizeof note, "%s classes with fewer rows are not shown; --json has all",
+                 et_format_count(classes - shown).text);
+        append_note(note, form, out);
+    }
+    et_grid_release(&grid);
+    et_free(order);
+    return ET_OK;
+}
+
+int et_class_tables_append(const et_class_tables *t, et_grid_form form, et_strbuf *out,
+                           et_error *error)
+{
+    et_assert(t->labels && t->confusion && t->lines);
+    int status = ET_OK;
+    if (t->of.classes <= MATRIX_MAX)
+        append_matrix(t, form, out);
+    else
+        status = append_mistakes(t, form, out, error);
+    if (!status)
+        status = append_lines(t, form, out, error);
+    return status || !out->failed ? status : et_alloc_failed(error, out->length, "tables");
+}
+
+/* ---- JSON ---- */
+
+int et_class_tables_add(const et_class_tables *t, et_value *to, et_error *error)
+{
+    et_assert(t->labels && t->confusion && t->lines);
+    et_class_curve curve;
+    int status = et_calibration_curve(&curve, &t->of, et_calibrated_class(&t->of), error);
+    if (status)
+        return status;
+    const int64_t classes = t->of.classes;
+    et_value *labels = et_value_set_list(to, "labels"), *rows = et_value_set_list(to, "confusion");
+    et_value *lines = et_value_set_dict(to, "classes");
+    for (int64_t c = 0; c < classes; c++) {
+        et_value *row = et_value_add_list(rows), *line = et_value_set_dict(lines, t->labels[c]);
+        et_value_add_string(labels, t->labels[c]);
+        for (int64_t i = 0; i < classes; i++)
+            et_value_add_float(row, t->confusion[c * classes + i]);
+        et_value_set_float(line, "precision", t->lines[c].precision);
+        et_value_set_float(line, "recall", t->lines[c].recall);
+        et_value_set_float(line, "f1", t->lines[c].f1);
+        et_value_set_float(line, "support", t->lines[c].support);
+    }
+    et_value *list = et_value_set_list(to, "calibration");
+    for (size_t i = 0; i < curve.count; i++) {
+        et_value *bin = et_value_add_dict(list);
+        et_value_set_float(bin, "probability", curve.x[i]);
+        et_value_set_float(bin, "fraction", curve.y[i]);
+        et_value_set_float(bin, "rows", curve.weight[i]);
+    }
+    et_class_curve_release(&curve);
+    if (t->of.costs)
+        et_value_set_float(to, "cost", t->cost);
+    return et_value_failed(to) ? et_alloc_failed(error, 0, "results") : ET_OK;
+}
+
+/* ---- charts ---- */
+
+/* Adopts the curve's points. */
+static int add_curve(et_class_chart *c, et_class_curve *curve, et_strbuf *name, et_error *error)
+{
+    et_assert(c->chart.count < c->capacity);
+    char *text = et_strbuf_detach(name);
+    if (!text || c->chart.count == c->capacity) {
+        et_free(text);
+        et_class_curve_release(curve);
+        return et_alloc_failed(error, sizeof *c->curves, "a curve");
+    }
+    c->curves[c->chart.count++] = (et_chart_curve){ text, curve->x, curve->y, curve->count };
+    et_free(curve->weight);
+    *curve = (et_class_curve){ .count = 0 };
+    return ET_OK;
+}
+
+static double area_of(const et_class_curve *curve)
+{
+    double area = 0;
+    for (size_t i = 1; i < curve->count; i++)
+        area += (curve->x[i] - curve->x[i - 1]) * (curve->y[i] + curve->y[i - 1]) / 2;
+    return area;
+}
+
+static int add_roc(et_class_chart *c, const et_class_tables *t, int64_t class, et_error *error)
+{
+    et_class_curve curve;
+    et_strbuf name = ET_STRBUF_INIT;
+    int status = et_roc_curve(&curve, &t->of, class, error);
+    if (status || !curve.count) {
+        et_class_curve_release(&curve);
+        return status;
+    }
+    et_strbuf_printf(&name, "%s%s%s (AUC %.4f)", t->name ? t->name : "", t->name ? ": " : "",
+                     t->labels[class], area_of(&curve));
+    return add_curve(c, &curve, &name, error);
+}
+
+/* Of two classes the positive one; of more the most frequent ones. */
+static int add_rocs(et_class_chart *c, const et_class_tables *t, et_error *error)
+{
+    const int64_t classes = t->of.classes;
+    if (classes == 2)
+        return add_roc(c, t, !t->of.first, error);
+    mistake *order = rank_classes(t, error);
+    int status = order ? ET_OK : ET_ENOMEM;
+    for (int64_t i = 0; i < classes && i < CURVES_MAX && !status; i++)
+        status = add_roc(c, t, order[i].cell, error);
+    et_free(order);
+    return status;
+}
+
+static int add_calibration_curve(et_class_chart *c, const et_class_tables *t, et_error *error)
+{
+    const int64_t class = et_calibrated_class(&t->of);
+    et_class_curve curve;
+    et_strbuf name = ET_STRBUF_INIT;
+    int status = et_calibration_curve(&curve, &t->of, class, error);
+    if (status)
+        return status;
+    et_strbuf_printf(&name, "%s%s%s", t->name ? t->name : "", t->name ? ": " : "",
+                     class < 0 ? "predicted class" : t->labels[class]);
+    return add_curve(c, &curve, &name, error);
+}
+
+int et_class_chart_open(et_class_chart *c, bool roc, const et_class_tables *sets, size_t count,
+                        et_error *error)
+{
+    *c = (et_class_chart){ .capacity = count * CURVES_MAX + 1 };
+    c->chart.title = roc ? "ROC" : "calibration";
+    c->chart.y_label = roc ? "true positive rate" : "fraction that is right";
+    c->chart.x_label = roc ? "false positive rate" : "probability";
+    c->curves = et_alloc_zero(c->capacity, sizeof *c->curves);
+    if (!c->curves)
+        return et_alloc_failed(error, c->capacity * sizeof *c->curves, "curves");
+    c->chart.curves = c->curves;
+    int status = ET_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        status = roc ? add_rocs(c, &sets[i], error) : add_calibration_curve(c, &sets[i], error);
+    if (!status && !c->chart.count)
+        return et_fail(error, ET_EDATA, "there is no ROC curve: all rows are of one class");
+    if (status)
+        return status;
+    /* What a model without skill, or a perfectly calibrated one, has. */
+    const char *text = roc ? "chance" : "perfect";
+    et_class_curve line = { .count = 2 };
+    et_strbuf name = ET_STRBUF_INIT;
+    line.x = et_alloc_zero(2, sizeof *line.x);
+    line.y = et_alloc_zero(2, sizeof *line.y);
+    if (!line.x || !line.y) {
+        et_class_curve_release(&line);
+        return et_alloc_failed(error, 2 * sizeof *line.x, "a curve");
+    }
+    line.x[1] = line.y[1] = 1;
+    et_strbuf_append(&name, text);
+    return add_curve(c, &line, &name, error);
+}
+
+void et_class_chart_release(et_class_chart *c)
+{
+    for (size_t i = 0; i < c->chart.count; i++) {
+        et_free((void *)c->curves[i].name);
+        et_free((void *)c->curves[i].x);
+        et_free((void *)c->curves[i].y);
+    }
+    et_free(c->curves);
+    *c = (et_class_chart){ .capacity = 0 };
+}
+
+/* ---- scored rows ---- */
+
+et_tabular_task *et_table_task_of(const et_evaluation *evaluation)
+{
+    return (et_tabular_task *)(void *)evaluation->task;
+}
+
+static const char *set_of(const et_tabular_task *task)
+{
+    const et_structs *sets = &task->options.validation_data.sets;
+    const et_tabular_set *set = sets->items;
+    return sets->count ? set[task->results.set].name : NULL;
+}
+
+static int keep_target(et_table_scores *scores, const et_tabular_task *task, int64_t target,
+                       et_error *error)
+{
+    et_assert(target >= 0 && target < task->results.targets);
+    const et_validation_rows *s = &task->results;
+    et_number_rows *grown = et_vector_grow(scores->numbers, &scores->number_capacity,
+                                           scores->number_count + 1, sizeof *grown, 8);
+    if (!grown)
+        return et_alloc_failed(error, sizeof *grown, "rows");
+    scores->numbers = grown;
+    et_number_rows *rows = &grown[scores->number_count++];
+    *rows = (et_number_rows){ .set = set_of(task),
+                              .target = et_scored_targets_of(task).column[target] };
+    /* Of quantiles the median, else the level next to it. */
+    rows->median = task->target.quantiles > 0;
+    const int64_t column = rows->median ? task->target.middle : target;
+    for (int64_t i = 0; i < s->rows; i++)
+        rows->all += s->weight[i] > 0;
+    const size_t most = rows->all < ET_NUMBER_ROWS_MAX ? rows->all : ET_NUMBER_ROWS_MAX;
+    rows->truth = et_alloc(most + 1, sizeof *rows->truth);
+    rows->predicted = et_alloc(most + 1, sizeof *rows->predicted);
+    if (!rows->truth || !rows->predicted)
+        return et_alloc_failed(error, most * sizeof *rows->truth, "rows");
+    size_t at = 0;
+    for (int64_t i = 0; i < s->rows; i++) {
+        if (!(s->weight[i] > 0) || at++ * most / rows->all < rows->count)
+            continue;
+        rows->truth[rows->count] = s->written[i * s->targets + target];
+        rows->predicted[rows->count++] = s->value[i * s->width + column];
+    }
+    return ET_OK;
+}
+
+static int keep_numbers(void *payload, const et_tabular_task *task, et_error *error)
+{
+    int status = ET_OK;
+    for (int64_t i = 0; i < task->results.targets && !status; i++)
+        status = keep_target(payload, task, i, error);
+    return status;
+}
+
+static int keep_rows(void *payload, const et_tabular_task *task, et_error *error)
+{
+    et_table_scores *scores = payload;
+    const et_class_predictions rows = et_tabular_predictions_of(task, &task->results);
+    et_assert(scores->sets < ET_TABULAR_SETS_MAX);
+    return class_tables_open(&scores->set[scores->sets++], &rows, task->target.field->label,
+                             set_of(task), error);
+}
+
+void et_table_scores_attach(et_table_scores *scores, const et_evaluation *evaluation,
+                            double threshold, const double *costs)
+{
+    et_assert(evaluation->task && scores);
+    et_tabular_task *task = et_table_task_of(evaluation);
+    if (task->options.class_weights.count && !et_comm_rank(evaluation->comm))
+        et_log(ET_LOG_WARNING,
+               "the model was trained with class weights, so its probabilities are too high "
+               "for classes with a large weight: log_loss, brier and calibration_error are worse");
+    if (task->target.classes)
+        task->scoring = (et_tabular_scoring){ threshold, costs, keep_rows, scores };
+    else if (scores->keeps_numbers && task->target.values)
+        task->scoring = (et_tabular_scoring){ 0, NULL, keep_numbers, scores };
+}
+
+int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *error)
+{
+    et_assert(evaluation->task && logs);
+    et_tabular_task *task = et_table_task_of(evaluation);
+    if (!et_tabular_has_out_of_fold(task))
+        return et_evaluation_run(evaluation, logs, error);
+    if (evaluation->tell)
+        evaluation->tell(
+            evaluation->listener,
+            "validation   each row by the models that did not learn it (" ET_SERIES_FOLDS ")");
+    return et_tabular_score_out_of_fold(task, logs, error);
+}
+
+void et_table_scores_release(et_table_scores *scores)
+{
+    while (scores->sets)
+        class_tables_release(&scores->set[--scores->sets]);
+    for (size_t i = 0; i < scores->number_count; i++) {
+        et_free(scores->numbers[i].truth);
+        et_free(scores->numbers[i].predicted);
+    }
+    et_free(scores->numbers);
+    scores->numbers = NULL;
+    scores->number_count = 0;
+}
+
+/* ---- the command ---- */
 
 typedef struct evaluate_options {
     et_evaluate_args general;

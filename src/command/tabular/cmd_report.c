@@ -23,7 +23,6 @@
 #include "command/ranks.h"
 #include "command/runs/chart.h"
 #include "command/runs/history.h"
-#include "command/tabular/importance.h"
 #include "command/tabular/table_scores.h"
 #include "command/tabular/tabular_commands.h"
 #include "data/table/schema/schema.h"

@@ -1,4 +1,4 @@
-#include "command/tabular/tabular_service.h"
+#include "command/tabular/tabular_commands.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -10,13 +10,22 @@
  *         status = et_translator_translate(work.translator, lines, count, results, &error);
  *     status = et_translating_close(&work, status, &error);
  *     status = et_ranks_leave(work.options.comm, call->program, status, &error);
+ *
+ * Results are printed as text or as JSON (et_result_lines):
+ *
+ *     et_result_lines how = { .scores = true };
+ *     et_result_lines_print(&text, found, count, 0, &how);
  */
 #ifndef ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 #define ETUDE_COMMAND_TRANSLATION_TRANSLATING_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <etude/hypotheses.h>
 #include <etude/translator.h>
 
+#include "base/text/strbuf.h"
 #include "command/options/ensemble_words.h"
 #include "formats/events/progress.h"
 #include "systems/training/profile.h"
@@ -83,5 +92,30 @@ int et_translating_lines(et_translating *work, const struct et_lines *sources, c
 /* Also if it was not opened. status: of the work; returned if it failed, else the status of the
  * profile. */
 int et_translating_close(et_translating *work, int status, et_error *error);
+
+/* ---- results ---- */
+
+/* Results of lines, as text or as JSON:
+ *
+ *   Ein Hund rennt.                                              one result
+ *   Ein Hund rennt. ||| 0-0 1-1 2-2                              with alignments, source-target
+ *   0 ||| Ein Hund rennt. ||| logp=-1.8301 score=-0.9204         several results, or with scores
+ *   {"line": 0, "hypotheses": [{"text": "Ein Hund rennt.", "score": -0.9204,
+ *    "log_probability": -1.8301, "alignment": [[0, 0], [1, 1], [2, 2]]}]}       as JSON
+ *
+ * JSON is on one line, with full numbers; "alignment" is there if it was requested. */
+
+typedef struct et_result_lines {
+    bool json, scores, alignments;
+    bool several; /* results of a line, so that its number is needed */
+} et_result_lines;
+
+/* first: the number of the first of the lines, from 0. */
+void et_result_lines_print(et_strbuf *out, const et_hypotheses *found, size_t lines, size_t first,
+                           const et_result_lines *how);
+
+/* [{"text": ..., "score": ..., "log_probability": ...}, ...]: the results of one line. */
+void et_result_lines_print_json(et_strbuf *out, const et_hypotheses *found, size_t line,
+                                bool alignments);
 
 #endif

@@ -12,6 +12,6 @@ endforeach()
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 string(REPEAT "0x..," 16 line)
 string(REGEX REPLACE "(${line})" "    \\1\n" bytes "${bytes}")
-file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "#include \"command/web/page_files.h\"\n
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "#include \"command/web/web.h\"\n
 const unsigned char et_${NAME}_page[] = {\n${bytes}\n};
 const size_t et_${NAME}_page_length = sizeof et_${NAME}_page;\n")

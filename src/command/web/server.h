@@ -32,7 +32,6 @@
 #include <stdint.h>
 
 #include "command/web/guard.h"
-#include "command/web/listen.h"
 
 /* For the headers of a connection's first request, unless seconds_max is less. */
 #define ET_HTTP_HEADER_SECONDS 10

@@ -5,8 +5,7 @@
 
 #include "base/assert.h"
 #include "base/text/strbuf.h"
-#include "command/web/page_files.h"
-#include "command/web/type.h"
+#include "command/web/form.h"
 
 #define LOOPBACK "127.0.0.1"
 #define JSON     "application/json"

@@ -15,7 +15,6 @@
 
 #include "command/options/options.h"
 #include "command/web/guard.h"
-#include "command/web/listen.h"
 #include "command/web/server.h"
 
 typedef struct et_web_args {
@@ -53,7 +52,18 @@ void et_web_close(et_web *web);
 int et_web_check_type(const et_http_request *from, const char *const *others, const char **type,
                       et_error *error);
 
-/* Answers with a page (pages.h). */
+/* Answers with a page. */
 void et_web_reply_page(et_http_request *to, const unsigned char *page, size_t length);
+
+/* The pages of `etude watch` and `etude serve`. CMake makes each page from the parts in its
+ * folder. */
+
+/* A page has its own style and script in it, and asks its server alone. */
+#define ET_PAGE_POLICY                                                                             \
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "                  \
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+
+extern const unsigned char et_watch_page[], et_serve_page[];
+extern const size_t et_watch_page_length, et_serve_page_length; /* bytes */
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "command/web/listen.h"
+#include "command/web/guard.h"
 
 static void test_listen__addresses(void **state)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "command/web/type.h"
+#include "command/web/form.h"
 
 #define COUNT(x) (sizeof(x) / sizeof(x)[0])
 

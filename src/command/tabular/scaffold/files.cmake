@@ -22,5 +22,5 @@ foreach(row IN LISTS rows)
     string(APPEND table "    { ${model}, \"${name}\", text_${number} },\n")
     math(EXPR number "${number} + 1")
 endforeach()
-file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "#include \"command/tabular/scaffold_files.h\"\n\n#include <stddef.h>\n\n${arrays}
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "#include \"command/tabular/tabular_commands.h\"\n\n#include <stddef.h>\n\n${arrays}
 const et_scaffold_file et_scaffold_files[] = {\n${table}    { 0, 0, 0 },\n};\n")

@@ -30,7 +30,6 @@
 #include "command/ranks.h"
 #include "command/training/evaluate.h"
 #include "command/translation/lines.h"
-#include "command/translation/scoring/parallel_args.h"
 #include "command/translation/scoring/scores.h"
 #include "command/translation/translating.h"
 #include "command/translation/translation_commands.h"
