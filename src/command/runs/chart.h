@@ -97,7 +97,4 @@ typedef struct et_chart_bars {
  * titles that browsers show on hover. ET_EDATA: no bars, or too many. */
 int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_error *error);
 
-/* Appends the style of a picture: of text, of elements with the class title, and more rules. */
-void et_chart_append_style(et_strbuf *out, const char *more);
-
 #endif

@@ -1,6 +1,6 @@
-/* Charts as SVG: a frame, ticks with labels, a path for each curve, a legend below. The colours are
- * readable on light and dark pages; text is lighter if the reader prefers dark pages
- * (prefers-color-scheme). */
+/* Pictures as SVG. A chart has a frame, ticks with labels, a path for each curve and a legend
+ * below. The colours are readable on light and dark pages; text is lighter if the reader prefers
+ * dark pages (prefers-color-scheme). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,10 @@
 #include "command/runs/axis.h"
 #include "command/runs/chart.h"
 
-#define LETTER 6.6 /* pixels of a letter of 12 pixels, about */
-#define LINE   18  /* pixels of a line of the legend */
+#define LETTER      6.6 /* pixels of a letter of 12 pixels, about */
+#define LETTER_WIDE 7.2 /* at the most */
+#define LINE        18  /* pixels of a line of the legend */
+#define MARGIN      12  /* around bars and heat maps */
 
 typedef struct picture {
     const et_chart *chart;
@@ -32,20 +34,7 @@ static const char *const dashes[] = { "", "6 3", "2 3", "9 3 2 3" };
 
 enum { COLORS = sizeof colors / sizeof colors[0], DASHES = sizeof dashes / sizeof dashes[0] };
 
-static const char rules[] = ".grid{stroke:#8c959f;stroke-opacity:.28}"
-                            ".frame{stroke:#8c959f;fill:none}.curve{fill:none;stroke-width:1.8;"
-                            "stroke-linejoin:round;stroke-linecap:round}"
-                            ".dots{stroke-width:4.5;stroke-opacity:.5}";
-
-void et_chart_append_style(et_strbuf *out, const char *more)
-{
-    et_assert(more);
-    et_strbuf_printf(out,
-                     "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;"
-                     "fill:#6e7781}.title{font-weight:600;font-size:14px}%s"
-                     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n",
-                     more);
-}
+#define IMAGE " role=\"img\""
 
 /* A place in pixels, with a point whatever the locale: tenths of a pixel as whole numbers. */
 static void append_pixel(et_strbuf *out, double pixel)
@@ -64,14 +53,56 @@ static void append_attribute(et_strbuf *out, const char *name, double pixel)
     et_strbuf_append_char(out, '"');
 }
 
-static void append_text(picture *p, double x, double y, const char *extra, const char *text)
+/* before, after: further attributes. text NULL: nothing. */
+static void append_text(et_strbuf *out, const char *before, double x, double y, const char *after,
+                        const char *text)
 {
-    et_strbuf_append(p->out, "<text");
-    append_attribute(p->out, "x", x);
-    append_attribute(p->out, "y", y);
-    et_strbuf_printf(p->out, "%s>", extra);
-    et_markup_append(p->out, text);
-    et_strbuf_append(p->out, "</text>\n");
+    if (!text)
+        return;
+    et_strbuf_printf(out, "<text%s", before);
+    append_attribute(out, "x", x);
+    append_attribute(out, "y", y);
+    et_strbuf_printf(out, "%s>", after);
+    et_markup_append(out, text);
+    et_strbuf_append(out, "</text>\n");
+}
+
+/* What browsers show on hover, and read aloud. NULL: nothing. */
+static void append_title(et_strbuf *out, const char *title, const char *end)
+{
+    if (!title)
+        return;
+    et_strbuf_append(out, "<title>");
+    et_markup_append(out, title);
+    et_strbuf_printf(out, "</title>%s", end);
+}
+
+/* The head of a picture. title: for readers that do not see it; NULL: none. rules: of the style, in
+ * addition to those of text and of elements with the class title. */
+static void begin(et_strbuf *out, int width, int height, const char *role, const char *title,
+                  const char *rules)
+{
+    et_strbuf_printf(out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                     "viewBox=\"0 0 %d %d\"%s>\n",
+                     width, height, width, height, role);
+    append_title(out, title, "\n");
+    et_strbuf_printf(out,
+                     "<style>text{font:12px system-ui,-apple-system,\"Segoe UI\",sans-serif;"
+                     "fill:#6e7781}.title{font-weight:600;font-size:14px}%s"
+                     "@media(prefers-color-scheme:dark){text{fill:#c9d1d9}}</style>\n",
+                     rules);
+}
+
+/* Columns of the longest name. */
+static size_t longest(const char *const *names, int count)
+{
+    size_t most = 0;
+    for (int i = 0; i < count; i++) {
+        const size_t columns = et_utf8_columns(names[i], strlen(names[i]));
+        most = columns > most ? columns : most;
+    }
+    return most;
 }
 
 static void append_line(picture *p, double x, double y, double to_x, double to_y)
@@ -91,12 +122,14 @@ static void append_axes(picture *p)
     for (int i = 0; i < p->y.count; i++) {
         double y = p->bottom - et_axis_position(&p->y, p->y.ticks[i]) * (p->bottom - p->top);
         append_line(p, p->left, y, p->right, y);
-        append_text(p, p->left - 6, y + 4, " text-anchor=\"end\"", et_axis_label(&p->y, i).text);
+        append_text(p->out, "", p->left - 6, y + 4, " text-anchor=\"end\"",
+                    et_axis_label(&p->y, i).text);
     }
     for (int i = 0; i < p->x.count; i++) {
         double x = p->left + et_axis_position(&p->x, p->x.ticks[i]) * (p->right - p->left);
         append_line(p, x, p->top, x, p->bottom);
-        append_text(p, x, p->bottom + 16, " text-anchor=\"middle\"", et_axis_label(&p->x, i).text);
+        append_text(p->out, "", x, p->bottom + 16, " text-anchor=\"middle\"",
+                    et_axis_label(&p->x, i).text);
     }
     et_strbuf_append(p->out, "<path class=\"frame\" d=\"M");
     append_pixel(p->out, p->left);
@@ -107,12 +140,9 @@ static void append_axes(picture *p)
     et_strbuf_append(p->out, "H");
     append_pixel(p->out, p->right);
     et_strbuf_append(p->out, "\"/>\n");
-    if (p->chart->x_label)
-        append_text(p, p->right, p->bottom + 32, " text-anchor=\"end\"", p->chart->x_label);
-    if (p->chart->title)
-        append_text(p, p->left, 24, " class=\"title\"", p->chart->title);
-    if (p->chart->y_label)
-        append_text(p, p->left, p->top - 8, "", p->chart->y_label);
+    append_text(p->out, "", p->right, p->bottom + 32, " text-anchor=\"end\"", p->chart->x_label);
+    append_text(p->out, "", p->left, 24, " class=\"title\"", p->chart->title);
+    append_text(p->out, "", p->left, p->top - 8, "", p->chart->y_label);
 }
 
 /* ---- curves ---- */
@@ -243,12 +273,12 @@ static void append_legend(picture *p)
         et_strbuf_append_char(p->out, ' ');
         append_pixel(p->out, y - 4);
         et_strbuf_append(p->out, dots ? "h0\"/>\n" : "h20\"/>\n");
-        append_text(p, x + 26, y, "", name);
+        append_text(p->out, "", x + 26, y, "", name);
     }
     char more[64];
     snprintf(more, sizeof more, "and %zu more", p->chart->count - p->shown);
     if (p->chart->count > p->shown)
-        append_text(p, p->left, first + LINE * (double)lines, "", more);
+        append_text(p->out, "", p->left, first + LINE * (double)lines, "", more);
 }
 
 /* ---- all together ---- */
@@ -298,16 +328,10 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
     if (status)
         return status;
     lay_out(&p);
-    et_strbuf_printf(out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\" role=\"img\">\n",
-                     width, height, width, height);
-    if (chart->title) {
-        et_strbuf_append(out, "<title>");
-        et_markup_append(out, chart->title);
-        et_strbuf_append(out, "</title>\n");
-    }
-    et_chart_append_style(out, rules);
+    begin(out, width, height, IMAGE, chart->title,
+          ".grid{stroke:#8c959f;stroke-opacity:.28}.frame{stroke:#8c959f;fill:none}"
+          ".curve{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
+          ".dots{stroke-width:4.5;stroke-opacity:.5}");
     append_axes(&p);
     for (size_t i = 0; i < p.chart->count; i++) {
         const et_chart_curve *curve = &p.chart->curves[i];
@@ -319,11 +343,7 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
         else
             append_path(&p, curve);
         et_strbuf_append(p.out, "\">");
-        if (curve->name) {
-            et_strbuf_append(p.out, "<title>");
-            et_markup_append(p.out, curve->name);
-            et_strbuf_append(p.out, "</title>");
-        }
+        append_title(out, curve->name, "");
         et_strbuf_append(p.out, "</path>\n");
     }
     if (p.shown)
@@ -332,41 +352,15 @@ int et_chart_svg(et_strbuf *out, const et_chart *chart, int width, int height, e
     return out->failed ? et_alloc_failed(error, out->length, "a chart") : ET_OK;
 }
 
-/* ---- heat maps ---- */
+/* ---- heat maps: cells of one colour, whose opacity is the value ---- */
 
-/* Heat maps: cells of one colour, whose opacity is the value. They look right on light and dark
- * pages. */
-
-#define CELL        26  /* pixels of a side of a cell */
-#define LETTER_WIDE 7.2 /* pixels of a letter of 12 pixels, at the most */
-#define MARGIN      12
+#define CELL 26 /* pixels of a side of a cell */
 
 /* Pixels of the longest of names. */
 static int room_for(const char *const *names, int count)
 {
-    size_t most = 0;
-    for (int i = 0; i < count; i++) {
-        size_t letters = et_utf8_columns(names[i], strlen(names[i]));
-        most = letters > most ? letters : most;
-    }
+    const size_t most = longest(names, count);
     return (int)ceil((double)(most < 200 ? most : 200) * LETTER_WIDE) + 6;
-}
-
-static void append_names(et_strbuf *out, const et_chart_heat *heat, int left, int top)
-{
-    for (int r = 0; r < heat->row_count; r++) {
-        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6,
-                         top + r * CELL + CELL / 2 + 4);
-        et_markup_append(out, heat->rows[r]);
-        et_strbuf_append(out, "</text>\n");
-    }
-    for (int c = 0; c < heat->column_count; c++) {
-        int x = left + c * CELL + CELL / 2 + 4;
-        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" transform=\"rotate(-90 %d %d)\">", x,
-                         top - 6, x, top - 6);
-        et_markup_append(out, heat->columns[c]);
-        et_strbuf_append(out, "</text>\n");
-    }
 }
 
 int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error)
@@ -382,16 +376,8 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
     const int top = MARGIN + heading + room_for(heat->columns, heat->column_count);
     const int width = left + heat->column_count * CELL + MARGIN;
     const int height = top + heat->row_count * CELL + MARGIN;
-    et_strbuf_printf(out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\">\n",
-                     width, height, width, height);
-    et_chart_append_style(out, ".cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
-    if (heat->title) {
-        et_strbuf_printf(out, "<text class=\"title\" x=\"%d\" y=\"%d\">", MARGIN, MARGIN + 12);
-        et_markup_append(out, heat->title);
-        et_strbuf_append(out, "</text>\n");
-    }
+    begin(out, width, height, "", NULL, ".cells{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
+    append_text(out, " class=\"title\"", MARGIN, MARGIN + 12, "", heat->title);
     et_strbuf_append(out, "<g class=\"cells\">\n");
     for (int r = 0; r < heat->row_count; r++)
         for (int c = 0; c < heat->column_count; c++) {
@@ -408,14 +394,20 @@ int et_chart_heat_svg(et_strbuf *out, const et_chart_heat *heat, et_error *error
                      "</g>\n<rect class=\"frame\" x=\"%d\" y=\"%d\" width=\"%d\" "
                      "height=\"%d\"/>\n",
                      left, top, heat->column_count * CELL, heat->row_count * CELL);
-    append_names(out, heat, left, top);
+    for (int r = 0; r < heat->row_count; r++)
+        append_text(out, "", left - 6, top + r * CELL + CELL / 2 + 4, " text-anchor=\"end\"",
+                    heat->rows[r]);
+    for (int c = 0; c < heat->column_count; c++) {
+        const int x = left + c * CELL + CELL / 2 + 4;
+        char turned[80];
+        snprintf(turned, sizeof turned, " transform=\"rotate(-90 %d %d)\"", x, top - 6);
+        append_text(out, "", x, top - 6, turned, heat->columns[c]);
+    }
     et_strbuf_append(out, "</svg>\n");
     return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
 }
 
-/* ---- bars ---- */
-
-/* Bars: a row of pixels for each value, with its name to the left and its number at its end. */
+/* ---- bars, each with its name to the left and its number at its end ---- */
 
 #define ROW    20 /* pixels of a bar and the space below */
 #define BAR    13 /* pixels of a bar */
@@ -446,10 +438,9 @@ static void append_name(et_strbuf *out, const char *name, int letters)
 static void append_row(et_strbuf *out, const et_chart_bars *bars, int i, int left, int top,
                        double length)
 {
-    et_strbuf_append(out, "<g><title>");
-    et_markup_append(out, bars->names[i]);
-    et_strbuf_printf(out, "</title><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6,
-                     top + BAR - 2);
+    et_strbuf_append(out, "<g>");
+    append_title(out, bars->names[i], "");
+    et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", left - 6, top + BAR - 2);
     append_name(out, bars->names[i], (int)((left - 6) / LETTER_WIDE));
     et_strbuf_append(out, "</text>");
     const int pixels = (int)lround(length);
@@ -463,40 +454,24 @@ static void append_row(et_strbuf *out, const et_chart_bars *bars, int i, int lef
 int et_chart_bars_svg(et_strbuf *out, const et_chart_bars *bars, int width, et_error *error)
 {
     et_assert(width > 0);
-    size_t letters = 0;
     double most = 0;
     if (bars->count < 1 || bars->count > ET_CHART_BARS_MAX)
         return et_fail(error, ET_EDATA, "%d bars: 1 to %d can be drawn", bars->count,
                        ET_CHART_BARS_MAX);
     et_assert(bars->names && bars->values);
-    for (int i = 0; i < bars->count; i++) {
-        const size_t length = et_utf8_columns(bars->names[i], strlen(bars->names[i]));
-        letters = length > letters ? length : letters;
+    for (int i = 0; i < bars->count; i++)
         most = bars->values[i] > most ? bars->values[i] : most;
-    }
-    const double wanted = ceil((double)letters * LETTER_WIDE) + 10;
+    const double wanted = ceil((double)longest(bars->names, bars->count) * LETTER_WIDE) + 10;
     const int left = (int)fmin(wanted, width * 0.45), room = width - left - NUMBER;
     const int top = MARGIN + (bars->title ? 22 : 0);
     const int bottom = top + bars->count * ROW, height = bottom + (bars->x_label ? 22 : 6);
-    et_strbuf_printf(out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\" role=\"img\">\n",
-                     width, height, width, height);
-    et_chart_append_style(out, "rect{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
-    if (bars->title) {
-        et_strbuf_append(out, "<text class=\"title\" x=\"6\" y=\"22\">");
-        et_markup_append(out, bars->title);
-        et_strbuf_append(out, "</text>\n");
-    }
+    begin(out, width, height, IMAGE, NULL, "rect{fill:#3b82c4}.frame{stroke:#8c959f;fill:none}");
+    append_text(out, " class=\"title\"", 6, 22, "", bars->title);
     for (int i = 0; i < bars->count; i++)
         append_row(out, bars, i, left, top + i * ROW,
                    most > 0 && bars->values[i] > 0 ? room * (bars->values[i] / most) : 0);
     et_strbuf_printf(out, "<path class=\"frame\" d=\"M%d %dV%d\"/>\n", left, top - 4, bottom);
-    if (bars->x_label) {
-        et_strbuf_printf(out, "<text x=\"%d\" y=\"%d\">", left, bottom + 14);
-        et_markup_append(out, bars->x_label);
-        et_strbuf_append(out, "</text>\n");
-    }
+    append_text(out, "", left, bottom + 14, "", bars->x_label);
     et_strbuf_append(out, "</svg>\n");
     return out->failed ? et_alloc_failed(error, out->length, "a picture") : ET_OK;
 }
