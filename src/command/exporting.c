@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/fields/fields.h"
 #include "base/files/file.h"
@@ -40,20 +39,17 @@ static int choose_format(et_exporting_args *args, const et_exporting *kind, et_e
     return ET_OK;
 }
 
+void et_exporting_tell(const et_exporting_args *args, const char *checkpoint, int64_t step)
+{
+    et_print(stderr, "exported %s, step %lld: %s\n", checkpoint, (long long)step, args->output);
+}
+
 int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *error)
 {
     et_assert(kind && call->options);
     et_exporting_args *args = call->options;
-    et_exported exported = { .checkpoint = NULL };
     int status = choose_format(args, kind, error);
-    if (status)
-        return status;
-    status = check(args, args->options.format && kind->format_is_file, call, error);
     if (!status)
-        status = kind->write(args, &exported, error);
-    if (!status)
-        et_print(stderr, "exported %s, step %lld: %s\n", exported.checkpoint,
-                 (long long)exported.step, args->output);
-    et_free(exported.checkpoint);
-    return status;
+        status = check(args, args->options.format && kind->format_is_file, call, error);
+    return status ? status : kind->write(args, error);
 }

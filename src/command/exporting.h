@@ -51,17 +51,14 @@ typedef struct et_exporting_args {
     ", else\nto a directory. " command " accepts both as RUN."
 #define ET_EXPORTING_EXAMPLE "runs/a --output a" ET_SAFETENSORS_SUFFIX
 
-/* What the kind wrote. Free checkpoint with et_free. */
-typedef struct et_exported {
-    char *checkpoint;
-    int64_t step;
-} et_exported;
-
 typedef struct et_exporting {
     const char *const *formats; /* that --format may be, ended by NULL */
     bool format_is_file;        /* what --format makes: a file or a directory */
-    int (*write)(const et_exporting_args *args, et_exported *exported, et_error *error);
+    /* Writes, and tells what (et_exporting_tell). */
+    int (*write)(const et_exporting_args *args, et_error *error);
 } et_exporting;
+
+void et_exporting_tell(const et_exporting_args *args, const char *checkpoint, int64_t step);
 
 int et_exporting_run(const et_exporting *kind, const et_call *call, et_error *error);
 

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
+#include "command/exporting.h"
 #include "command/tabular/tabular_commands.h"
 #include "data/text/paths.h"
 #include "tasks/tabular/ensemble/ensemble.h"
@@ -233,6 +234,48 @@ static void describe(et_task *self)
                  et_format_count(parameters).text);
 }
 
+/* ---- export: a model in a form that `predict` and et_predictor_open read ---- */
+
+static const char *const export_formats[] = { "onnx", NULL };
+
+static const char *const export_inputs[] = { "raw", "encoded", NULL };
+
+static const et_option export_options[] = {
+    ET_OPTION_TEXT(et_exporting_args, options.inputs, "inputs", NULL,
+                   "inputs of an ONNX model; raw: the table's columns as texts and numbers (the "
+                   "default); encoded: the values of the features",
+                   .field.choices = export_inputs),
+    ET_EXPORTING_OPTIONS(export_formats,
+                         "for other programs: a file whose inputs are the table's columns",
+                         et_option_precisions)
+};
+
+static const et_usage export_usage = { export_options, sizeof(et_exporting_args),
+                                       ET_EXPORTING_ABOUT("predicting", "predict"),
+                                       ET_EXPORTING_EXAMPLE };
+
+static int write_export(const et_exporting_args *args, et_error *error)
+{
+    et_predictor *predictor;
+    const et_predictor_options how = { .checkpoint = args->checkpoint,
+                                       .live_weights = args->live_weights };
+    int status = et_predictor_open(&predictor, args->model_dir, &how, error);
+    if (status)
+        return status;
+    status = et_predictor_export(predictor, args->output, &args->options, error);
+    const et_table_facts *facts = et_predictor_facts(predictor);
+    if (!status)
+        et_exporting_tell(args, facts->checkpoint, facts->step);
+    et_predictor_close(predictor);
+    return status;
+}
+
+static int export_model(const et_call *call, et_error *error)
+{
+    static const et_exporting kind = { export_formats, true, write_export };
+    return et_exporting_run(&kind, call, error);
+}
+
 /* ---- the row ---- */
 
 static const et_run_file files[] = {
@@ -306,7 +349,7 @@ static const et_command commands[] = {
     ET_COMMAND("explain", et_cmd_explain, "measure what predictions depend on", &et_usage_explain),
     ET_COMMAND("report", et_cmd_report, "write a page about a run", &et_usage_report),
     ET_COMMAND("data", et_cmd_data, "analyze a table", &et_usage_data),
-    ET_COMMAND("export", et_cmd_export_table, "export a trained model", &et_usage_export_table),
+    ET_COMMAND("export", export_model, "export a trained model", &export_usage),
     ET_COMMAND("scaffold", et_cmd_scaffold, "write a C project that trains and predicts",
                &et_usage_scaffold),
     { .name = "tfx", .help = "TensorFX's commands under their names", .commands = et_tfx_commands },

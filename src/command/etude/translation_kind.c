@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/text/format.h"
 #include "base/text/strbuf.h"
+#include "command/exporting.h"
 #include "tasks/translation/import/import.h"
 #include "tasks/translation/interchange/marian_files.h"
 #include "tasks/translation/settings/recipe.h"
@@ -207,6 +208,55 @@ static void describe(et_task *self)
                  model->tied_embeddings ? "" : ", a separate output");
 }
 
+/* ---- export: a model in a form that `translate` and et_translator_open read ---- */
+
+static const char *const export_formats[] = { "onnx",   "ctranslate2", "huggingface",
+                                              "marian", "bergamot",    NULL };
+
+/* float16 only for huggingface. */
+static const char *const export_precisions[] = { "float32", "bfloat16", "int8", "float16", NULL };
+
+static const et_option export_options[] = {
+    ET_OPTION_ROW(et_exporting_args, text, et_option_words, STRING, WORDS, "data", "SOURCE TARGET",
+                  "parallel files on which --format bergamot measures the factors of int8 and the "
+                  "shortlist (default: those of the import)"),
+    ET_EXPORTING_OPTIONS(export_formats, "for other programs: a directory", export_precisions)
+};
+
+static const et_usage export_usage = { export_options, sizeof(et_exporting_args),
+                                       ET_EXPORTING_ABOUT("translating", "translate"),
+                                       ET_EXPORTING_EXAMPLE };
+
+static int write_export(const et_exporting_args *args, et_error *error)
+{
+    et_translator *translator;
+    const et_translator_options how = { .checkpoint = args->checkpoint,
+                                        .live_weights = args->live_weights };
+    et_export_options what = args->options;
+    if (args->text.times) {
+        const et_option_given *last = &args->text.given[args->text.times - 1];
+        what.source_text = last->items[0];
+        what.target_text = last->count > 1 ? last->items[1] : NULL;
+    }
+    int status = et_translator_open(&translator, args->model_dir, &how, error);
+    if (status)
+        return status;
+    status = et_translator_export(translator, args->output, &what, error);
+    if (!status)
+        et_exporting_tell(args, et_translator_checkpoint(translator),
+                          et_translator_step(translator));
+    et_translator_close(translator);
+    return status;
+}
+
+static int export_model(const et_call *call, et_error *error)
+{
+    static const et_exporting kind = { export_formats, false, write_export };
+    return et_exporting_run(&kind, call, error);
+}
+
+/* ---- the row ---- */
+
 static const et_run_file files[] = {
     { ET_TRANSLATION_VOCABULARY, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
     { ET_TRANSLATION_VOCABULARY_SOURCE, ET_RUN_MADE_AT_START | ET_RUN_COMPARED },
@@ -244,7 +294,7 @@ static const et_command commands[] = {
                &et_usage_augment),
     ET_COMMAND("compare", et_cmd_compare_translation, "compare runs, or their translations",
                &et_usage_compare_translation),
-    ET_COMMAND("export", et_cmd_export, "export a trained model", &et_usage_export),
+    ET_COMMAND("export", export_model, "export a trained model", &export_usage),
     ET_COMMAND("import", et_cmd_import, "make a run from a published model (OPUS-MT)",
                &et_usage_import),
     ET_COMMAND("score", et_cmd_score, "print BLEU, chrF and TER of translations", &et_usage_score),

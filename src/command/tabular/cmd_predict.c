@@ -145,109 +145,73 @@ static int check_outputs(const predict_options *args, const et_call *call, et_er
     return status;
 }
 
-/* ---- blocks ---- */
+/* ---- blocks and threads ---- */
 
-/* A block of rows. In states FREE and DONE this thread owns it, in READY no thread does. */
+/* A block of rows. From et_queue_put to et_queue_take it belongs to a thread or a queue. */
 typedef struct work {
-    enum { FREE, READY, DONE } state;
+    bool done;
     et_prediction_block block;
 } work;
+
+/* A predictor, and with several the thread that uses it. */
+typedef struct worker {
+    const struct pool *all;
+    et_predictor *predictor;
+    pthread_t thread;
+} worker;
 
 typedef struct pool {
     const predict_options *args;
     et_row_reader *reader;
     et_prediction_lines lines;
     et_decision decision;
-    et_predictor *predictor[THREADS_MAX];
-    pthread_t thread[THREADS_MAX];
+    worker workers[THREADS_MAX];
     int predictors, threads; /* threads: in addition to this one; 0: none */
     work *work;              /* [works], a ring */
     int works;
-    et_unseen unseen;             /* of the blocks that are written */
-    bool *found;                  /* [keep]: a row has the column */
-    int64_t read, written, taken; /* blocks, counted; taken: by threads */
-    bool over;                    /* threads end */
-    pthread_mutex_t lock;
-    pthread_cond_t ready, done;
-    int fd; /* of the output */
+    et_queue *ready, *done; /* [works] of work: to the threads, and back in any order */
+    et_unseen unseen;       /* of the blocks that are written */
+    bool *found;            /* [keep]: a row has the column */
+    int64_t read, written;  /* blocks, counted */
     et_file_writer file;
 } pool;
 
-static void work_on(const pool *all, et_predictor *p, work *w)
+static void work_on(const worker *self, work *w)
 {
-    et_assert(w->state != DONE && p);
-    const et_prediction_how how = {
-        .lines = &all->lines,
-        .name = all->args->rows.path ? all->args->rows.path : "standard input",
-        .lenient = all->args->rows.lenient,
-    };
-    et_prediction_block_run(&w->block, p, &how);
+    et_assert(!w->done && self->predictor);
+    const predict_options *args = self->all->args;
+    const et_prediction_how how = { .lines = &self->all->lines,
+                                    .name = args->rows.path ? args->rows.path : "standard input",
+                                    .lenient = args->rows.lenient };
+    et_prediction_block_run(&w->block, self->predictor, &how);
 }
-
-/* ---- threads ---- */
-
-typedef struct worker {
-    pool *all;
-    et_predictor *predictor;
-} worker;
 
 static void *work_beside(void *payload)
 {
     worker *self = payload;
-    pool *all = self->all;
     omp_set_num_threads(1);
-    pthread_mutex_lock(&all->lock);
-    for (;;) {
-        while (!all->over && all->taken == all->read)
-            pthread_cond_wait(&all->ready, &all->lock);
-        if (all->taken == all->read)
-            break;
-        work *w = &all->work[all->taken++ % all->works];
-        pthread_mutex_unlock(&all->lock);
-        work_on(all, self->predictor, w);
-        pthread_mutex_lock(&all->lock);
-        w->state = DONE;
-        pthread_cond_signal(&all->done);
+    for (void *w; !et_queue_take(self->all->ready, &w, NULL) && w;) {
+        work_on(self, w);
+        et_queue_put(self->all->done, w);
     }
-    pthread_mutex_unlock(&all->lock);
-    et_free(self);
     return NULL;
 }
 
 static int start_threads(pool *all, et_error *error)
 {
-    int status = ET_OK;
-    for (int i = 0; i < all->predictors && all->predictors > 1 && !status; i++) {
-        worker *self = et_alloc_zero(1, sizeof *self);
-        if (!self)
-            return et_alloc_failed(error, sizeof *self, "a thread");
-        *self = (worker){ all, all->predictor[i] };
-        status = et_thread_start(&all->thread[i], work_beside, self, error);
-        if (status)
-            et_free(self);
-        else
-            all->threads++;
+    if (all->predictors < 2)
+        return ET_OK;
+    int status = et_queue_open(&all->ready, (size_t)all->works, error);
+    if (!status)
+        status = et_queue_open(&all->done, (size_t)all->works, error);
+    for (; all->threads < all->predictors && !status; all->threads += !status) {
+        worker *next = &all->workers[all->threads];
+        status = et_thread_start(&next->thread, work_beside, next, error);
     }
     return status;
 }
 
 /* ---- reading and writing ---- */
-
-static void hand_on(pool *all, work *w)
-{
-    et_assert(w->state == FREE && all->read - all->written < all->works);
-    if (!all->threads) {
-        work_on(all, all->predictor[0], w);
-        w->state = DONE;
-        all->read++;
-        return;
-    }
-    pthread_mutex_lock(&all->lock);
-    w->state = READY;
-    all->read++;
-    pthread_cond_signal(&all->ready);
-    pthread_mutex_unlock(&all->lock);
-}
 
 /* As et_print_results, straight to standard output, past its buffer. */
 static int write_results(const char *bytes, size_t length, et_error *error)
@@ -272,12 +236,10 @@ static int write_oldest(pool *all, et_error *error)
 {
     et_assert(all->written < all->read);
     work *w = &all->work[all->written % all->works];
-    pthread_mutex_lock(&all->lock);
-    while (w->state != DONE)
-        pthread_cond_wait(&all->done, &all->lock);
-    pthread_mutex_unlock(&all->lock);
+    for (void *next; !w->done && !et_queue_take(all->done, &next, NULL);)
+        ((work *)next)->done = true;
     all->written++;
-    w->state = FREE;
+    w->done = false;
     for (int64_t i = 0; i < w->block.rows.count; i++)
         if (w->block.rows.row[i].failure)
             et_log(ET_LOG_WARNING, "%s; left out", w->block.rows.row[i].failure);
@@ -310,21 +272,26 @@ static int run(pool *all, et_error *error)
 {
     et_strbuf head = ET_STRBUF_INIT;
     et_error reason = ET_ERROR_INIT;
-    bool more = true;
-    et_prediction_lines_begin(&all->lines, all->predictor[0], &head);
+    int read = ET_OK;
+    et_prediction_lines_begin(&all->lines, all->workers[0].predictor, &head);
     int status =
-            head.failed ? et_alloc_failed(error, 1, "a header") : write_bytes(all, &head, error),
-        read = ET_OK;
+        head.failed ? et_alloc_failed(error, 1, "a header") : write_bytes(all, &head, error);
     et_strbuf_release(&head);
-    while (!status && more) {
+    while (!status && !read) {
         status = write_down_to(all, et_row_reader_waits(all->reader) ? 0 : all->works - 1, error);
         if (status)
             break;
         work *w = &all->work[all->read % all->works];
         read = et_row_reader_next(all->reader, &w->block.rows, &reason);
-        more = !read && w->block.rows.count;
-        if (w->block.rows.count)
-            hand_on(all, w);
+        if (!w->block.rows.count)
+            break;
+        all->read++;
+        if (all->threads) {
+            et_queue_put(all->ready, w);
+        } else {
+            work_on(&all->workers[0], w);
+            w->done = true;
+        }
     }
     if (!status)
         status = write_down_to(all, 0, error);
@@ -348,8 +315,10 @@ static int open_predictors(pool *all, et_error *error)
         et_predictor_options how = args->options;
         if (i)
             how = (et_predictor_options){ .batch_size = args->batch_size,
-                                          .shares = all->predictor[0] };
-        status = et_predictor_open(&all->predictor[i], i ? NULL : args->model_dir, &how, error);
+                                          .shares = all->workers[0].predictor };
+        all->workers[i].all = all;
+        status =
+            et_predictor_open(&all->workers[i].predictor, i ? NULL : args->model_dir, &how, error);
         all->predictors += !status;
     }
     omp_set_num_threads(wanted);
@@ -358,7 +327,7 @@ static int open_predictors(pool *all, et_error *error)
 
 static int open_work(pool *all, et_error *error)
 {
-    const et_table_model *model = all->predictor[0]->model;
+    const et_table_model *model = all->workers[0].predictor->model;
     int works = all->predictors > 1 ? 2 * all->predictors + 1 : 1;
     all->work = et_alloc_zero((size_t)works, sizeof *all->work);
     all->found = et_alloc_zero(all->args->form.keep.count + 1, sizeof *all->found);
@@ -367,15 +336,16 @@ static int open_work(pool *all, et_error *error)
     int status = et_unseen_open(&all->unseen, model->encoder, model->texts.metadata, error);
     for (; all->works < works && !status; all->works++) {
         work *w = &all->work[all->works];
-        status = et_prediction_block_open(&w->block, all->args->batch_size,
-                                          all->args->form.keep.count, all->predictor[0], error);
+        status =
+            et_prediction_block_open(&w->block, all->args->batch_size, all->args->form.keep.count,
+                                     all->workers[0].predictor, error);
     }
     return status;
 }
 
 static int open_lines(pool *all, et_error *error)
 {
-    const et_predictor *p = all->predictor[0];
+    const et_predictor *p = all->workers[0].predictor;
     const et_decision_classes classes = et_decision_classes_of(p);
     et_prediction_form form = all->args->form;
     int status = et_decision_open(&all->decision, &all->args->decision, &classes, error);
@@ -394,7 +364,7 @@ static int open_all(pool *all, et_error *error)
         status = open_work(all, error);
     et_row_reader_options rows = args->rows;
     if (!status) {
-        const et_table_model *model = all->predictor[0]->model;
+        const et_table_model *model = all->workers[0].predictor->model;
         rows.csv = model->csv;
         status = et_row_reader_open(&all->reader, &rows, model->encoder, error);
     }
@@ -405,13 +375,15 @@ static int open_all(pool *all, et_error *error)
 
 static void close_all(pool *all)
 {
-    pthread_mutex_lock(&all->lock);
-    all->over = true;
-    all->taken = all->read; /* what nobody has begun is left */
-    pthread_cond_broadcast(&all->ready);
-    pthread_mutex_unlock(&all->lock);
+    if (all->ready) {
+        et_queue_stop(all->ready);
+        for (void *w; !et_queue_take(all->ready, &w, NULL) && w;)
+            continue; /* what no thread has begun is left */
+    }
     for (int i = 0; i < all->threads; i++)
-        et_thread_join(all->thread[i]);
+        et_thread_join(all->workers[i].thread);
+    et_queue_close(all->ready);
+    et_queue_close(all->done);
     et_row_reader_close(all->reader);
     for (int i = 0; i < all->works; i++)
         et_prediction_block_release(&all->work[i].block);
@@ -421,10 +393,7 @@ static void close_all(pool *all)
     et_prediction_lines_release(&all->lines);
     et_decision_release(&all->decision);
     while (all->predictors)
-        et_predictor_close(all->predictor[--all->predictors]);
-    pthread_cond_destroy(&all->ready);
-    pthread_cond_destroy(&all->done);
-    pthread_mutex_destroy(&all->lock);
+        et_predictor_close(all->workers[--all->predictors].predictor);
 }
 
 #define NAMES_SHOWN 12
@@ -432,7 +401,7 @@ static void close_all(pool *all)
 /* At a terminal a person types: names the columns that the model reads. */
 static void tell_waiting(const pool *all)
 {
-    const et_encoder *encoder = all->predictor[0]->model->encoder;
+    const et_encoder *encoder = all->workers[0].predictor->model->encoder;
     const et_schema *schema = et_encoder_schema(encoder);
     et_strbuf names = ET_STRBUF_INIT;
     if (all->args->rows.path || all->args->quiet || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
@@ -452,11 +421,7 @@ static void tell_waiting(const pool *all)
 
 static int predict(predict_options *args, const et_call *call, et_error *error)
 {
-    pool all = { .args = args,
-                 .lock = PTHREAD_MUTEX_INITIALIZER,
-                 .ready = PTHREAD_COND_INITIALIZER,
-                 .done = PTHREAD_COND_INITIALIZER,
-                 .file = { .fd = -1 } };
+    pool all = { .args = args, .file = { .fd = -1 } };
     int status = et_ranks_refuse(
         call, "it already uses all cores of a machine, so give each process a part of the rows",
         error);

@@ -21,7 +21,6 @@ ET_COMMAND_NAMED(data);
 ET_COMMAND_NAMED(explain);
 ET_COMMAND_NAMED(evaluate_table);
 ET_COMMAND_NAMED(predict);
-ET_COMMAND_NAMED(export_table);
 ET_COMMAND_NAMED(report);
 ET_COMMAND_NAMED(scaffold);
 

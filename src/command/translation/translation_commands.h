@@ -10,7 +10,6 @@
 ET_COMMAND_NAMED(evaluate_translation);
 ET_COMMAND_NAMED(translate);
 ET_COMMAND_NAMED(compare_translation);
-ET_COMMAND_NAMED(export);
 ET_COMMAND_NAMED(score);
 ET_COMMAND_NAMED(import);
 ET_COMMAND_NAMED(augment);
