@@ -79,24 +79,6 @@ static void reads(const void *settings, void (*file)(void *payload, const char *
 
 /* ---- what there is to say ---- */
 
-/* "6 columns of numbers, 8 of texts" */
-static void describe_features(const et_tabular_task *task)
-{
-    int64_t numbers = 0, ids = 0, texts = 0;
-    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
-        const et_encoded_field *field = et_encoder_field(task->encoder, f);
-        numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
-        ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
-        texts += field->kind == ET_ENCODED_WORDS;
-    }
-    const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
-    const char *given = task->options.features_path;
-    et_task_tell(&task->context, "features     %s numbers, %s ids%s%s  (%s%s)",
-                 et_format_count(numbers).text, et_format_count(ids).text, texts ? ", " : "",
-                 texts ? et_format_many(texts, "text").text : "", file->path,
-                 file->made && !(given && *given) ? ", inferred" : "");
-}
-
 static void describe_columns(const et_tabular_task *task)
 {
     const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
@@ -189,8 +171,15 @@ static void describe_split(const et_tabular_task *task)
                  part, how);
 }
 
-static void describe_rows(const et_tabular_task *task)
+static const char *model_name(const et_tabular_options *options)
 {
+    const et_field *type = et_tabular_fields.fields[0].nested->fields;
+    return type->choices[options->model.type];
+}
+
+static void describe(et_task *self)
+{
+    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
     const int columns = et_schema_count(task->texts.schema);
     const int64_t parts = (int64_t)task->options.train_data.mix.count;
     et_task_tell(&task->context, "data         %s, %s%s%s",
@@ -212,20 +201,21 @@ static void describe_rows(const et_tabular_task *task)
             "             task.held_out has no effect, because validation_data names files");
     if (!task->validation_tables[0])
         describe_split(task);
-}
-
-static const char *model_name(const et_tabular_options *options)
-{
-    const et_field *type = et_tabular_fields.fields[0].nested->fields;
-    return type->choices[options->model.type];
-}
-
-static void describe(et_task *self)
-{
-    const et_tabular_task *task = (const et_tabular_task *)(const void *)self;
-    describe_rows(task);
     describe_target(task);
-    describe_features(task);
+    /* "6 columns of numbers, 8 of texts" */
+    int64_t numbers = 0, ids = 0, texts = 0;
+    for (int f = 0; f < et_encoder_fields(task->encoder); f++) {
+        const et_encoded_field *field = et_encoder_field(task->encoder, f);
+        numbers += field->kind == ET_ENCODED_NUMBERS ? field->width : 0;
+        ids += field->kind == ET_ENCODED_IDS ? field->width : 0;
+        texts += field->kind == ET_ENCODED_WORDS;
+    }
+    const et_tabular_file *file = &task->file[ET_TABLE_FILE_FEATURES];
+    const char *given = task->options.features_path;
+    et_task_tell(&task->context, "features     %s numbers, %s ids%s%s  (%s%s)",
+                 et_format_count(numbers).text, et_format_count(ids).text, texts ? ", " : "",
+                 texts ? et_format_many(texts, "text").text : "", file->path,
+                 file->made && !(given && *given) ? ", inferred" : "");
     describe_columns(task);
     const int64_t parameters = et_params_elements(task->context.params);
     if (!parameters) /* of a run that trains several models */

@@ -42,31 +42,6 @@ static bool is_named(const char *path)
     return path && *path;
 }
 
-/* The folder has a vocabulary for each side, which the task reads there. */
-static int inherit_folder(et_translation_options *options, const char *folder, et_arena *arena,
-                          const char **taken, et_error *error)
-{
-    et_translation_side *sides[ET_SIDES] = { &options->vocabulary.source,
-                                             &options->vocabulary.target };
-    const char *path = et_arena_strdup(arena, folder);
-    *taken = NULL;
-    if (!path)
-        return et_alloc_failed(error, strlen(folder), "a path");
-    if (is_named(options->sentencepiece_model_path))
-        return ET_OK;
-    if (options->vocabulary.shared)
-        return et_fail(error, ET_ECONFIG,
-                       "%s has a vocabulary for each language, but task.vocabulary.shared is true; "
-                       "leave this setting out",
-                       folder);
-    for (int i = 0; i < ET_SIDES; i++)
-        if (!is_named(sides[i]->path)) {
-            sides[i]->path = path;
-            *taken = "vocabularies";
-        }
-    return ET_OK;
-}
-
 static int open_foreign(void **out, const char *path, const char **settings, et_error *error)
 {
     et_import *from;
@@ -96,8 +71,29 @@ static int inherit(void *settings, const char *model_dir, et_arena *arena, const
                    et_error *error)
 {
     et_translation_options *options = settings;
-    if (et_import_is_folder(model_dir))
-        return inherit_folder(options, model_dir, arena, taken, error);
+    if (et_import_is_folder(model_dir)) {
+        /* The folder has a vocabulary for each side, which the task reads there. */
+        et_translation_side *sides[ET_SIDES] = { &options->vocabulary.source,
+                                                 &options->vocabulary.target };
+        const char *path = et_arena_strdup(arena, model_dir);
+        *taken = NULL;
+        if (!path)
+            return et_alloc_failed(error, strlen(model_dir), "a path");
+        if (is_named(options->sentencepiece_model_path))
+            return ET_OK;
+        if (options->vocabulary.shared)
+            return et_fail(
+                error, ET_ECONFIG,
+                "%s has a vocabulary for each language, but task.vocabulary.shared is true; "
+                "leave this setting out",
+                model_dir);
+        for (int i = 0; i < ET_SIDES; i++)
+            if (!is_named(sides[i]->path)) {
+                sides[i]->path = path;
+                *taken = "vocabularies";
+            }
+        return ET_OK;
+    }
     return et_vocabularies_inherit(&options->vocabulary, &options->sentencepiece_model_path,
                                    model_dir, arena, taken, error);
 }
@@ -155,20 +151,6 @@ static void describe_copies(const et_translation_task *task)
     et_strbuf_release(&kinds);
 }
 
-static void describe_punctuation(const et_translation_task *task)
-{
-    const et_translation_vocabulary *v = &task->options.vocabulary;
-    const bool source = is_named(v->source_punctuation), target = is_named(v->target_punctuation);
-    if (source || target)
-        et_task_tell(&task->context, "punctuation  normalized as Moses does:%s%s%s%s%s",
-                     source ? " source " : "", source ? v->source_punctuation : "",
-                     source && target ? "," : "", target ? " target " : "",
-                     target ? v->target_punctuation : "");
-    else if (task->context.foreign)
-        et_task_tell(&task->context, "punctuation  not normalized; --normalize-punctuation en de "
-                                     "does, as for models of OPUS-MT");
-}
-
 static void describe(et_task *self)
 {
     const et_translation_task *task = (const et_translation_task *)(const void *)self;
@@ -189,7 +171,16 @@ static void describe(et_task *self)
                      et_format_count(et_vocabulary_size(vocabulary)).text,
                      et_vocabulary_kind(vocabulary), trained, task->vocabulary_paths[i]);
     }
-    describe_punctuation(task);
+    const et_translation_vocabulary *v = &task->options.vocabulary;
+    const bool source = is_named(v->source_punctuation), target = is_named(v->target_punctuation);
+    if (source || target)
+        et_task_tell(&task->context, "punctuation  normalized as Moses does:%s%s%s%s%s",
+                     source ? " source " : "", source ? v->source_punctuation : "",
+                     source && target ? "," : "", target ? " target " : "",
+                     target ? v->target_punctuation : "");
+    else if (task->context.foreign)
+        et_task_tell(&task->context, "punctuation  not normalized; --normalize-punctuation en de "
+                                     "does, as for models of OPUS-MT");
     int64_t interval = task->context.validation_interval; /* negative: see et_field_steps */
     if (!task->validation.count && interval)
         et_task_tell(&task->context,

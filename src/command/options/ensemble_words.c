@@ -16,31 +16,27 @@ bool et_word_is_run(const char *word)
            et_directory_exists(word);
 }
 
-/* The first of files that has no name yet gets it. */
-static int take_file(const char *word, const char **const *files, int count, et_error *error)
-{
-    if (!count)
-        return et_fail(error, ET_EUSAGE, "%s is neither a run nor an export", word);
-    for (int i = 0; i < count; i++) {
-        if (!*files[i]) {
-            *files[i] = word;
-            return ET_OK;
-        }
-    }
-    const char *last = *files[count - 1];
-    if (!et_file_exists(word) || !et_file_exists(last))
-        return et_fail(error, ET_EUSAGE, "%s: no such run or file",
-                       et_file_exists(last) ? word : last);
-    return count == 1
-               ? et_fail(error, ET_EUSAGE, "two files to read, %s and %s; give one", last, word)
-               : et_fail(error, ET_EUSAGE, "more than two files to read; leave out %s", word);
-}
-
 static int take_word(et_ensemble_words *out, const char *word, const char **const *files, int count,
                      et_error *error)
 {
-    if (!et_word_is_run(word))
-        return take_file(word, files, count, error);
+    if (!et_word_is_run(word)) {
+        /* The first of files that has no name yet gets it. */
+        if (!count)
+            return et_fail(error, ET_EUSAGE, "%s is neither a run nor an export", word);
+        for (int i = 0; i < count; i++) {
+            if (!*files[i]) {
+                *files[i] = word;
+                return ET_OK;
+            }
+        }
+        const char *last = *files[count - 1];
+        if (!et_file_exists(word) || !et_file_exists(last))
+            return et_fail(error, ET_EUSAGE, "%s: no such run or file",
+                           et_file_exists(last) ? word : last);
+        return count == 1
+                   ? et_fail(error, ET_EUSAGE, "two files to read, %s and %s; give one", last, word)
+                   : et_fail(error, ET_EUSAGE, "more than two files to read; leave out %s", word);
+    }
     if (out->count == ET_ENSEMBLE_OTHERS_MAX)
         return et_fail(error, ET_EUSAGE, "%s: an ensemble has at most %d models", word,
                        ET_ENSEMBLE_OTHERS_MAX + 1);

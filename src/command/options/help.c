@@ -35,24 +35,6 @@ const char *et_usage_example(const et_usage *usage, const et_program *program, e
     return data ? put_in(text, " DATA", data, arena) : NULL;
 }
 
-/* Starts at a column; a long "train|eval|..." wraps below its start. Returns the column where the
- * last line ends. */
-static int print_value(FILE *to, const char *value, int column, int width)
-{
-    const int begin = column;
-    while (*value) {
-        const int length = (int)strcspn(value, "|") + (value[strcspn(value, "|")] == '|');
-        if (column > begin && column + length > width) {
-            fprintf(to, "\n%*s", begin, "");
-            column = begin;
-        }
-        fprintf(to, "%.*s", length, value);
-        column += length;
-        value += length;
-    }
-    return column;
-}
-
 static void print_option(FILE *to, const et_command_line *line, const et_option_slot *slot,
                          int width)
 {
@@ -61,7 +43,18 @@ static void print_option(FILE *to, const et_command_line *line, const et_option_
     /* "    --model-dir DIR            where the run is kept" */
     int used = fprintf(to, "    --%s%s%s", et_option_typed(row).text,
                        row->form == ET_OPTION_FORM_INDEXED ? ":N" : "", slot->value ? " " : "");
-    used = print_value(to, slot->value ? slot->value : "", used, width);
+    /* A long "train|eval|..." wraps below its start. */
+    const int begin = used;
+    for (const char *value = slot->value ? slot->value : ""; *value;) {
+        const int length = (int)strcspn(value, "|") + (value[strcspn(value, "|")] == '|');
+        if (used > begin && used + length > width) {
+            fprintf(to, "\n%*s", begin, "");
+            used = begin;
+        }
+        fprintf(to, "%.*s", length, value);
+        used += length;
+        value += length;
+    }
     /* After a long name, the text gets a separate line. */
     fprintf(to, used > COLUMN - 1 ? "\n%*s" : "%*s", used > COLUMN - 1 ? COLUMN : COLUMN - used,
             "");

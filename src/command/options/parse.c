@@ -289,24 +289,6 @@ static int read_index(size_t *at, const char *suffix, size_t length, const char 
     return ET_OK;
 }
 
-/* A list that is too short grows. */
-static int store_item(const et_command_line *line, const et_option_slot *slot, size_t at,
-                      const char *word, const char *where, et_error *error)
-{
-    et_integer_list *list = slot->member;
-    et_field item = slot->row->field;
-    item.offset = 0;
-    if (at >= list->count) {
-        int64_t *items = et_arena_array(line->arena, at + 1, sizeof *items);
-        if (!items)
-            return et_alloc_failed(error, (at + 1) * sizeof *items, "options");
-        for (size_t i = 0; i <= at; i++)
-            items[i] = i < list->count ? list->items[i] : (int64_t)item.default_number;
-        *list = (et_integer_list){ items, at + 1 };
-    }
-    return et_field_read_word(&item, &list->items[at], word, where, error);
-}
-
 /* where: "--name", for messages. The member is of the type that the row says; its macro has seen to
  * that. */
 static int store(const et_command_line *line, const et_option_slot *slot, const char *word,
@@ -487,7 +469,21 @@ static int take(reading *r, et_option_slot *slot, const char *name, size_t lengt
     status = read_index(&at, suffix, suffix_length, where, error);
     if (!status && !*text)
         return empty(slot, error);
-    return status ? status : store_item(r->line, slot, at, text, where, error);
+    if (status)
+        return status;
+    /* A list that is too short grows. */
+    et_integer_list *list = slot->member;
+    et_field item = slot->row->field;
+    item.offset = 0;
+    if (at >= list->count) {
+        int64_t *items = et_arena_array(r->line->arena, at + 1, sizeof *items);
+        if (!items)
+            return et_alloc_failed(error, (at + 1) * sizeof *items, "options");
+        for (size_t i = 0; i <= at; i++)
+            items[i] = i < list->count ? list->items[i] : (int64_t)item.default_number;
+        *list = (et_integer_list){ items, at + 1 };
+    }
+    return et_field_read_word(&item, &list->items[at], text, where, error);
 }
 
 static const et_option_slot *passed_row(const et_command_line *line)

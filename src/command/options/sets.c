@@ -345,17 +345,6 @@ static int apply_parts(const et_option *row, const et_option_words *words, const
                                                error);
 }
 
-/* One text: parts of a run whose settings are used are none. */
-static int clear_parts(const et_option *row, et_experiment *experiment, et_arena *arena,
-                       et_error *error)
-{
-    const char *name = et_arena_printf(arena, "--%s", row->field.name);
-    et_value *none = et_value_list(arena);
-    return name && none
-               ? et_experiment_assign_typed(experiment, name, row->sets->parts, none, arena, error)
-               : et_alloc_failed(error, 0, "settings");
-}
-
 /* Items of the parts of another option, which sets them (apply_parts), or of its only text. */
 static int apply_items(const et_option *row, const et_option_words *words,
                        const et_option_words *of, et_experiment *experiment, et_arena *arena,
@@ -418,7 +407,12 @@ static int apply(const et_option *row, const et_option_words *words,
     if (taking_of(row) == TAKES_ONE)
         return apply_one(row, words, experiment, arena, error);
     if (row->sets->parts) {
-        int cleared = clear_parts(row, experiment, arena, error);
+        /* One text: parts of a run whose settings are used are none. */
+        const char *name = et_arena_printf(arena, "--%s", row->field.name);
+        et_value *none = et_value_list(arena);
+        int cleared = name && none ? et_experiment_assign_typed(experiment, name, row->sets->parts,
+                                                                none, arena, error)
+                                   : et_alloc_failed(error, 0, "settings");
         if (cleared)
             return cleared;
     }

@@ -435,17 +435,6 @@ static void print_settings(listing *l, const et_fields *table, const et_value *e
     }
 }
 
-static int print_json(listing *l, const et_experiment *experiment, const et_value *echo,
-                      et_arena *arena, et_error *error)
-{
-    et_value *results = et_value_dict(arena);
-    et_value_set_string(results, "experiment", experiment->name);
-    l->settings = et_value_set_list(results, "settings");
-    if (l->settings)
-        print_settings(l, experiment->table, echo, "", arena);
-    return et_print_json(results, error);
-}
-
 /* Lists the experiment as it starts: defaults and the experiment's own settings, no run's files. */
 static int list_settings(listing *l, const et_program *program, et_error *error)
 {
@@ -469,9 +458,14 @@ static int list_settings(listing *l, const et_program *program, et_error *error)
         et_print_results(stdout, et_strbuf_text(&text), text.length);
         et_strbuf_release(&text);
     }
-    if (echo && !l->yaml && l->json)
-        status = print_json(l, &experiment, echo, &arena, error);
-    else if (echo && !l->yaml) {
+    if (echo && !l->yaml && l->json) {
+        et_value *results = et_value_dict(&arena);
+        et_value_set_string(results, "experiment", experiment.name);
+        l->settings = et_value_set_list(results, "settings");
+        if (l->settings)
+            print_settings(l, experiment.table, echo, "", &arena);
+        status = et_print_json(results, error);
+    } else if (echo && !l->yaml) {
         print_settings(l, experiment.table, echo, "", &arena);
         status =
             l->shown
@@ -503,27 +497,6 @@ static bool is_folder(const et_program *program, const char *name)
     return false;
 }
 
-static int list_experiments(const et_program *program, const char *folder, bool json,
-                            et_error *error)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *results = et_value_dict(&arena);
-    et_value *rows = json ? et_value_set_list(results, "experiments") : NULL;
-    for (int i = 0; i < program->count; i++)
-        for (const et_experiment_row *row = program->kinds[i]->experiments; row->name; row++) {
-            if (!is_in(row, folder))
-                continue;
-            et_value *one = rows ? et_value_add_dict(rows) : NULL;
-            et_value_set_string(one, "name", row->name);
-            et_value_set_string(one, "help", row->help);
-            if (!json)
-                et_print_help(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
-        }
-    int status = json ? et_print_json(results, error) : ET_OK;
-    et_arena_release(&arena);
-    return status;
-}
-
 /* `etude list`, `etude list NAME [WORD]...`, `etude list --experiment NAME`. */
 int et_cmd_list(const et_call *call, et_error *error)
 {
@@ -552,5 +525,21 @@ int et_cmd_list(const et_call *call, et_error *error)
                         is_folder(call->program, shown->experiment);
     if (shown->experiment && !folder)
         return list_settings(shown, call->program, error);
-    return list_experiments(call->program, shown->experiment, shown->json, error);
+    et_arena arena = ET_ARENA_INIT;
+    et_value *results = et_value_dict(&arena);
+    et_value *rows = shown->json ? et_value_set_list(results, "experiments") : NULL;
+    for (int i = 0; i < call->program->count; i++)
+        for (const et_experiment_row *row = call->program->kinds[i]->experiments; row->name;
+             row++) {
+            if (!is_in(row, shown->experiment))
+                continue;
+            et_value *one = rows ? et_value_add_dict(rows) : NULL;
+            et_value_set_string(one, "name", row->name);
+            et_value_set_string(one, "help", row->help);
+            if (!shown->json)
+                et_print_help(stdout, "%-22s  %s\n", row->name, row->help ? row->help : "");
+        }
+    int status = shown->json ? et_print_json(results, error) : ET_OK;
+    et_arena_release(&arena);
+    return status;
 }

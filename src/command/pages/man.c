@@ -129,6 +129,14 @@ static void put_line(FILE *to, const char *text)
     fputc('\n', to);
 }
 
+/* before and after are requests and marks of man. */
+static void put_between(FILE *to, const char *before, const char *text, const char *after)
+{
+    fputs(before, to);
+    put(to, text);
+    fputs(after, to);
+}
+
 /* Prints paragraphs; indented lines are unchanged. */
 static void put_paragraphs(FILE *to, const char *text)
 {
@@ -183,9 +191,7 @@ static void print_meanings(FILE *to, const char *heading, const meaning *rows)
 {
     fprintf(to, ".SH %s\n", heading);
     for (; rows->name; rows++) {
-        fputs(".TP\n\\fB", to);
-        put(to, rows->name);
-        fputs("\\fR\n", to);
+        put_between(to, ".TP\n\\fB", rows->name, "\\fR\n");
         put_line(to, rows->help);
     }
 }
@@ -193,8 +199,7 @@ static void print_meanings(FILE *to, const char *heading, const meaning *rows)
 /* How it is called: "etude train". */
 static void put_call(FILE *to, const et_program *program, const part *one)
 {
-    put(to, program->name);
-    fputc(' ', to);
+    put_between(to, "", program->name, " ");
     put(to, one->command);
 }
 
@@ -213,39 +218,25 @@ static void print_synopsis(FILE *to, const et_program *program, const part *one)
     fputs(one->usage ? " [\\fIOPTION\\fR]...\n" : " ...\n", to);
 }
 
-static void print_option(FILE *to, const et_option_slot *slot)
-{
-    const et_option *row = slot->row;
-    const bool is_switch = row->field.kind == ET_FIELD_KIND_BOOL;
-    fputs(".TP\n\\fB\\-\\-", to);
-    put(to, et_option_typed(row).text);
-    fputs("\\fR", to);
-    if (slot->value) {
-        fputs(is_switch ? "[=\\fI" : " \\fI", to);
-        put(to, slot->value);
-        fputs(is_switch ? "\\fR]" : "\\fR", to);
-    }
-    if (row->alias) {
-        fputs(", \\fB\\-\\-", to);
-        put(to, row->alias);
-        fputs("\\fR", to);
-    }
-    if (row->letter) {
-        fputs(", \\fB\\-", to);
-        fputc(row->letter, to);
-        fputs("\\fR", to);
-    }
-    fputc('\n', to);
-    if (et_option_is_refused(row))
-        fputs("not supported here: ", to);
-    put_line(to, slot->help);
-}
-
 static void print_options(FILE *to, const part *one)
 {
-    for (int i = 0; i < one->line.count; i++)
-        if (et_option_is_shown(one->line.slots[i].row))
-            print_option(to, &one->line.slots[i]);
+    for (int i = 0; i < one->line.count; i++) {
+        const et_option_slot *slot = &one->line.slots[i];
+        const et_option *row = slot->row;
+        const bool is_switch = row->field.kind == ET_FIELD_KIND_BOOL;
+        if (!et_option_is_shown(row))
+            continue;
+        put_between(to, ".TP\n\\fB\\-\\-", et_option_typed(row).text, "\\fR");
+        if (slot->value)
+            put_between(to, is_switch ? "[=\\fI" : " \\fI", slot->value,
+                        is_switch ? "\\fR]" : "\\fR");
+        if (row->alias)
+            put_between(to, ", \\fB\\-\\-", row->alias, "\\fR");
+        if (row->letter)
+            fprintf(to, ", \\fB\\-%c\\fR", row->letter);
+        fputs(et_option_is_refused(row) ? "\nnot supported here: " : "\n", to);
+        put_line(to, slot->help);
+    }
     fputs(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nprint the help and end\n", to);
 }
 
@@ -360,9 +351,7 @@ static void print_page(FILE *to, const et_program *program, const et_command *ro
             print_example(to, program, &p->parts[i], &p->arena);
         }
     print_meanings(to, "EXIT STATUS", exits);
-    fputs(".SH SEE ALSO\n\\fB", to);
-    put(to, program->name);
-    fputs("\\fR(1)\n", to);
+    put_between(to, ".SH SEE ALSO\n\\fB", program->name, "\\fR(1)\n");
 }
 
 int et_man_print(FILE *to, const et_program *program, const et_command *row, et_error *error)
@@ -381,9 +370,8 @@ int et_man_print(FILE *to, const et_program *program, const et_command *row, et_
 void et_man_print_program(FILE *to, const et_program *program, const et_commands *all)
 {
     begin(to, program, NULL, "model training");
-    fputs(".SH SYNOPSIS\n\\fB", to);
-    put(to, program->name);
-    fputs("\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.br\n\\fB", to);
+    put_between(to, ".SH SYNOPSIS\n\\fB", program->name,
+                "\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.br\n\\fB");
     put(to, program->name);
     fputs("\\fR \\fBhelp\\fR [\\fB\\-\\-man\\fR] [\\fICOMMAND\\fR]\n.SH DESCRIPTION\n", to);
     fputs(
@@ -392,11 +380,8 @@ void et_man_print_program(FILE *to, const et_program *program, const et_commands
         "\\fB\\-\\-name=\\fR\\fIvalue\\fR, in any order.\n.SH COMMANDS\n",
         to);
     for (size_t i = 0; i < all->count; i++) {
-        fputs(".TP\n\\fB", to);
-        put(to, program->name);
-        fputs("\\-", to);
-        put(to, all->row[i]->name);
-        fputs("\\fR(1)\n", to);
+        put_between(to, ".TP\n\\fB", program->name, "\\-");
+        put_between(to, "", all->row[i]->name, "\\fR(1)\n");
         put_line(to, all->row[i]->help);
     }
     print_meanings(to, "ENVIRONMENT", variables);
@@ -404,10 +389,7 @@ void et_man_print_program(FILE *to, const et_program *program, const et_commands
     print_meanings(to, "EXIT STATUS", exits);
     fputs(".SH SEE ALSO\n", to);
     for (size_t i = 0; i < all->count; i++) {
-        fputs("\\fB", to);
-        put(to, program->name);
-        fputs("\\-", to);
-        put(to, all->row[i]->name);
-        fputs(i + 1 < all->count ? "\\fR(1),\n" : "\\fR(1)\n", to);
+        put_between(to, "\\fB", program->name, "\\-");
+        put_between(to, "", all->row[i]->name, i + 1 < all->count ? "\\fR(1),\n" : "\\fR(1)\n");
     }
 }

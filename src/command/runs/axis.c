@@ -138,26 +138,6 @@ static bool suits_suffix(double step, double most)
     return most >= 1e6 && step >= unit;
 }
 
-/* Prints as many digits as the step needs, so no two labels of an axis are equal. `most` is the
- * axis's largest value, so all labels of an axis get the same format. */
-static void print_step(char *text, size_t size, double value, double step, double most)
-{
-    et_assert(size > 0 && step > 0 && most >= 0);
-    const int decimals = (int)-floor(log10(step) + 1e-9);
-    if (fabs(value) < step * 1e-6) {
-        snprintf(text, size, "0");
-    } else if (decimals > 5 || most >= 1e12) {
-        const int digits = (int)floor(log10(most) + 1e-9) + 1 + decimals;
-        et_decimal_print(text, size, digits < 6 ? 6 : digits > 17 ? 17 : digits, false, value);
-    } else if (decimals > 0) {
-        et_decimal_print(text, size, decimals, true, value);
-    } else if (suits_suffix(step, most)) {
-        snprintf(text, size, "%s", et_format_rate(value).text);
-    } else {
-        snprintf(text, size, "%s", et_format_count((int64_t)llround(value)).text);
-    }
-}
-
 /* A duration of a day or more has no seconds; they are added if the step is below a minute. */
 static et_format label_time(double value, double step)
 {
@@ -176,21 +156,32 @@ et_format et_axis_label(const et_axis *a, int tick)
     /* et_format_duration prints the same text for all times below 0 and above 1e12. */
     if (a->time && a->step >= 1 && a->low >= 0 && a->high <= 1e12)
         return label_time(value, a->step);
-    if (!a->step)
+    if (!a->step) {
         et_decimal_print(label.text, sizeof label.text, 6, false, value);
+        return label;
+    }
+    /* As many digits as the step needs, so no two labels of an axis are equal; and of the axis's
+     * largest value, so all labels of an axis get the same format. */
+    const double most = fmax(fabs(a->low), fabs(a->high));
+    const int decimals = (int)-floor(log10(a->step) + 1e-9);
+    if (fabs(value) < a->step * 1e-6)
+        return (et_format){ "0" };
+    if (decimals <= 0 && most < 1e12)
+        return suits_suffix(a->step, most) ? et_format_rate(value)
+                                           : et_format_count((int64_t)llround(value));
+    const int digits = (int)floor(log10(most) + 1e-9) + 1 + decimals;
+    if (decimals > 5 || most >= 1e12)
+        et_decimal_print(label.text, sizeof label.text,
+                         digits < 6    ? 6
+                         : digits > 17 ? 17
+                                       : digits,
+                         false, value);
     else
-        print_step(label.text, sizeof label.text, value, a->step,
-                   fmax(fabs(a->low), fabs(a->high)));
+        et_decimal_print(label.text, sizeof label.text, decimals, true, value);
     return label;
 }
 
 /* ---- a chart's ---- */
-
-/* Between whole numbers, such as steps, there are no others. */
-static int fit_ticks(double left, double right, bool whole, int most)
-{
-    return whole && right - left >= 1 && right - left < most ? (int)(right - left) : most;
-}
 
 static void widen(double *low, double *high, double value)
 {
@@ -217,7 +208,10 @@ int et_chart_axes(et_axis *x, et_axis *y, const et_chart *chart, int x_ticks, in
                        chart->log ? "nothing to draw: no value is a number above 0; draw it "
                                     "without a logarithmic axis"
                                   : "nothing to draw: no value is a number");
-    *x = et_axis_make(left, right, false, chart->time, fit_ticks(left, right, whole, x_ticks));
+    /* Between whole numbers, such as steps, there are no others. */
+    *x = et_axis_make(left, right, false, chart->time,
+                      whole && right - left >= 1 && right - left < x_ticks ? (int)(right - left)
+                                                                           : x_ticks);
     *y = et_axis_make(low, high, chart->log, false, y_ticks);
     return ET_OK;
 }

@@ -341,31 +341,6 @@ static void describe_tensors(const inspection *it, et_value *list)
     }
 }
 
-static void inspection_describe(const inspection *it, et_value *dict, bool tensors)
-{
-    et_value_set_string(dict, "file", it->path);
-    et_value_set_int(dict, "file_bytes", (int64_t)it->file_bytes);
-    et_value *bytes = et_value_set_dict(dict, "bytes");
-    for (int part = 0; part < PARTS; part++)
-        et_value_set_int(bytes, part_name((inspection_part)part), (int64_t)it->bytes[part]);
-    et_value_set_int(dict, "tensor_count", (int64_t)et_safetensors_count(it->file));
-    et_value_set_int(dict, "elements", it->elements);
-    et_value_set_int(dict, "parameters", it->weights);
-    et_value_set_bool(dict, "checksums", et_safetensors_sealed(it->file));
-    et_value_set_int(dict, "damaged", (int64_t)it->damaged);
-    et_value *blocks = et_value_set_list(dict, "blocks");
-    for (size_t i = 0; i < it->block_count; i++) {
-        const inspection_block *b = &it->blocks[i];
-        et_value *block = et_value_add_dict(blocks);
-        et_value_set_string(block, "name", b->name);
-        et_value_set_int(block, "blocks", b->blocks);
-        et_value_set_int(block, "tensors", b->tensors);
-        et_value_set_int(block, "parameters", b->elements);
-    }
-    if (tensors)
-        describe_tensors(it, et_value_set_list(dict, "tensors"));
-}
-
 /* ---- run overview ---- */
 
 /* The first lines about a run: kind, progress, quality, data, and checkpoints. */
@@ -552,20 +527,6 @@ static double score_at(const et_run_overview *o, int64_t step)
     return (double)NAN;
 }
 
-/* The step of the file in best/; -1: none. If the run was killed, the log may have a later best
- * step whose file was not written. */
-static int64_t best_file_step(const et_run_overview *o)
-{
-    et_arena arena = ET_ARENA_INIT;
-    et_value *info;
-    int64_t step = -1;
-    int status = et_checkpoint_best_info(&info, o->history->model_dir, &arena, NULL);
-    if (!status)
-        et_value_read_int(info, ET_CHECKPOINT_STEP, &step, NULL);
-    et_arena_release(&arena);
-    return step;
-}
-
 static void append_checkpoints(et_strbuf *out, const et_run_overview *o)
 {
     size_t count = o->checkpoints->count, first = count > SHOWN ? count - SHOWN : 0;
@@ -578,7 +539,14 @@ static void append_checkpoints(et_strbuf *out, const et_run_overview *o)
         if (!isnan(score))
             et_strbuf_printf(out, " (%s)", et_format_value(score).text);
     }
-    const int64_t best = best_file_step(o);
+    /* The step of the file in best/: if the run was killed, the log may have a later best step
+     * whose file was not written. */
+    et_arena arena = ET_ARENA_INIT;
+    et_value *info;
+    int64_t best = -1;
+    if (!et_checkpoint_best_info(&info, o->history->model_dir, &arena, NULL))
+        et_value_read_int(info, ET_CHECKPOINT_STEP, &best, NULL);
+    et_arena_release(&arena);
     if (best >= 0)
         et_strbuf_printf(out, "; the best in " ET_CHECKPOINT_BEST "/, step %s",
                          et_format_count(best).text);
@@ -730,7 +698,27 @@ static int inspect_identity(const inspection *it, const inquiry *ask, const char
 static int show(const inspection *it, const inquiry *ask, et_value *dict, et_error *error)
 {
     if (ask->json) {
-        inspection_describe(it, dict, ask->tensors);
+        et_value_set_string(dict, "file", it->path);
+        et_value_set_int(dict, "file_bytes", (int64_t)it->file_bytes);
+        et_value *bytes = et_value_set_dict(dict, "bytes");
+        for (int part = 0; part < PARTS; part++)
+            et_value_set_int(bytes, part_name((inspection_part)part), (int64_t)it->bytes[part]);
+        et_value_set_int(dict, "tensor_count", (int64_t)et_safetensors_count(it->file));
+        et_value_set_int(dict, "elements", it->elements);
+        et_value_set_int(dict, "parameters", it->weights);
+        et_value_set_bool(dict, "checksums", et_safetensors_sealed(it->file));
+        et_value_set_int(dict, "damaged", (int64_t)it->damaged);
+        et_value *blocks = et_value_set_list(dict, "blocks");
+        for (size_t i = 0; i < it->block_count; i++) {
+            const inspection_block *b = &it->blocks[i];
+            et_value *block = et_value_add_dict(blocks);
+            et_value_set_string(block, "name", b->name);
+            et_value_set_int(block, "blocks", b->blocks);
+            et_value_set_int(block, "tensors", b->tensors);
+            et_value_set_int(block, "parameters", b->elements);
+        }
+        if (ask->tensors)
+            describe_tensors(it, et_value_set_list(dict, "tensors"));
         return ET_OK;
     }
     et_print(stdout, "checkpoint   %s\n", it->path);

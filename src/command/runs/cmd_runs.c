@@ -262,25 +262,19 @@ static bool find_setting(const table *t, const char *name, bool differs, size_t 
     return false;
 }
 
-/* A metric by its name; of "auc" rather validation's than training's. NULL: the run has none. */
-static const et_history_series *find_metric(const et_history *h, const char *name)
-{
-    char longer[ET_HISTORY_NAME_MAX + 1];
-    const et_history_series *found = NULL;
-    snprintf(longer, sizeof longer, ET_LOGGED_VALIDATION "_%s", name);
-    if (!et_history_match(h, longer, &found, 1))
-        et_history_match(h, name, &found, 1);
-    return found;
-}
-
 /* Whether any run has it. */
 static bool take_metric(table *t, const char *name)
 {
     et_assert(name);
     bool any = false;
+    char longer[ET_HISTORY_NAME_MAX + 1];
+    snprintf(longer, sizeof longer, ET_LOGGED_VALIDATION "_%s", name);
     for (size_t i = 0; i < t->histories.count; i++) {
         row *r = &t->rows[i];
-        const et_history_series *s = find_metric(r->history, name);
+        /* Of "auc" rather validation's than training's. */
+        const et_history_series *s = NULL;
+        if (!et_history_match(r->history, longer, &s, 1))
+            et_history_match(r->history, name, &s, 1);
         r->key_lower = s && et_history_is_lower_better(r->history, s);
         const et_history_point *point = s ? et_history_extreme(s, r->key_lower) : NULL;
         r->key = point ? point->value : (double)NAN;

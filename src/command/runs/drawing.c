@@ -133,22 +133,6 @@ static void put_letters(canvas *c, int number)
 
 /* ---- lines ---- */
 
-static void append_cell(canvas *c, const cell *at, int *color)
-{
-    char bytes[4] = { (char)0xe2, (char)(0xa0 | at->dots >> 6), (char)(0x80 | (at->dots & 0x3f)),
-                      0 };
-    int wanted = c->style->color && (at->dots || at->letter)
-                     ? colors[(size_t)at->curve % (sizeof colors / sizeof colors[0])]
-                     : 0;
-    if (wanted != *color)
-        et_strbuf_printf(c->out, "\033[%dm", wanted);
-    *color = wanted;
-    if (at->letter)
-        et_strbuf_append_char(c->out, at->letter);
-    else
-        et_strbuf_append(c->out, at->dots ? bytes : " ");
-}
-
 /* The tick of a row; -1: none. */
 static int tick_in(const et_axis *axis, int cells, int at, bool down)
 {
@@ -168,8 +152,21 @@ static void append_row(canvas *c, int row)
         tick >= 0 ? (c->style->ascii ? "+" : "\u2524") : (c->style->ascii ? "|" : "\u2502");
     et_strbuf_printf(c->out, "%*s %s", c->margin, tick >= 0 ? et_axis_label(&c->y, tick).text : "",
                      mark);
-    for (int i = 0; i < c->columns; i++)
-        append_cell(c, &c->cells[(size_t)row * (size_t)c->columns + (size_t)i], &color);
+    for (int i = 0; i < c->columns; i++) {
+        const cell *at = &c->cells[(size_t)row * (size_t)c->columns + (size_t)i];
+        char bytes[4] = { (char)0xe2, (char)(0xa0 | at->dots >> 6),
+                          (char)(0x80 | (at->dots & 0x3f)), 0 };
+        int wanted = c->style->color && (at->dots || at->letter)
+                         ? colors[(size_t)at->curve % (sizeof colors / sizeof colors[0])]
+                         : 0;
+        if (wanted != color)
+            et_strbuf_printf(c->out, "\033[%dm", wanted);
+        color = wanted;
+        if (at->letter)
+            et_strbuf_append_char(c->out, at->letter);
+        else
+            et_strbuf_append(c->out, at->dots ? bytes : " ");
+    }
     if (color)
         et_strbuf_append(c->out, "\033[0m");
     size_t length = c->out->length;
@@ -323,19 +320,6 @@ static int run(char *const *argv, int from, int to, et_error *error)
                : et_fail(error, ET_EFAIL, PROGRAM " failed; choose a name in .svg");
 }
 
-/* ET_ENOTFOUND: rsvg-convert is not there; the text names the cure. To be called before any work.
- */
-static int png_check(et_error *error)
-{
-    char *const argv[] = { (char *)PROGRAM, (char *)"--version", NULL };
-    int nothing = memfd_create("version", MFD_CLOEXEC);
-    if (nothing < 0)
-        return et_fail_errno(error, "cannot get memory for a picture");
-    int status = run(argv, nothing, nothing, error);
-    close(nothing);
-    return status;
-}
-
 static int write_all(int to, const et_strbuf *text, et_error *error)
 {
     for (size_t done = 0; done < text->length;) {
@@ -396,7 +380,16 @@ int et_chart_check_picture(const char *option, const char *path, et_error *error
     et_assert(option && path);
     if (!et_path_ends(path, ".svg") && !is_png(path))
         return et_fail(error, ET_EUSAGE, "%s %s: choose a name in .svg or .png", option, path);
-    return is_png(path) ? png_check(error) : ET_OK;
+    if (is_png(path)) {
+        char *const argv[] = { (char *)PROGRAM, (char *)"--version", NULL };
+        int nothing = memfd_create("version", MFD_CLOEXEC);
+        if (nothing < 0)
+            return et_fail_errno(error, "cannot get memory for a picture");
+        int status = run(argv, nothing, nothing, error);
+        close(nothing);
+        return status;
+    }
+    return ET_OK;
 }
 
 int et_chart_write(const char *path, const et_chart *chart, int width, int height, et_error *error)

@@ -56,13 +56,6 @@ static int select_all(const struct dirent *item)
     return item->d_name[0] != '.';
 }
 
-/* The trainings of a series are listed while it trains; then the run has its model. */
-static bool is_passed(const char *directory, const char *name, bool run)
-{
-    return run && !strcmp(name, ET_SERIES_FOLDER) &&
-           et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS);
-}
-
 /* within: a run was found above. */
 static int search(et_run_list *list, const char *directory, bool within, int depth, et_error *error)
 {
@@ -79,8 +72,10 @@ static int search(et_run_list *list, const char *directory, bool within, int dep
     if (count < 0 && !list->quiet)
         et_log(ET_LOG_WARNING, "cannot read %s; skipped", directory);
     for (int i = 0; i < count; i++) {
+        /* The trainings of a series are listed while it trains; then the run has its model. */
         if (!status && is_folder(directory, items[i]) &&
-            !is_passed(directory, items[i]->d_name, run)) {
+            !(run && !strcmp(items[i]->d_name, ET_SERIES_FOLDER) &&
+              et_file_exists_in(directory, ET_ARTIFACT_WEIGHTS))) {
             char *path = et_path_join(directory, items[i]->d_name);
             status = path ? search(list, path, within || run, depth + 1, error)
                           : et_alloc_failed(error, 0, "a path");
@@ -246,27 +241,6 @@ static void add_names(name_list *list, const et_histories *all, bool without)
         }
 }
 
-static int unknown_metric(const et_histories *all, const char *word, et_error *error)
-{
-    name_list *list = et_alloc_zero(1, sizeof *list);
-    et_strbuf text = ET_STRBUF_INIT;
-    if (!list)
-        return et_alloc_failed(error, sizeof *list, "names of metrics");
-    add_names(list, all, false);
-    for (size_t i = 0; i < list->count && i < LISTED_MAX; i++)
-        et_strbuf_printf(&text, "%s%s", i ? ", " : "", list->items[i]);
-    if (list->count > LISTED_MAX)
-        et_strbuf_printf(&text, ", and %zu more", list->count - LISTED_MAX);
-    size_t count = list->count;
-    add_names(list, all, true);
-    int status = et_fail(error, ET_EDATA, "no metric is called %s%s%s%s", word,
-                         et_nearest_hint(word, list->items, "").text,
-                         count ? "; there is " : "; nothing was logged yet", et_strbuf_text(&text));
-    et_strbuf_release(&text);
-    et_free(list);
-    return status;
-}
-
 int et_histories_check_metric(const et_histories *all, const char *word, et_error *error)
 {
     et_assert(word);
@@ -274,8 +248,26 @@ int et_histories_check_metric(const et_histories *all, const char *word, et_erro
     bool any = false;
     for (size_t i = 0; i < all->count; i++)
         any |= et_history_match(all->items[i], word, &found, 1) > 0;
-    if (!any)
-        return unknown_metric(all, word, error);
+    if (!any) {
+        name_list *list = et_alloc_zero(1, sizeof *list);
+        et_strbuf text = ET_STRBUF_INIT;
+        if (!list)
+            return et_alloc_failed(error, sizeof *list, "names of metrics");
+        add_names(list, all, false);
+        for (size_t i = 0; i < list->count && i < LISTED_MAX; i++)
+            et_strbuf_printf(&text, "%s%s", i ? ", " : "", list->items[i]);
+        if (list->count > LISTED_MAX)
+            et_strbuf_printf(&text, ", and %zu more", list->count - LISTED_MAX);
+        size_t count = list->count;
+        add_names(list, all, true);
+        int status =
+            et_fail(error, ET_EDATA, "no metric is called %s%s%s%s", word,
+                    et_nearest_hint(word, list->items, "").text,
+                    count ? "; there is " : "; nothing was logged yet", et_strbuf_text(&text));
+        et_strbuf_release(&text);
+        et_free(list);
+        return status;
+    }
     for (size_t i = 0; i < all->count; i++)
         if (!et_history_match(all->items[i], word, &found, 1))
             et_log(ET_LOG_WARNING, "%s logged no %s; left out", all->items[i]->model_dir, word);

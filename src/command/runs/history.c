@@ -379,12 +379,6 @@ static int read_logs(et_history *h, bool *moved, et_error *error)
     return status;
 }
 
-static bool same_version(const version *a, const version *b)
-{
-    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
-
 /* Both are replaced as a whole when they change. */
 static int read_document(document *d, const char *root, bool json, et_error *error)
 {
@@ -396,7 +390,9 @@ static int read_document(document *d, const char *root, bool json, et_error *err
         return ET_OK;
     }
     const version now = { info.st_dev, info.st_ino, info.st_size, info.st_mtim };
-    if (same_version(&now, &d->version))
+    const version *was = &d->version;
+    if (now.device == was->device && now.inode == was->inode && now.size == was->size &&
+        now.changed.tv_sec == was->changed.tv_sec && now.changed.tv_nsec == was->changed.tv_nsec)
         return ET_OK;
     char *text;
     size_t length;

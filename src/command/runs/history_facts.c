@@ -144,11 +144,6 @@ static const et_history_point *in_line_of(const et_history_series *s, const et_h
     return NULL;
 }
 
-static bool is_later(const et_history_point *a, const et_history_point *b)
-{
-    return a->step > b->step || (a->step == b->step && a->wall > b->wall);
-}
-
 /* PLACE.best_NAME next to PLACE.best_step is a run's log of its best. A run that was resumed with
  * another metric has several names; the last one logged counts. */
 static void take_best(et_history_best *out, const et_history *h, const et_history_series *steps)
@@ -163,7 +158,8 @@ static void take_best(et_history_best *out, const et_history *h, const et_histor
         const et_history_point *value = &s->points[s->count - 1], *at = in_line_of(steps, value);
         const et_history_series *metric = metric_beside(h, s->name, lead);
         bool whole = at && metric && at->value >= 0 && at->value < 9e15;
-        if (!whole || (last && !is_later(value, last)))
+        if (!whole || (last && !(value->step > last->step ||
+                                 (value->step == last->step && value->wall > last->wall))))
             continue;
         last = value;
         out->series = metric;

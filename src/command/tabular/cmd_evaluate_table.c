@@ -48,21 +48,6 @@ static void *copy(const void *from, size_t count, size_t size)
     return to;
 }
 
-static int copy_predictions(et_class_tables *t, const et_class_predictions *p, et_error *error)
-{
-    const size_t rows = (size_t)p->count, classes = (size_t)p->classes;
-    t->of = *p;
-    t->of.probability = copy(p->probability, rows * classes, sizeof *p->probability);
-    t->of.target = copy(p->target, rows, sizeof *p->target);
-    t->of.weight = p->weight ? copy(p->weight, rows, sizeof *p->weight) : NULL;
-    t->confusion = et_alloc_zero(classes * classes, sizeof *t->confusion);
-    t->lines = et_alloc_zero(classes, sizeof *t->lines);
-    return t->of.probability && t->of.target && (t->of.weight || !p->weight) && t->confusion &&
-                   t->lines
-               ? ET_OK
-               : et_alloc_failed(error, rows * classes * sizeof *p->probability, "tables");
-}
-
 /* predictions are copied but for costs, which are borrowed. ET_EDATA: as
  * et_class_scores_compute. Release after a failure, too. */
 static int class_tables_open(et_class_tables *t, const et_class_predictions *predictions,
@@ -71,7 +56,20 @@ static int class_tables_open(et_class_tables *t, const et_class_predictions *pre
     et_assert(labels && predictions->classes > 0 && predictions->count >= 0);
     et_class_scores scores;
     *t = (et_class_tables){ .name = name, .labels = labels };
-    int status = copy_predictions(t, predictions, error);
+    const size_t rows = (size_t)predictions->count, classes = (size_t)predictions->classes;
+    t->of = *predictions;
+    t->of.probability =
+        copy(predictions->probability, rows * classes, sizeof *predictions->probability);
+    t->of.target = copy(predictions->target, rows, sizeof *predictions->target);
+    t->of.weight =
+        predictions->weight ? copy(predictions->weight, rows, sizeof *predictions->weight) : NULL;
+    t->confusion = et_alloc_zero(classes * classes, sizeof *t->confusion);
+    t->lines = et_alloc_zero(classes, sizeof *t->lines);
+    int status =
+        t->of.probability && t->of.target && (t->of.weight || !predictions->weight) &&
+                t->confusion && t->lines
+            ? ET_OK
+            : et_alloc_failed(error, rows * classes * sizeof *predictions->probability, "tables");
     if (!status)
         status = et_class_scores_compute(&scores, t->confusion, &t->of, error);
     if (status)
@@ -85,16 +83,6 @@ static int class_tables_open(et_class_tables *t, const et_class_predictions *pre
     }
     t->cost = t->of.costs ? cost / weight : NAN;
     return ET_OK;
-}
-
-static void class_tables_release(et_class_tables *t)
-{
-    et_free((void *)t->of.probability);
-    et_free((void *)t->of.target);
-    et_free((void *)t->of.weight);
-    et_free(t->confusion);
-    et_free(t->lines);
-    *t = (et_class_tables){ .name = NULL };
 }
 
 /* ---- the confusion matrix ---- */
@@ -486,8 +474,15 @@ int et_table_scores_run(et_evaluation *evaluation, et_value *logs, et_error *err
 
 void et_table_scores_release(et_table_scores *scores)
 {
-    while (scores->sets)
-        class_tables_release(&scores->set[--scores->sets]);
+    while (scores->sets) {
+        et_class_tables *t = &scores->set[--scores->sets];
+        et_free((void *)t->of.probability);
+        et_free((void *)t->of.target);
+        et_free((void *)t->of.weight);
+        et_free(t->confusion);
+        et_free(t->lines);
+        *t = (et_class_tables){ .name = NULL };
+    }
     for (size_t i = 0; i < scores->number_count; i++) {
         et_free(scores->numbers[i].truth);
         et_free(scores->numbers[i].predicted);

@@ -655,17 +655,6 @@ static int add_history(reporting *r, et_error *error)
 
 /* ---- importance ---- */
 
-/* Where rows with cells are: what was scored, else the validation file, else the first training
- * file. */
-static const char *rows_of(const reporting *r, const et_tabular_task *task)
-{
-    const et_tabular_options *o = &task->options;
-    return r->args->general.data.count           ? r->args->general.data.items[0]
-           : o->validation_data.input_path.count ? o->validation_data.input_path.items[0]
-           : o->train_data.input_path.count      ? o->train_data.input_path.items[0]
-                                                 : NULL;
-}
-
 static int append_importance(reporting *r, const et_importances *all, const et_explain_facts *facts,
                              const char *path, et_error *error)
 {
@@ -710,7 +699,14 @@ static int measure_all(reporting *r, et_explain *e, const char *path, et_error *
 static int add_importance(reporting *r, const et_evaluation *evaluation, et_error *error)
 {
     const et_tabular_task *task = et_table_task_of(evaluation);
-    const char *path = rows_of(r, task);
+    /* Where rows with cells are: what was scored, else the validation file, else the first training
+     * file. */
+    const et_tabular_options *o = &task->options;
+    const char *path = r->args->general.data.count ? r->args->general.data.items[0]
+                       : o->validation_data.input_path.count
+                           ? o->validation_data.input_path.items[0]
+                       : o->train_data.input_path.count ? o->train_data.input_path.items[0]
+                                                        : NULL;
     et_arena arena = ET_ARENA_INIT;
     et_strings files;
     et_explain *e = NULL;

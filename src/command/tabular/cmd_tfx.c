@@ -40,9 +40,11 @@ typedef struct program {
     const char *keys; /* folder */
 } program;
 
-/* The cluster's, and where its keys are. */
-static int set_environment(const program *p, const et_roles *task, et_error *error)
+/* All tasks would fail in the same way, so only the master's failure has a text. */
+static int be(void *self, et_roles *task, et_error *error)
 {
+    const program *p = self;
+    /* The cluster's, and where its keys are. */
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
     et_value *config = et_value_dict(&arena);
@@ -63,14 +65,6 @@ static int set_environment(const program *p, const et_roles *task, et_error *err
         status = et_alloc_failed(error, text.length, ET_JOB_CONFIG_VARIABLE);
     et_strbuf_release(&text);
     et_arena_release(&arena);
-    return status;
-}
-
-/* All tasks would fail in the same way, so only the master's failure has a text. */
-static int be(void *self, et_roles *task, et_error *error)
-{
-    const program *p = self;
-    int status = set_environment(p, task, error);
     if (!status) {
         execvp(p->argv[0], (char *const *)p->argv);
         status = et_fail_errno(error, "%s", p->argv[0]);

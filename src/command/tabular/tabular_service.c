@@ -121,31 +121,6 @@ static void describe_field(et_value *fields, et_value *row, const et_schema_fiel
         et_value_add_string(values, m->entries[i]);
 }
 
-/* Adds the three members to facts, a dict. */
-static void input_fields_describe(et_value *facts, const et_encoder *encoder,
-                                  const et_metadata *metadata)
-{
-    const et_schema *schema = et_encoder_schema(encoder);
-    et_value *columns = et_value_set_list(facts, "columns");
-    et_value *fields = et_value_set_list(facts, "fields");
-    et_value *body = et_value_dict(facts->arena);
-    et_value *row = et_value_add_dict(et_value_set_list(body, "rows"));
-    et_strbuf text = ET_STRBUF_INIT;
-    for (int i = 0; i < et_schema_count(schema); i++) {
-        const et_schema_field *field = et_schema_at(schema, i);
-        if (!et_encoder_reads(encoder, i, false))
-            continue;
-        et_value_add_string(columns, field->name);
-        if (fields)
-            describe_field(fields, row, field, et_metadata_find(metadata, field->name));
-    }
-    if (!et_value_failed(body))
-        et_json_print(&text, body, 0);
-    if (text.length)
-        et_value_set_string(facts, "example", et_strbuf_text(&text));
-    et_strbuf_release(&text);
-}
-
 /* ---- requests ---- */
 
 typedef enum form { LIST, LINES, CSV } form;
@@ -261,7 +236,27 @@ static void describe(const et_service *self, et_value *facts)
     const et_predictor *p = all->predictor;
     et_value_set_string(facts, "checkpoint", p->facts.checkpoint);
     et_value_set_int(facts, "step", p->facts.step);
-    input_fields_describe(facts, encoder_of(all), p->model->texts.metadata);
+    const et_encoder *encoder = encoder_of(all);
+    const et_schema *schema = et_encoder_schema(encoder);
+    et_value *columns = et_value_set_list(facts, "columns");
+    et_value *fields = et_value_set_list(facts, "fields");
+    et_value *body = et_value_dict(facts->arena);
+    et_value *row = et_value_add_dict(et_value_set_list(body, "rows"));
+    et_strbuf text = ET_STRBUF_INIT;
+    for (int i = 0; i < et_schema_count(schema); i++) {
+        const et_schema_field *field = et_schema_at(schema, i);
+        if (!et_encoder_reads(encoder, i, false))
+            continue;
+        et_value_add_string(columns, field->name);
+        if (fields)
+            describe_field(fields, row, field,
+                           et_metadata_find(p->model->texts.metadata, field->name));
+    }
+    if (!et_value_failed(body))
+        et_json_print(&text, body, 0);
+    if (text.length)
+        et_value_set_string(facts, "example", et_strbuf_text(&text));
+    et_strbuf_release(&text);
     et_value *labels = p->facts.labels ? et_value_set_list(facts, "labels") : NULL;
     for (int i = 0; i < p->facts.labels; i++)
         et_value_add_string(labels, p->facts.label[i]);

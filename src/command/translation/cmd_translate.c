@@ -370,29 +370,6 @@ static int choose_format(translate_options *args, et_error *error)
     return status;
 }
 
-/* Texts have one translation and nothing else. */
-static int check_texts(const translate_options *args, et_error *error)
-{
-    const char *other = args->results > 1     ? "--n-best"
-                        : args->scores        ? "--scores"
-                        : args->alignments    ? "--alignments"
-                        : args->json          ? "--json"
-                        : args->attention     ? "--attention"
-                        : args->score_targets ? "--score-targets"
-                                              : NULL;
-    if (args->language && !args->split)
-        return et_fail(error, ET_EUSAGE, "--language: only with --split");
-    if ((args->split || args->format) && other)
-        return et_fail(error, ET_EUSAGE, "%s is for single sentences; %s", other,
-                       args->split    ? "leave out --split"
-                       : args->chosen ? "leave out --format"
-                                      : "with --format lines each line of the file is one");
-    if (args->format && args->input && et_path_ends(args->input, ".gz"))
-        return et_fail(error, ET_EUSAGE, "--format %s: %s is compressed; unpack it first",
-                       formats[args->format + 1], args->input);
-    return ET_OK;
-}
-
 /* Sizes that would make no sense; the rest is the translator's to check. */
 static int check(const translate_options *args, et_error *error)
 {
@@ -422,7 +399,25 @@ static int check(const translate_options *args, et_error *error)
     if (args->score_targets && needless)
         return et_fail(error, ET_EUSAGE, "--score-targets: translations are given, so leave out %s",
                        needless);
-    return check_texts(args, error);
+    /* Texts have one translation and nothing else. */
+    const char *other = args->results > 1     ? "--n-best"
+                        : args->scores        ? "--scores"
+                        : args->alignments    ? "--alignments"
+                        : args->json          ? "--json"
+                        : args->attention     ? "--attention"
+                        : args->score_targets ? "--score-targets"
+                                              : NULL;
+    if (args->language && !args->split)
+        return et_fail(error, ET_EUSAGE, "--language: only with --split");
+    if ((args->split || args->format) && other)
+        return et_fail(error, ET_EUSAGE, "%s is for single sentences; %s", other,
+                       args->split    ? "leave out --split"
+                       : args->chosen ? "leave out --format"
+                                      : "with --format lines each line of the file is one");
+    if (args->format && args->input && et_path_ends(args->input, ".gz"))
+        return et_fail(error, ET_EUSAGE, "--format %s: %s is compressed; unpack it first",
+                       formats[args->format + 1], args->input);
+    return ET_OK;
 }
 
 /* Standard output that is appended to standard input's file would be read again, without an end. */

@@ -126,7 +126,7 @@ static int check_several(const run *runs, size_t count, const et_service_options
     return ET_OK;
 }
 
-/* ---- opening ---- */
+/* ---- opening of models ---- */
 
 static int open_languages(served_model *m, et_libre_languages *languages, const char *pair,
                           const et_service_options *o, et_error *error)
@@ -222,20 +222,7 @@ static int open_models(served_models *models, const char *model_dir, const et_se
     return status;
 }
 
-static void close_models(served_models *models)
-{
-    for (size_t i = 0; i < models->languages.count; i++) {
-        served_model *m = &models->items[i];
-        for (int v = 0; v < OTHERS_MAX; v++)
-            et_translator_close(m->other[v].translator);
-        et_translator_close(m->usual);
-        et_ensemble_models_close(&m->others);
-    }
-    et_free(models->items);
-    et_libre_models_close(&models->languages);
-}
-
-/* ---- use ---- */
+/* ---- use of models ---- */
 
 static void describe_model(const served_model *m, const et_libre_languages *l, et_value *facts)
 {
@@ -258,16 +245,6 @@ static void describe_model(const served_model *m, const et_libre_languages *l, e
         if (l->targets[i].tag)
             et_value_set_string(target, "tag", l->targets[i].tag);
     }
-}
-
-/* Facts for GET /. */
-static void describe_models(const served_models *models, et_value *facts)
-{
-    const size_t count = models->languages.count;
-    describe_model(&models->items[0], &models->languages.items[0], facts);
-    et_value *list = count > 1 ? et_value_set_list(facts, "models") : NULL;
-    for (size_t i = 0; list && i < count; i++)
-        describe_model(&models->items[i], &models->languages.items[i], et_value_add_dict(list));
 }
 
 /* The translator for a beam size and a number of results; opens it where it is not kept. Borrowed
@@ -309,7 +286,7 @@ static int find_variant(served_models *models, size_t model, int beam, int resul
     return status;
 }
 
-/* ---- */
+/* ---- the service ---- */
 
 /* Normalization turns the 3 bytes of U+FDFA into 15 letters of 2 bytes and 3 spaces of 3, and each
  * of these bytes may be a token. A shorter text cannot have too many tokens. */
@@ -339,7 +316,16 @@ static void close_service(et_service *self)
     translations *all = (translations *)(void *)self;
     if (!all)
         return;
-    close_models(&all->models);
+    served_models *models = &all->models;
+    for (size_t i = 0; i < models->languages.count; i++) {
+        served_model *m = &models->items[i];
+        for (int v = 0; v < OTHERS_MAX; v++)
+            et_translator_close(m->other[v].translator);
+        et_translator_close(m->usual);
+        et_ensemble_models_close(&m->others);
+    }
+    et_free(models->items);
+    et_libre_models_close(&models->languages);
     et_free(all);
 }
 
@@ -362,7 +348,12 @@ static int open_service(et_service **out, const char *model_dir, const et_servic
 
 static void describe(const et_service *self, et_value *facts)
 {
-    describe_models(&((const translations *)(const void *)self)->models, facts);
+    const served_models *models = &((const translations *)(const void *)self)->models;
+    const size_t count = models->languages.count;
+    describe_model(&models->items[0], &models->languages.items[0], facts);
+    et_value *list = count > 1 ? et_value_set_list(facts, "models") : NULL;
+    for (size_t i = 0; list && i < count; i++)
+        describe_model(&models->items[i], &models->languages.items[i], et_value_add_dict(list));
 }
 
 /* ---- reading ---- */

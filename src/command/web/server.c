@@ -357,14 +357,6 @@ static bool read_length(const char *text, unsigned long long *length)
     return !*end;
 }
 
-/* A 0 in the request's line ends the library's text of it, which the version follows. */
-static bool is_target_spoiled(const connection *c, const char *version)
-{
-    const uintptr_t from = (uintptr_t)c->target, to = (uintptr_t)version;
-    bool beside = c->target && from < to && to - from < POOL;
-    return c->spoiled || (beside && to - from != c->target_length + 1);
-}
-
 /* Refuses a request whose target or end is ambiguous (RFC 9112, 6.3). */
 static void judge_framing(et_http_request *r, const headers *h, const char *version)
 {
@@ -375,7 +367,11 @@ static void judge_framing(et_http_request *r, const headers *h, const char *vers
         refuse(r, 400, "Transfer-Encoding: only chunked of HTTP/1.1 is supported");
     if (h->spoiled)
         refuse(r, 400, "a header has an invalid name, or a byte 0");
-    if (is_target_spoiled(r->connection, version))
+    /* A 0 in the request's line ends the library's text of it, which the version follows. */
+    const connection *c = r->connection;
+    const uintptr_t from = (uintptr_t)c->target, to = (uintptr_t)version;
+    bool beside = c->target && from < to && to - from < POOL;
+    if (c->spoiled || (beside && to - from != c->target_length + 1))
         refuse(r, 400, "the path has a byte 0, or a space");
     r->closes = r->refused != 0;
 }

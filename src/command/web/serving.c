@@ -112,35 +112,6 @@ static void print_int(et_strbuf *out, const char *name, const char *type, const 
     et_strbuf_printf(out, "etude_%s %" PRId64 "\n", name, value);
 }
 
-/* Appends all counters, with those of the batcher. items: "lines". */
-static void serving_metrics_print(const et_serving_metrics *m, et_strbuf *out,
-                                  const et_batcher_counts *batcher, int64_t queue, int connections,
-                                  const char *items)
-{
-    head(out, "info", "gauge", "What serves, and what items are.");
-    et_strbuf_printf(out, "etude_info{version=\"%s\",items=\"%s\"} 1\n", ET_VERSION, items);
-    head(out, "requests_total", "counter", "Requests by the status that they were answered with.");
-    for (int i = 0; i < ET_SERVING_CODES && m->code[i].count; i++)
-        et_strbuf_printf(out, "etude_requests_total{code=\"%d\"} %" PRId64 "\n", m->code[i].status,
-                         m->code[i].count);
-    head(out, "request_seconds", "histogram", "From a request's headers to its whole answer.");
-    for (int i = 0; i < ET_SERVING_BUCKETS; i++)
-        et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", limits[i],
-                         m->bucket[i]);
-    et_strbuf_printf(out, "etude_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\n", m->timed);
-    et_strbuf_printf(out, "etude_request_seconds_sum %.6f\n", m->seconds);
-    et_strbuf_printf(out, "etude_request_seconds_count %" PRId64 "\n", m->timed);
-    print_int(out, "items_total", "counter", "Items answered.", m->counts.items);
-    print_int(out, "batches_total", "counter", "Batches of items computed.", batcher->batches);
-    head(out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
-    et_strbuf_printf(out, "etude_busy_seconds_total %.6f\n", batcher->busy);
-    print_int(out, "queue_items", "gauge",
-              "Items that wait; a request that is not read yet counts as one.", batcher->waiting);
-    print_int(out, "queue_items_max", "gauge", "Items that may wait.", queue);
-    print_int(out, "batch_items", "gauge", "Items that are being computed.", batcher->answering);
-    print_int(out, "connections", "gauge", "Connections that are open.", connections);
-}
-
 /* Prints a label's value: control characters as "\u001b", and the format's special characters
  * escaped. */
 static void print_label(et_strbuf *out, const char *value)
@@ -472,8 +443,31 @@ static void handle_metrics(void *payload, et_http_request *from)
     et_serving *s = payload;
     et_strbuf out = ET_STRBUF_INIT;
     const et_batcher_counts counts = et_batcher_count(s->batcher);
-    serving_metrics_print(&s->metrics, &out, &counts, s->options.batcher.queue,
-                          et_http_connections(s->http), s->class->items);
+    const et_serving_metrics *m = &s->metrics;
+    head(&out, "info", "gauge", "What serves, and what items are.");
+    et_strbuf_printf(&out, "etude_info{version=\"%s\",items=\"%s\"} 1\n", ET_VERSION,
+                     s->class->items);
+    head(&out, "requests_total", "counter", "Requests by the status that they were answered with.");
+    for (int i = 0; i < ET_SERVING_CODES && m->code[i].count; i++)
+        et_strbuf_printf(&out, "etude_requests_total{code=\"%d\"} %" PRId64 "\n", m->code[i].status,
+                         m->code[i].count);
+    head(&out, "request_seconds", "histogram", "From a request's headers to its whole answer.");
+    for (int i = 0; i < ET_SERVING_BUCKETS; i++)
+        et_strbuf_printf(&out, "etude_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", limits[i],
+                         m->bucket[i]);
+    et_strbuf_printf(&out, "etude_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\n", m->timed);
+    et_strbuf_printf(&out, "etude_request_seconds_sum %.6f\n", m->seconds);
+    et_strbuf_printf(&out, "etude_request_seconds_count %" PRId64 "\n", m->timed);
+    print_int(&out, "items_total", "counter", "Items answered.", m->counts.items);
+    print_int(&out, "batches_total", "counter", "Batches of items computed.", counts.batches);
+    head(&out, "busy_seconds_total", "counter", "Seconds spent computing batches.");
+    et_strbuf_printf(&out, "etude_busy_seconds_total %.6f\n", counts.busy);
+    print_int(&out, "queue_items", "gauge",
+              "Items that wait; a request that is not read yet counts as one.", counts.waiting);
+    print_int(&out, "queue_items_max", "gauge", "Items that may wait.", s->options.batcher.queue);
+    print_int(&out, "batch_items", "gauge", "Items that are being computed.", counts.answering);
+    print_int(&out, "connections", "gauge", "Connections that are open.",
+              et_http_connections(s->http));
     et_arena arena = ET_ARENA_INIT;
     et_value *counters = et_value_list(&arena);
     if (s->class->count)
