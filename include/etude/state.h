@@ -4,7 +4,8 @@
  *
  *     static int save_rate(const void *self, et_value *dict, et_error *error)
  *     {
- *         return et_part_set_real(dict, "rate", *(const double *)self) ? ET_OK : ET_ENOMEM;
+ *         et_part_set_real(dict, "rate", *(const double *)self);
+ *         return ET_OK;
  *     }
  *     static int restore_rate(void *self, const et_value *dict, et_error *error)
  *     {
@@ -28,7 +29,8 @@
 /* Saves an object as plain values, and restores it. */
 typedef struct et_part_class {
     const char *name; /* name of the kind, for messages */
-    /* Fills the empty dict. The values must depend only on the state: no time, no pointer. */
+    /* Fills the empty dict. The values must depend only on the state: no time, no pointer. The
+     * caller checks for a lack of memory (et_value_failed). */
     int (*save)(const void *self, et_value *dict, et_error *error);
     /* Reads the values of save. In a tree, all tensors are restored first, then parts in order of
      * adding. */

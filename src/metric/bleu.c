@@ -30,16 +30,13 @@ static int count_pair(et_score *bleu, et_score_counts *out, int64_t line, const 
                       const char *reference, et_error *error)
 {
     et_bleu_counts *counts = &out->bleu;
-    int status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error);
-    if (!status)
-        status = tokenize(bleu, &bleu->reference, reference, "reference", line, error);
-    if (!status)
-        status = et_words_number(&bleu->words, &bleu->hypothesis_words, &bleu->reference_words,
-                                 &bleu->hypothesis.line, &bleu->reference.line, error);
-    if (!status)
-        status = et_ngrams_match(&bleu->ngrams, &bleu->hypothesis_words, &bleu->reference_words,
-                                 ET_BLEU_ORDER, counts->correct, error);
-    if (status)
+    int status;
+    if ((status = tokenize(bleu, &bleu->hypothesis, hypothesis, "hypothesis", line, error)) ||
+        (status = tokenize(bleu, &bleu->reference, reference, "reference", line, error)) ||
+        (status = et_words_number(&bleu->words, &bleu->hypothesis_words, &bleu->reference_words,
+                                  &bleu->hypothesis.line, &bleu->reference.line, error)) ||
+        (status = et_ngrams_match(&bleu->ngrams, &bleu->hypothesis_words, &bleu->reference_words,
+                                  ET_BLEU_ORDER, counts->correct, error)))
         return status;
     /* One pair's counts: a metric of one, ready to be merged. */
     counts->pairs = 1;

@@ -184,28 +184,22 @@ double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *to
     return (s2 - product) + (s2_rest - product_rest - q * r);
 }
 
-/* Saves numbers of decreasing size, each the rounded value of the rest. */
-static et_value *save_parts(et_exact_sum *rest, et_value *list)
-{
-    et_value *last = list;
-    for (double value; last && (value = et_exact_sum_value(rest)) != 0;) {
-        last = et_value_add_float(list, value);
-        et_exact_sum_add(rest, -value);
-    }
-    return last;
-}
-
-/* A sum beyond the range of a double, which nobody can read any more, is kept as an infinity. */
-int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error)
+/* A sum beyond the range of a double, which nobody can read any more, is kept as an infinity. Other
+ * sums that a double cannot hold are numbers of decreasing size, each the rounded value of the
+ * rest. */
+void et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key)
 {
     double value = et_exact_sum_value(sum);
     et_exact_sum rest = *sum;
-    et_value *set;
-    if (!isfinite(value) || et_exact_sum_rest(sum) == 0)
-        set = et_part_set_real(dict, key, value);
-    else
-        set = save_parts(&rest, et_value_set_list(dict, key));
-    return set ? ET_OK : et_alloc_failed(error, 0, "a metric's sum");
+    if (!isfinite(value) || et_exact_sum_rest(sum) == 0) {
+        et_part_set_real(dict, key, value);
+        return;
+    }
+    et_value *list = et_value_set_list(dict, key);
+    for (; value != 0; value = et_exact_sum_value(&rest)) {
+        et_value_add_float(list, value);
+        et_exact_sum_add(&rest, -value);
+    }
 }
 
 int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error)

@@ -78,8 +78,9 @@ void et_exact_sum_add_square(et_exact_sum *sum, double w, double t);
 double et_exact_sum_deviation(const et_exact_sum *weight, const et_exact_sum *total,
                               const et_exact_sum *squared);
 
-/* As a number, or as the few numbers with this exact sum. Reading replaces sum. */
-int et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key, et_error *error);
+/* As a number, or as the few numbers with this exact sum. Reading replaces sum. The arena of dict
+ * keeps a lack of memory. */
+void et_exact_sum_save(const et_exact_sum *sum, et_value *dict, const char *key);
 int et_exact_sum_restore(et_exact_sum *sum, const et_value *dict, const char *key, et_error *error);
 
 #endif

@@ -102,24 +102,17 @@ int et_metric_value(const et_metric *metric, const void *state, double values[ET
     return et_metric_names(metric, &names);
 }
 
-int et_metric_save(const et_metric *metric, const void *state, et_value *dict, et_error *error)
+void et_metric_save(const et_metric *metric, const void *state, et_value *dict)
 {
     const et_exact_sum *sums = state;
     const char *const *names = metric->class->sums;
-    const int64_t *counts = const_counts_in(metric, state);
-    if (!et_value_set_string(dict, "class", metric->class->name))
-        return et_alloc_failed(error, 0, "a state tree");
-    for (int i = 0; names[i]; i++) {
-        int status = et_exact_sum_save(&sums[i], dict, names[i], error);
-        if (status)
-            return status;
-    }
-    int64_t count = counts_of(metric);
-    et_value *list = count ? et_value_set_list(dict, "counts") : dict;
-    for (int64_t i = 0; i < count && list; i++)
-        if (!et_value_add_int(list, counts[i]))
-            list = NULL;
-    return list ? ET_OK : et_alloc_failed(error, 0, "a state tree");
+    const int64_t *counts = const_counts_in(metric, state), count = counts_of(metric);
+    et_value_set_string(dict, "class", metric->class->name);
+    for (int i = 0; names[i]; i++)
+        et_exact_sum_save(&sums[i], dict, names[i]);
+    et_value *list = count ? et_value_set_list(dict, "counts") : NULL;
+    for (int64_t i = 0; i < count; i++)
+        et_value_add_int(list, counts[i]);
 }
 
 static int restore_counts(int64_t *counts, int64_t count, const et_value *dict, et_error *error)
@@ -390,14 +383,10 @@ double et_metrics_value(const et_metrics *metrics, const char *name)
 static int save_metrics(const void *self, et_value *dict, et_error *error)
 {
     const et_metrics *metrics = self;
+    (void)error;
     for (size_t i = 0; i < metrics->count; i++) {
         const item *one = &metrics->items[i];
-        et_value *values = et_value_set_dict(dict, one->name);
-        if (!values)
-            return et_alloc_failed(error, 0, "a state tree");
-        int status = et_metric_save(one->metric, state_of(metrics, one), values, error);
-        if (status)
-            return status;
+        et_metric_save(one->metric, state_of(metrics, one), et_value_set_dict(dict, one->name));
     }
     return ET_OK;
 }

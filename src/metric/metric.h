@@ -63,8 +63,9 @@ int et_metric_names(const et_metric *metric, const char *const **names);
 int et_metric_value(const et_metric *metric, const void *state,
                     double values[ET_METRIC_VALUES_MAX]);
 
-/* Bit for bit, as class, sums by name and "counts". ET_EFORMAT: another class, another size. */
-int et_metric_save(const et_metric *metric, const void *state, et_value *dict, et_error *error);
+/* Bit for bit, as class, sums by name and "counts"; the arena of dict keeps a lack of memory.
+ * ET_EFORMAT: another class, another size. */
+void et_metric_save(const et_metric *metric, const void *state, et_value *dict);
 int et_metric_restore(const et_metric *metric, void *state, const et_value *dict, et_error *error);
 
 #endif

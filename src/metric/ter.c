@@ -316,12 +316,9 @@ static int count_shift_edits(et_shift_edits *e, const et_codes *hypothesis,
     *count = (int64_t)(p.words ? p.words : p.columns);
     if (!p.words || !p.columns)
         return ET_OK;
-    int status = et_codes_reserve(&e->words, p.words, error);
-    if (!status)
-        status = et_codes_reserve(&e->moved, p.words, error);
-    if (!status)
-        status = lay_out(&p, error);
-    if (status)
+    int status;
+    if ((status = et_codes_reserve(&e->words, p.words, error)) ||
+        (status = et_codes_reserve(&e->moved, p.words, error)) || (status = lay_out(&p, error)))
         return status;
     memcpy(e->words.items, hypothesis->items, p.words * sizeof(uint32_t));
     *count = count_edits(&p);
@@ -344,16 +341,13 @@ static int count_pair(et_score *ter, et_score_counts *out, int64_t line, const c
                       const char *reference, et_error *error)
 {
     et_ter_counts *counts = &out->ter;
-    int status = words(ter, &ter->hypothesis, hypothesis, "hypothesis", line, error);
-    if (!status)
-        status = words(ter, &ter->reference, reference, "reference", line, error);
-    if (!status)
-        status = et_words_number(&ter->words, &ter->hypothesis_words, &ter->reference_words,
-                                 &ter->hypothesis.line, &ter->reference.line, error);
-    if (!status)
-        status = count_shift_edits(&ter->edits, &ter->hypothesis_words, &ter->reference_words,
-                                   &counts->edits, error);
-    if (status)
+    int status;
+    if ((status = words(ter, &ter->hypothesis, hypothesis, "hypothesis", line, error)) ||
+        (status = words(ter, &ter->reference, reference, "reference", line, error)) ||
+        (status = et_words_number(&ter->words, &ter->hypothesis_words, &ter->reference_words,
+                                  &ter->hypothesis.line, &ter->reference.line, error)) ||
+        (status = count_shift_edits(&ter->edits, &ter->hypothesis_words, &ter->reference_words,
+                                    &counts->edits, error)))
         return status;
     counts->pairs = 1;
     counts->ref_len = (int64_t)ter->reference_words.count;

@@ -297,12 +297,12 @@ static int attach(et_trainer *trainer, et_state *state, et_error *error)
 {
     cluster_trainer *c = self_of(trainer);
     et_task_trainer *t = c->inner;
-    int status = et_state_add(state, "data", &data_part, c, error);
-    if (!status)
-        status = et_state_add_params(state, t->params, error);
-    if (!status)
-        status = et_state_add_optimizer(state, "optimizer", t->optimizer, error);
-    return status ? status : et_task_trainer_attach(t, state, NULL, false, error);
+    int status;
+    if ((status = et_state_add(state, "data", &data_part, c, error)) ||
+        (status = et_state_add_params(state, t->params, error)) ||
+        (status = et_state_add_optimizer(state, "optimizer", t->optimizer, error)))
+        return status;
+    return et_task_trainer_attach(t, state, NULL, false, error);
 }
 
 static int start(et_trainer *trainer, et_error *error)

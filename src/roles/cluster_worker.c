@@ -138,10 +138,9 @@ static int compute(worker *w, et_error *error)
 static int open_worker(worker *w, et_error *error)
 {
     w->index = (int)et_job_config_task(w->options->config)->index;
-    int status = et_cluster_plan_make(&w->plan, w->trainer, w->options, error);
-    if (!status)
-        status = et_cluster_connect(&w->wire, w->options, &w->plan, error);
-    if (status)
+    int status;
+    if ((status = et_cluster_plan_make(&w->plan, w->trainer, w->options, error)) ||
+        (status = et_cluster_connect(&w->wire, w->options, &w->plan, error)))
         return status;
     w->report = et_alloc_zero(1, w->plan.report_size);
     w->gradient = et_alloc_zero((size_t)w->plan.servers, sizeof *w->gradient);

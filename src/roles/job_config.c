@@ -274,11 +274,8 @@ int et_job_config_new(et_job_config **out, const et_value *task, const et_value 
                       const et_value *job, const et_value *env, et_error *error)
 {
     int status = begin(out, error);
-    if (!status)
-        status = copy(&(*out)->arena, &job, job, error);
-    if (!status)
-        status = copy(&(*out)->arena, &env, env, error);
-    if (!status)
+    if (!status && !(status = copy(&(*out)->arena, &job, job, error)) &&
+        !(status = copy(&(*out)->arena, &env, env, error)))
         status = fill(*out, task, cluster, job, env, "configuration", error);
     return *out ? end(out, status) : status;
 }

@@ -127,9 +127,7 @@ int et_results_save_config(et_results *results, const et_fields *table, const vo
     int status = now && before && changed && !failed && !et_value_failed(changed)
                      ? ET_OK
                      : et_alloc_failed(error, 0, "settings");
-    if (!status)
-        status = write_json(results, "config.defaults.json", before, error);
-    if (!status)
+    if (!status && !(status = write_json(results, "config.defaults.json", before, error)))
         status = write_json(results, "config.json", changed, error);
     et_arena_free(arena);
     return status;
@@ -161,9 +159,7 @@ int et_results_update(et_results *results, const et_value *values, et_error *err
     et_value *merged = et_value_dict(arena);
     status = merged ? et_value_merge(merged, results->values, error)
                     : et_alloc_failed(error, 0, "results");
-    if (!status)
-        status = et_value_merge(merged, values, error);
-    if (!status)
+    if (!status && !(status = et_value_merge(merged, values, error)))
         status = write_json(results, VALUES, merged, error);
     if (status) {
         et_arena_free(arena);

@@ -420,18 +420,18 @@ static int check_checksum(const et_value *root, char *text, size_t length, et_er
 static int read_root(et_manifest *manifest, const et_value *root, et_error *error)
 {
     const char *format;
-    int status = et_value_read_string(root, "format", &format, error);
-    if (!status && strcmp(format, FORMAT) != 0)
-        status = et_fail(error, ET_EFORMAT, "format is not \"" FORMAT "\"");
-    if (!status)
-        status = read_entries(manifest, et_value_get(root, "checkpoints"), error);
-    if (!status)
-        status = read_leaving(manifest, et_value_get(root, "leaving"), error);
-    if (!status && et_value_get(root, "begun"))
-        status = et_value_read_float(root, "begun", &manifest->begun, error);
-    if (!status && et_value_get(root, "kept_time"))
-        status = et_value_read_float(root, "kept_time", &manifest->kept_time, error);
-    return status;
+    int status;
+    if ((status = et_value_read_string(root, "format", &format, error)) ||
+        (strcmp(format, FORMAT) != 0 &&
+         (status = et_fail(error, ET_EFORMAT, "format is not \"" FORMAT "\""))) ||
+        (status = read_entries(manifest, et_value_get(root, "checkpoints"), error)) ||
+        (status = read_leaving(manifest, et_value_get(root, "leaving"), error)) ||
+        (et_value_get(root, "begun") &&
+         (status = et_value_read_float(root, "begun", &manifest->begun, error))))
+        return status;
+    return et_value_get(root, "kept_time")
+               ? et_value_read_float(root, "kept_time", &manifest->kept_time, error)
+               : ET_OK;
 }
 
 /* Parses the whole file before any of it is used. */

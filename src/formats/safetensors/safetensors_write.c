@@ -290,15 +290,9 @@ static int write_draft(struct draft *draft, et_file_writer *writer, et_safetenso
     et_assert(draft->path && (draft->given || draft->count == 0));
     *written = (et_safetensors_written){ 0 };
     int status = order_items(draft, draft->given, error);
-    if (!status)
-        status = check_names(draft, error);
-    if (!status)
-        status = append_header(draft, metadata, error);
-    if (!status)
-        status = seal_head(draft, error);
-    if (!status)
-        status = et_disk_check(draft->path, draft->head.length + draft->data, error);
-    if (!status)
+    if (!status && !(status = check_names(draft, error)) &&
+        !(status = append_header(draft, metadata, error)) && !(status = seal_head(draft, error)) &&
+        !(status = et_disk_check(draft->path, draft->head.length + draft->data, error)))
         status = write_file(writer, written, draft, error);
     et_free(draft->items);
     et_strbuf_release(&draft->head);

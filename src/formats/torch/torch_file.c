@@ -97,11 +97,8 @@ static int open_archive(et_torch_file *file, et_error *error)
     uint64_t length = 0;
     char *bytes = NULL;
     int status = et_zip_open(&file->zip, file->path, error);
-    if (!status)
-        status = find_pickle(file, &index, error);
-    if (!status)
-        status = check_order(file, error);
-    if (!status)
+    if (!status && !(status = find_pickle(file, &index, error)) &&
+        !(status = check_order(file, error)))
         status = et_zip_length(file->zip, index, &length, error);
     if (!status && length > ET_TORCH_PICKLE_MAX)
         status = damaged(file, "its pickle is too long for a file of weights", error);
@@ -252,17 +249,14 @@ static int read_member(const et_torch_file *file, const et_pickle_tensor *tensor
     const et_pickle_storage *storage = tensor->storage;
     int64_t index;
     uint64_t has = 0, wanted;
-    int status = find_member(file, "/data/", storage->key, &index, error);
-    if (!status && index < 0)
-        status = damaged(file, "a storage is not in the archive", error);
-    if (!status)
-        status = et_zip_length(file->zip, index, &has, error);
-    if (!status &&
-        (__builtin_mul_overflow(storage->count, storage->width, &wanted) || has != wanted))
-        status = damaged(file, "a storage of the archive has another length", error);
-    return status ? status
-                  : et_zip_read(file->zip, index, tensor->offset * storage->width, bytes, length,
-                                error);
+    int status;
+    if ((status = find_member(file, "/data/", storage->key, &index, error)) ||
+        (index < 0 && (status = damaged(file, "a storage is not in the archive", error))) ||
+        (status = et_zip_length(file->zip, index, &has, error)) ||
+        (((__builtin_mul_overflow(storage->count, storage->width, &wanted) || has != wanted)) &&
+         (status = damaged(file, "a storage of the archive has another length", error))))
+        return status;
+    return et_zip_read(file->zip, index, tensor->offset * storage->width, bytes, length, error);
 }
 
 int et_torch_file_read(const et_torch_file *file, const et_pickle_tensor *tensor, void *bytes,

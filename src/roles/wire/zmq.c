@@ -486,8 +486,9 @@ int et_wire_check(et_error *error)
 
 int et_wire_keypair(char *public, char *secret, et_error *error)
 {
-    int status = et_zmq_load(error);
-    if (!status && et_zmq.curve_keypair(public, secret))
-        status = et_wire_fail(error, "a pair of keys (CURVE)");
-    return status;
+    int status;
+    if ((status = et_zmq_load(error)))
+        return status;
+    return et_zmq.curve_keypair(public, secret) ? et_wire_fail(error, "a pair of keys (CURVE)")
+                                                : ET_OK;
 }

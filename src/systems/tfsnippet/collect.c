@@ -84,20 +84,14 @@ void et_logger_release(et_logger *logger)
 }
 
 /* {"loss": {"class": "statistics", ...}}: names with values only. */
-static int save_logger(const et_logger *logger, et_value *dict, et_error *error)
+static void save_logger(const et_logger *logger, et_value *dict)
 {
     for (size_t i = 0; i < logger->count; i++) {
         const et_logger_item *item = &logger->items[i];
-        if (et_logger_is_time(item->name) || !et_statistics_counter(item->statistics))
-            continue;
-        et_value *one = et_value_set_dict(dict, item->name);
-        if (!one)
-            return et_alloc_failed(error, 0, "a state tree");
-        int status = et_metric_save(&et_metric_statistics, item->statistics, one, error);
-        if (status)
-            return status;
+        if (!et_logger_is_time(item->name) && et_statistics_counter(item->statistics))
+            et_metric_save(&et_metric_statistics, item->statistics,
+                           et_value_set_dict(dict, item->name));
     }
-    return ET_OK;
 }
 
 static int restore_logger(et_logger *logger, const et_value *dict, et_error *error)
@@ -117,11 +111,11 @@ static int restore_logger(et_logger *logger, const et_value *dict, et_error *err
 static int save_metrics(const void *self, et_value *dict, et_error *error)
 {
     const et_loop *loop = self;
+    (void)error;
     et_value *epoch = et_value_set_dict(dict, "epoch"), *step = et_value_set_dict(dict, "step");
-    if (!epoch || !step)
-        return et_alloc_failed(error, 0, "a state tree");
-    int status = save_logger(&loop->metrics.epoch, epoch, error);
-    return status ? status : save_logger(&loop->metrics.step, step, error);
+    save_logger(&loop->metrics.epoch, epoch);
+    save_logger(&loop->metrics.step, step);
+    return ET_OK;
 }
 
 static int restore_metrics(void *self, const et_value *dict, et_error *error)

@@ -279,10 +279,9 @@ int et_checkpoints_restore_named(et_checkpoints *checkpoints, const char *name, 
     char *path;
     if (!name || !*name)
         return et_fail(error, ET_EUSAGE, "a checkpoint to restore has no name");
-    int status = et_checkpoints_wait(checkpoints, error);
-    if (!status)
-        status = et_checkpoint_named(&path, checkpoints->model_dir.text, name, error);
-    if (status)
+    int status;
+    if ((status = et_checkpoints_wait(checkpoints, error)) ||
+        (status = et_checkpoint_named(&path, checkpoints->model_dir.text, name, error)))
         return status;
     status = et_checkpoints_restore_at(checkpoints, path, step, error);
     et_state_end_restore(checkpoints->state);
@@ -323,11 +322,10 @@ int et_checkpoints_restore(et_checkpoints *checkpoints, int64_t *step, et_error 
     et_safetensors *file;
     int64_t index, found;
     et_checkpoints_end_restore(checkpoints);
-    int status = et_checkpoints_wait(checkpoints, error);
-    if (!status)
-        status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
-                                           checkpoints->directory.text, error);
-    if (status)
+    int status;
+    if ((status = et_checkpoints_wait(checkpoints, error)) ||
+        (status = et_checkpoint_open_newest(&file, &found, &index, &checkpoints->manifest,
+                                            checkpoints->directory.text, error)))
         return status;
     et_assert(index < (int64_t)checkpoints->manifest.count);
     *step = -1;

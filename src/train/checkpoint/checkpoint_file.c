@@ -196,10 +196,9 @@ int et_checkpoint_restore_file(et_state *state, const char *path, et_restore_fit
                                et_error *error)
 {
     et_safetensors *file;
-    int status = et_path_check(path, error);
-    if (!status)
-        status = et_checkpoint_file_open(&file, path, step, error);
-    if (status)
+    int status;
+    if ((status = et_path_check(path, error)) ||
+        (status = et_checkpoint_file_open(&file, path, step, error)))
         return status;
     status = et_checkpoint_file_restore(state, file, path, fit, error);
     et_state_end_restore(state);

@@ -662,10 +662,10 @@ static int check_step(int64_t step, et_error *error)
 static int save(et_checkpoints *checkpoints, int64_t step, int kind, et_error *error)
 {
     sane(checkpoints);
-    int status = check_step(step, error);
-    if (!status)
-        status = et_checkpoints_wait(checkpoints, error);
-    return status ? status : start(checkpoints, step, kind, error);
+    int status;
+    if ((status = check_step(step, error)) || (status = et_checkpoints_wait(checkpoints, error)))
+        return status;
+    return start(checkpoints, step, kind, error);
 }
 
 int et_checkpoints_save(et_checkpoints *checkpoints, int64_t step, et_error *error)

@@ -617,13 +617,9 @@ int et_checkpoint_average(const char *const *paths, size_t count, bool live_weig
     average all = { .paths = paths, .count = count };
     all.files = et_arena_array(&arena, count, sizeof *all.files);
     int status = all.files ? open_all(&all, error) : et_alloc_failed(error, count, "an average");
-    if (!status)
-        status = compare_identities(&all, &arena, error);
-    if (!status)
-        status = choose(&all, live_weights, error);
-    if (!status)
-        status = make_items(&all, &arena, error);
-    if (!status)
+    if (!status && !(status = compare_identities(&all, &arena, error)) &&
+        !(status = choose(&all, live_weights, error)) &&
+        !(status = make_items(&all, &arena, error)))
         status = compare(&all, &arena, error);
     if (averages)
         *averages = all.averages;

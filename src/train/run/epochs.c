@@ -39,19 +39,21 @@ int64_t et_epochs_current(const et_epochs *self)
 static int save(const void *part, et_value *dict, et_error *error)
 {
     const et_epochs *self = part;
+    (void)error;
     et_value_set_bool(dict, "inside", self->inside);
     et_value_set_int(dict, "epoch", self->epoch);
-    return et_value_set_int(dict, "first", self->first) ? ET_OK
-                                                        : et_alloc_failed(error, 0, "the state");
+    et_value_set_int(dict, "first", self->first);
+    return ET_OK;
 }
 
 static int restore(void *part, const et_value *dict, et_error *error)
 {
     et_epochs *self = part;
-    int status = et_value_read_bool(dict, "inside", &self->inside, error);
-    if (!status)
-        status = et_value_read_int(dict, "epoch", &self->epoch, error);
-    return status ? status : et_value_read_int(dict, "first", &self->first, error);
+    int status;
+    if ((status = et_value_read_bool(dict, "inside", &self->inside, error)) ||
+        (status = et_value_read_int(dict, "epoch", &self->epoch, error)))
+        return status;
+    return et_value_read_int(dict, "first", &self->first, error);
 }
 
 const et_part_class et_epochs_part = { "epochs", save, restore };

@@ -122,6 +122,7 @@ static et_run_best no_best(const et_run *run)
 /* Bit for bit, since the value may be NaN or infinite. */
 static int save_best(const void *self, et_value *dict, et_error *error)
 {
+    (void)error;
     const et_run_best *best = &((const et_run *)self)->best;
     if (best->metric) {
         et_value_set_string(dict, "metric", best->metric);
@@ -139,8 +140,8 @@ static int save_best(const void *self, et_value *dict, et_error *error)
         et_part_set_real(dict, "lost_value", best->lost_value);
         et_part_set_real(dict, "lost_tie", best->lost_tie);
     }
-    return et_part_set_real(dict, "value", best->value) ? ET_OK
-                                                        : et_alloc_failed(error, 0, "the state");
+    et_part_set_real(dict, "value", best->value);
+    return ET_OK;
 }
 
 /* Checkpoints of earlier versions have no metric: then this run's own counts. */
@@ -150,10 +151,9 @@ static int restore_criterion(et_run *run, const et_value *dict, et_error *error)
     run->best = no_best(run);
     if (!et_value_get(dict, "metric"))
         return ET_OK;
-    int status = et_value_read_string(dict, "metric", &metric, error);
-    if (!status)
-        status = et_value_read_bool(dict, "lower", &run->best.lower, error);
-    if (status)
+    int status;
+    if ((status = et_value_read_string(dict, "metric", &metric, error)) ||
+        (status = et_value_read_bool(dict, "lower", &run->best.lower, error)))
         return status;
     run->best.metric = et_arena_strdup(&run->arena, metric);
     return run->best.metric ? ET_OK : et_alloc_failed(error, strlen(metric), "the state");

@@ -136,13 +136,14 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .update_cost = et_optimizer_cost(parts->optimizer),
                        .loss = NAN };
     step->track = et_device_track(et_pass_device(parts->pass));
-    int status = et_batch_new(&step->batch, &step->parts.source->layout, error);
-    if (!status)
-        status =
-            et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error);
-    if (!status && step->reducer->first == 0)
-        status = open_unreached(&step->unreached, parts->pass, parts->optimizer, error);
-    return status ? status : define_metrics(step, parts, error);
+    int status;
+    if ((status = et_batch_new(&step->batch, &step->parts.source->layout, error)) ||
+        (status = et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant,
+                                  error)) ||
+        (step->reducer->first == 0 &&
+         (status = open_unreached(&step->unreached, parts->pass, parts->optimizer, error))))
+        return status;
+    return define_metrics(step, parts, error);
 }
 
 void et_step_release(et_step *step)
@@ -269,10 +270,9 @@ static int run_shard(void *self, int shard, et_error *error)
     et_reducer *reducer = step->reducer;
     if (shard > reducer->first && et_flag_is_set(parts->stop))
         return ET_EINTERRUPTED;
-    int status = reach(step, shard, error);
-    if (!status)
-        status = et_pass_check(parts->pass, step->variant, step->batch, error);
-    if (status)
+    int status;
+    if ((status = reach(step, shard, error)) ||
+        (status = et_pass_check(parts->pass, step->variant, step->batch, error)))
         return status;
     et_reducer_expect(reducer, shard);
     et_pass_run_variant(parts->pass, step->variant, step->batch, parts->seed,

@@ -347,9 +347,7 @@ static int inference_step(et_task *self, const et_task_step *now, et_value *outp
 static int validation_step(et_task *self, const et_task_step *now, et_value *logs, et_error *error)
 {
     int status = et_task_inference_step(self, now, NULL, error);
-    if (!status)
-        status = set_loss_of_run(self, now->model, logs, error);
-    if (!status)
+    if (!status && !(status = set_loss_of_run(self, now->model, logs, error)))
         status = process_both(self, now, error);
     return status || !logs || !self->class->validation_outputs
                ? status

@@ -358,9 +358,7 @@ int et_export_now(et_export_action *self, int64_t step, const char **path, et_er
     filling what = { self, step };
     const export_content content = { write_now, &what, self->settings };
     int status = et_exports_next_name(self->exports, path, error);
-    if (!status)
-        status = publish(self->exports, &content, error);
-    if (!status)
+    if (!status && !(status = publish(self->exports, &content, error)))
         status = et_exports_clean_up(self->exports, error);
     return status ? et_fail_while(error, status, "exporting step %lld", (long long)step) : ET_OK;
 }
