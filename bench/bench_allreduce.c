@@ -1,4 +1,4 @@
-/* Adds up gradients of ranks as training does (src/train/ranks/exchange.h), compared with MPI's own
+/* Adds up gradients of ranks as training does (src/train/ranks/ranked.h), compared with MPI's own
  * all-reduce of as many floats, in turn. The program is built once for each MPI.
  *
  *     ETUDE_MPI=build/etude_mpi_openmpi.so mpirun -n 2 build/bench/bench_allreduce_openmpi [MB ...]
@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "bench.h"
 #include "engine/exec/device.h"
-#include "train/ranks/exchange.h"
+#include "train/ranks/ranked.h"
 
 #define ROUNDS  15
 #define RANKS   64

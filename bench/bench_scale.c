@@ -36,7 +36,7 @@
 #include "engine/tensor/params.h"
 #include "model.h"
 #include "scale_model.h"
-#include "train/ranks/exchange.h"
+#include "train/ranks/ranked.h"
 
 #define STEPS_MAX    200
 #define SETTINGS_MAX 16

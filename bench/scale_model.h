@@ -2,7 +2,7 @@
  * machines. bench_scale.c measures its parameters. All times are in seconds.
  *
  * A step: each of P ranks computes at most ceil(S / P) of S shards, and the slowest rank counts.
- * Each bucket of gradients can be sent once the last pass has made it (src/train/ranks/exchange.h):
+ * Each bucket of gradients can be sent once the last pass has made it (src/train/ranks/ranked.h):
  *
  *   slowest    E[max of P normals] ~ quantile((P - 0.375) / (P + 0.25)): Blom, Statistical
  *              Estimates and Transformed Beta-Variables, 1958

@@ -19,7 +19,6 @@
 #include "base/options.h"
 #include "base/sort.h"
 #include "base/text/strbuf.h"
-#include "metric/class_report.h"
 #include "metric/class_scores.h"
 
 #define BINS_MOST 1000000
@@ -383,7 +382,7 @@ static void score_probabilities(const rows *r, et_class_scores *s)
     s->brier = brier / r->weight;
 }
 
-/* Of the curve that class_report.h draws. */
+/* Of the curve that class_scores.h draws. */
 static int score_calibration(const rows *r, et_class_scores *s, et_error *error)
 {
     et_class_curve curve;

@@ -1,6 +1,20 @@
 /* The common part of scores of classes and of numbers. */
+
+/* What scores of classes leave out: a line for each class, the ROC curve, the calibration curve.
+ *
+ *     et_class_line lines[2];
+ *     et_class_lines(lines, confusion, 2);              of et_class_scores_compute
+ *     et_class_curve roc = { .count = 0 };
+ *     et_roc_curve(&roc, &predictions, 1, &error);
+ *     et_class_curve_release(&roc);
+ *
+ * Each number equals scikit-learn's of the same predictions: precision_recall_fscore_support,
+ * roc_curve with drop_intermediate=False, calibration_curve with strategy="uniform". Predictions
+ * must be sound: et_class_scores_compute checks them. */
 #ifndef ETUDE_METRIC_CLASS_SCORES_H
 #define ETUDE_METRIC_CLASS_SCORES_H
+
+#include <stddef.h>
 
 #include <etude/class_scores.h>
 
@@ -28,5 +42,40 @@ int et_class_scores_log(const et_class_scores *scores, const char *prefix, et_va
                         et_error *error);
 int et_value_scores_log(const et_value_scores *scores, const char *prefix, et_value *dict,
                         et_error *error);
+
+/* Of calibration, if the predictions name no number. */
+#define ET_CALIBRATION_BINS 15
+
+/* Of one class. A number whose divisor is 0 is 0. */
+typedef struct et_class_line {
+    double precision, recall, f1;
+    double support; /* weight of the rows of the class */
+} et_class_line;
+
+/* lines [classes]; confusion [classes, classes]. */
+void et_class_lines(et_class_line *lines, const double *confusion, int64_t classes);
+
+typedef struct et_class_curve {
+    double *x, *y, *weight; /* [count], owned; weight: of the rows of the point */
+    size_t count;
+} et_class_curve;
+
+/* One class against the rest, a point for each distinct probability and (0, 0): x is the false
+ * positive rate, y the true positive rate. Count 0: the rows have only one of both. */
+int et_roc_curve(et_class_curve *curve, const et_class_predictions *predictions, int64_t class,
+                 et_error *error);
+
+/* The class whose probability the calibration is of: of two classes the positive one; -1: that with
+ * the largest probability of each row. */
+static inline int64_t et_calibrated_class(const et_class_predictions *predictions)
+{
+    return predictions->classes == 2 ? !predictions->first : -1;
+}
+/* A point for each bin that has rows: x is the mean probability, y the fraction of rows for which
+ * it was right. class -1: of the class with the largest probability of each row. */
+int et_calibration_curve(et_class_curve *curve, const et_class_predictions *predictions,
+                         int64_t class, et_error *error);
+
+void et_class_curve_release(et_class_curve *curve);
 
 #endif

@@ -18,7 +18,7 @@
  *   (2) at least half of the slots that a mask reaches are free, so a search ends.
  *
  * Time is linear in both lines for each order; memory is kept from pair to pair. */
-#include "metric/ngram.h"
+#include "metric/score.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #define ETUDE_ROLES_CLUSTER_PRIVATE_H
 
 #include "roles/cluster.h"
-#include "roles/placement.h"
 #include "roles/wire/wire.h"
 #include "systems/modelgarden/task_trainer_private.h"
 

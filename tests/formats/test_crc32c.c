@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "formats/records/crc32c.h"
+#include "formats/records/record.h"
 
 /* RFC 3720, appendix B.4, and the catalogue's check value. */
 static void test_crc32c__known_values(void **state)

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/scarce.h"
 #include "files.h"
-#include "formats/records/crc32c.h"
 #include "formats/records/packed.h"
 #include "formats/records/record.h"
 

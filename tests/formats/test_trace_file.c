@@ -1,4 +1,4 @@
-#include "formats/events/trace_file.h"
+#include "formats/events/event.h"
 
 #include <math.h>
 #include <setjmp.h>

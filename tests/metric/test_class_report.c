@@ -1,6 +1,6 @@
 /* Lines and curves of classes: compared with scikit-learn's on the same predictions, to rounding
  * (tools/golden-class-report); rows of one class; refused thresholds and costs. */
-#include "metric/class_report.h"
+#include "metric/class_scores.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

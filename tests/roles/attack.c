@@ -30,7 +30,6 @@
 
 #include "roles/chance.h"
 #include "roles/network.h"
-#include "roles/wire/chunk.h"
 #include "roles/wire/keys.h"
 #include "roles/wire/message.h"
 

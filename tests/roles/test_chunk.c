@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "roles/chance.h"
-#include "roles/wire/chunk.h"
+#include "roles/wire/message.h"
 
 enum { LARGEST = 200000, PIECES = 16, MOST = ET_CHUNK - ET_CHUNK_HEAD };
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "engine/tensor/params.h"
-#include "roles/placement.h"
+#include "roles/cluster.h"
 
 #define LARGE ET_PLACEMENT_LARGE
 

@@ -13,7 +13,7 @@
 #include "base/values/json.h"
 #include "base/values/value.h"
 #include "engine/comm/ranks.h"
-#include "train/checkpoint/value_bytes.h"
+#include "train/ranks/broadcast.h"
 #include "train/toy_run.h"
 
 enum { SAMPLES = 44, PART = 18, FEATURES = 6, ROWS = 4 }; /* sets of 5 and of 11 batches */

@@ -1,6 +1,5 @@
 /* A step whose loss or gradient is not finite: one class reports the operation where it began, the
  * other skips the update and halves the factor of the gradients. */
-#include "train/step/overflow.h"
 
 #include <math.h>
 #include <setjmp.h>

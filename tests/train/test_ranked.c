@@ -14,7 +14,6 @@
 #include "engine/comm/ranks.h"
 #include "engine/tensor/params.h"
 #include "train/ranks/eval_shard.h"
-#include "train/ranks/exchange.h"
 #include "train/small_pass.h"
 #include "train/step/step.h"
 

@@ -1,5 +1,5 @@
 /* The mean that the progress bar shows. */
-#include "train/run/recent.h"
+#include "train/run/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* A run whose loss is not finite returns to its newest checkpoint and continues with other data.
  * The number of attempts survives a kill, and a kill does not change the run. */
-#include "train/run/recovery.h"
+#include "train/run/inner_loop.h"
 
 #include <math.h>
 #include <setjmp.h>

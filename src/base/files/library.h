@@ -1,6 +1,6 @@
 /* A shared library that is loaded at its first call, and then stays. Each start of a program pays
  * for all libraries that it is linked with, and for theirs. So a library that few runs need is
- * loaded later, from a table next to its calls (command/web/server.c, roles/wire/zmq_private.h): a
+ * loaded later, from a table next to its calls (command/web/server.c, roles/wire/zmq.c): a
  * macro CALLS(X) of rows X(MHD_, run). ET_LIBRARY_CALL makes members of a struct from the rows,
  * zero until the library is loaded, and ET_LIBRARY_NAME their names. MHD_run is then mhd.run. */
 #ifndef ETUDE_BASE_FILES_LIBRARY_H

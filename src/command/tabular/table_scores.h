@@ -15,7 +15,7 @@
 #include "command/runs/chart.h"
 #include "command/training/evaluate.h"
 #include "formats/grid.h"
-#include "metric/class_report.h"
+#include "metric/class_scores.h"
 #include "tasks/tabular/tabular_task.h"
 
 /* Tables of scored rows of classes: confusion matrix, a line for each class. */

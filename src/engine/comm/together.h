@@ -19,7 +19,7 @@
  * All other code calls these functions instead of et_comm_agree (tools/check-names). Exceptions:
  * - train/run/run.c, inner_loop.c, saving.c: requests to stop or save are flags of the agreement
  *   between two steps, and an interrupted loop agrees again before it saves
- * - train/ranks/ranked.c, exchange.c: a step's agreement is sent with the messages of its gradients
+ * - train/ranks/ranked.c: a step's agreement is sent with the messages of its gradients
  * - train/ranks/eval_shard.c, train/step/trainer.c: an evaluation ends (`end`) also after a
  *   failure, so it agrees before and after its end
  * - command/ranks.c: ranks of a command end with one status, and one rank

@@ -17,6 +17,7 @@
 
 #include <etude/error.h>
 
+#include "base/threads/trace.h"
 #include "formats/append.h"
 
 /* Readers look for "tfevents" in the name and want the rest sortable. A file has one writer:
@@ -74,5 +75,13 @@ int et_events_close(et_events *events, et_error *error); /* frees events in any 
 
 /* Bytes of the file so far. */
 int64_t et_events_offset(const et_events *events);
+
+/* A trace as a file for Perfetto (ui.perfetto.dev) and chrome://tracing: JSON in the Trace Event
+ * Format, one complete event ("ph": "X") per span, a track per thread. A span's label and the rates
+ * of its work are in its arguments. */
+
+/* Writes a finished trace, atomically. process: the name of the whole. */
+int et_trace_file_write(const et_trace *trace, const char *process, const char *path,
+                        et_error *error);
 
 #endif

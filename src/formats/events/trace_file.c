@@ -7,7 +7,7 @@
  * Viewers take tracks for threads (tid: track + 1) of one process. "otherData" says how many
  * units of work were seen and how many spans had no room. Memory: one piece of text, however
  * long the trace. */
-#include "formats/events/trace_file.h"
+#include "formats/events/event.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-/* The transport between processes: ZeroMQ over TCP (only zmq.c and the files of zmq_private.h use
- * it). CURVE authenticates and encrypts every connection. Servers and the master listen only at
- * their address in the cluster; workers do not listen.
+/* The transport between processes: ZeroMQ over TCP (only zmq.c uses it). CURVE authenticates and
+ * encrypts every connection. Servers and the master listen only at their address in the cluster;
+ * workers do not listen.
  *
  * A connection without the key of a role that may speak here is refused before a message of it is
- * read. Messages are sent in chunks of at most 32 KiB (chunk.h), one frame each. A longer frame
+ * read. Messages are sent in chunks of at most 32 KiB (message.h), one frame each. A longer frame
  * closes its connection before memory is allocated, so a refused process gets no memory. A message
  * of more than `largest` bytes is dropped, as is one with missing chunks. Messages that cannot be
  * sent at once are dropped; the sender of a question asks again.
@@ -23,7 +23,7 @@
  * refused connections is logged once, at the close.
  *
  * There are two connections to each task: one for messages, one for ZeroMQ's heartbeats, because
- * both over one can end the process; so can a message of several frames (zmq_private.h says how).
+ * both over one can end the process; so can a message of several frames (zmq.c says how).
  *
  * One thread uses the transport. ZeroMQ has its own threads, and one thread accepts connections, so
  * a task that computes stays alive for the others. */

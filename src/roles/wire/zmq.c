@@ -1,17 +1,418 @@
+/* The transport over ZeroMQ: its calls, incoming connections (the router, its guard, its sessions),
+ * outgoing connections of this task, messages as chunks.
+ *
+ * Why messages are not ZeroMQ's multipart messages, and why a connection has either messages or
+ * heartbeats (ZMQ_HEARTBEAT_*): libzmq 4.3.4, Debian 12's, ends the whole process otherwise. Two
+ * programs showed it, each in three of three runs. Each connected DEALER sockets to four peers,
+ * sent messages of 32 frames of 64 KiB, and killed (kill -9) 200 peers one after another:
+ *
+ *   heartbeats, and the socket of a killed peer is disconnected or closed:
+ *       "Assertion failed: !_io_error (src/stream_engine_base.cpp:331)" with the first killed peer.
+ *       Heartbeats write without a look at what has become of the connection.
+ *   no heartbeats, and the peer is disconnected while frames are under way and then killed; the
+ *   linger time ends (50 ms) before the socket's own thread calls ZeroMQ again:
+ *       "Resource temporarily unavailable (src/session_base.cpp:260)", in clean_pipes, with peers
+ *       85, 33 and 32. Here a socket's thread computes for seconds, so this happens.
+ *
+ * Without a disconnect or close all 200 peers were killed in each run, with and without heartbeats;
+ * so were they in each run of the second program with messages of one frame.
+ * But a task does disconnect: it drops a connection whose peer is silent. So what
+ * carries messages has no heartbeat, what has one carries nothing else, and each chunk (message.h)
+ * is a message of one frame. */
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <math.h>
 #include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <etude/log.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files/library.h"
 #include "base/threads/thread.h"
-#include "roles/wire/zmq_private.h"
+#include "roles/wire/message.h"
+#include "roles/wire/sessions.h"
+#include "roles/wire/wire.h"
+
+/* zmq_bind is et_zmq.bind, and so on: loaded by the first call that opens a wire or makes keys. */
+#define ET_ZMQ_CALLS(X)                                                                            \
+    X(zmq_, bind)                                                                                  \
+    X(zmq_, close)                                                                                 \
+    X(zmq_, connect)                                                                               \
+    X(zmq_, ctx_new)                                                                               \
+    X(zmq_, ctx_shutdown)                                                                          \
+    X(zmq_, ctx_term)                                                                              \
+    X(zmq_, curve_keypair)                                                                         \
+    X(zmq_, disconnect)                                                                            \
+    X(zmq_, getsockopt)                                                                            \
+    X(zmq_, msg_close)                                                                             \
+    X(zmq_, msg_data)                                                                              \
+    X(zmq_, msg_get)                                                                               \
+    X(zmq_, msg_gets)                                                                              \
+    X(zmq_, msg_init)                                                                              \
+    X(zmq_, msg_init_size)                                                                         \
+    X(zmq_, msg_more)                                                                              \
+    X(zmq_, msg_recv)                                                                              \
+    X(zmq_, msg_send)                                                                              \
+    X(zmq_, msg_size)                                                                              \
+    X(zmq_, poll)                                                                                  \
+    X(zmq_, recv)                                                                                  \
+    X(zmq_, send)                                                                                  \
+    X(zmq_, setsockopt)                                                                            \
+    X(zmq_, socket)                                                                                \
+    X(zmq_, socket_monitor)                                                                        \
+    X(zmq_, strerror)                                                                              \
+    X(zmq_, z85_decode)
+
+typedef struct et_zmq_calls {
+    ET_ZMQ_CALLS(ET_LIBRARY_CALL)
+} et_zmq_calls;
+
+#define ET_WIRE_HANDSHAKE   4000 /* milliseconds for a handshake */
+#define ET_WIRE_SOON        0.25 /* seconds in which ZeroMQ says that it tries again, if it does */
+#define ET_WIRE_CURVE_BYTES 64   /* at least what encryption adds to a message */
+#define ET_WIRE_PART        256  /* most bytes of a part that is read separately */
+
+/* A connection that this task makes. */
+typedef struct et_wire_line {
+    void *socket, *monitor; /* socket NULL: no connection */
+    int descriptor;         /* -1: none that is known */
+    double alone;           /* since when; 0: connected */
+    double again;           /* when ZeroMQ has probably given it up; 0: not yet */
+    double pause;           /* how long after it was lost that was, the last time */
+    int64_t chunks;         /* that have come over it */
+    int64_t chunks_at_send; /* chunks when something was last sent */
+    double tried;           /* when its TCP connection was made */
+    bool known;             /* a handshake has succeeded: its keys are right */
+    double heard;           /* when something last happened to the connection */
+    int failures;           /* handshakes in a row that were refused */
+    bool there;             /* ZeroMQ was at the address after failures before these */
+} et_wire_line;
+
+enum { ET_WIRE_TALK, ET_WIRE_HEARTBEAT, ET_WIRE_LINES };
+
+typedef struct et_wire_peer {
+    et_wire_line line[ET_WIRE_LINES];
+    char address[300];  /* host:port */
+    char endpoint[400]; /* the same for ZeroMQ */
+} et_wire_peer;
+
+struct et_wire {
+    et_link link;
+    et_job_role role;
+    int servers;
+    void *context, *router;
+    void *zap, *entrance; /* the guard's: requests for admission, events of connections */
+    pthread_t guard;
+    bool guarded;
+    et_sessions *sessions;
+    _Atomic int64_t refused; /* connections that were not let in */
+    int64_t damaged;         /* connections of ours that were made again for what came over them */
+    char bound[300];         /* host:port that it listens at */
+    et_wire_peer *peer;      /* [1 + servers] */
+    uint64_t *via;           /* [ET_TASKS_MAX]: last connection of each task; 0: none */
+    zmq_pollitem_t *items;   /* [2 + servers] */
+    zmq_msg_t message;       /* the chunk that was received last */
+    bool holds;              /* message is in use */
+    et_assembly answers;     /* of connections that this task makes */
+    et_assembly questions;   /* of connections to this task */
+    uint64_t number;         /* of the message that was sent last */
+    bool denied;
+    char public[ET_JOB_ROLES][ET_KEY_TEXT + 1];
+    char own_public[ET_KEY_TEXT + 1], secret[ET_KEY_TEXT + 1];
+};
+
+static et_zmq_calls et_zmq;
+
+static const char *const names[] = { ET_ZMQ_CALLS(ET_LIBRARY_NAME) };
+
+static const et_library library = { ET_ZMQ_FILE, "ZeroMQ", names, sizeof et_zmq / sizeof(void *) };
+
+#define KEEPALIVE 10    /* seconds */
+#define UNHEARD   60000 /* milliseconds without a word from TCP's other side */
+#define QUEUE     16    /* waiting chunks of a connection, besides two of the largest messages */
+#define QUEUE_MAX (1 << 30)
+
+/* Before anything is called. ET_ENOTFOUND: the library is not there. */
+static int load_library(et_error *error)
+{
+    return et_library_load(&library, &et_zmq, error);
+}
+
+/* ET_EIO with errno in ZeroMQ's words. */
+static int fail(et_error *error, const char *what)
+{
+    return et_fail(error, ET_EIO, "%s: %s", what, et_zmq.strerror(errno));
+}
+
+/* An option that is an int. */
+static bool set_option(void *socket, int option, int value)
+{
+    return et_zmq.setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+/* Options of every socket for messages or monitoring; in, out: the most chunks that may wait. */
+static bool set_options(void *socket, const et_wire *wire, int in, int out)
+{
+    const int64_t most = ET_CHUNK + ET_WIRE_CURVE_BYTES;
+    return et_zmq.setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 &&
+           set_option(socket, ZMQ_LINGER, 1000) && set_option(socket, ZMQ_SNDHWM, out) &&
+           set_option(socket, ZMQ_HANDSHAKE_IVL, ET_WIRE_HANDSHAKE) &&
+           set_option(socket, ZMQ_RCVHWM, in) && set_option(socket, ZMQ_IPV6, 1) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE) &&
+           set_option(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) &&
+           set_option(socket, ZMQ_TCP_MAXRT, UNHEARD) &&
+           et_zmq.setsockopt(socket, ZMQ_CURVE_SECRETKEY, wire->secret, ET_KEY_TEXT + 1) == 0;
+}
+
+/* host:port as ZeroMQ takes it to bind: numbers. */
+static int resolve(char *endpoint, size_t space, const char *address, et_error *error)
+{
+    char number[INET6_ADDRSTRLEN];
+    struct addrinfo *found;
+    int status = et_address_find(&found, address, error);
+    if (status)
+        return status;
+    getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof number, NULL, 0, NI_NUMERICHOST);
+    snprintf(endpoint, space, found->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s",
+             number, strrchr(address, ':') + 1);
+    freeaddrinfo(found);
+    return ET_OK;
+}
+
+/* Most waiting chunks of a connection whose messages have at most `largest` bytes. */
+static int queue_of(size_t largest)
+{
+    int64_t chunks = et_chunk_count(largest);
+    return chunks < QUEUE_MAX / 4 ? (int)(QUEUE + 2 * chunks) : QUEUE_MAX;
+}
+
+/* Makes a monitor of a socket's connections, for these events. number: different for each. NULL: it
+ * failed.
+ */
+/* The number of reports is not limited: at a limit ZeroMQ's thread would wait for its reader, and
+ * all connections with it. */
+static void *open_monitor(et_wire *wire, void *socket, int number, int events)
+{
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "inproc://monitor-%d", number);
+    if (et_zmq.socket_monitor(socket, endpoint, events))
+        return NULL;
+    void *monitor = et_zmq.socket(wire->context, ZMQ_PAIR);
+    if (monitor && (!set_option(monitor, ZMQ_LINGER, 0) || !set_option(monitor, ZMQ_RCVHWM, 0) ||
+                    et_zmq.connect(monitor, endpoint))) {
+        et_zmq.close(monitor);
+        return NULL;
+    }
+    return monitor;
+}
+
+/* A part of a message of several, cut; -1: the context is at its end. more: others follow. part has
+ * ET_WIRE_PART bytes. */
+static int read_part(void *socket, unsigned char *part, bool *more)
+{
+    int flag = 0;
+    size_t size = sizeof flag;
+    int length = et_zmq.recv(socket, part, ET_WIRE_PART, 0);
+    et_zmq.getsockopt(socket, ZMQ_RCVMORE, &flag, &size);
+    *more = flag != 0;
+    return length;
+}
+
+/* The next event of a monitor, and its value; 0: no event. */
+static int next_event(void *monitor, uint32_t *value)
+{
+    unsigned char part[ET_WIRE_PART];
+    uint16_t event;
+    bool more;
+    int length = et_zmq.recv(monitor, part, sizeof part, ZMQ_DONTWAIT);
+    if (length < (int)(sizeof event + sizeof *value))
+        return 0;
+    memcpy(&event, part, sizeof event);
+    memcpy(value, part + sizeof event, sizeof *value);
+    read_part(monitor, part, &more); /* the address */
+    return event;
+}
+
+/* ---- incoming connections ---- */
+
+#define LOOK         50   /* milliseconds between two looks at what connections hold */
+#define KEYED_MORE   32   /* connections with a key in addition to twice those that tasks make */
+#define BACKLOG      1024 /* connections that wait to be taken */
+#define DESCRIPTORS  16384
+#define ZAP_ENDPOINT "inproc://zeromq.zap.01"
+
+/* ---- the guard ---- */
+
+/* The role of the key's owner; ET_JOB_ROLES: not allowed to connect here. Servers connect to the
+ * master to see that it lives. */
+static et_job_role owner_of(const et_wire *wire, const unsigned char *key)
+{
+    for (int role = 0; role < ET_JOB_ROLES; role++) {
+        unsigned char known[32];
+        if (role != (int)wire->role && et_zmq.z85_decode(known, wire->public[role]) &&
+            !memcmp(known, key, sizeof known))
+            return (et_job_role)role;
+    }
+    return ET_JOB_ROLES;
+}
+
+/* The socket is bound before any other listens: otherwise ZeroMQ would admit everyone who knows a
+ * server's key. Messages without one of our user names are dropped as well.
+ * ZeroMQ's authentication protocol (RFC 27): version, request, domain, address, identity,
+ * mechanism, credentials. */
+static bool answer_zap(et_wire *wire)
+{
+    enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS, PARTS };
+    unsigned char part[PARTS + 1][ET_WIRE_PART];
+    int length[PARTS + 1] = { 0 }, count = 0;
+    for (bool more = true; more; count++) {
+        int at = count < PARTS ? count : PARTS;
+        length[at] = read_part(wire->zap, part[at], &more);
+        if (length[at] < 0)
+            return false;
+    }
+    bool sound = count == PARTS && length[REQUEST] <= ET_WIRE_PART && length[CREDENTIALS] == 32 &&
+                 length[MECHANISM] == 5 && !memcmp(part[MECHANISM], "CURVE", 5);
+    et_job_role role = sound ? owner_of(wire, part[CREDENTIALS]) : ET_JOB_ROLES;
+    const char *owner = role < ET_JOB_ROLES ? et_job_role_names[role] : NULL;
+    if (owner)
+        et_sessions_showed(wire->sessions, role, et_clock_monotonic());
+    size_t request = length[REQUEST] <= ET_WIRE_PART ? (size_t)length[REQUEST] : 0;
+    et_zmq.send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
+    et_zmq.send(wire->zap, part[REQUEST], request, ZMQ_SNDMORE);
+    et_zmq.send(wire->zap, owner ? "200" : "400", 3, ZMQ_SNDMORE);
+    et_zmq.send(wire->zap, owner ? "OK" : "no key of this cluster", owner ? 2 : 22, ZMQ_SNDMORE);
+    et_zmq.send(wire->zap, owner ? owner : "", owner ? strlen(owner) : 0, ZMQ_SNDMORE);
+    return et_zmq.send(wire->zap, "", 0, 0) >= 0;
+}
+
+/* The change of the number of refused connections. ZeroMQ does not report all of them, so this
+ * counts accepted connections minus admitted ones, minus those that left by themselves, as a task
+ * does that comes too early. */
+static int refused_by(int event, uint32_t value)
+{
+    if (event == ZMQ_EVENT_ACCEPTED)
+        return 1;
+    bool left =
+        event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && (value == EPIPE || value == ECONNRESET);
+    return left || event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? -1 : 0;
+}
+
+/* A separate thread: admission must not wait until the task has time, and ZeroMQ's thread stops
+ * while its reports of connections are not read. */
+static void *guard(void *payload)
+{
+    et_wire *wire = payload;
+    zmq_pollitem_t items[2] = { { .socket = wire->zap, .events = ZMQ_POLLIN },
+                                { .socket = wire->entrance, .events = ZMQ_POLLIN } };
+    double looked = 0;
+    bool open = true;
+    while (open && et_zmq.poll(items, 2, LOOK) >= 0) {
+        double now = et_clock_monotonic();
+        if (items[0].revents)
+            open = answer_zap(wire);
+        uint32_t value;
+        for (int event; items[1].revents && (event = next_event(wire->entrance, &value));) {
+            wire->refused += refused_by(event, value);
+            if (event == ZMQ_EVENT_ACCEPTED)
+                et_sessions_came(wire->sessions, (int)value, now);
+            else if (event == ZMQ_EVENT_DISCONNECTED)
+                et_sessions_left(wire->sessions, (int)value);
+        }
+        if (now - looked < LOOK * 1e-3)
+            continue;
+        looked = now;
+        et_sessions_look(wire->sessions, now);
+    }
+    et_zmq.close(wire->entrance);
+    et_zmq.close(wire->zap);
+    return NULL;
+}
+
+/* ---- listening ---- */
+
+/* Strangers hold a descriptor as long as a handshake may take. A few thousand strangers a second
+ * must leave descriptors for a checkpoint. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= DESCRIPTORS)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int start_guard(et_wire *wire, et_error *error)
+{
+    const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED;
+    wire->zap = et_zmq.socket(wire->context, ZMQ_REP);
+    wire->entrance = open_monitor(wire, wire->router, ET_WIRE_LINES * ET_TASKS_MAX, events);
+    if (!wire->zap || !wire->entrance || et_zmq.bind(wire->zap, ZAP_ENDPOINT))
+        return fail(error, "ZeroMQ's authentication");
+    int status = et_thread_start(&wire->guard, guard, wire, error);
+    wire->guarded = !status;
+    return status;
+}
+
+/* The limit for one connection is two queues, because its sent bytes are known a little later than
+ * the bytes taken from it. The limit for all is that of every task that may send. */
+static int receive_sessions(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    int senders = setup->senders > 0 ? setup->senders : 1;
+    const int64_t most = 2 * (int64_t)queue_of(setup->asked) * (ET_CHUNK + ET_WIRE_CURVE_BYTES);
+    et_sessions_setup sessions = { .address = wire->bound,
+                                   .most = most,
+                                   .all = most * senders,
+                                   .keyed_most = 2 * ET_WIRE_LINES * senders + KEYED_MORE,
+                                   .handshake = 3 * ET_WIRE_HANDSHAKE * 1e-3 };
+    int status = et_sessions_open(&wire->sessions, &sessions, error);
+    return status ? status : et_assembly_open(&wire->questions, senders, setup->asked, error);
+}
+
+static int start_listening(et_wire *wire, const et_wire_setup *setup, et_error *error)
+{
+    char endpoint[400];
+    int status = resolve(endpoint, sizeof endpoint, setup->bind, error);
+    if (status)
+        return status;
+    allow_descriptors();
+    snprintf(wire->bound, sizeof wire->bound, "%s", setup->bind);
+    status = receive_sessions(wire, setup, error);
+    if (status)
+        return status;
+    int in = queue_of(setup->asked), out = queue_of(setup->largest);
+    wire->router = et_zmq.socket(wire->context, ZMQ_ROUTER);
+    if (!wire->router || !set_options(wire->router, wire, in, out) ||
+        !set_option(wire->router, ZMQ_CURVE_SERVER, 1) ||
+        !set_option(wire->router, ZMQ_BACKLOG, BACKLOG) ||
+        et_zmq.setsockopt(wire->router, ZMQ_ZAP_DOMAIN, "etude", 5))
+        return fail(error, "ZeroMQ");
+    status = start_guard(wire, error);
+    if (status)
+        return status;
+    /* ZeroMQ closes its listening descriptor, so it gets its own. */
+    int fd = setup->bind_fd > 0 ? fcntl(setup->bind_fd, F_DUPFD_CLOEXEC, 3) : 0;
+    if (fd < 0)
+        return et_fail_errno(error, "a second descriptor of the socket that listens");
+    if (fd && !set_option(wire->router, ZMQ_USE_FD, fd)) {
+        close(fd);
+        return fail(error, "ZeroMQ");
+    }
+    return et_zmq.bind(wire->router, endpoint) ? fail(error, setup->bind) : ET_OK;
+}
 
 #define ID_MAX     7    /* bytes of a connection's number in a router (5, as ZeroMQ gives them) */
 #define TURNS      1024 /* chunks received in one look for a message */
@@ -28,9 +429,9 @@
 
 static bool set_heartbeat(void *socket)
 {
-    return et_wire_set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
-           et_wire_set(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) &&
-           et_wire_set(socket, ZMQ_HEARTBEAT_TTL, SILENCE);
+    return set_option(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT) &&
+           set_option(socket, ZMQ_HEARTBEAT_TIMEOUT, SILENCE) &&
+           set_option(socket, ZMQ_HEARTBEAT_TTL, SILENCE);
 }
 
 static bool connect_line(et_wire *wire, int task, int which, int queue)
@@ -45,27 +446,27 @@ static bool connect_line(et_wire *wire, int task, int which, int queue)
     l->descriptor = -1;
     l->pause = ET_WIRE_SOON;
     l->socket = et_zmq.socket(wire->context, ZMQ_DEALER);
-    return l->socket && et_wire_set_common(l->socket, wire, queue, queue) &&
+    return l->socket && set_options(l->socket, wire, queue, queue) &&
            (which == ET_WIRE_TALK || set_heartbeat(l->socket)) &&
            !et_zmq.setsockopt(l->socket, ZMQ_CURVE_PUBLICKEY, wire->own_public, ET_KEY_TEXT + 1) &&
            !et_zmq.setsockopt(l->socket, ZMQ_CURVE_SERVERKEY, theirs, ET_KEY_TEXT + 1) &&
-           et_wire_set(l->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
-           (l->monitor = et_wire_monitor(wire, l->socket, ET_WIRE_LINES * task + which, events)) &&
+           set_option(l->socket, ZMQ_RECONNECT_IVL_MAX, 2000) &&
+           (l->monitor = open_monitor(wire, l->socket, ET_WIRE_LINES * task + which, events)) &&
            !et_zmq.connect(l->socket, wire->peer[task].endpoint);
 }
 
 static int connect_to(et_wire *wire, const et_wire_setup *setup, int task, et_error *error)
 {
     et_wire_peer *p = &wire->peer[task];
-    int status = et_wire_resolve(p->endpoint, sizeof p->endpoint, setup->connect[task], error);
+    int status = resolve(p->endpoint, sizeof p->endpoint, setup->connect[task], error);
     if (status)
         return status;
     snprintf(p->address, sizeof p->address, "%s", setup->connect[task]);
     bool talks = wire->role != ET_JOB_PARAM_SERVER;
-    int queue = et_wire_queue(setup->largest);
+    int queue = queue_of(setup->largest);
     bool ok = (!talks || connect_line(wire, task, ET_WIRE_TALK, queue)) &&
               connect_line(wire, task, ET_WIRE_HEARTBEAT, queue);
-    return ok ? ET_OK : et_wire_fail(error, setup->connect[task]);
+    return ok ? ET_OK : fail(error, setup->connect[task]);
 }
 
 /* Whether ZeroMQ is at an address; ZeroMQ begins to speak at once. A proxy accepts connections for
@@ -181,7 +582,7 @@ static void look_at_lines(et_wire *wire)
         et_wire_peer *p = &wire->peer[i / ET_WIRE_LINES];
         et_wire_line *l = &p->line[i % ET_WIRE_LINES];
         uint32_t value;
-        for (int event; l->monitor && (event = et_wire_next_event(l->monitor, &value));)
+        for (int event; l->monitor && (event = next_event(l->monitor, &value));)
             note_event(wire, p, l, event, value);
         double now = et_clock_monotonic();
         if (l->socket && l->again && now >= l->again) {
@@ -206,7 +607,7 @@ static const et_link_class wire_class = { "ZeroMQ", send_on, doubt };
 int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
 {
     *out = NULL;
-    int status = et_zmq_load(error);
+    int status = load_library(error);
     if (status)
         return status;
     et_wire *wire = et_alloc_zero(1, sizeof *wire);
@@ -226,7 +627,7 @@ int et_wire_open(et_wire **out, const et_wire_setup *setup, et_error *error)
                  ? et_assembly_open(&wire->answers, setup->servers + 1, setup->largest, error)
                  : et_alloc_failed(error, sizeof *wire, "a connection");
     if (!status && setup->bind)
-        status = et_wire_listen(wire, setup, error);
+        status = start_listening(wire, setup, error);
     for (int i = 0; !status && setup->connect && i <= setup->servers; i++)
         if (setup->connect[i])
             status = connect_to(wire, setup, i, error);
@@ -487,8 +888,7 @@ int et_wire_check(et_error *error)
 int et_wire_keypair(char *public, char *secret, et_error *error)
 {
     int status;
-    if ((status = et_zmq_load(error)))
+    if ((status = load_library(error)))
         return status;
-    return et_zmq.curve_keypair(public, secret) ? et_wire_fail(error, "a pair of keys (CURVE)")
-                                                : ET_OK;
+    return et_zmq.curve_keypair(public, secret) ? fail(error, "a pair of keys (CURVE)") : ET_OK;
 }

@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/text/format.h"
 #include "engine/exec/profile.h"
-#include "formats/events/trace_file.h"
+#include "formats/events/event.h"
 
 /* Steps of training that are recorded without --profile-steps: caches and clocks are warm. */
 enum { FIRST = 10, LAST = 20 };

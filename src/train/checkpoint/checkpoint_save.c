@@ -51,9 +51,10 @@
 #include "base/vector.h"
 #include "engine/comm/comm.h"
 #include "formats/safetensors/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_names.h"
-#include "train/checkpoint/tensor_shards.h"
+#include "train/checkpoint/state.h"
 
 /* ---- the lock ---- */
 

@@ -13,7 +13,7 @@
 #define ET_RUN_LOG      "metrics.jsonl" /* run.h: a line for each log */
 #define ET_RUN_MESSAGES "train.log"     /* systems/training/session.h: the messages */
 #define ET_RUN_SESSIONS "info.json"     /* systems/training/session.h: sessions, with their times */
-#define ET_RUN_RECOVERY "recovery.json" /* recovery.h */
+#define ET_RUN_RECOVERY "recovery.json" /* inner_loop.h */
 #define ET_RUN_MEMBER   "member.yaml"   /* artifact.h: which of several tasks */
 #define ET_RUN_BUILDER  "builder.yaml"  /* of a job, in place of settings: its builder */
 

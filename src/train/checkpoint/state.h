@@ -3,6 +3,18 @@
  *
  * Names: weights by parameter name; slots "optimizer/<slot>/<parameter>"; averages
  * "average/<parameter>". */
+
+/* Tensors that are divided among ranks (et_state_tensor.cut), for rank 0, which saves them. Rank 0
+ * asks for one tensor after another, as often as it likes, while the other ranks serve:
+ *
+ *     if (et_comm_rank(comm)) status = et_tensor_shards_give(state, &error);
+ *     if (!et_comm_rank(comm)) {
+ *         ... et_tensor_shards_read(state, i, take, payload, &error) ...
+ *         status = et_tensor_shards_end(state, status, &error);        lets the others go
+ *     }
+ *
+ * All ranks have agreed on ET_OK before. The other ranks do not learn rank 0's status between give
+ * and end; the next agreement tells them. Rank 0 needs no more memory than a chunk. */
 #ifndef ETUDE_TRAIN_CHECKPOINT_STATE_H
 #define ETUDE_TRAIN_CHECKPOINT_STATE_H
 
@@ -12,6 +24,7 @@
 #include <etude/tensor.h>
 
 #include "engine/optim/optimizer.h"
+#include "formats/safetensors/safetensors.h"
 
 #define ET_STATE_AVERAGE   "average/"
 #define ET_STATE_OPTIMIZER "optimizer/"
@@ -30,7 +43,7 @@ typedef struct et_state_tensor {
 } et_state_tensor;
 
 /* The ranks that have tensors in parts (all the same); NULL: all tensors are whole. A save must ask
- * for the other ranks' parts (tensor_shards.h). */
+ * for the other ranks' parts (below). */
 et_comm *et_state_ranks(const et_state *state);
 
 /* The store that was attached; NULL: none. */
@@ -81,5 +94,10 @@ void et_state_tensor_mark(et_state *state, size_t index, bool missing);
 
 /* NULL: there is none of that name. */
 const et_state_tensor *et_state_tensor_find(const et_state *state, const char *name);
+
+int et_tensor_shards_give(const et_state *state, et_error *error);
+int et_tensor_shards_read(const et_state *state, size_t tensor, et_safetensors_take_fn *take,
+                          void *payload, et_error *error);
+int et_tensor_shards_end(const et_state *state, int status, et_error *error);
 
 #endif

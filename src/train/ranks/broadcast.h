@@ -5,9 +5,22 @@
 #define ETUDE_TRAIN_RANKS_BROADCAST_H
 
 #include <etude/comm.h>
+#include <etude/value.h>
 
+#include "base/arena.h"
+#include "base/text/strbuf.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/state.h"
+
+/* A tree of plain values as bytes, for another process of the same program: every kind, numbers bit
+ * for bit, also NaN and infinity. */
+
+/* Appends value and what is below it; a failure is the buffer's. */
+void et_value_write_bytes(et_strbuf *to, const et_value *value);
+
+/* *out: a copy in arena. ET_EFORMAT: bytes that write has not made. */
+int et_value_read_bytes(et_value **out, et_arena *arena, const void *bytes, size_t size,
+                        et_error *error);
 
 /* Every array and part becomes rank 0's; of a tensor in parts each rank gets its own part of rank
  * 0's restored tensor. A tensor that rank 0 has found missing is missing on all ranks. One status

@@ -18,7 +18,6 @@
 #include "engine/comm/collected.h"
 #include "engine/comm/together.h"
 #include "metric/metric.h"
-#include "train/checkpoint/value_bytes.h"
 #include "train/ranks/broadcast.h"
 
 int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options, et_error *error)

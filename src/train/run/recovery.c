@@ -5,7 +5,7 @@
  * The file is written before the state goes back. A run that finds the file and resumes from
  * checkpoint "step" continues with "memory". If it resumes from a newer checkpoint, the recovery
  * has already happened, and only the number of trials counts. */
-#include "train/run/recovery.h"
+#include "train/run/inner_loop.h"
 
 #include <stdio.h>
 #include <string.h>

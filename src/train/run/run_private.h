@@ -10,7 +10,8 @@
 #include "base/clock.h"
 #include "base/log_tap.h"
 #include "base/text/strbuf.h"
-#include "train/checkpoint/tensor_shards.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/state.h"
 #include "train/run/run.h"
 
 /* The best validation so far, and its metric. Part of the state, so a resumed run knows what to
