@@ -15,6 +15,12 @@
  *         et_controller_train(controller, &error)) ...
  *     et_task_close(task);
  *
+ * Fine-tuning begins with the weights of another run:
+ *
+ *     if (et_task_open_from(&task, &et_translation_kind, "runs/help", NULL,
+ *                           "task.train_data.source_path=own.en,"
+ *                           "task.train_data.target_path=own.de", &context, &error)) ...
+ *
  * What the controller saves is a run, with the bytes that `etude train` gives with the same
  * settings: et_translator_open, `etude translate` and `etude evaluate` read it, and opening it
  * again resumes. Settings that may not change in a run are refused with another value. One thread.
@@ -31,11 +37,21 @@
  * as in a file; NULL: none. context: model_dir (made if missing; gets params.yaml), params (empty)
  * and device are required; members that settings have are ignored: seed, bfloat16, prefetch,
  * data_shards, validation_interval, best_metric, identity. The struct is copied; the objects that
- * it points to must outlive the task. With context->comm all ranks make the call. ET_ECONFIG: a
- * wrong setting; an experiment that chooses settings by the data (translation/auto), which only
- * `etude train` begins; a directory with another run. */
+ * it points to must outlive the task. With context->comm all ranks make the call. In a new run, an
+ * experiment with a recipe (translation/auto) chooses settings by the data and the length of the
+ * run, which it also chooses if you do not set it. ET_ECONFIG: a wrong setting; a directory with
+ * another run. */
 ET_API int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
                         const char *settings, const et_task_context *context, et_error *error);
+
+/* Fine-tuning: the same with the weights of another run (its best checkpoint) or of a file, and the
+ * files that belong to them, as --init of the command. experiment NULL: with the settings of that
+ * run; if it is finished, the kind's recipe of fine-tuning chooses the rest. init NULL: as
+ * et_task_open. ET_ENOTFOUND: init does not exist, or has no checkpoint. ET_ECONFIG: init is of
+ * another kind. ET_EUSAGE: init is a file of weights, and experiment is NULL. */
+ET_API int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
+                             const char *experiment, const char *settings,
+                             const et_task_context *context, et_error *error);
 /* Closes a task of et_task_open, after its trainer; nothing else. NULL allowed. */
 ET_API void et_task_close(et_task *task);
 

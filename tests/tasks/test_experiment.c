@@ -446,8 +446,8 @@ static void test_experiment__decay_of_the_run(void **state)
     assert_ok(et_experiment_set(&now, own, &arena, error));
     assert_ok(et_experiment_check_same(&kept, &now, NULL, "run", false, error));
     /* A checkpoint keeps the length; settings stay as given. */
-    et_value *identity = et_value_dict(&arena);
-    assert_ok(et_experiment_identify(&kept, identity, error));
+    et_value *identity;
+    assert_ok(et_experiment_identify(&identity, &kept, NULL, NULL, &arena, error));
     assert_int_equal(et_value_path(et_value_get(identity, ET_IDENTITY_TRAINING),
                                    "trainer.optimizer_config.learning_rate.cosine.decay_steps")
                          ->integer,
@@ -473,11 +473,11 @@ static void test_experiment__groups(void **state)
                                           "learning_rate_multiplier: 0.25");
     const char *one = et_arena_printf(&arena, "%s[{pattern: x}]", groups);
     et_experiment kept = begin("translation/tiny"), now = begin("translation/tiny");
-    et_value *values = et_value_dict(&arena);
-    const et_identity identity = { "ckpt", values };
+    et_value *values;
     assert_ok(et_experiment_set(&kept, half, &arena, error));
     assert_ok(et_experiment_set(&now, quarter, &arena, error));
-    assert_ok(et_experiment_identify(&kept, values, error));
+    assert_ok(et_experiment_identify(&values, &kept, NULL, NULL, &arena, error));
+    const et_identity identity = { "ckpt", values };
     assert_fails(et_experiment_check_same(&kept, &now, &identity, "run", false, error), ET_ECONFIG,
                  "ckpt belongs to a run with trainer.optimizer_config.parameter_groups[1]"
                  ".learning_rate_multiplier: 0.5, but now it is 0.25");

@@ -51,11 +51,10 @@ int et_roles_options(et_cluster_options *options, const et_roles *roles,
     et_assert(options && roles && experiment->kind);
     et_arena arena = ET_ARENA_INIT;
     et_strbuf text = ET_STRBUF_INIT;
-    et_value *identity = et_value_dict(&arena);
+    et_value *identity;
     int status = check_settings(experiment, error);
     if (!status)
-        status = identity ? et_experiment_identify(experiment, identity, error)
-                          : et_alloc_failed(error, 0, "settings");
+        status = et_experiment_identify(&identity, experiment, NULL, NULL, &arena, error);
     if (!status)
         et_json_print(&text, identity, 0);
     *options = options_of(roles, &experiment->runtime);

@@ -313,7 +313,7 @@ int et_train_assemble(et_experiment *experiment, et_initial *initial, const et_t
     /* Weights of a run that goes on are its own: what it began with may be gone. */
     bool gone =
         args->init && !et_file_exists(args->init) && et_model_dir_has_weights(args->model_dir);
-    *initial = (et_initial){ .from = gone ? NULL : args->init };
+    *initial = (et_initial){ .from = gone ? NULL : args->init, .option = "--init" };
     int status = et_initial_find(initial, program, arena, error);
     if (!status)
         status = begin(experiment, initial, args, program, arena, error);

@@ -99,6 +99,9 @@ int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et
  * result, so it resumes with the same type on another machine. Returns whether it is bfloat16. */
 bool et_experiment_resolve_precision(et_experiment *experiment);
 
+/* Sets the members of context that settings have, with the precision resolved. */
+void et_experiment_set_context(et_experiment *experiment, et_task_context *context);
+
 /* The options of a trainer (except ranks and stopping). plan: the experiment's trainer settings,
  * whose schedules end with the run; out borrows it. */
 int et_experiment_trainer_options(const et_experiment *experiment, const et_trainer_options *plan,
@@ -149,9 +152,11 @@ int et_experiment_find_kind(const et_task_kind **out, const et_program *program,
 int et_experiment_open_text(et_experiment *experiment, const et_program *program, const char *text,
                             const char *path, et_arena *arena, et_error *error);
 
-/* Adds the settings that a checkpoint's identity contains (train/checkpoint/identity.h): those that
- * may not change. identity: a dict with the kind's values. */
-int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error);
+/* A checkpoint's identity (train/checkpoint/identity.h), in arena: what own adds of task, usually
+ * the kind's method, and the settings that may not change. own NULL: those alone. */
+int et_experiment_identify(et_value **out, const et_experiment *experiment,
+                           int (*own)(const et_task *task, et_value *identity, et_error *error),
+                           const et_task *task, et_arena *arena, et_error *error);
 
 /* Checks that a run may resume with these settings: only settings that the tables allow to change
  * (fields.h) may differ. identity: of the newest checkpoint, which has priority over kept; NULL:

@@ -14,6 +14,17 @@ bool et_experiment_resolve_precision(et_experiment *experiment)
     return *precision == ET_PRECISION_BFLOAT16;
 }
 
+void et_experiment_set_context(et_experiment *experiment, et_task_context *context)
+{
+    const et_runtime_options *runtime = &experiment->runtime;
+    context->bfloat16 = et_experiment_resolve_precision(experiment);
+    context->seed = (uint64_t)runtime->seed;
+    context->prefetch = (int)runtime->prefetch;
+    context->data_shards = (int)runtime->data_shards;
+    context->validation_interval = experiment->trainer.validation_interval;
+    context->best_metric = et_trainer_own_metric(&experiment->trainer);
+}
+
 /* auto means the type that the run began with, also on a CPU that would choose another one. */
 int et_experiment_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                         et_error *error)

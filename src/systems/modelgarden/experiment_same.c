@@ -164,13 +164,21 @@ static int keep_leaf(walk *w, const et_value *leaf)
                : et_alloc_failed(w->error, w->path.length, "settings");
 }
 
-int et_experiment_identify(const et_experiment *experiment, et_value *identity, et_error *error)
+int et_experiment_identify(et_value **out, const et_experiment *experiment,
+                           int (*own)(const et_task *task, et_value *identity, et_error *error),
+                           const et_task *task, et_arena *arena, et_error *error)
 {
+    et_value *identity = *out = et_value_dict(arena);
     walk w = { .visit = keep_leaf, .path = ET_STRBUF_INIT, .error = error, .values = identity };
+    int status = identity ? ET_OK : et_alloc_failed(error, 0, "settings");
+    if (!status && own)
+        status = own(task, identity, error);
+    if (status)
+        return status;
     et_value_set_dict(identity, ET_IDENTITY_MODEL);
     if (!et_value_set_dict(identity, ET_IDENTITY_TRAINING))
         return et_alloc_failed(error, 0, "settings");
-    int status = walk_leaves(&w, experiment, identity->arena);
+    status = walk_leaves(&w, experiment, arena);
     return status || !et_value_failed(identity) ? status : et_alloc_failed(error, 0, "settings");
 }
 

@@ -177,6 +177,29 @@ int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts,
     return status;
 }
 
+#define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
+
+int et_recipe_begin(et_experiment *experiment, et_recipe_amounts *amounts, double seconds,
+                    et_arena *arena, et_error *error)
+{
+    int status = et_recipe_measure(experiment, amounts, error);
+    if (status)
+        return status;
+    /* As a person has set it, by the time, or as the recipe likes. */
+    int64_t *steps = &experiment->trainer.train_steps;
+    if (!et_recipe_has_length(experiment)) {
+        if (seconds >= 0)
+            amounts->epochs = seconds * GUESSED_RATE / amounts->units;
+        *steps = -(int64_t)llround(1000 * fmax(amounts->epochs, 0.001));
+    } else if (*steps < 0) {
+        amounts->epochs = (double)-*steps / 1000;
+    } else {
+        amounts->steps = *steps;
+    }
+    status = et_recipe_apply(experiment, amounts, arena, error);
+    return status ? status : et_experiment_check(experiment, error);
+}
+
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,
                     et_error *error)
 {

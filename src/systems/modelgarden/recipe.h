@@ -94,6 +94,12 @@ bool et_recipe_has_length(const et_experiment *experiment);
 int et_recipe_apply(et_experiment *experiment, const et_recipe_amounts *amounts, et_arena *arena,
                     et_error *error);
 
+/* For a new run of an experiment with a recipe, before its data are opened: measures and applies. A
+ * run without a set length gets the recipe's, in epochs. seconds: of a time limit, by which that is
+ * guessed; negative: none. */
+int et_recipe_begin(et_experiment *experiment, et_recipe_amounts *amounts, double seconds,
+                    et_arena *arena, et_error *error);
+
 /* Settings that the recipe may choose (also the length of the run) and that are not set get the
  * values that a run began with. */
 int et_recipe_adopt(et_experiment *experiment, const et_experiment *kept, et_arena *arena,

@@ -82,10 +82,9 @@ int et_evaluation_open(et_evaluation *e, et_error *error)
 {
     et_assert(e->experiment && !e->task && !e->learner);
     int status = open_alone(e, error);
-    et_value *identity = status ? NULL : et_value_dict(e->arena);
+    et_value *identity = NULL;
     if (!status)
-        status = identity ? et_experiment_identify(e->experiment, identity, error)
-                          : et_alloc_failed(error, 0, "settings");
+        status = et_experiment_identify(&identity, e->experiment, NULL, NULL, e->arena, error);
     return et_ranks_compare(e->comm, status, identity, e->device, error);
 }
 

@@ -10,7 +10,6 @@
 #include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/values/value.h"
-#include "systems/modelgarden/recipe.h"
 #include "train/checkpoint/artifact/artifact.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_names.h"
@@ -75,13 +74,13 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         return ET_OK;
     if (!et_file_exists(initial->from))
         return et_fail(error, ET_ENOTFOUND,
-                       "--init: %s does not exist; name a run, or a file of weights",
+                       "%s: %s does not exist; name a run, or a file of weights", initial->option,
                        initial->from);
     const et_task_kind *kind;
     bool whole;
     int status = classify_init(initial->from, &whole, error);
     if (status)
-        return et_fail_while(error, status, "--init");
+        return et_fail_while(error, status, "%s", initial->option);
     if (et_file_exists_in(initial->from, ET_RUN_SETTINGS)) {
         initial->run = initial->from;
         status = find_in(initial, arena, error);
@@ -104,7 +103,7 @@ int et_initial_find(et_initial *initial, const et_program *program, et_arena *ar
         if (et_directory_exists(initial->from) && initial->run)
             status = find_in(initial, arena, error);
     }
-    return status ? et_fail_while(error, status, "--init") : ET_OK;
+    return status ? et_fail_while(error, status, "%s", initial->option) : ET_OK;
 }
 
 static int open_model(const et_initial *initial, et_experiment *experiment,
@@ -136,14 +135,14 @@ int et_initial_begin(et_initial *initial, et_experiment *experiment, const et_pr
                : et_recipe_begin_finetuning(experiment, arena, error);
 }
 
-static int assign(et_experiment *experiment, const char *path, const char *text, et_arena *arena,
-                  et_error *error)
+static int assign(const et_initial *initial, et_experiment *experiment, const char *path,
+                  const char *text, et_arena *arena, et_error *error)
 {
     et_value *value = et_value_new(arena, text ? ET_VALUE_STRING : ET_VALUE_NULL);
     if (!value)
         return et_alloc_failed(error, 0, "settings");
     value->text = value->string = text;
-    return et_experiment_assign(experiment, "--init", path, value, arena, error);
+    return et_experiment_assign(experiment, initial->option, path, value, arena, error);
 }
 
 static bool has_setting(const et_experiment *experiment, const char *name)
@@ -163,7 +162,7 @@ static int take_settings(const et_initial *initial, et_experiment *experiment,
     for (; *path && !status; path++) {
         et_value *value = et_value_path(tree, *path);
         if (value && value->kind != ET_VALUE_NULL)
-            status = et_experiment_assign(experiment, "--init", *path, value, arena, error);
+            status = et_experiment_assign(experiment, initial->option, *path, value, arena, error);
     }
     return status;
 }
@@ -176,7 +175,7 @@ static int drop_kept(const et_initial *initial, et_experiment *experiment, et_ar
     const char *const *path = has_copies ? experiment->kind->kept : NULL;
     int status = ET_OK;
     for (; path && *path && !status; path++)
-        status = assign(experiment, *path, NULL, arena, error);
+        status = assign(initial, experiment, *path, NULL, arena, error);
     return status;
 }
 
@@ -190,20 +189,20 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
     /* Weights alone do not say what they are of. */
     int status = model ? open_model(initial, &other, experiment->program, arena, error) : ET_OK;
     if (!status && model && other.kind != experiment->kind)
-        status = et_fail(error, ET_ECONFIG,
-                         "--init: %s is a %s of %s, a task of %s, and %s is one of %s", model,
-                         et_directory_exists(model) ? "run" : "model", other.name, other.kind->name,
-                         experiment->name, experiment->kind->name);
+        status =
+            et_fail(error, ET_ECONFIG, "%s: %s is a %s of %s, a task of %s, and %s is one of %s",
+                    initial->option, model, et_directory_exists(model) ? "run" : "model",
+                    other.name, other.kind->name, experiment->name, experiment->kind->name);
     if (!status && model)
         status = take_settings(initial, experiment, &other, arena, error);
     if (!status && initial->settings && has_setting(experiment, "init_pattern"))
-        status = assign(experiment, "task.init_pattern", NULL, arena, error);
+        status = assign(initial, experiment, "task.init_pattern", NULL, arena, error);
     if (!status)
         status = drop_kept(initial, experiment, arena, error);
     initial->unset = !has_setting(experiment, "init_checkpoint");
-    return status || initial->unset
-               ? status
-               : assign(experiment, "task.init_checkpoint", initial->checkpoint, arena, error);
+    return status || initial->unset ? status
+                                    : assign(initial, experiment, "task.init_checkpoint",
+                                             initial->checkpoint, arena, error);
 }
 
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
@@ -213,6 +212,11 @@ int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena 
     return initial->run && kind->inherit
                ? kind->inherit(experiment->task, initial->run, arena, &initial->taken, error)
                : ET_OK;
+}
+
+const et_recipe *et_initial_recipe(const et_initial *initial, const et_experiment *experiment)
+{
+    return initial->settings && !experiment->finetunes ? NULL : et_recipe_of(experiment);
 }
 
 void et_initial_close(et_initial *initial)

@@ -1,7 +1,7 @@
 /* Initial weights: a new run begins with the weights of another one, and with the files that belong
  * to them.
  *
- *     et_initial initial = { .from = "runs/a" };
+ *     et_initial initial = { .from = "runs/a", .option = "--init" };
  *     et_initial_find(&initial, program, &arena, &error);
  *     et_initial_begin(&initial, &experiment, program, &arena, &error);   all of its settings, or:
  *     et_experiment_begin(&experiment, program, "rings/small", &arena, &error);
@@ -16,10 +16,11 @@
 #ifndef ETUDE_SYSTEMS_TRAINING_INITIAL_H
 #define ETUDE_SYSTEMS_TRAINING_INITIAL_H
 
-#include "systems/modelgarden/experiment.h"
+#include "systems/modelgarden/recipe.h"
 
 typedef struct et_initial {
-    const char *from; /* as typed; NULL: not given, and the functions do nothing */
+    const char *from;   /* as typed; NULL: not given, and the functions do nothing */
+    const char *option; /* by which messages name it: "--init" */
     const char
         *checkpoint;   /* what task.init_checkpoint becomes: a file, RUN/best, or RUN: its newest */
     const char *run;   /* the run or export that it is of, a directory or one file, or the model of
@@ -47,6 +48,10 @@ int et_initial_apply(et_initial *initial, et_experiment *experiment, et_arena *a
 
 int et_initial_inherit(et_initial *initial, et_experiment *experiment, et_arena *arena,
                        et_error *error);
+
+/* The recipe of a run that begins so: settings of another run, which is not finished, have none.
+ * NULL: there is none. */
+const et_recipe *et_initial_recipe(const et_initial *initial, const et_experiment *experiment);
 
 void et_initial_close(et_initial *initial);
 

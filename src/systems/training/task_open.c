@@ -6,15 +6,14 @@
 
 #include "base/alloc.h"
 #include "base/files/file.h"
-#include "base/stages.h"
-#include "base/values/value.h"
 #include "engine/comm/comm.h"
 #include "engine/comm/together.h"
 #include "formats/events/log_names.h"
 #include "systems/modelgarden/learner.h"
-#include "systems/modelgarden/recipe.h"
 #include "systems/modelgarden/series.h"
 #include "systems/modelgarden/task_trainer_private.h"
+#include "systems/training/initial.h"
+#include "systems/training/model_dir.h"
 #include "train/checkpoint/metric_name.h"
 #include "train/checkpoint/run_names.h"
 
@@ -23,12 +22,12 @@ typedef struct et_task_opened {
     et_program program; /* of one kind */
     const et_task_kind *kind;
     const char *name, *settings; /* the caller's, while it opens */
+    et_initial initial;
     et_experiment experiment;
-    et_experiment kept; /* of the existing run; its kind NULL: there is no run */
-    et_identity newest;
+    et_identity newest; /* of the existing run's checkpoints */
     et_task_context context;
     et_task *task;
-    const et_value *identity;
+    et_value *identity;
     et_trainer_options plan; /* schedules that end with the run have its length */
     et_task_trainer_options trainer;
     double target;
@@ -40,23 +39,30 @@ typedef struct et_task_opened {
 static int read_settings(et_task_opened *o, et_error *error)
 {
     et_experiment *e = &o->experiment;
-    et_runtime_options runtime;
+    et_arena *arena = &o->arena;
+    et_initial *initial = &o->initial;
     int status = et_program_check(&o->program, error);
-    if (!status && !o->name)
+    /* Weights of a run that goes on are its own. */
+    if (initial->from && !et_file_exists(initial->from) &&
+        et_model_dir_has_weights(o->context.model_dir))
+        initial->from = NULL;
+    if (!o->name && !initial->from)
         o->name = o->kind->experiments->name;
-    if (!status)
-        status = et_experiment_begin(e, &o->program, o->name, &o->arena, error);
-    runtime = e->runtime;
-    if (!status && o->settings)
-        status = et_experiment_set(e, o->settings, &o->arena, error);
-    if (!status)
-        status = et_experiment_complete(e, error);
-    if (!status)
-        status = et_experiment_check(e, error);
-    if (status)
+    if (status || (status = et_initial_find(initial, &o->program, arena, error)))
+        return status;
+    if (!o->name && !initial->run)
+        return et_fail(error, ET_EUSAGE, "%s: %s has only weights; name the experiment",
+                       initial->option, initial->from);
+    status = o->name ? et_experiment_begin(e, &o->program, o->name, arena, error)
+                     : et_initial_begin(initial, e, &o->program, arena, error);
+    const et_runtime_options runtime = e->runtime;
+    if (status || (status = et_initial_apply(initial, e, arena, error)) ||
+        (o->settings && (status = et_experiment_set(e, o->settings, arena, error))) ||
+        (status = et_initial_inherit(initial, e, arena, error)) ||
+        (status = et_experiment_complete(e, error)) || (status = et_experiment_check(e, error)))
         return status;
     /* The program has opened the ranks already, with other options. */
-    const et_runtime_options *now = &o->experiment.runtime;
+    const et_runtime_options *now = &e->runtime;
     const char *other = now->sharded_optimizer != runtime.sharded_optimizer ? "sharded_optimizer"
                         : now->bfloat16_gradients != runtime.bfloat16_gradients
                             ? "bfloat16_gradients"
@@ -70,37 +76,26 @@ static int read_settings(et_task_opened *o, et_error *error)
                          other, other);
 }
 
+/* A new run gets what its recipe chooses; another one keeps its settings. */
 static int find_run(et_task_opened *o, et_error *error)
 {
     const char *directory = o->context.model_dir;
-    int status = et_series_check_none(&o->experiment, "et_task_open", error);
+    et_experiment *e = &o->experiment, kept;
+    et_recipe_amounts amounts;
+    int status = et_series_check_none(e, "et_task_open", error);
     if (status)
         return status;
-    if (!et_file_exists_in(directory, ET_RUN_SETTINGS))
-        return et_recipe_of(&o->experiment)
-                   ? et_fail(error, ET_ECONFIG,
-                             "%s chooses its settings by the data and the length of the run, which "
-                             "only `etude train` does; open another experiment, or begin the run "
-                             "with `etude train %s`",
-                             o->name, directory)
+    if (!et_model_dir_has_run(directory)) {
+        et_experiment_resolve_precision(e);
+        return et_initial_recipe(&o->initial, e)
+                   ? et_recipe_begin(e, &amounts, -1, &o->arena, error)
                    : ET_OK;
-    status = et_experiment_open_run(&o->kept, &o->program, directory, &o->arena, error);
-    if (!status)
-        status = et_experiment_adopt(&o->experiment, &o->kept, &o->arena, error);
-    if (!status)
-        status = et_identity_of_newest(&o->newest, directory, &o->arena, error);
-    return status ? status
-                  : et_experiment_check_same(&o->kept, &o->experiment, &o->newest, directory, false,
-                                             error);
-}
-
-static int write_settings(et_task_opened *o, et_error *error)
-{
-    if (o->context.reader)
-        return ET_OK;
-    const char *path = et_arena_printf(&o->arena, "%s/" ET_RUN_SETTINGS, o->context.model_dir);
-    return path ? et_experiment_write(&o->experiment, path, error)
-                : et_alloc_failed(error, strlen(o->context.model_dir), "a path");
+    }
+    if ((status = et_experiment_open_run(&kept, &o->program, directory, &o->arena, error)) ||
+        (status = et_experiment_adopt(e, &kept, &o->arena, error)) ||
+        (status = et_identity_of_newest(&o->newest, directory, &o->arena, error)))
+        return status;
+    return et_experiment_check_same(&kept, e, &o->newest, directory, false, error);
 }
 
 /* ---- the task ---- */
@@ -108,42 +103,22 @@ static int write_settings(et_task_opened *o, et_error *error)
 static int open_task(void *self, et_error *error)
 {
     et_task_opened *o = self;
-    et_experiment *e = &o->experiment;
     et_task_context *c = &o->context;
     et_assert(!o->task && c->device && c->params);
-    c->bfloat16 = et_experiment_resolve_precision(e);
-    c->seed = (uint64_t)e->runtime.seed;
-    c->prefetch = (int)e->runtime.prefetch;
-    c->data_shards = (int)e->runtime.data_shards;
-    c->validation_interval = e->trainer.validation_interval;
-    c->best_metric = et_trainer_own_metric(&e->trainer);
+    et_experiment_set_context(&o->experiment, c);
     c->identity = &o->newest;
+    c->foreign = o->initial.foreign;
     int status = c->reader ? ET_OK : et_directory_make(c->model_dir, error);
     if (!status)
-        status = o->kind->open(&o->task, e->task, c, error);
+        status = o->kind->open(&o->task, o->experiment.task, c, error);
+    if (!status && o->initial.from && o->initial.unset)
+        o->task->init_checkpoint = o->initial.checkpoint;
     if (!status && o->task->class->open_multitask)
         status = et_fail(error, ET_EUSAGE,
                          "%s trains several tasks; open each alone, and train them with "
                          "<etude/multitask.h>",
-                         o->name);
+                         o->experiment.name);
     return status;
-}
-
-/* Rank 0 makes files that the other ranks only read. */
-static int open_in_turn(et_task_opened *o, et_error *error)
-{
-    o->context.reader |= et_comm_rank(o->context.comm) != 0;
-    return et_together_in_turn(o->context.comm, open_task, o, error);
-}
-
-static int make_identity(et_task_opened *o, et_error *error)
-{
-    et_value *identity = et_value_dict(&o->arena);
-    int status = identity ? ET_OK : et_alloc_failed(error, 0, "settings");
-    if (!status && o->kind->identify)
-        status = o->kind->identify(o->task, identity, error);
-    o->identity = identity;
-    return status ? status : et_experiment_identify(&o->experiment, identity, error);
 }
 
 static int make_trainer_options(et_task_opened *o, et_error *error)
@@ -158,10 +133,25 @@ static int make_trainer_options(et_task_opened *o, et_error *error)
     return status;
 }
 
-/* Each stage needs the stages before it. */
-static int (*const stages[])(et_task_opened *, et_error *) = {
-    read_settings, find_run, open_in_turn, make_identity, make_trainer_options, write_settings,
-};
+/* Each step needs the steps before it. Rank 0 makes files that the other ranks only read. */
+static int open_all(void *self, et_error *error)
+{
+    et_task_opened *o = self;
+    et_experiment *e = &o->experiment;
+    et_comm *comm = o->context.comm;
+    int status;
+    if ((status = read_settings(o, error)) || (status = find_run(o, error)))
+        return status;
+    o->context.reader |= et_comm_rank(comm) != 0;
+    if ((status = et_together_in_turn(comm, open_task, o, error)) ||
+        (status = et_experiment_identify(&o->identity, e, o->kind->identify, o->task, &o->arena,
+                                         error)) ||
+        (status = make_trainer_options(o, error)) || o->context.reader)
+        return status;
+    const char *path = et_arena_printf(&o->arena, "%s/" ET_RUN_SETTINGS, o->context.model_dir);
+    return path ? et_experiment_write(e, path, error)
+                : et_alloc_failed(error, strlen(o->context.model_dir), "a path");
+}
 
 /* ---- opening and closing ---- */
 
@@ -169,19 +159,14 @@ static void release(et_task_opened *o)
 {
     if (o->task)
         o->kind->close(o->task);
+    et_initial_close(&o->initial);
     et_arena_release(&o->arena);
     et_free(o);
 }
 
-static int open_stages(void *self, et_error *error)
-{
-    int status = ET_OK;
-    ET_STAGES_RUN(status, stages, self, error);
-    return status;
-}
-
-int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
-                 const char *settings, const et_task_context *context, et_error *error)
+int et_task_open_from(et_task **out, const et_task_kind *kind, const char *init,
+                      const char *experiment, const char *settings, const et_task_context *context,
+                      et_error *error)
 {
     *out = NULL;
     const char *missing = !kind                 ? "kind"
@@ -199,8 +184,11 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
     o->program = (et_program){ .name = "etude", .kinds = &o->kind, .count = 1 };
     o->name = experiment;
     o->settings = settings;
+    o->initial = (et_initial){ .from = init ? et_arena_strdup(&o->arena, init) : NULL,
+                               .option = "et_task_open_from" };
     o->context = *context;
-    status = et_together_run(context->comm, open_stages, o, error);
+    status = o->arena.failed ? et_alloc_failed(error, strlen(init), "a path")
+                             : et_together_run(context->comm, open_all, o, error);
     if (status) {
         release(o);
         return status;
@@ -208,6 +196,12 @@ int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment
     o->task->opened = o;
     *out = o->task;
     return ET_OK;
+}
+
+int et_task_open(et_task **out, const et_task_kind *kind, const char *experiment,
+                 const char *settings, const et_task_context *context, et_error *error)
+{
+    return et_task_open_from(out, kind, NULL, experiment, settings, context, error);
 }
 
 void et_task_close(et_task *task)

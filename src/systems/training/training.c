@@ -324,7 +324,10 @@ static int claim(void *self, et_error *error)
     /* A new run. Its precision is settled now, since the written settings contain it. */
     if (!et_model_dir_has_run(directory)) {
         et_experiment_resolve_precision(t->experiment);
-        int status = et_training_choose(t, error);
+        const et_recipe *recipe = et_training_recipe(t);
+        const double seconds = t->experiment->finetunes ? -1 : et_training_seconds_left(t);
+        int status =
+            recipe ? et_recipe_begin(t->experiment, &t->amounts, seconds, t->arena, error) : ET_OK;
         if (!status)
             status = check_memory(t, NULL, error);
         return status || t->options->tried ? status

@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/flag.h"
-#include "base/stages.h"
 #include "base/text/format.h"
 #include "engine/comm/together.h"
 #include "engine/optim/schedule.h"
@@ -109,12 +108,6 @@ static int choose_best(et_training *t, et_error *error)
         return status;
     t->best_tie = et_metric_beside(t->best_metric, ET_LOGGED_VALIDATION_LOSS, t->arena);
     return t->best_tie ? ET_OK : et_alloc_failed(error, strlen(t->best_metric), "a name");
-}
-
-static int choose_shown(et_training *t, et_error *error)
-{
-    return et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most, t->arena,
-                                    error);
 }
 
 /* Of the modes that train one does not validate, and one does so at its end alone. */
@@ -343,17 +336,6 @@ static void warn_of_rates(et_training *t)
         warn_of_warmup(t, &schedule);
 }
 
-/* What checkpoints will belong to: the kind's own first. */
-static int make_identity(et_training *t, et_error *error)
-{
-    const et_task_kind *kind = t->experiment->kind;
-    t->identity = et_value_dict(t->arena);
-    int status = t->identity ? ET_OK : et_alloc_failed(error, 0, "settings");
-    if (!status && kind->identify)
-        status = kind->identify(t->task, t->identity, error);
-    return status ? status : et_experiment_identify(t->experiment, t->identity, error);
-}
-
 static int open_kind(void *self, et_error *error)
 {
     et_training *t = self;
@@ -371,49 +353,35 @@ static int open_task(et_training *t, et_error *error)
     return status;
 }
 
-static int open_params(et_training *t, et_error *error)
-{
-    int status = et_params_new(&t->params, error);
-    t->context.params = t->params;
-    return status;
-}
-
-static int compare_ranks(et_training *t, et_error *error)
-{
-    return et_ranks_compare(t->options->comm, ET_OK, t->identity, t->device, error);
-}
-
-/* What is open when one fails is closed by close_model. */
-static int (*const stages[])(et_training *, et_error *) = {
-    open_params,  open_task,   make_identity, compare_ranks, plan_rate,
-    open_trainer, choose_best, choose_shown,  plan_steps,
-};
-
+/* What is open when a step fails is closed by close_model. */
 static int open_model(et_training *t, const char *directory, et_error *error)
 {
     const et_training_options *o = t->options;
     et_experiment *e = t->experiment;
-    int status = ET_OK;
-    bool bfloat16 = et_experiment_resolve_precision(e);
     t->context = (et_task_context){ .model_dir = directory,
                                     .shown_dir = !o->tried      ? NULL
                                                  : o->model_dir ? o->model_dir
                                                                 : "RUN",
                                     .device = t->device,
-                                    .seed = (uint64_t)e->runtime.seed,
-                                    .bfloat16 = bfloat16,
-                                    .prefetch = (int)e->runtime.prefetch,
-                                    .data_shards = (int)e->runtime.data_shards,
-                                    .validation_interval = e->trainer.validation_interval,
-                                    .best_metric = et_trainer_own_metric(&e->trainer),
                                     .identity = &t->kept,
                                     .listener = t,
                                     .tell = tell,
                                     .stop = o->stop,
-                                    .foreign = t->options->initial->foreign,
+                                    .foreign = o->initial->foreign,
                                     .comm = o->comm };
-    ET_STAGES_RUN(status, stages, t, error);
-    return status;
+    et_experiment_set_context(e, &t->context);
+    int status = et_params_new(&t->params, error);
+    t->context.params = t->params;
+    if (status || (status = open_task(t, error)) ||
+        (status = et_experiment_identify(&t->identity, e, e->kind->identify, t->task, t->arena,
+                                         error)) ||
+        (status = et_ranks_compare(o->comm, ET_OK, t->identity, t->device, error)) ||
+        (status = plan_rate(t, error)) || (status = open_trainer(t, error)) ||
+        (status = choose_best(t, error)) ||
+        (status = et_learner_shown_metrics(t->learner, t->best_metric, &t->shown, &t->shown_most,
+                                           t->arena, error)))
+        return status;
+    return plan_steps(t, error);
 }
 
 static void close_model(et_training *t)

@@ -7,6 +7,9 @@
 #ifndef ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 #define ETUDE_SYSTEMS_TRAINING_TRAINING_PRIVATE_H
 
+#include <math.h>
+
+#include "base/clock.h"
 #include "systems/modelgarden/learner.h"
 #include "systems/modelgarden/recipe.h"
 #include "systems/orbit/controller.h"
@@ -59,6 +62,19 @@ static inline et_trainer *et_training_trainer(const et_training *t)
     return t->cluster ? t->cluster : et_learner_trainer(t->learner);
 }
 
+/* NULL: there is none. */
+static inline const et_recipe *et_training_recipe(const et_training *t)
+{
+    return et_initial_recipe(t->options->initial, t->experiment);
+}
+
+/* Until the time limit; negative: there is none, or it does not choose the length. */
+static inline double et_training_seconds_left(const et_training *t)
+{
+    const et_training_options *o = t->options;
+    return o->ends > 0 && !o->cluster ? fmax(o->ends - et_clock_monotonic(), 0) : -1;
+}
+
 /* 0 before there is a trainer. */
 static inline int64_t et_training_step(const et_training *t)
 {
@@ -80,11 +96,7 @@ void et_training_close(et_training *t);
 int et_training_write_settings(et_training *t, const char *directory, et_error *error);
 uint64_t et_training_planned(const et_training *t); /* bytes */
 
-/* training_recipe.c. For a new run, before the data are opened: applies the experiment's recipe,
- * with an estimated length of the run if only a time limit is given. Does nothing without a
- * recipe. */
-int et_training_choose(et_training *t, et_error *error);
-/* Adjusts the chosen values to batches of another size (--memory). */
+/* training_recipe.c. Adjusts the chosen values to batches of another size (--memory). */
 int et_training_follow_batch(et_training *t, et_error *error);
 /* When the model is open: a run without a length gets one, by the time limit or by the recipe, and
  * its settings follow. *changed: open the model again with them. */

@@ -27,50 +27,14 @@
 #include "engine/optim/optimizer.h"
 #include "systems/training/dry_run.h"
 
-#define GUESSED_RATE 10000.0 /* units a second, until updates have been timed */
-#define IN_TIME      0.9     /* share of a time limit that is planned for */
-#define LINE_WIDTH   80
-#define LABEL_WIDTH  13
-
-static const et_recipe *recipe_of(const et_training *t)
-{
-    /* Those of the run whose weights it begins with. */
-    const bool another = t->options->initial->settings && !t->experiment->finetunes;
-    return another ? NULL : et_recipe_of(t->experiment);
-}
-
-static double seconds_left(const et_training *t)
-{
-    return fmax(t->options->ends - et_clock_monotonic(), 0);
-}
+#define IN_TIME     0.9 /* share of a time limit that is planned for */
+#define LINE_WIDTH  80
+#define LABEL_WIDTH 13
 
 static int apply(et_training *t, et_error *error)
 {
     int status = et_recipe_apply(t->experiment, &t->amounts, t->arena, error);
     return status ? status : et_experiment_check(t->experiment, error);
-}
-
-int et_training_choose(et_training *t, et_error *error)
-{
-    et_assert(t->experiment->kind);
-    if (!recipe_of(t))
-        return ET_OK;
-    int status = et_recipe_measure(t->experiment, &t->amounts, error);
-    if (status)
-        return status;
-    /* As a person has set it, by the time, or as the recipe likes. */
-    const int64_t set = t->experiment->trainer.train_steps;
-    if (!et_recipe_has_length(t->experiment)) {
-        if (t->options->ends > 0 && !t->options->cluster && !t->experiment->finetunes)
-            t->amounts.epochs = seconds_left(t) * GUESSED_RATE / t->amounts.units;
-        t->experiment->trainer.train_steps =
-            -(int64_t)llround(1000 * fmax(t->amounts.epochs, 0.001));
-    } else if (set < 0) {
-        t->amounts.epochs = (double)-set / 1000;
-    } else {
-        t->amounts.steps = set;
-    }
-    return apply(t, error);
 }
 
 int et_training_follow_batch(et_training *t, et_error *error)
@@ -111,7 +75,7 @@ static void fit_length(et_training *t, double seconds)
     et_assert(seconds > 0);
     et_recipe_amounts *a = &t->amounts;
     const double all = seconds * IN_TIME / t->step_seconds, one = a->validation;
-    const int wanted = recipe_of(t)->validations;
+    const int wanted = et_training_recipe(t)->validations;
     const double validations =
         wanted ? wanted * one
                : fmin(fmax(ET_RECIPE_VALIDATION * all, one), ET_RECIPE_VALIDATIONS * one);
@@ -128,7 +92,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
     et_assert(t->learner && t->options->comm);
     const bool open = t->experiment->trainer.train_steps < 0;
     *changed = false;
-    if (!recipe_of(t) || et_recipe_has_length(t->experiment) || !open)
+    if (!et_training_recipe(t) || et_recipe_has_length(t->experiment) || !open)
         return ET_OK;
     const double epochs = -(double)t->experiment->trainer.train_steps / 1000;
     int status = t->amounts.samples ? ET_OK : et_recipe_measure(t->experiment, &t->amounts, error);
@@ -138,7 +102,7 @@ int et_training_settle_length(et_training *t, bool *changed, et_error *error)
         status = time_steps(t, error);
     if (status)
         return status;
-    double seconds = t->options->ends > 0 && !t->options->cluster ? seconds_left(t) : 0;
+    double seconds = et_training_seconds_left(t);
     status = take_slowest(&seconds, t->options->comm, error);
     t->amounts.steps = t->plan.train_steps;
     if (!status && seconds > 0)
@@ -274,7 +238,7 @@ void et_training_say_recipe(et_training *t)
     if (!et_recipe_print(t->experiment, &chosen, NULL) && et_strbuf_text(&chosen)[0]) {
         et_training_say(t->options->progress, "%s  for %s and %s (--set changes any of these):",
                         t->experiment->finetunes ? "fine-tuning" : "recipe     ",
-                        et_format_many(t->amounts.samples, recipe_of(t)->noun).text,
+                        et_format_many(t->amounts.samples, et_training_recipe(t)->noun).text,
                         et_format_many(t->plan.train_steps, "step").text);
         const char *text = et_strbuf_text(&chosen);
         while (*text) {

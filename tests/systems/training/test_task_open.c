@@ -10,6 +10,7 @@
 
 #include "engine/optim/own_rule.h"
 #include "formats/files.h"
+#include "systems/modelgarden/recipe.h"
 
 /* ---- a kind: y = 2 x, by one weight ---- */
 
@@ -91,13 +92,13 @@ static const et_experiment_row experiments[] = {
       "runtime: {mixed_precision_dtype: float32}}" },
     { NULL, NULL, NULL },
 };
-static const et_task_kind line_kind = { .name = "line",
-                                        .fields = &fields,
-                                        .size = sizeof(line_options),
-                                        .experiments = experiments,
-                                        .open = open_line,
-                                        .close = close_line,
-                                        .rules = own_rules };
+static et_task_kind line_kind = { .name = "line",
+                                  .fields = &fields,
+                                  .size = sizeof(line_options),
+                                  .experiments = experiments,
+                                  .open = open_line,
+                                  .close = close_line,
+                                  .rules = own_rules };
 
 /* ---- all of it ---- */
 
@@ -108,16 +109,23 @@ typedef struct parts {
     et_controller_options options;
 } parts;
 
+static void open_parts_from(parts *p, const char *init, const char *experiment,
+                            const char *settings)
+{
+    assert_ok(et_device_open(&p->context.device, error));
+    assert_ok(et_params_new(&p->context.params, error));
+    assert_ok(
+        et_task_open_from(&p->task, &line_kind, init, experiment, settings, &p->context, error));
+    assert_ok(et_task_trainer_open(&p->trainer, p->task, p->context.device, p->context.params,
+                                   et_task_trainer_config(p->task), error));
+    assert_ok(et_task_controller_config(p->task, p->trainer, &p->options, error));
+}
+
 static void open_parts(parts *p, const char *directory, const char *experiment,
                        const char *settings)
 {
     *p = (parts){ .context = { .model_dir = directory, .seed = 99 } };
-    assert_ok(et_device_open(&p->context.device, error));
-    assert_ok(et_params_new(&p->context.params, error));
-    assert_ok(et_task_open(&p->task, &line_kind, experiment, settings, &p->context, error));
-    assert_ok(et_task_trainer_open(&p->trainer, p->task, p->context.device, p->context.params,
-                                   et_task_trainer_config(p->task), error));
-    assert_ok(et_task_controller_config(p->task, p->trainer, &p->options, error));
+    open_parts_from(p, NULL, experiment, settings);
 }
 
 static void close_parts(parts *p)
@@ -244,6 +252,106 @@ static void test_task_open__own_rule(void **state)
     close_parts(&p);
 }
 
+/* ---- a recipe ---- */
+
+static const et_recipe_row row[] = { { "trainer.summary_interval", "summaries", false, NULL } };
+
+static int measure(const void *options, et_recipe_amounts *amounts, et_error *error_)
+{
+    (void)error_;
+    amounts->samples = ((const line_options *)options)->rows;
+    amounts->units = (double)amounts->samples;
+    amounts->epochs = 3;
+    return ET_OK;
+}
+
+/* A tenth of the run; without a length in steps as many as passes. */
+static void choose(const void *options, const et_recipe_amounts *amounts, et_recipe_value *values)
+{
+    (void)options;
+    if (!values->given)
+        values->number = amounts->steps ? (double)amounts->steps / 10 : amounts->epochs;
+}
+
+static const et_recipe line_recipe = { .experiment = "line/short",
+                                       .noun = "point",
+                                       .rows = row,
+                                       .count = 1,
+                                       .measure = measure,
+                                       .choose = choose };
+static const et_recipe line_finetuning = { .settings = "trainer.train_steps=2ep",
+                                           .noun = "point",
+                                           .rows = row,
+                                           .count = 1,
+                                           .measure = measure,
+                                           .choose = choose };
+
+/* The recipe chooses for the length that is given, or gives one; a person's settings stay; a run
+ * that goes on keeps what was chosen. */
+static void test_task_open__recipe(void **state)
+{
+    const et_task_kind plain = line_kind;
+    const struct {
+        const char *run, *settings;
+        int64_t steps, summaries;
+    } cases[] = { { "steps", "task.rows=40,trainer.train_steps=50", 50, 5 },
+                  { "steps", "task.rows=40", 50, 5 },
+                  { "none", "task.rows=40", 15, 3 },
+                  { "epochs", "task.rows=80,trainer.train_epochs=7", 70, 7 },
+                  { "given", "trainer.train_steps=50,trainer.summary_interval=4", 50, 4 } };
+    line_kind.recipe = &line_recipe;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parts p;
+        open_parts(&p, in(state, cases[i].run), NULL, cases[i].settings);
+        assert_int_equal(p.options.train_steps, cases[i].steps);
+        assert_int_equal(p.options.summary_interval, cases[i].summaries);
+        close_parts(&p);
+    }
+    line_kind = plain;
+    assert_int_equal(opened, 0);
+}
+
+/* ---- fine-tuning ---- */
+
+/* The weights of a run, with its settings and, once it is finished, the recipe of fine-tuning, or
+ * with those of an experiment. */
+static void test_task_open__from(void **state)
+{
+    const et_task_kind plain = line_kind;
+    char *from = strdup(in(state, "trained")),
+         *file = strdup(below(from, "checkpoints/ckpt-200.safetensors"));
+    train(from, "task.slope=5,trainer.train_steps=200", 200);
+    line_kind.finetuning = &line_finetuning;
+    const struct {
+        const char *run, *init, *experiment;
+        int64_t steps, summaries;
+        double slope;
+    } cases[] = { { "tuned", from, NULL, 24, 3, 5 },
+                  { "again", from, "line/short", 20, 10, 2 },
+                  { "file", file, "line/epochs", 16, 1000, 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        parts p = { .context = { .model_dir = in(state, cases[i].run) } };
+        open_parts_from(&p, cases[i].init, cases[i].experiment, NULL);
+        assert_int_equal(p.options.train_steps, cases[i].steps);
+        assert_int_equal(p.options.summary_interval, cases[i].summaries);
+        assert_float_equal(((line *)p.task)->options.slope, cases[i].slope, 0);
+        assert_ok(et_task_trainer_initialize(p.trainer, error));
+        const float *weight = et_params_values(p.context.params);
+        assert_float_equal(weight[0] + weight[1], 5, 0.2);
+        close_parts(&p);
+    }
+    parts p = { .context = { .model_dir = in(state, "wrong") } };
+    assert_ok(et_device_open(&p.context.device, error));
+    assert_ok(et_params_new(&p.context.params, error));
+    assert_fails(
+        et_task_open_from(&p.task, &line_kind, in(state, "nothing"), NULL, NULL, &p.context, error),
+        ET_ENOTFOUND, "et_task_open_from: ");
+    close_parts(&p);
+    free(from), free(file);
+    line_kind = plain;
+    assert_int_equal(opened, 0);
+}
+
 static void test_task_open__refused(void **state)
 {
     const char *run = in(state, "d");
@@ -274,8 +382,8 @@ static void test_task_open__refused(void **state)
         { kind, NULL, "rows", &context, ET_EUSAGE, "rows" },
         { kind, NULL, "trainer.train_steps=-1", &context, ET_ECONFIG, "trainer.train_steps" },
         { &et_translation_kind, NULL,
-          "task.train_data.source_path=a.en,task.train_data.target_path=a.de", &context, ET_ECONFIG,
-          "only `etude train` does" },
+          "task.train_data.source_path=a.en,task.train_data.target_path=a.de", &context,
+          ET_ENOTFOUND, "a.en" },
         { &et_translation_kind, "translation/tiny", NULL, &context, ET_ECONFIG, "source_path" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -318,6 +426,8 @@ int main(void)
         cmocka_unit_test(test_task_open__steps_in_epochs),
         cmocka_unit_test(test_task_open__resumes),
         cmocka_unit_test(test_task_open__own_rule),
+        cmocka_unit_test(test_task_open__recipe),
+        cmocka_unit_test(test_task_open__from),
         cmocka_unit_test(test_task_open__refused),
         cmocka_unit_test(test_task_open__other_trainer),
     };

@@ -225,15 +225,15 @@ static int write_model(et_selection *s, const et_experiment *experiment, et_para
 {
     et_assert(experiment->task && params);
     const et_tabular_options *options = experiment->task;
-    et_value *identity = et_value_dict(&s->arena);
+    et_value *identity = NULL;
     const char *path = et_arena_printf(&s->arena, "%s/" ET_ARTIFACT_WEIGHTS, s->model_dir);
-    et_artifact_content content = { .params = params, .identity = identity };
-    int status = identity && path ? join(s, params, &options->ensemble, &content.step, error)
-                                  : et_alloc_failed(error, 0, "a model");
+    et_artifact_content content = { .params = params };
+    int status = path ? join(s, params, &options->ensemble, &content.step, error)
+                      : et_alloc_failed(error, 0, "a model");
     if (!status)
-        status = et_tabular_identify(&s->task->task, identity, error);
-    if (!status)
-        status = et_experiment_identify(experiment, identity, error);
+        status = et_experiment_identify(&identity, experiment, et_tabular_identify, &s->task->task,
+                                        &s->arena, error);
+    content.identity = identity;
     s->run.step = content.step;
     return status ? status : et_artifact_write_weights(&content, path, error);
 }

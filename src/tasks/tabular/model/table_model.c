@@ -442,12 +442,11 @@ static int open_network(et_table_network *n, et_table *table, const char *name,
              table_task(&m->task, table, &n->experiment, m->device, m->params, &m->arena, error)) ||
         (status = copy_texts(n, table, error)) || (status = print_settings(n, error)))
         return status;
-    et_value *identity = et_value_dict(&m->arena);
+    et_value *identity;
+    status = et_experiment_identify(&identity, &n->experiment, et_tabular_identify, m->task,
+                                    &m->arena, error);
     n->identity = identity;
-    if (!identity)
-        return et_alloc_failed(error, 0, "settings");
-    if ((status = et_tabular_identify(m->task, identity, error)) ||
-        (status = et_experiment_identify(&n->experiment, identity, error)))
+    if (status)
         return status;
     m->own_valid = true;
     n->source = table->source;
