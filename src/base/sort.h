@@ -18,7 +18,7 @@
     {                                                                                              \
         const type *a = left, *b = right;                                                          \
         const int order = first;                                                                   \
-        return order ? order : then;                                                               \
+        return order ? order : (then);                                                             \
     }
 
 #define ET_SORT_NUMBERS(name, type)                                                                \

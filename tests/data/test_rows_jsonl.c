@@ -30,8 +30,8 @@ static et_rows *open_pipe(int ends[2], const et_encoder *encoder)
 {
     et_rows *rows;
     assert_int_equal(pipe(ends), 0);
-    assert_ok(et_rows_open_jsonl(&rows, et_encoder_row_layout(encoder), &(et_strings){ &name, 1 },
-                                 ends[0], error));
+    assert_ok(et_rows_open_jsonl(&rows, encoder ? et_encoder_row_layout(encoder) : NULL,
+                                 &(et_strings){ &name, 1 }, ends[0], error));
     return rows;
 }
 

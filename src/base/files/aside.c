@@ -77,7 +77,7 @@ static bool has_room(const aside *a)
 {
     bool begun = !a->alone;
     for (size_t i = 0; i < a->count; i++) {
-        struct stat here, there;
+        struct stat here = { 0 }, there = { 0 };
         const int failed = look_at(&there, a->folder.text, a->names[i]);
         if (failed == ENOENT)
             continue;

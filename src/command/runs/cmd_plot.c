@@ -315,15 +315,13 @@ static int draw_attention(const plot *p, const et_call *call, et_error *error)
     const et_task_kind *kind;
     const char *run = p->runs.items[0];
     int status = check_attention(p, call, error);
-    if (!status)
-        status = et_experiment_find_kind(&kind, call->program, run, error);
-    if (!status && !kind->attention)
-        status = et_fail(error, ET_ECONFIG,
-                         "plot: --attention: %s is a model of %s, which has no attention to draw",
-                         run, kind->name);
-    if (!status)
-        status = kind->attention(run, p->attention, p->output, error);
-    return status;
+    if (status || (status = et_experiment_find_kind(&kind, call->program, run, error)))
+        return status;
+    if (!kind->attention)
+        return et_fail(error, ET_ECONFIG,
+                       "plot: --attention: %s is a model of %s, which has no attention to draw",
+                       run, kind->name);
+    return kind->attention(run, p->attention, p->output, error);
 }
 
 int et_cmd_plot(const et_call *call, et_error *error)

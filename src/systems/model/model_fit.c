@@ -143,9 +143,9 @@ static int print_row(fit_monitor *w, int64_t step, const et_value *validation, e
 /* Copies weights from the model, as a reader of the model sees them, or back. */
 static void copy_weights(const fit_monitor *w, bool back)
 {
+    et_assert(w->keeps && w->best);
     et_params *params = w->keeps->params;
     float *values = et_params_values(params), *kept = w->best;
-    et_assert(w->keeps && kept);
     for (int i = 0; i < et_params_count(params); i++) {
         const size_t count = (size_t)et_shape_count(et_params_shape(params, i));
         float *own = values + et_params_offset(params, i);

@@ -198,10 +198,11 @@ static int tell_overlap(const evaluate_options *args, const et_program *program,
     et_error unread = ET_ERROR_INIT;
     const et_strings source = { (const char **)&args->text.source, 1 };
     const et_strings target = { (const char **)&args->text.reference, 1 };
-    const et_translation_text text = {
-        .paths = args->text.pairs ? (et_corpus_paths){ .tsv = source }
-                                  : (et_corpus_paths){ .source = source, .target = target }
-    };
+    const et_strings none = { NULL, 0 };
+    const bool pairs = args->text.pairs;
+    const et_translation_text text = { .paths = { .source = pairs ? none : source,
+                                                  .target = pairs ? none : target,
+                                                  .tsv = pairs ? source : none } };
     int status = ET_OK;
     if (!et_comm_rank(args->work.options.comm) &&
         !et_experiment_open_run(&experiment, program, args->work.model_dir, &arena, &unread) &&

@@ -249,7 +249,7 @@ static int score_labels(const et_scored_targets *of, const et_validation_rows *s
         const double found = 2 * l.right;
         const double more[] = { found + l.wrong > 0 ? found / (found + l.wrong) : 0,
                                 exact_match(s) };
-        double values[CLASS_SCORES];
+        double values[CLASS_SCORES] = { 0 };
         et_class_scores means;
         for (int i = 0; i < CLASS_SCORES; i++)
             values[i] = l.known[i] ? l.sum[i] / (double)l.known[i] : NAN;

@@ -411,7 +411,7 @@ static void keep_structure(et_document *d, et_strbuf *encoded)
     const char **sources = et_arena_array(&d->arena, d->count + 1, sizeof *sources);
     d->failed |= !sources || !et_md_structure(d->text, d->length, &wanted);
     if (!d->failed)
-        print_structure(d, d->count, NULL, &found);
+        print_structure(d, d->count, sources, &found);
     if (!d->failed && !is_same(&found, &wanted)) {
         for (size_t i = 0; i < d->count && !d->failed; i++) {
             et_segment_source(d, &d->segments[i], encoded);

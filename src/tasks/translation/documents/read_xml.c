@@ -313,8 +313,9 @@ static int explain(const reader *r)
         if (r->tokens[i].kind == START && r->tokens[i].element == r->open)
             open = r->tokens[i].start;
     const char *name = r->d->text + open + 1;
-    const size_t length = strcspn(name, " \t\r\n/>");
-    size_t open_line = 1;
+    size_t length = 0, open_line = 1;
+    while (open + 1 + length < r->d->length && !strchr(" \t\r\n/>", name[length]))
+        length++;
     for (size_t i = 0; i < open; i++)
         open_line += r->d->text[i] == '\n';
     return et_fail(r->error, ET_EDATA, "%s:%zu:%zu: %s%s; <%.*s> of line %zu is open", r->d->name,
