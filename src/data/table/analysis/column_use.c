@@ -492,7 +492,7 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
     et_strbuf_append(out, time ? "time of day, its parts (durations: write them as numbers)"
                                : words[type]);
     if (order && !time)
-        et_strbuf_printf(out, " (%s)", et_date_order_name(order));
+        et_strbuf_printf(out, " (%s)", et_date_order_names[order]);
     if (m && type == ET_TRANSFORM_WORDS)
         et_strbuf_printf(out, " (the first %s", et_format_many(use->words, "word").text);
     if (m && type == ET_TRANSFORM_WORDS && m->most_words > use->words)

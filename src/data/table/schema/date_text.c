@@ -99,22 +99,8 @@ double et_date_seconds(const et_date *date)
            (double)((date->hour * 60 + date->minute - date->offset) * 60) + date->second;
 }
 
-const char *et_date_order_name(et_date_order order)
-{
-    static const char *const names[] = { "any", "month-first", "day-first", "time-of-day" };
-    et_assert(order >= ET_DATE_ANY && order <= ET_DATE_TIME);
-    return names[order];
-}
-
-bool et_date_order_parse(et_date_order *out, const char *name)
-{
-    for (int i = ET_DATE_MONTH_FIRST; i <= ET_DATE_TIME; i++)
-        if (!strcmp(name, et_date_order_name((et_date_order)i))) {
-            *out = (et_date_order)i;
-            return true;
-        }
-    return false;
-}
+const char *const et_date_order_names[] = { "any", "month-first", "day-first", "time-of-day",
+                                            NULL };
 
 /* ---- characters ---- */
 

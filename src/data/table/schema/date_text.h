@@ -35,10 +35,8 @@ bool et_date_read(et_date *out, const char *text, size_t length, et_date_order o
 /* The orders in which a text is a date: bits 1 << ET_DATE_MONTH_FIRST, 1 << ET_DATE_DAY_FIRST, and
  * also 1 << ET_DATE_ANY if both orders give the same date; or 1 << ET_DATE_TIME. 0: neither. */
 unsigned et_date_orders(const char *text, size_t length);
-/* "month-first", "day-first" and "time-of-day" in files. */
-const char *et_date_order_name(et_date_order order);
-/* False: another name. */
-bool et_date_order_parse(et_date_order *out, const char *name);
+/* By order, ended by NULL: "any", then "month-first", "day-first" and "time-of-day" as in files. */
+extern const char *const et_date_order_names[];
 /* Seconds since 1970 of 0000-01-01, and of 10000-01-01. */
 #define ET_DATE_SECONDS_LEAST (-62167219200.0)
 #define ET_DATE_SECONDS_END   253402300800.0

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/value.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/assert.h"
@@ -22,7 +20,6 @@
 #include "base/text/strbuf.h"
 #include "base/text/unicode.h"
 #include "base/values/json.h"
-#include "base/values/value.h"
 #include "data/table/schema/date_text.h"
 
 /* Largest file accepted, in bytes: what JSON is read of at most. */
@@ -224,30 +221,35 @@ void et_metadata_free(et_metadata *metadata)
 
 /* ---- JSON, read ---- */
 
-/* The first failure stays, and what fails after it is ignored: reading on does no harm. */
-typedef struct reading {
-    const char *name; /* of the text */
-    et_arena *arena;
-    et_error *error;
-    int status;
-} reading;
+/* What fails after the first failure is ignored: reading on does no harm. */
 
-static void fail_kind(reading *r, const char *column, const char *key, const char *needs,
-                      const et_value *value)
-{
-    if (!r->status)
-        r->status = et_fail(r->error, ET_EFORMAT, "%s: column %.60s: %s needs %s, not %s", r->name,
-                            column, key, needs, et_value_kind_name(value->kind));
-}
+#define COUNT(member, with_)                                                                       \
+    ET_TEXT_KEY(COUNT, et_column_metadata, member, #member, .least = INT64_MIN,                    \
+                .with = offsetof(et_column_metadata, with_))
 
-/* One item more than count, so that an array is never empty. NULL: no memory, a failure. */
-static void *new_array(reading *r, size_t count, size_t size)
-{
-    void *array = et_arena_array(r->arena, count + 1, size);
-    if (!array && !r->status)
-        r->status = et_alloc_failed(r->error, count * size, r->name);
-    return array;
-}
+static const et_text_key first_keys[] = {
+    COUNT(count, missing),
+    COUNT(missing, count),
+    COUNT(distinct, distinct),
+    COUNT(dates, dates),
+    COUNT(first_year, last_year),
+    COUNT(last_year, first_year),
+    COUNT(words, words),
+    COUNT(most_words, most_words),
+    ET_TEXT_KEY(WORD, et_column_metadata, order, "date_order", .least = ET_DATE_MONTH_FIRST,
+                .words = et_date_order_names + ET_DATE_MONTH_FIRST),
+    ET_TEXT_KEYS_END,
+};
+static const et_text_key last_keys[] = {
+    ET_TEXT_KEY(TRUTH, et_column_metadata, cut, "cut"),
+    ET_TEXT_KEYS_END,
+};
+
+static const char *const wrong[ET_KEY_KINDS] = {
+    [ET_KEY_COUNT] = " needs a count, not ",
+    [ET_KEY_TRUTH] = " needs a truth value, not ",
+    [ET_KEY_WORD] = " needs month-first, day-first or time-of-day, not ",
+};
 
 /* JSON writes null for a number that is not finite, so null counts as missing. */
 static const et_value *find_value(const et_value *dict, const char *key)
@@ -256,38 +258,47 @@ static const et_value *find_value(const et_value *dict, const char *key)
     return value && value->kind != ET_VALUE_NULL ? value : NULL;
 }
 
+static void read_keys(et_text_reading *r, const et_text_key *rows, const et_value *dict, void *to)
+{
+    for (const et_text_key *row = rows; row->name; row++) {
+        const et_value *value = find_value(dict, row->name);
+        if (value)
+            et_text_key_read(r, row, value, to);
+    }
+}
+
 /* *there: both numbers are in the file. One without the other counts as missing; a transform that
  * needs the pair reports it.
  */
-static void read_pair(reading *r, const et_value *dict, const char *first, const char *second,
-                      double *a, double *b, bool *there)
+static void read_pair(et_text_reading *r, const et_value *dict, const char *first,
+                      const char *second, double *a, double *b, bool *there)
 {
     const et_value *values[2] = { find_value(dict, first), find_value(dict, second) };
     double *to[2] = { a, b };
     *there = values[0] && values[1];
     for (int i = 0; i < 2; i++)
         if (values[i] && !et_value_is_number(values[i]))
-            fail_kind(r, dict->key, i ? second : first, "a number", values[i]);
+            et_text_keys_wrong(r, values[i], " needs a number, not ");
         else if (*there)
             *to[i] = et_value_number(values[i]);
 }
 
 /* The list named key; NULL: it is missing. */
-static const et_value *find_list(reading *r, const et_value *dict, const char *key)
+static const et_value *find_list(et_text_reading *r, const et_value *dict, const char *key)
 {
     const et_value *list = find_value(dict, key);
     if (list && list->kind != ET_VALUE_LIST) {
-        fail_kind(r, dict->key, key, "a list", list);
+        et_text_keys_wrong(r, list, " needs a list, not ");
         return NULL;
     }
     et_assert(!list || list->count < INT_MAX);
     return list;
 }
 
-static void read_quantiles(reading *r, const et_value *dict, et_column_metadata *column)
+static void read_quantiles(et_text_reading *r, const et_value *dict, et_column_metadata *column)
 {
     const et_value *list = find_list(r, dict, "quantiles");
-    double *to = list && list->count ? new_array(r, list->count, sizeof *to) : NULL;
+    double *to = list && list->count ? et_text_keys_array(r, list->count, sizeof *to) : NULL;
     if (!to)
         return;
     column->quantiles = to;
@@ -296,11 +307,11 @@ static void read_quantiles(reading *r, const et_value *dict, et_column_metadata 
         if (et_value_is_number(item))
             *to++ = et_value_number(item);
         else
-            fail_kind(r, dict->key, "a quantile", "a number", item);
+            et_text_keys_wrong(r, item, "a quantile needs a number, not ");
 }
 
 /* Other programs write labels as they have them: 0 and "0" are the same class. */
-static const char *entry_text(const reading *r, const et_value *item)
+static const char *entry_text(const et_text_reading *r, const et_value *item)
 {
     et_strbuf text = ET_STRBUF_INIT;
     const char *copy = NULL;
@@ -319,13 +330,14 @@ static const char *entry_text(const reading *r, const et_value *item)
 }
 
 /* NULL: no list, or a failure. */
-static const char *const *read_entry_list(reading *r, const et_value *dict, const et_value *list)
+static const char *const *read_entry_list(et_text_reading *r, const et_value *list)
 {
-    const char **entries = list ? new_array(r, list->count, sizeof *entries) : NULL, **to = entries;
+    const char **entries = list ? et_text_keys_array(r, list->count, sizeof *entries) : NULL,
+               **to = entries;
     for (const et_value *item = entries ? list->first : NULL; item; item = item->next) {
         if (item->kind == ET_VALUE_LIST || item->kind == ET_VALUE_DICT ||
             item->kind == ET_VALUE_NULL) {
-            fail_kind(r, dict->key, "an entry", "a text", item);
+            et_text_keys_wrong(r, item, "an entry needs a text, not ");
             return NULL;
         }
         if (!(*to++ = entry_text(r, item))) {
@@ -337,18 +349,18 @@ static const char *const *read_entry_list(reading *r, const et_value *dict, cons
 }
 
 /* "entries" and "vocab": {"entries"} mean the same and must be equal if the file has both. */
-static void read_entries(reading *r, const et_value *dict, et_column_metadata *column)
+static void read_entries(et_text_reading *r, const et_value *dict, et_column_metadata *column)
 {
     const et_value *list = find_list(r, dict, "entries"), *other = NULL;
     const et_value *vocabulary = find_value(dict, "vocab");
     if (vocabulary && vocabulary->kind != ET_VALUE_DICT)
-        fail_kind(r, dict->key, "vocab", "a group with entries", vocabulary);
+        et_text_keys_wrong(r, vocabulary, " needs a group with entries, not ");
     else if (vocabulary)
         other = find_list(r, vocabulary, "entries");
     if (r->status)
         return;
-    const char *const *entries = read_entry_list(r, dict, list);
-    const char *const *others = read_entry_list(r, dict, other);
+    const char *const *entries = read_entry_list(r, list);
+    const char *const *others = read_entry_list(r, other);
     if (r->status)
         return;
     bool same = !list || !other || list->count == other->count;
@@ -362,7 +374,7 @@ static void read_entries(reading *r, const et_value *dict, et_column_metadata *c
     column->entry_count = list ? (int)list->count : other ? (int)other->count : 0;
 }
 
-static void read_counts(reading *r, const et_value *dict, et_column_metadata *column)
+static void read_counts(et_text_reading *r, const et_value *dict, et_column_metadata *column)
 {
     const et_value *list = r->status ? NULL : find_list(r, dict, "counts");
     if (!list)
@@ -373,44 +385,25 @@ static void read_counts(reading *r, const et_value *dict, et_column_metadata *co
                             r->name, dict->key, (int)list->count, column->entry_count);
         return;
     }
-    int64_t *to = new_array(r, list->count, sizeof *to);
+    int64_t *to = et_text_keys_array(r, list->count, sizeof *to);
     column->counts = to;
     for (const et_value *item = to ? list->first : NULL; item; item = item->next)
         if (item->kind == ET_VALUE_INT)
             *to++ = item->integer;
         else
-            fail_kind(r, dict->key, "one of counts", "a count", item);
+            et_text_keys_wrong(r, item, "one of counts needs a count, not ");
 }
 
-static void read_column(reading *r, const et_value *dict, et_column_metadata *c)
+static void read_column(et_text_reading *r, const et_value *dict, et_column_metadata *c)
 {
-    const struct {
-        const char *key;
-        int64_t *to;
-    } counts[] = {
-        { "count", &c->count }, { "missing", &c->missing },       { "distinct", &c->distinct },
-        { "dates", &c->dates }, { "first_year", &c->first_year }, { "last_year", &c->last_year },
-        { "words", &c->words }, { "most_words", &c->most_words },
-    };
     if (dict->kind != ET_VALUE_DICT) {
         r->status = et_fail(r->error, ET_EFORMAT, "%s: column %.60s is %s, not a group of values",
                             r->name, dict->key, et_value_kind_name(dict->kind));
         return;
     }
-    const et_value *cut = find_value(dict, "cut"), *order = find_value(dict, "date_order");
-    if (cut && cut->kind != ET_VALUE_BOOL)
-        fail_kind(r, dict->key, "cut", "a truth value", cut);
-    c->name = dict->key;
-    c->cut = cut && cut->kind == ET_VALUE_BOOL && cut->boolean;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        const et_value *value = find_value(dict, counts[i].key);
-        if (value && value->kind != ET_VALUE_INT)
-            fail_kind(r, dict->key, counts[i].key, "a count", value);
-        else
-            *counts[i].to = value ? value->integer : 0;
-    }
-    if (order && !(order->kind == ET_VALUE_STRING && et_date_order_parse(&c->order, order->string)))
-        fail_kind(r, dict->key, "date_order", "month-first, day-first or time-of-day", order);
+    c->name = r->column = dict->key;
+    read_keys(r, last_keys, dict, c);
+    read_keys(r, first_keys, dict, c);
     read_pair(r, dict, "min", "max", &c->min, &c->max, &c->has_range);
     read_pair(r, dict, "mean", "std", &c->mean, &c->std, &c->has_moments);
     read_quantiles(r, dict, c);
@@ -418,14 +411,14 @@ static void read_column(reading *r, const et_value *dict, et_column_metadata *c)
     read_counts(r, dict, c);
 }
 
-static int read_tree(et_metadata **out, const et_value *root, reading *r)
+static int read_tree(et_metadata **out, const et_value *root, et_text_reading *r)
 {
     if (root->kind != ET_VALUE_DICT)
         return et_fail(r->error, ET_EFORMAT,
                        "%s holds %s: expected a group of columns, {\"age\": {...}, ...}", r->name,
                        et_value_kind_name(root->kind));
     et_assert(root->count < INT_MAX);
-    et_column_metadata *columns = new_array(r, root->count, sizeof *columns);
+    et_column_metadata *columns = et_text_keys_array(r, root->count, sizeof *columns);
     int count = 0;
     for (const et_value *dict = root->first; dict && !r->status; dict = dict->next)
         read_column(r, dict, &columns[count++]);
@@ -439,7 +432,9 @@ int et_metadata_parse(et_metadata **out, const char *text, size_t length, const 
     et_value *root;
     int status = et_json_parse(&root, &arena, text, length, name, error);
     if (!status)
-        status = read_tree(out, root, &(reading){ name, &arena, error, ET_OK });
+        status = read_tree(
+            out, root,
+            &(et_text_reading){ .name = name, .wrong = wrong, .arena = &arena, .error = error });
     et_arena_release(&arena);
     return status;
 }
@@ -489,24 +484,7 @@ static void add_entries(et_value *dict, const et_column_metadata *c)
 static et_value *column_value(et_arena *arena, const et_column_metadata *c)
 {
     et_value *dict = et_value_dict(arena);
-    if (c->count || c->missing) {
-        et_value_set_int(dict, "count", c->count);
-        et_value_set_int(dict, "missing", c->missing);
-    }
-    if (c->distinct)
-        et_value_set_int(dict, "distinct", c->distinct);
-    if (c->dates)
-        et_value_set_int(dict, "dates", c->dates);
-    if (c->last_year) {
-        et_value_set_int(dict, "first_year", c->first_year);
-        et_value_set_int(dict, "last_year", c->last_year);
-    }
-    if (c->words)
-        et_value_set_int(dict, "words", c->words);
-    if (c->most_words)
-        et_value_set_int(dict, "most_words", c->most_words);
-    if (c->order)
-        et_value_set_string(dict, "date_order", et_date_order_name(c->order));
+    et_text_keys_write(dict, first_keys, c);
     if (c->has_range) {
         add_number(dict, "min", c->min);
         add_number(dict, "max", c->max);
@@ -522,8 +500,7 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
     }
     if (c->entry_count)
         add_entries(dict, c);
-    if (c->cut)
-        et_value_set_bool(dict, "cut", true);
+    et_text_keys_write(dict, last_keys, c);
     return dict;
 }
 

@@ -7,18 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <etude/value.h>
-
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/fields/fields.h"
 #include "base/files/file.h"
 #include "base/map.h"
-#include "base/text/strbuf.h"
 #include "base/text/unicode.h"
-#include "base/values/value.h"
 #include "base/values/yaml.h"
-#include "data/table/schema/notation.h"
+#include "data/table/schema/number.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)
@@ -34,10 +29,6 @@ struct et_schema {
 };
 
 static const char *const type_names[] = { "integer", "real", "discrete", NULL };
-static const char *const type_words[] = { "integer", "real", "discrete", "numeric", NULL };
-static const char *const keys[] = { "name",      "type",     "length", "default", "nullable",
-                                    "fractions", "notation", "unit",   NULL };
-
 const char *et_schema_type_name(et_schema_type type)
 {
     return (unsigned)type <= ET_SCHEMA_DISCRETE ? type_names[type] : NULL;
@@ -209,128 +200,51 @@ void et_schema_free(et_schema *schema)
 
 /* ---- YAML ---- */
 
-/* Reads field by field; an error has the line of its key. The first failure ends reading. */
-typedef struct reading {
-    const char *name; /* of the text */
-    et_error *error;
-    int status;
-} reading;
+/* "numeric" is another word for real. */
+static const char *const type_words[] = { "integer", "real", "discrete", "numeric", NULL };
+static const char *const notation_words[] = { "point", "comma", NULL };
 
-static void fail_line(reading *r, const et_value *at, const char *what, const char *cure)
-{
-    r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: %s: %s", r->name, at->line, what, cure);
-}
+#define KEY(kind, member, ...) ET_TEXT_KEY(kind, et_schema_field, member, __VA_ARGS__)
+static const et_text_key keys[] = {
+    KEY(TEXT, name, "name"),
+    KEY(WORD, type, "type", .words = type_words, .all = "Types: integer, real, discrete"),
+    KEY(COUNT, length, "length", .usual = 1),
+    KEY(TEXT, missing, "default", .nullable = true),
+    KEY(FALSE, required, "nullable"),
+    KEY(TRUTH, fractions, "fractions"),
+    KEY(WORD, notation, "notation", .least = ET_NOTATION_POINT, .words = notation_words,
+        .all = "Notations: point, comma"),
+    KEY(TEXT, unit, "unit"),
+    ET_TEXT_KEYS_END,
+};
 
-/* Takes a scalar as it was written, so 007 and 2024 are names. */
-static const char *read_text(reading *r, const et_value *value)
-{
-    if (value->kind == ET_VALUE_LIST || value->kind == ET_VALUE_DICT) {
-        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: %s needs a text, not %s", r->name,
-                            value->line, value->key, et_value_kind_name(value->kind));
-        return NULL;
-    }
-    return value->text ? value->text : value->kind == ET_VALUE_STRING ? value->string : "";
-}
+static const char *const wrong[ET_KEY_KINDS] = {
+    [ET_KEY_TEXT] = " needs a text, not ",
+    [ET_KEY_COUNT] = " is not a count: give at least 1, or 0 for any number of values",
+    [ET_KEY_TRUTH] = " is not true or false: write true or false",
+    [ET_KEY_FALSE] = " is not true or false: write true or false",
+};
 
-static bool read_truth(reading *r, const et_value *value)
+static int read_tree(et_schema **out, const et_value *root, et_text_reading *r)
 {
-    char what[64];
-    snprintf(what, sizeof what, "%s is not true or false", value->key);
-    if (value->kind == ET_VALUE_BOOL)
-        return value->boolean;
-    fail_line(r, value, what, "write true or false");
-    return false;
-}
-
-/* The place of a value's text among words, ended by NULL; 0 on failure. */
-static int read_word(reading *r, const et_value *value, const char *const *words, const char *what,
-                     const char *all)
-{
-    const char *word = read_text(r, value);
-    if (!word)
-        return 0;
-    for (int i = 0; words[i]; i++)
-        if (!strcmp(word, words[i]))
-            return i;
-    r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: unknown %s \"%.60s\"%s. %s", r->name,
-                        value->line, what, word, et_nearest_hint(word, words, "").text, all);
-    return 0;
-}
-
-static void read_key(reading *r, const et_value *value, et_schema_field *field)
-{
-    static const char *const notations[] = { "point", "comma", NULL };
-    const char *key = value->key;
-    if (!strcmp(key, "name"))
-        field->name = read_text(r, value);
-    else if (!strcmp(key, "type")) {
-        const int type = read_word(r, value, type_words, "type", "Types: integer, real, discrete");
-        field->type = type > ET_SCHEMA_DISCRETE ? ET_SCHEMA_REAL : (et_schema_type)type;
-    } else if (!strcmp(key, "length")) {
-        if (value->kind != ET_VALUE_INT || value->integer < 0)
-            fail_line(r, value, "length is not a count",
-                      "give at least 1, or 0 for any number of values");
-        else
-            field->length = value->integer ? value->integer : ET_SCHEMA_VARIABLE;
-    } else if (!strcmp(key, "default")) {
-        if (value->kind != ET_VALUE_NULL)
-            field->missing = read_text(r, value);
-    } else if (!strcmp(key, "notation"))
-        field->notation =
-            (et_notation)(ET_NOTATION_POINT +
-                          read_word(r, value, notations, "notation", "Notations: point, comma"));
-    else if (!strcmp(key, "unit"))
-        field->unit = read_text(r, value);
-    else if (!strcmp(key, "nullable"))
-        field->required = !read_truth(r, value);
-    else if (!strcmp(key, "fractions"))
-        field->fractions = read_truth(r, value);
-    else
-        r->status = et_fail(r->error, ET_ECONFIG, "%s:%d: a field has no key \"%.60s\"%s", r->name,
-                            value->line, key, et_nearest_hint(key, keys, "").text);
-}
-
-static void read_field(reading *r, const et_value *value, et_schema_field *field)
-{
-    if (value->kind != ET_VALUE_DICT)
-        fail_line(r, value, "a field must be a group of keys",
-                  "write - {name: age, type: integer}");
-    for (const et_value *key = value->first; key && !r->status; key = key->next)
-        read_key(r, key, field);
-    if (!r->status && !et_value_get(value, "type"))
-        fail_line(r, value, "a field has no type", "give it integer, real or discrete");
-}
-
-/* Finds the list of fields; any other key is an error. */
-static int find_fields(const et_value **out, const et_value *root, const reading *r)
-{
-    const et_value *fields = et_value_get(root, "fields");
-    if (!fields || fields->kind != ET_VALUE_LIST || !fields->count)
-        return et_fail(r->error, ET_ECONFIG,
-                       "%s:%d: expected a list `fields:` of at least one {name, type}", r->name,
-                       fields && fields->line ? fields->line : 1);
-    for (const et_value *key = root->first; key; key = key->next)
-        if (key != fields)
-            return et_fail(r->error, ET_ECONFIG,
-                           "%s:%d: unknown key \"%.60s\"; the only key of a schema is fields",
-                           r->name, key->line, key->key);
-    *out = fields;
-    return ET_OK;
-}
-
-static int read_tree(et_schema **out, const et_value *root, et_arena *arena, reading *r)
-{
-    const et_value *list = NULL;
-    int status = find_fields(&list, root, r);
-    if (status)
-        return status;
-    et_schema_field *fields = et_arena_array(arena, list->count, sizeof *fields);
-    int *lines = et_arena_array(arena, list->count, sizeof *lines), count = 0;
-    if (!fields || !lines)
-        return et_alloc_failed(r->error, list->count * sizeof *fields, r->name);
-    for (const et_value *field = list->first; field && !r->status; field = field->next) {
-        lines[count] = field->line;
-        read_field(r, field, &fields[count++]);
+    const et_value *list = et_text_keys_list(r, root, "fields", "of a schema ");
+    et_schema_field *fields = list ? et_text_keys_array(r, list->count, sizeof *fields) : NULL;
+    int *lines = fields ? et_text_keys_array(r, list->count, sizeof *lines) : NULL, count = 0;
+    for (const et_value *value = lines ? list->first : NULL; value && !r->status;
+         value = value->next) {
+        et_schema_field *field = &fields[count];
+        lines[count++] = value->line;
+        field->length = 1;
+        if (value->kind != ET_VALUE_DICT)
+            et_text_keys_wrong(
+                r, value, "a field must be a group of keys: write - {name: age, type: integer}");
+        et_text_keys_read(r, keys, "a field", value, field);
+        if (!et_value_get(value, "type"))
+            et_text_keys_wrong(r, value, "a field has no type: give it integer, real or discrete");
+        if (!field->length)
+            field->length = ET_SCHEMA_VARIABLE;
+        if (field->type > ET_SCHEMA_DISCRETE)
+            field->type = ET_SCHEMA_REAL;
     }
     return r->status ? r->status : make(out, fields, count, &(origin){ r->name, lines }, r->error);
 }
@@ -339,10 +253,11 @@ int et_schema_parse(et_schema **out, const char *text, size_t length, const char
                     et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
+    et_text_reading r = { .name = name, .wrong = wrong, .arena = &arena, .error = error };
     et_value *root;
     int status = et_yaml_parse(&root, &arena, text, length, name, error);
     if (!status)
-        status = read_tree(out, root, &arena, &(reading){ name, error, ET_OK });
+        status = read_tree(out, root, &r);
     et_arena_release(&arena);
     return status;
 }
@@ -362,34 +277,14 @@ int et_schema_load(et_schema **out, const char *path, et_error *error)
 int et_schema_format(const et_schema *schema, char **text, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
-    et_strbuf out = ET_STRBUF_INIT;
     et_value *root = et_value_dict(&arena);
     et_value *list = et_value_set_list(root, "fields");
     for (int i = 0; i < schema->count; i++) {
-        /* Writes name, type, and only unusual values. */
-        const et_schema_field *field = &schema->fields[i];
-        et_value *dict = et_value_add_dict(list);
-        et_value_set_string(dict, "name", field->name);
-        et_value_set_string(dict, "type", type_names[field->type]);
-        if (field->length != 1)
-            et_value_set_int(dict, "length",
-                             field->length == ET_SCHEMA_VARIABLE ? 0 : field->length);
-        if (field->missing)
-            et_value_set_string(dict, "default", field->missing);
-        if (field->required)
-            et_value_set_bool(dict, "nullable", false);
-        if (field->fractions)
-            et_value_set_bool(dict, "fractions", true);
-        if (field->notation)
-            et_value_set_string(dict, "notation", et_notation_name(field->notation));
-        if (field->unit)
-            et_value_set_string(dict, "unit", field->unit);
+        et_schema_field field = schema->fields[i];
+        field.length = field.length == ET_SCHEMA_VARIABLE ? 0 : field.length;
+        et_text_keys_write(et_value_add_dict(list), keys, &field);
     }
-    *text = NULL;
-    if (!et_value_failed(root)) {
-        et_yaml_print(&out, root);
-        *text = et_strbuf_detach(&out);
-    }
+    *text = et_text_keys_print(root);
     et_arena_release(&arena);
     return *text ? ET_OK : et_alloc_failed(error, (size_t)schema->count * 64, "a schema's text");
 }
