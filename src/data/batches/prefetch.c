@@ -33,8 +33,7 @@ typedef struct slot {
 /* Slots go round: the thread takes one from `empty`, fills it and puts it in `full`; next
  * copies it out and puts it back. The source within is the thread's while it runs. */
 typedef struct prefetch {
-    et_source source;
-    et_source *inner;     /* owned */
+    et_around around;
     et_position position; /* after what next gave */
     int depth;
     slot *slots; /* [depth] */
@@ -60,11 +59,11 @@ static void *fill_slots(void *payload)
     int status;
     while (!(status = et_queue_take(self->empty, &item, &error)) && item) {
         slot *filled = item;
-        status = et_source_next(self->inner, filled->batch, &error);
+        status = et_source_next(self->around.inner, filled->batch, &error);
         /* An empty batch marks the end. It is not passed on: next makes its own. */
         if (status || filled->batch->filled[0] == 0)
             break;
-        et_source_position(self->inner, &filled->after);
+        et_source_position(self->around.inner, &filled->after);
         if (!et_queue_put(self->full, filled))
             break;
     }
@@ -147,7 +146,7 @@ static void prefetch_position(const et_source *source, et_position *position)
 static int restart(prefetch *self, int status, et_error *error)
 {
     if (!status) {
-        et_source_position(self->inner, &self->position);
+        et_source_position(self->around.inner, &self->position);
         status = start(self, error);
     }
     if (status) {
@@ -162,7 +161,7 @@ static int prefetch_seek(et_source *source, const et_position *position, et_erro
 {
     prefetch *self = (prefetch *)source;
     stop(self);
-    return restart(self, et_source_seek(self->inner, position, error), error);
+    return restart(self, et_source_seek(self->around.inner, position, error), error);
 }
 
 /* A new pass is the one after what next gave, not after what the thread has read ahead. */
@@ -170,9 +169,9 @@ static int prefetch_rewind(et_source *source, bool next, et_error *error)
 {
     prefetch *self = (prefetch *)source;
     stop(self);
-    int status = next ? et_source_seek(self->inner, &self->position, error) : ET_OK;
+    int status = next ? et_source_seek(self->around.inner, &self->position, error) : ET_OK;
     if (!status)
-        status = et_source_rewind_to(self->inner, next, error);
+        status = et_source_rewind_to(self->around.inner, next, error);
     return restart(self, status, error);
 }
 
@@ -192,28 +191,17 @@ static int prefetch_batches(et_source *source, int64_t *count, et_error *error)
     prefetch *self = (prefetch *)source;
     et_position position = self->position;
     stop(self);
-    int status = et_source_batches(self->inner, count, error);
+    int status = et_source_batches(self->around.inner, count, error);
     int sought = prefetch_seek(source, &position, status ? NULL : error);
     return status ? status : sought;
-}
-
-static void prefetch_describe(const et_source *source, const et_batch *batch, char *text,
-                              size_t size)
-{
-    et_source_describe(((const prefetch *)source)->inner, batch, text, size);
 }
 
 static void prefetch_close(et_source *source)
 {
     prefetch *self = (prefetch *)source;
     stop(self);
-    et_source_close(self->inner);
+    et_source_close(self->around.inner);
     release(self);
-}
-
-static uint64_t prefetch_content(const et_source *source)
-{
-    return et_source_content(((const prefetch *)source)->inner);
 }
 
 static const et_source_class prefetch_class = {
@@ -221,10 +209,10 @@ static const et_source_class prefetch_class = {
     .next = prefetch_next,
     .position = prefetch_position,
     .seek = prefetch_seek,
-    .describe = prefetch_describe,
+    .describe = et_around_describe,
     .close = prefetch_close,
     .batches = prefetch_batches,
-    .content = prefetch_content,
+    .content = et_around_content,
     .rewind = prefetch_rewind,
 };
 
@@ -234,12 +222,9 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
 {
     if (depth < 1)
         return et_fail(error, ET_ECONFIG, "prefetching %d batches: give at least 1", depth);
-    prefetch *self = et_alloc_zero(1, sizeof *self);
+    prefetch *self = et_around_new(sizeof *self, &prefetch_class, inner, "prefetching", error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "prefetching");
-    self->source =
-        (et_source){ .class = &prefetch_class, .layout = inner->layout, .begun = inner->begun };
-    self->inner = inner;
+        return ET_ENOMEM;
     self->depth = depth;
     et_source_position(inner, &self->position);
     self->slots = et_alloc_zero((size_t)depth, sizeof *self->slots);
@@ -247,7 +232,7 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
                      ? ET_OK
                      : et_alloc_failed(error, (size_t)depth * sizeof *self->slots, "prefetching");
     for (int i = 0; !status && i < depth; i++)
-        status = et_batch_new(&self->slots[i].batch, &self->source.layout, error);
+        status = et_batch_new(&self->slots[i].batch, &self->around.source.layout, error);
     if (!status)
         status = start(self, error);
     if (status) {
@@ -255,6 +240,6 @@ int et_prefetch_open(et_source **out, et_source *inner, int depth, et_error *err
         release(self);
         return status;
     }
-    *out = &self->source;
+    *out = &self->around.source;
     return ET_OK;
 }

@@ -21,8 +21,7 @@
 #define MADE (-1)
 
 typedef struct convert {
-    et_source source;
-    et_source *inner;       /* owned */
+    et_around around;
     et_batch *from;         /* of inner's layout */
     et_layout_field *field; /* [fields], owned */
     int *passed;            /* [fields]: which of inner's; MADE */
@@ -35,7 +34,7 @@ static int convert_next(et_source *source, et_batch *batch, et_error *error)
 {
     convert *self = (convert *)source;
     const et_batch *from = self->from;
-    int status = et_source_next(self->inner, self->from, error);
+    int status = et_source_next(self->around.inner, self->from, error);
     if (status)
         return status;
     if (!from->filled[0]) {
@@ -58,28 +57,12 @@ static int convert_next(et_source *source, et_batch *batch, et_error *error)
     return ET_OK;
 }
 
-static void convert_position(const et_source *source, et_position *position)
-{
-    const convert *self = (const convert *)source;
-    self->inner->class->position(self->inner, position);
-}
-
-static int convert_seek(et_source *source, const et_position *position, et_error *error)
-{
-    return et_source_seek(((convert *)source)->inner, position, error);
-}
-
-static int convert_rewind(et_source *source, bool next, et_error *error)
-{
-    return et_source_rewind_to(((convert *)source)->inner, next, error);
-}
-
 static void convert_describe(const et_source *source, const et_batch *batch, char *text,
                              size_t size)
 {
     const convert *self = (const convert *)source;
-    et_batch view = et_batch_view(&self->inner->layout, self->from->data, batch);
-    et_source_describe(self->inner, &view, text, size);
+    et_batch view = et_batch_view(&self->around.inner->layout, self->from->data, batch);
+    et_source_describe(self->around.inner, &view, text, size);
 }
 
 static void release(convert *self)
@@ -93,38 +76,34 @@ static void release(convert *self)
 static void convert_close(et_source *source)
 {
     convert *self = (convert *)source;
-    et_source_close(self->inner);
+    et_source_close(self->around.inner);
     if (self->owned)
         et_free(self->payload);
     release(self);
 }
 
-static int convert_batches(et_source *source, int64_t *count, et_error *error)
-{
-    return et_source_batches(((convert *)source)->inner, count, error);
-}
-
-static uint64_t convert_content(const et_source *source)
-{
-    return et_source_content(((const convert *)source)->inner);
-}
-
 static const et_source_class convert_class = {
-    "convert",     convert_next,    convert_position, convert_seek,   convert_describe,
-    convert_close, convert_batches, convert_content,  convert_rewind,
+    .name = "convert",
+    .next = convert_next,
+    .position = et_around_position,
+    .seek = et_around_seek,
+    .describe = convert_describe,
+    .close = convert_close,
+    .batches = et_around_batches,
+    .content = et_around_content,
+    .rewind = et_around_rewind,
 };
 
 /* layout has the rows; passed is adopted. */
 static int convert_open(convert **out, et_source *inner, const et_layout *layout, int *passed,
                         et_error *error)
 {
-    convert *self = et_alloc_zero(1, sizeof *self);
+    convert *self = et_around_new(sizeof *self, &convert_class, inner, "a source", error);
     if (!self) {
         et_free(passed);
-        return et_alloc_failed(error, sizeof *self, "a source");
+        return ET_ENOMEM;
     }
-    self->source = (et_source){ .class = &convert_class, .layout = *layout, .begun = inner->begun };
-    self->inner = inner;
+    self->around.source.layout = *layout;
     self->passed = passed;
     int status = et_layout_own(&self->field, layout->field, layout->fields, error);
     if (!status)
@@ -133,7 +112,7 @@ static int convert_open(convert **out, et_source *inner, const et_layout *layout
         release(self);
         return status;
     }
-    self->source.layout.field = self->field;
+    self->around.source.layout.field = self->field;
     *out = self;
     return ET_OK;
 }
@@ -191,7 +170,7 @@ int et_select_open(et_source **out, et_source *inner, const char *const *fields,
         status = convert_open(&self, inner, &layout, passed, error);
     et_free(row);
     if (!status)
-        *out = &self->source;
+        *out = &self->around.source;
     return status;
 }
 
@@ -216,8 +195,8 @@ static void replace(et_layout *layout, et_layout_field *row, int *passed,
     }
 }
 
-static int open_made(convert **out, et_source *inner, const et_layout_field *made, int count,
-                     et_convert_fn *make, void *payload, et_error *error)
+int et_convert_open(et_source **out, et_source *inner, const et_layout_field *made, int count,
+                    et_convert_fn *make, void *payload, et_error *error)
 {
     et_assert(inner);
     if (count < 1 || !made || !make)
@@ -234,41 +213,19 @@ static int open_made(convert **out, et_source *inner, const et_layout_field *mad
         return et_alloc_failed(error, most * sizeof *row, "a conversion");
     }
     et_layout layout = inner->layout;
+    convert *self = NULL;
     replace(&layout, row, passed, made, count);
     int status = et_layout_check(&layout, error);
     if (status)
         et_free(passed);
     else
-        status = convert_open(out, inner, &layout, passed, error);
+        status = convert_open(&self, inner, &layout, passed, error);
     et_free(row);
-    if (!status) {
-        (*out)->make = make;
-        (*out)->payload = payload;
-    }
-    return status;
-}
-
-int et_convert_open(et_source **out, et_source *inner, const et_layout_field *made, int count,
-                    et_convert_fn *make, void *payload, et_error *error)
-{
-    convert *self = NULL;
-    int status = open_made(&self, inner, made, count, make, payload, error);
-    if (!status)
-        *out = &self->source;
-    return status;
-}
-
-/* As et_convert_open; payload is memory (et_alloc) that is freed with the source, once this has
- * succeeded. */
-static int convert_adopt(et_source **out, et_source *inner, const et_layout_field *made, int count,
-                         et_convert_fn *make, void *payload, et_error *error)
-{
-    convert *self = NULL;
-    int status = open_made(&self, inner, made, count, make, payload, error);
     if (status)
         return status;
-    self->owned = true;
-    *out = &self->source;
+    self->make = make;
+    self->payload = payload;
+    *out = &self->around.source;
     return ET_OK;
 }
 
@@ -407,9 +364,11 @@ static int sampler_open(et_source **out, et_source *inner, const char *name, et_
     self->kernels = et_kernels_best();
     made.name = field->name;
     made.item = field->item;
-    int status = convert_adopt(out, inner, &made, 1, draw, self, error);
+    int status = et_convert_open(out, inner, &made, 1, draw, self, error);
     if (status)
         et_free(self);
+    else
+        ((convert *)*out)->owned = true;
     return status;
 }
 

@@ -54,6 +54,33 @@ void et_source_describe(const et_source *source, const et_batch *batch, char *te
 int et_numbered_open(et_source **out, et_source *inner, uint32_t first, uint32_t stride,
                      et_error *error);
 
+/* ---- a source around another one: around.c ---- */
+
+/* The first members of a decorator. Where it adds nothing, its class has the methods below, which
+ * call inner's; close frees the struct as well. */
+typedef struct et_around {
+    et_source source;
+    et_source *inner; /* owned */
+} et_around;
+
+void et_around_position(const et_source *source, et_position *position);
+int et_around_seek(et_source *source, const et_position *position, et_error *error);
+int et_around_rewind(et_source *source, bool next, et_error *error);
+void et_around_describe(const et_source *source, const et_batch *batch, char *text, size_t size);
+void et_around_close(et_source *source);
+int et_around_batches(et_source *source, int64_t *count, et_error *error);
+uint64_t et_around_content(const et_source *source);
+
+/* The members of a class after `next`, of which only describe is its own. */
+#define ET_AROUND(describe)                                                                        \
+    et_around_position, et_around_seek, describe, et_around_close, et_around_batches,              \
+        et_around_content, et_around_rewind
+
+/* A zeroed decorator of so many bytes; what: in the message of a failure. NULL: no memory, and
+ * inner is the caller's. */
+void *et_around_new(size_t size, const et_source_class *class, et_source *inner, const char *what,
+                    et_error *error);
+
 /* A batch with another layout, and a batch's samples: describe of an inner source gets it. data:
  * [fields], the addresses of its fields. */
 et_batch et_batch_view(const et_layout *layout, void **data, const et_batch *batch);

@@ -144,71 +144,39 @@ const char *et_table_columns_name(const et_table_columns *source)
  * position is before it. */
 
 typedef struct passes {
-    et_source source;
-    et_source *inner; /* owned */
+    et_around around;
     int64_t epochs;
 } passes;
 
 static int passes_next(et_source *source, et_batch *batch, et_error *error)
 {
-    passes *self = (passes *)source;
+    const passes *self = (const passes *)source;
+    et_source *inner = self->around.inner;
     et_position before = { .count = 0 };
-    et_source_position(self->inner, &before);
-    int status = et_source_next(self->inner, batch, error);
+    et_source_position(inner, &before);
+    int status = et_source_next(inner, batch, error);
     if (status || !batch->filled[0] || batch->epoch < self->epochs)
         return status;
     et_batch_clear(batch);
-    return et_source_seek(self->inner, &before, error);
-}
-
-static void passes_position(const et_source *source, et_position *position)
-{
-    const passes *self = (const passes *)source;
-    self->inner->class->position(self->inner, position);
-}
-
-static int passes_seek(et_source *source, const et_position *position, et_error *error)
-{
-    return et_source_seek(((passes *)source)->inner, position, error);
+    return et_source_seek(inner, &before, error);
 }
 
 /* The passes are of one reading: each begins with the first of them. */
 static int passes_rewind(et_source *source, bool next, et_error *error)
 {
     (void)next;
-    return et_source_rewind(((passes *)source)->inner, error);
-}
-
-static void passes_describe(const et_source *source, const et_batch *batch, char *text, size_t size)
-{
-    et_source_describe(((const passes *)source)->inner, batch, text, size);
-}
-
-static int passes_batches(et_source *source, int64_t *count, et_error *error)
-{
-    return et_source_batches(((passes *)source)->inner, count, error);
-}
-
-static void passes_close(et_source *source)
-{
-    et_source_close(((passes *)source)->inner);
-    et_free(source);
-}
-
-static uint64_t passes_content(const et_source *source)
-{
-    return et_source_content(((const passes *)source)->inner);
+    return et_source_rewind(((passes *)source)->around.inner, error);
 }
 
 static const et_source_class passes_class = {
     .name = "passes",
     .next = passes_next,
-    .position = passes_position,
-    .seek = passes_seek,
-    .describe = passes_describe,
-    .close = passes_close,
-    .batches = passes_batches,
-    .content = passes_content,
+    .position = et_around_position,
+    .seek = et_around_seek,
+    .describe = et_around_describe,
+    .close = et_around_close,
+    .batches = et_around_batches,
+    .content = et_around_content,
     .rewind = passes_rewind,
 };
 
@@ -216,15 +184,11 @@ static const et_source_class passes_class = {
 static int passes_open(et_source **out, et_source *inner, int64_t epochs, et_error *error)
 {
     et_assert(epochs > 0);
-    passes *self = et_alloc_zero(1, sizeof *self);
+    passes *self = et_around_new(sizeof *self, &passes_class, inner, "passes", error);
     if (!self)
-        return et_alloc_failed(error, sizeof *self, "passes");
-    *self = (passes){
-        .source = { .class = &passes_class, .layout = inner->layout, .begun = inner->begun },
-        .inner = inner,
-        .epochs = epochs
-    };
-    *out = &self->source;
+        return ET_ENOMEM;
+    self->epochs = epochs;
+    *out = &self->around.source;
     return ET_OK;
 }
 
