@@ -118,14 +118,6 @@ static void measure(et_samples *samples)
 
 static const et_samples_class mix_class;
 
-/* Whether other passes have other samples under the same numbers. */
-static bool varies(const et_samples *samples)
-{
-    while (samples->class == &choice_class)
-        samples = ((const choice *)samples)->inner;
-    return samples->class == &mix_class;
-}
-
 static int choice_open(et_samples **out, et_samples *inner, const choice *made, et_error *error)
 {
     choice *self = et_alloc(1, sizeof *self);
@@ -144,7 +136,11 @@ static int choice_open(et_samples **out, et_samples *inner, const choice *made, 
     };
     self->samples.fingerprint = et_checksum(facts, sizeof facts);
     measure(&self->samples);
-    if (varies(inner))
+    /* In a mix, other passes have other samples under the same numbers. */
+    const et_samples *samples = inner;
+    while (samples->class == &choice_class)
+        samples = ((const choice *)samples)->inner;
+    if (samples->class == &mix_class)
         memcpy(self->samples.largest, inner->largest, sizeof inner->largest);
     *out = &self->samples;
     return ET_OK;

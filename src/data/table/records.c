@@ -65,19 +65,6 @@ static const void *bytes_of(const file *f, size_t *size)
 
 /* ---- walking ---- */
 
-static int add_record(record_files *self, const void *data, size_t length, et_error *error)
-{
-    if (self->record_count == UINT32_MAX)
-        return et_fail(error, ET_EDATA, "more than 4,294,967,295 records: use fewer");
-    record_bytes *records = et_vector_grow(self->records, &self->capacity, self->record_count + 1,
-                                           sizeof *records, 1024);
-    if (!records)
-        return et_alloc_failed(error, self->record_count * sizeof *records, "records");
-    self->records = records;
-    self->records[self->record_count++] = (record_bytes){ data, (uint32_t)length };
-    return ET_OK;
-}
-
 /* All of a file that is in memory. On failure there are no more records than before. */
 static int walk(record_files *self, const file *f, et_error *error)
 {
@@ -87,10 +74,19 @@ static int walk(record_files *self, const file *f, et_error *error)
     int status = ET_OK;
     while (!status && position.offset < size) {
         status = et_record_at(&position, bytes, size, &data, &length, error);
-        if (!status)
-            status = add_record(self, data, length, error);
+        if (status)
+            break;
         position.offset += length + ET_RECORD_OVERHEAD;
         position.number++;
+        record_bytes *records = et_vector_grow(self->records, &self->capacity,
+                                               self->record_count + 1, sizeof *records, 1024);
+        if (self->record_count == UINT32_MAX)
+            status = et_fail(error, ET_EDATA, "more than 4,294,967,295 records: use fewer");
+        else if (!records)
+            status = et_alloc_failed(error, self->record_count * sizeof *records, "records");
+        else
+            records[self->record_count++] = (record_bytes){ data, (uint32_t)length };
+        self->records = records ? records : self->records;
     }
     if (status)
         self->record_count = before;
@@ -174,31 +170,26 @@ static bool use_cached(record_files *self, file *f, const char *cached)
     return false;
 }
 
-/* Names the file by its content, so a file may be moved, and a changed file gets another name. */
-static int name_cached(const char **out, const file *f, const char *folder, et_arena *arena,
-                       et_error *error)
-{
-    et_mapping packed;
-    int status = et_mapping_open(&packed, f->path, error);
-    if (status)
-        return status;
-    uint64_t checksum = et_checksum(packed.data, packed.length);
-    et_mapping_close(&packed);
-    *out = et_arena_printf(arena, "%s/%s.tfrecord", folder, et_checksum_print(checksum).digits);
-    return *out ? ET_OK : et_alloc_failed(error, strlen(folder), "a path");
-}
-
 /* *done: the file's records are there. A cache that cannot be written costs the next start some
- * time and this one nothing. */
+ * time and this one nothing. It has the name of the file's content, so a file may be moved, and a
+ * changed file gets another name. */
 static int open_cached(record_files *self, file *f, const char *folder, bool *done, et_error *error)
 {
     et_arena arena = ET_ARENA_INIT;
     et_error why = ET_ERROR_INIT;
-    const char *cached = NULL;
+    et_mapping packed;
     bool wrong = false;
-    int made = ET_OK, status = name_cached(&cached, f, folder, &arena, error);
-    *done = !status && use_cached(self, f, cached);
-    if (!status && !*done) {
+    int made = ET_OK, status = et_mapping_open(&packed, f->path, error);
+    if (status)
+        return status;
+    uint64_t checksum = et_checksum(packed.data, packed.length);
+    et_mapping_close(&packed);
+    const char *cached =
+        et_arena_printf(&arena, "%s/%s.tfrecord", folder, et_checksum_print(checksum).digits);
+    if (!cached)
+        return et_alloc_failed(error, strlen(folder), "a path");
+    *done = use_cached(self, f, cached);
+    if (!*done) {
         made = et_directory_make(folder, &why);
         if (!made)
             made = unpack_to_file(f, cached, &wrong, &why);
@@ -209,32 +200,27 @@ static int open_cached(record_files *self, file *f, const char *folder, bool *do
         return et_fail(error, made, "%s", why.text);
     if (made)
         et_log(ET_LOG_WARNING, "cannot keep unpacked records for the next start: %s", why.text);
-    return status;
+    return ET_OK;
 }
 
 /* ---- files ---- */
 
 /* paths: from et_paths_match; borrowed. cache: a folder, made if needed; NULL: none. Damage is
  * ET_EFORMAT; damage in a cache is a warning, and the cache is made again. */
-static void record_files_close(record_files *files)
+static void release_files(record_files *files)
 {
-    if (!files)
-        return;
     for (size_t i = 0; i < files->count; i++) {
         et_mapping_close(&files->files[i].mapping);
         et_strbuf_release(&files->files[i].memory);
     }
     et_free(files->files);
     et_free(files->records);
-    et_free(files);
 }
 
-static int record_files_open(record_files **out, const et_strings *paths, const char *cache,
-                             et_error *error)
+/* The caller releases self, whatever happens. */
+static int read_files(record_files *self, const et_strings *paths, const char *cache,
+                      et_error *error)
 {
-    record_files *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "record files");
     self->files = et_alloc_zero(paths->count, sizeof *self->files);
     int status = self->files
                      ? ET_OK
@@ -264,18 +250,7 @@ static int record_files_open(record_files **out, const et_strings *paths, const 
     if (!status && !self->record_count)
         status =
             et_fail(error, ET_EDATA, "%s: no records: name files with records", paths->items[0]);
-    if (status) {
-        record_files_close(self);
-        return status;
-    }
-    *out = self;
-    return ET_OK;
-}
-
-static record_bytes record_files_get(const record_files *files, int64_t record)
-{
-    et_assert(record >= 0 && (size_t)record < files->record_count);
-    return files->records[record];
+    return status;
 }
 
 /* File, number in the file from 1, and offset. */
@@ -308,7 +283,7 @@ typedef struct column {
 
 typedef struct records {
     et_samples samples;
-    record_files *files;
+    record_files files;
     column *columns; /* [count], in the arena as the layout's fields */
     int count;
     et_layout_field *fields;
@@ -359,10 +334,14 @@ static int values_of(values *out, const column *c, const et_example *example, et
     return ET_OK;
 }
 
-/* *items: of a variable field; 1 else. */
-static int check_values(const column *c, const values *v, int64_t *items, et_error *error)
+/* Checked. *items: of a variable field; 1 else. */
+static int read_values(values *v, int64_t *items, const column *c, const et_example *example,
+                       et_error *error)
 {
+    int status = values_of(v, c, example, error);
     *items = 1;
+    if (status)
+        return status;
     if (v->kind == ET_FEATURE_NONE && !c->optional)
         return et_fail(error, ET_EDATA,
                        "no feature %s: add it to every record, or give the field a default",
@@ -430,7 +409,7 @@ static void records_sizes(const et_samples *samples, et_pick pick, int32_t *cons
 /* Puts file, record and byte before the message. */
 static int blame(const records *self, int64_t record, int status, et_error *error)
 {
-    et_record_position position = record_files_position(self->files, record);
+    et_record_position position = record_files_position(&self->files, record);
     return et_record_blame(&position, status, error);
 }
 
@@ -440,9 +419,7 @@ static int add_column(const records *self, const column *c, const et_example *ex
     values v;
     int64_t items, at = batch->filled[c->kind];
     size_t size = (size_t)c->elements * et_dtype_size(c->dtype);
-    int status = values_of(&v, c, example, error);
-    if (!status)
-        status = check_values(c, &v, &items, error);
+    int status = read_values(&v, &items, c, example, error);
     if (!status && c->kind && items != self->sizes[c->kind][which])
         status = et_fail(error, ET_EDATA, "the file changed while Etude used it: start again");
     if (status)
@@ -460,7 +437,7 @@ static int records_fill(et_samples *samples, et_pick pick, et_batch *batch, et_e
     records *self = (records *)samples;
     int status = ET_OK;
     for (int64_t i = 0; !status && i < pick.count; i++) {
-        record_bytes record = record_files_get(self->files, pick.which[i]);
+        record_bytes record = self->files.records[pick.which[i]];
         et_example_memory room = { .block = self->block, .capacity = self->block_size };
         et_example example;
         status = et_example_read(&example, &room, record.data, record.length, error);
@@ -477,14 +454,14 @@ static void records_describe(const et_samples *samples, uint32_t which, int kind
                              size_t size)
 {
     (void)kind;
-    et_record_position position = record_files_position(((const records *)samples)->files, which);
+    et_record_position position = record_files_position(&((const records *)samples)->files, which);
     snprintf(text, size, "%s:%lld", position.path, (long long)position.number);
 }
 
 static void records_close(et_samples *samples)
 {
     records *self = (records *)samples;
-    record_files_close(self->files);
+    release_files(&self->files);
     for (int k = 1; k < ET_LAYOUT_KINDS; k++)
         et_free(self->sizes[k]);
     et_free(self->block);
@@ -586,7 +563,7 @@ static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_erro
     et_samples *s = &self->samples;
     et_arena arena = ET_ARENA_INIT;
     et_example_memory room = { .arena = &arena };
-    record_bytes record = record_files_get(self->files, i);
+    record_bytes record = self->files.records[i];
     uint64_t length = record.length;
     et_example example;
     int status = et_example_read(&example, &room, record.data, record.length, error);
@@ -594,9 +571,7 @@ static int look_at(records *self, int64_t i, et_checksum_stream *stream, et_erro
         const column *c = &self->columns[k];
         values v;
         int64_t items;
-        status = values_of(&v, c, &example, error);
-        if (!status)
-            status = check_values(c, &v, &items, error);
+        status = read_values(&v, &items, c, &example, error);
         if (status || !c->kind)
             continue;
         self->sizes[c->kind][i] = (int32_t)items;
@@ -660,10 +635,10 @@ static int open_files(records *self, const et_strings *given, const et_records_o
             items[kept++] = items[i];
         files.count = kept;
     }
-    status = record_files_open(&self->files, &files, o->cache, error);
+    status = read_files(&self->files, &files, o->cache, error);
     if (status)
         return status;
-    self->samples.count = self->samples.total[0] = (int64_t)self->files->record_count;
+    self->samples.count = self->samples.total[0] = (int64_t)self->files.record_count;
     self->samples.largest[0] = 1;
     return ET_OK;
 }

@@ -162,14 +162,6 @@ static int table_writer_end(table_writer *writer, const table_parts *parts, et_e
 
 /* ---- soundness ---- */
 
-static bool head_is_sound(const et_mapping *mapping)
-{
-    const table_head *head = mapping->data;
-    return mapping->length >= sizeof *head + sizeof(table_foot) && head->magic == MAGIC &&
-           head->version == VERSION &&
-           head->checksum == et_checksum(head, offsetof(table_head, checksum));
-}
-
 /* Counts are compared before they are multiplied. */
 static bool foot_is_sound(table_parts *parts, const et_mapping *mapping, size_t files)
 {
@@ -192,14 +184,6 @@ static bool foot_is_sound(table_parts *parts, const et_mapping *mapping, size_t 
     parts->files = files;
     parts->fingerprint = foot->fingerprint;
     return true;
-}
-
-static bool payload_is_sound(const table_parts *parts, const et_mapping *mapping)
-{
-    const char *end = (const char *)mapping->data + mapping->length;
-    const table_foot *foot = (const void *)(end - sizeof *foot);
-    size_t bytes = mapping->length - sizeof(table_head) - sizeof *foot;
-    return foot->payload == et_checksum(parts->rows, bytes);
 }
 
 /* Checks values: ids are below their number, classes too or -1, and numbers are finite, except
@@ -269,7 +253,9 @@ static const char *table_file_fault(table_parts *parts, const et_mapping *mappin
     const table_head *head = mapping->data;
     *parts = (table_parts){ .row_size = table_row_size(encoder) };
     *current = false;
-    if (!head_is_sound(mapping))
+    if (mapping->length < sizeof *head + sizeof(table_foot) || head->magic != MAGIC ||
+        head->version != VERSION ||
+        head->checksum != et_checksum(head, offsetof(table_head, checksum)))
         return "head";
     if (head->key != key)
         return NULL;
@@ -280,7 +266,10 @@ static const char *table_file_fault(table_parts *parts, const et_mapping *mappin
         return "size";
     if (known)
         return NULL;
-    if (!payload_is_sound(parts, mapping))
+    const char *end = (const char *)mapping->data + mapping->length;
+    const table_foot *foot = (const void *)(end - sizeof *foot);
+    size_t bytes = mapping->length - sizeof(table_head) - sizeof *foot;
+    if (foot->payload != et_checksum(parts->rows, bytes))
         return "checksum";
     for (size_t i = 0; i < parts->files; i++)
         if (parts->first[i] > (uint64_t)parts->count ||
@@ -315,20 +304,6 @@ static int find_facts(et_table_cache *cache, et_error *error)
     cache->facts = et_checksum_stream_value(stream);
     et_checksum_stream_close(stream);
     return ET_OK;
-}
-
-static int find_path(et_table_cache *cache, et_error *error)
-{
-    const et_table_samples_options *o = cache->options;
-    uint64_t name = cache->facts;
-    for (size_t i = 0; i < o->paths.count; i++) {
-        const char *path = o->paths.items[i];
-        const uint64_t both[] = { name, et_checksum(path, strlen(path)) };
-        name = et_checksum(both, sizeof both);
-    }
-    cache->path = et_arena_printf(&cache->arena, "%s/table-%s.rows", o->cache,
-                                  et_checksum_print(name).digits);
-    return cache->path ? ET_OK : et_alloc_failed(error, strlen(o->cache), "a path");
 }
 
 /* The list by which notes identify files. */
@@ -396,8 +371,18 @@ int et_table_cache_open(et_table_cache *cache, const et_encoder *encoder,
     if (!options->cache)
         return ET_OK;
     int status = find_facts(cache, error);
-    if (!status)
-        status = find_path(cache, error);
+    if (!status) {
+        const et_table_samples_options *o = cache->options;
+        uint64_t name = cache->facts;
+        for (size_t i = 0; i < o->paths.count; i++) {
+            const char *path = o->paths.items[i];
+            const uint64_t both[] = { name, et_checksum(path, strlen(path)) };
+            name = et_checksum(both, sizeof both);
+        }
+        cache->path = et_arena_printf(&cache->arena, "%s/table-%s.rows", o->cache,
+                                      et_checksum_print(name).digits);
+        status = cache->path ? ET_OK : et_alloc_failed(error, strlen(o->cache), "a path");
+    }
     if (!status)
         status = find_key(cache, error);
     if (status)
@@ -449,20 +434,6 @@ static void table_cache_find(et_table_cache *cache, table_parts *parts, et_mappi
     *mapping = (et_mapping){ NULL, 0 };
 }
 
-/* Maps the rows that were just written. */
-static int table_cache_map(et_table_cache *cache, table_parts *parts, et_mapping *mapping,
-                           et_error *error)
-{
-    const char *fault;
-    int status = et_mapping_open(mapping, cache->path, error);
-    if (status || use(cache, parts, mapping, &fault))
-        return status;
-    et_mapping_close(mapping);
-    return et_fail(error, ET_EFORMAT,
-                   "%s is damaged (%s) right after it was written: check the disk", cache->path,
-                   fault);
-}
-
 typedef struct part {
     size_t offset, size; /* of a field's item in a row */
     bool numbers;        /* of a target */
@@ -475,12 +446,13 @@ typedef struct table {
     unsigned char *memory;     /* owned */
     et_mapping mapping;        /* data NULL: none */
     size_t row_size;           /* with the line */
-    part *parts;               /* [fields] */
+    part *parts;               /* [fields], in the arena as paths and first */
     int fields;                /* but the mask */
-    char **paths;              /* [files], owned */
-    uint64_t *first;           /* [files]: the first row of each, owned */
+    const char **paths;        /* [files] */
+    uint64_t *first;           /* [files]: the first row of each */
     size_t files;
     et_layout_field *layout; /* owned */
+    et_arena arena;
 } table;
 
 /* ---- the class ---- */
@@ -520,11 +492,7 @@ static void table_describe(const et_samples *samples, uint32_t which, int kind, 
 static void table_close(et_samples *samples)
 {
     table *self = (table *)samples;
-    for (size_t i = 0; self->paths && i < self->files; i++)
-        et_free(self->paths[i]);
-    et_free(self->paths);
-    et_free(self->first);
-    et_free(self->parts);
+    et_arena_release(&self->arena);
     et_free(self->layout);
     et_free(self->memory);
     et_mapping_close(&self->mapping);
@@ -547,19 +515,24 @@ static const et_samples_class table_class = {
 
 /* ---- shape ---- */
 
-static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
+static int new_table(table **out, const et_encoder *encoder, const et_strings *paths,
+                     et_error *error)
 {
     const et_layout *layout = et_encoder_layout(encoder);
-    int status = et_layout_own(&self->layout, layout->field, layout->fields, error);
-    if (status)
-        return status;
+    table *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "a table");
+    et_arena *arena = &self->arena;
+    self->samples.class = &table_class;
     self->samples.layout = *layout;
-    self->samples.layout.field = self->layout;
     self->fields = et_encoder_fields(encoder);
-    self->parts = et_alloc_zero((size_t)self->fields, sizeof *self->parts);
-    if (!self->parts)
-        return et_alloc_failed(error, sizeof *self->parts, "a table");
-    for (int i = 0; i < self->fields; i++) {
+    self->files = paths->count;
+    self->parts = et_arena_array(arena, (size_t)self->fields, sizeof *self->parts);
+    self->first = et_arena_array(arena, self->files, sizeof *self->first);
+    self->paths = et_arena_array(arena, self->files, sizeof *self->paths);
+    for (size_t i = 0; self->paths && i < self->files; i++)
+        self->paths[i] = et_arena_strdup(arena, paths->items[i]);
+    for (int i = 0; self->parts && i < self->fields; i++) {
         et_encoded_kind kind = et_encoder_field(encoder, i)->kind;
         self->parts[i] = (part){ .offset = self->row_size,
                                  .size = (size_t)et_shape_count(layout->field[i].item) *
@@ -569,33 +542,13 @@ static int copy_layout(table *self, const et_encoder *encoder, et_error *error)
         self->row_size += self->parts[i].size;
     }
     self->row_size += sizeof(uint32_t);
-    return ET_OK;
-}
-
-static int new_table(table **out, const et_encoder *encoder, const et_strings *paths,
-                     et_error *error)
-{
-    table *self = et_alloc_zero(1, sizeof *self);
-    if (!self)
-        return et_alloc_failed(error, sizeof *self, "a table");
-    self->samples.class = &table_class;
-    int status = copy_layout(self, encoder, error);
-    if (!status) {
-        self->paths = et_alloc_zero(paths->count, sizeof *self->paths);
-        self->first = et_alloc_zero(paths->count, sizeof *self->first);
-        bool whole = self->paths && self->first;
-        for (size_t i = 0; whole && i < paths->count; i++) {
-            self->paths[i] = et_strdup(paths->items[i]);
-            whole = self->paths[i] != NULL;
-            self->files++;
-        }
-        status =
-            whole ? ET_OK : et_alloc_failed(error, paths->count * sizeof *self->paths, "a table");
-    }
+    int status = arena->failed ? et_alloc_failed(error, arena->used, "a table")
+                               : et_layout_own(&self->layout, layout->field, layout->fields, error);
     if (status) {
         table_close(&self->samples);
         return status;
     }
+    self->samples.layout.field = self->layout;
     et_assert_equal(self->row_size, table_row_size(encoder));
     *out = self;
     return ET_OK;
@@ -765,9 +718,16 @@ static int finish_file(reading *r, uint64_t fingerprint)
     r->writing = false;
     status = table_writer_end(&r->writer, &parts, r->error);
     if (!status)
-        status = table_cache_map(r->cache, &parts, &self->mapping, r->error);
+        status = et_mapping_open(&self->mapping, r->cache->path, r->error);
     if (status)
         return status;
+    const char *fault;
+    if (!use(r->cache, &parts, &self->mapping, &fault)) {
+        et_mapping_close(&self->mapping);
+        return et_fail(r->error, ET_EFORMAT,
+                       "%s is damaged (%s) right after it was written: check the disk",
+                       r->cache->path, fault);
+    }
     et_free(self->memory);
     self->memory = NULL;
     map_parts(self, &parts);
@@ -809,12 +769,6 @@ static int finish(reading *r)
     return ET_OK;
 }
 
-static uint64_t half_of_memory(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : UINT64_MAX;
-}
-
 static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
                     const et_table_samples_options *options, et_table_cache *cache, et_error *error)
 {
@@ -824,7 +778,10 @@ static int read_all(table *self, const et_encoder *encoder, et_rows *rows,
                   .options = options,
                   .cache = cache,
                   .error = error };
-    r.limit = options->memory ? options->memory : half_of_memory();
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    r.limit = options->memory         ? options->memory
+              : pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size
+                                      : UINT64_MAX;
     r.to = et_alloc_zero((size_t)self->fields, sizeof *r.to);
     int status = r.to ? et_checksum_stream_open(&r.stream, error)
                       : et_alloc_failed(error, sizeof *r.to, "a table");

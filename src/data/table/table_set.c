@@ -38,24 +38,6 @@ static double quantile(const double *sorted, int64_t count, int i)
     return value < from ? from : value > to ? to : value;
 }
 
-/* Mean first, then the squares of the differences: no large number is subtracted from a large
- * one. */
-static void measure(et_column_metadata *m, const double *sorted, int64_t count)
-{
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += sorted[i];
-    m->mean = sum / (double)count;
-    for (int64_t i = 0; i < count; i++)
-        squares += (sorted[i] - m->mean) * (sorted[i] - m->mean);
-    m->std = sqrt(squares / (double)count);
-    m->min = sorted[0];
-    m->max = sorted[count - 1];
-    m->has_range = m->has_moments = true;
-    if (!isfinite(m->mean) || !isfinite(m->std))
-        m->has_moments = false;
-}
-
 static int describe_numbers(et_column_metadata *m, const et_frame *frame, int column,
                             et_arena *arena, et_error *error)
 {
@@ -76,7 +58,19 @@ static int describe_numbers(et_column_metadata *m, const et_frame *frame, int co
     m->missing = frame->rows - m->count;
     if (!status && m->count) {
         qsort(numbers, (size_t)m->count, sizeof *numbers, by_number);
-        measure(m, numbers, m->count);
+        m->min = numbers[0];
+        m->max = numbers[m->count - 1];
+        /* Mean first, then the squares of the differences: no large number is subtracted from a
+         * large one. */
+        double sum = 0, squares = 0;
+        for (int64_t i = 0; i < m->count; i++)
+            sum += numbers[i];
+        m->mean = sum / (double)m->count;
+        for (int64_t i = 0; i < m->count; i++)
+            squares += (numbers[i] - m->mean) * (numbers[i] - m->mean);
+        m->std = sqrt(squares / (double)m->count);
+        m->has_range = true;
+        m->has_moments = isfinite(m->mean) && isfinite(m->std);
         for (int i = 0; i < QUANTILES; i++)
             quantiles[i] = quantile(numbers, m->count, i);
         m->quantiles = quantiles;
@@ -339,44 +333,24 @@ void et_table_set_close(et_table_set *dataset)
 
 /* ---- sets of sources of one kind ---- */
 
-/* One source, of whatever kind it is made from. */
-typedef int open_fn(et_table_columns **out, const void *from, int i, const et_csv_format *format,
-                    et_error *error);
-
-static int open_csv(et_table_columns **out, const void *from, int i, const et_csv_format *format,
-                    et_error *error)
-{
-    return et_csv_columns_open(out, ((const et_table_set_path *)from)[i].path, format, error);
-}
-
-static int open_examples(et_table_columns **out, const void *from, int i,
-                         const et_csv_format *format, et_error *error)
-{
-    (void)format;
-    return et_examples_columns_open(out, ((const et_table_set_path *)from)[i].path, error);
-}
-
-static int open_frame(et_table_columns **out, const void *from, int i, const et_csv_format *format,
-                      et_error *error)
-{
-    (void)format;
-    return et_frame_columns_open(out, &((const et_table_set_frame *)from)[i].frame, error);
-}
-
-static int open_sources(et_table_set **out, const void *from, int count, open_fn *open,
+/* Of frames, or of paths: tf.Examples or CSV. */
+static int open_sources(et_table_set **out, const et_table_set_frame *frames,
+                        const et_table_set_path *paths, bool examples, int count,
                         const et_csv_format *format, const et_table_set_options *options,
                         et_error *error)
 {
     int status = ET_OK;
-    if (count < 1 || !from)
+    if (count < 1 || (!frames && !paths))
         return et_fail(error, ET_ECONFIG, "At least one DataSource must be specified.");
     et_table_set_member *parts = et_alloc_zero((size_t)count, sizeof *parts);
     if (!parts)
         return et_alloc_failed(error, sizeof *parts, "a data set");
     for (int i = 0; !status && i < count; i++) {
-        parts[i].name = open == open_frame ? ((const et_table_set_frame *)from)[i].name
-                                           : ((const et_table_set_path *)from)[i].name;
-        status = open(&parts[i].source, from, i, format, error);
+        et_table_columns **source = &parts[i].source;
+        parts[i].name = frames ? frames[i].name : paths[i].name;
+        status = frames     ? et_frame_columns_open(source, &frames[i].frame, error)
+                 : examples ? et_examples_columns_open(source, paths[i].path, error)
+                            : et_csv_columns_open(source, paths[i].path, format, error);
         if (status)
             et_fail_while(error, status, "source %.60s", parts[i].name ? parts[i].name : "");
     }
@@ -392,19 +366,19 @@ int et_csv_table_set_open(et_table_set **out, const et_table_set_path *paths, in
                           const et_csv_format *format, const et_table_set_options *options,
                           et_error *error)
 {
-    return open_sources(out, paths, count, open_csv, format, options, error);
+    return open_sources(out, NULL, paths, false, count, format, options, error);
 }
 
 int et_examples_table_set_open(et_table_set **out, const et_table_set_path *paths, int count,
                                const et_table_set_options *options, et_error *error)
 {
-    return open_sources(out, paths, count, open_examples, NULL, options, error);
+    return open_sources(out, NULL, paths, true, count, NULL, options, error);
 }
 
 int et_frame_table_set_open(et_table_set **out, const et_table_set_frame *frames, int count,
                             const et_table_set_options *options, et_error *error)
 {
-    return open_sources(out, frames, count, open_frame, NULL, options, error);
+    return open_sources(out, frames, NULL, false, count, NULL, options, error);
 }
 
 /* ---- instances ---- */

@@ -588,13 +588,6 @@ const char *et_encoded_file_fault(const et_mapping *mapping, uint64_t key, const
     return memcmp(&sizes, &head->sizes, sizeof sizes) ? "sizes" : NULL;
 }
 
-/* Reads one page of the file, whatever its length. */
-static bool file_is_still_sound(const et_mapping *mapping, uint64_t key, const size_t files[2])
-{
-    const et_encoded_header *head = mapping->data;
-    return header_is_sound(mapping) && head->key == key && size_is_sound(mapping, files);
-}
-
 /* ---- writing ---- */
 
 /* The same five parts in the same order, twice. */
@@ -793,8 +786,9 @@ static bool map_stamped(whole *self, const et_encoding_stamp *stamp, const char 
     et_mapping mapping;
     if (!et_encoding_stamp_recall(stamp, path, key) || et_mapping_open(&mapping, path, NULL))
         return false;
-    /* Still checks the header: this costs one page and gives the key. */
-    bool sound = file_is_still_sound(&mapping, *key, files);
+    /* Still checks the header: this costs one page, whatever the file's length. */
+    const et_encoded_header *head = mapping.data;
+    bool sound = header_is_sound(&mapping) && head->key == *key && size_is_sound(&mapping, files);
     if (sound)
         use_mapping(self, &mapping);
     else

@@ -34,12 +34,6 @@ typedef struct first_rows {
     char delimiter;
 } first_rows;
 
-static bool is_same(const et_cell *cell, const char *text)
-{
-    return cell->text && text && strlen(text) == cell->length &&
-           !memcmp(text, cell->text, cell->length);
-}
-
 static bool is_number(const char *text, size_t length)
 {
     static const et_number_format plain;
@@ -99,7 +93,9 @@ static int read_first(first_rows *first, et_csv *csv, int rows, et_arena *arena,
         first->rows++;
         for (int i = 0; i < row.count && i < first->count; i++) {
             const et_cell *cell = &row.cell[i];
-            first->again[i] |= is_same(cell, first->text[i]);
+            const char *text = first->text[i];
+            first->again[i] |= cell->text && text && strlen(text) == cell->length &&
+                               !memcmp(text, cell->text, cell->length);
             first->numeric[i] |= cell->text && is_number(cell->text, cell->length);
         }
     }
@@ -371,18 +367,6 @@ static bool stands_above_numbers(const first_rows *first)
     return above;
 }
 
-/* Whether the first file has the schema's columns in the schema's order, or has other columns as
- * well. */
-static bool is_in_order(const et_table_head *head)
-{
-    int next = 0;
-    bool same = true;
-    for (int f = 0; f < head->fields; f++)
-        for (int i = 0; i < head->column_count[f]; i++)
-            same &= head->column[f][i] == next++;
-    return same || next != head->columns;
-}
-
 /* Matches columns by the names in the first row, if it is a header. */
 static int match_by_names(const et_table_head *head, int *position, bool *header,
                           const first_rows *first, const char *path, bool always, et_arena *arena,
@@ -395,7 +379,16 @@ static int match_by_names(const et_table_head *head, int *position, bool *header
     *header = always || stands_above_numbers(first) || et_same_header_is(&head->same, &row);
     if (*header)
         return et_same_header_find(&head->same, position, path, &row, error);
-    return is_in_order(head) ? ET_OK : et_same_header_absent(&head->same, path, first->line, error);
+    /* Without a header: the first file has the schema's columns in the schema's order, or has other
+     * columns as well. */
+    int next = 0;
+    bool same = true;
+    for (int f = 0; f < head->fields; f++)
+        for (int i = 0; i < head->column_count[f]; i++)
+            same &= head->column[f][i] == next++;
+    return same || next != head->columns
+               ? ET_OK
+               : et_same_header_absent(&head->same, path, first->line, error);
 }
 
 int et_table_head_match(const et_table_head *head, int *position, bool *header, et_csv *csv,

@@ -24,13 +24,6 @@
 #define ROWS_OTHERS  10 /* beyond the most frequent value of the target; of each that is divided */
 #define CLASSES_MOST 20
 
-/* Whether both have the same value in every row, of at least 20. */
-static bool rows_equal(const et_first_rows *a, const et_first_rows *b)
-{
-    return a->count >= ROWS_EQUAL && a->count == b->count && a->numbers == b->numbers &&
-           !memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value);
-}
-
 static bool has_both(const et_first_rows *a, const et_first_rows *b, int64_t row)
 {
     return a->value[row] != ET_FIRST_MISSING && b->value[row] != ET_FIRST_MISSING;
@@ -229,9 +222,13 @@ static bool same_statistics(const relating *r, int one, int other)
            a->mean == b->mean && a->squares == b->squares;
 }
 
+/* Whether both have the same value in every row, of at least 20. */
 static bool is_equal(const relating *r, int one, int other)
 {
-    return rows_equal(rows_of(r, one), rows_of(r, other)) && same_statistics(r, one, other);
+    const et_first_rows *a = rows_of(r, one), *b = rows_of(r, other);
+    return a->count >= ROWS_EQUAL && a->count == b->count && a->numbers == b->numbers &&
+           !memcmp(a->value, b->value, (size_t)a->count * sizeof *a->value) &&
+           same_statistics(r, one, other);
 }
 
 static bool find_leak(relating *r, int field, int target)

@@ -333,16 +333,6 @@ static void suspect_codes(et_value *list, const et_table_column *c)
     }
 }
 
-static void suspect_versions(et_value *list, const et_table_column *c)
-{
-    if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
-        suspect(
-            list, c, "number",
-            "\"%s\" occurs with and without the last 0, which is the same number: if these are "
-            "codes such as versions, make the column discrete in a schema file (task.schema_path)",
-            c->stats->twin);
-}
-
 /* Integers that differ in digits that no model sees are codes, or need no such digits. */
 static void suspect_digits(et_value *list, const et_table_column *c)
 {
@@ -587,7 +577,12 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
     suspect_texts(list, c);
     suspect_unclear(list, c);
     suspect_codes(list, c);
-    suspect_versions(list, c);
+    if (c->type != ET_SCHEMA_DISCRETE && !c->target && *c->stats->twin)
+        suspect(
+            list, c, "number",
+            "\"%s\" occurs with and without the last 0, which is the same number: if these are "
+            "codes such as versions, make the column discrete in a schema file (task.schema_path)",
+            c->stats->twin);
     suspect_digits(list, c);
     suspect_number_dates(list, c);
     suspect_sizes(list, c);

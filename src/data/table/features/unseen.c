@@ -13,18 +13,6 @@
 #include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
-/* The metadata's position of a field if its levels are all that the model knows; -1: no levels to
- * compare with. */
-static int find_entries(const et_unseen *self, int field)
-{
-    const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
-    const int position = et_metadata_position(self->metadata, f->name);
-    const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
-    const et_encoder_levels levels = self->encoder->levels[field];
-    const bool all = m->entry_count > 0 && !m->cut && f->type == ET_SCHEMA_DISCRETE;
-    return levels == ET_LEVELS_KNOWN || (levels == ET_LEVELS_HASHED && all) ? position : -1;
-}
-
 int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata *metadata,
                    et_error *error)
 {
@@ -38,8 +26,14 @@ int et_unseen_open(et_unseen *self, const et_encoder *encoder, const et_metadata
         return et_alloc_failed(error, columns * sizeof *self->column, "columns");
     }
     for (int i = 0; i < self->columns; i++) {
-        self->column[i].name = et_schema_at(schema, i)->name;
-        self->entries[i] = find_entries(self, i);
+        const et_schema_field *f = et_schema_at(schema, i);
+        self->column[i].name = f->name;
+        /* The levels of the metadata, if they are all that the model knows. */
+        const et_column_metadata *m = et_metadata_find(metadata, f->name);
+        const bool all = m->entry_count > 0 && !m->cut && f->type == ET_SCHEMA_DISCRETE;
+        const bool known = encoder->levels[i] == ET_LEVELS_KNOWN ||
+                           (encoder->levels[i] == ET_LEVELS_HASHED && all);
+        self->entries[i] = known ? et_metadata_position(metadata, f->name) : -1;
     }
     return ET_OK;
 }
@@ -64,22 +58,17 @@ static void note_unknown(et_unseen_column *column, const char *text, size_t leng
     column->value[whole] = 0;
 }
 
-/* Whether training never lacked a value that has no replacement in the schema. */
-static bool is_always_there(const et_unseen *self, int field)
-{
-    const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
-    const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
-    return et_encoder_reads(self->encoder, field, false) && !f->missing && m->count > 0 &&
-           !m->missing;
-}
-
 static void add_value(et_unseen *self, int field, const et_reading *value, int64_t row)
 {
     et_unseen_column *column = &self->column[field];
     char buffer[32];
     size_t length;
     if (value->missing) {
-        if (is_always_there(self, field) && !column->missing++)
+        /* Counts a value that training never lacked, and that has no replacement in the schema. */
+        const et_schema_field *f = et_schema_at(et_encoder_schema(self->encoder), field);
+        const et_column_metadata *m = et_metadata_find(self->metadata, f->name);
+        if (et_encoder_reads(self->encoder, field, false) && !f->missing && m->count > 0 &&
+            !m->missing && !column->missing++)
             column->first_absent = row;
         return;
     }

@@ -85,13 +85,6 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
 
 /* ---- by name ---- */
 
-/* Whether the cell of column i has the name. */
-static bool has_name(const et_cell *cell, int i, const char *name)
-{
-    return cell->text && cell->length ? is_text(cell, name)
-                                      : !strcmp(et_column_numbered(i).text, name);
-}
-
 #define NEAR_MAX 256 /* cells among which the nearest name is sought */
 
 /* The cell of a header that is nearest to a name; "": none is near. */
@@ -119,7 +112,11 @@ static void find_value(et_columns *self, const et_csv_row *first, int at, const 
 {
     int found = -1;
     for (int i = 0; i < first->count; i++) {
-        if (!has_name(&first->cell[i], i, name))
+        const et_cell *cell = &first->cell[i];
+        const bool has_name = cell->text && cell->length
+                                  ? is_text(cell, name)
+                                  : !strcmp(et_column_numbered(i).text, name);
+        if (!has_name)
             continue;
         if (found >= 0)
             et_problems_add(problems,
@@ -404,31 +401,26 @@ static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error
     return ET_OK;
 }
 
-/* Finds the columns of a file with the first file's header, in any order. */
-static int find_named(csv_rows *self, const et_csv_row *row, et_error *error)
-{
-    int *position = et_alloc((size_t)self->same.count, sizeof *position);
-    if (!position)
-        return et_alloc_failed(error, (size_t)self->same.count * sizeof *position, "columns");
-    int status =
-        et_same_header_find(&self->same, position, self->rows.paths.items[self->file], row, error);
-    if (!status)
-        status = columns_copy(&self->columns, &self->first, error);
-    for (int i = 0; !status && i < self->columns.count; i++)
-        if (self->columns.column[i] >= 0)
-            self->columns.column[i] = position[self->columns.column[i]];
-    et_free(position);
-    return status;
-}
-
 /* Without a header columns are the schema's, which must not be another order than the first file's.
  */
 static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
 {
     const char *path = self->rows.paths.items[self->file];
     et_header header = self->options.header;
-    if (self->same.count && (header == ET_HEADER_THERE || et_same_header_is(&self->same, row)))
-        return find_named(self, row, error);
+    if (self->same.count && (header == ET_HEADER_THERE || et_same_header_is(&self->same, row))) {
+        /* Finds the columns of a file with the first file's header, in any order. */
+        int *position = et_alloc((size_t)self->same.count, sizeof *position);
+        if (!position)
+            return et_alloc_failed(error, (size_t)self->same.count * sizeof *position, "columns");
+        int status = et_same_header_find(&self->same, position, path, row, error);
+        if (!status)
+            status = columns_copy(&self->columns, &self->first, error);
+        for (int i = 0; !status && i < self->columns.count; i++)
+            if (self->columns.column[i] >= 0)
+                self->columns.column[i] = position[self->columns.column[i]];
+        et_free(position);
+        return status;
+    }
     if (self->same.count)
         header = ET_HEADER_ABSENT;
     int status = et_columns_find(&self->columns, self->rows.layout, row, header,

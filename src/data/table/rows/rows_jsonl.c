@@ -87,21 +87,6 @@ static const char *line_end(const json_rows *self)
     return there ? memchr(self->bytes + self->begin, '\n', there) : NULL;
 }
 
-static int skip_line(json_rows *self, et_error *error)
-{
-    int status = ET_OK;
-    while (!status && self->skipping) {
-        const char *end = line_end(self);
-        self->begin = end ? (size_t)(end - self->bytes) + 1 : self->end;
-        self->skipping = !end && !self->ended;
-        if (self->skipping)
-            status = fill(self, error);
-        else
-            self->line++;
-    }
-    return status;
-}
-
 static bool has_line(const json_rows *self)
 {
     return self->ended || line_end(self) || self->end - self->begin > ET_CSV_ROW_MAX;
@@ -154,7 +139,15 @@ static int json_next(et_rows *rows, et_row *row, et_error *error)
     json_rows *self = (json_rows *)rows;
     int status = ET_OK;
     while (!status && row->end) {
-        status = skip_line(self, error);
+        while (!status && self->skipping) { /* the rest of a line that is too long */
+            const char *end = line_end(self);
+            self->begin = end ? (size_t)(end - self->bytes) + 1 : self->end;
+            self->skipping = !end && !self->ended;
+            if (self->skipping)
+                status = fill(self, error);
+            else
+                self->line++;
+        }
         while (!status && !has_line(self))
             status = fill(self, error);
         if (status || self->begin == self->end)

@@ -132,14 +132,6 @@ static const void *copy_array(et_metadata *metadata, const void *from, int count
     return to;
 }
 
-static const char *const *copy_texts(et_metadata *metadata, const char *const *from, int count)
-{
-    const char **to = count ? et_arena_array(&metadata->arena, (size_t)count, sizeof *to) : NULL;
-    for (int i = 0; to && i < count; i++)
-        to[i] = et_arena_strdup(&metadata->arena, from[i]);
-    return (const char *const *)to;
-}
-
 static int add_column(et_metadata *metadata, const et_column_metadata *column, const char *file,
                       et_error *error)
 {
@@ -155,7 +147,11 @@ static int add_column(et_metadata *metadata, const et_column_metadata *column, c
     copy->name = et_arena_strdup(&metadata->arena, column->name);
     copy->quantiles =
         copy_array(metadata, column->quantiles, column->quantile_count, sizeof *column->quantiles);
-    copy->entries = copy_texts(metadata, column->entries, column->entry_count);
+    const int count = column->entry_count;
+    const char **to = count ? et_arena_array(&metadata->arena, (size_t)count, sizeof *to) : NULL;
+    for (int i = 0; to && i < count; i++)
+        to[i] = et_arena_strdup(&metadata->arena, column->entries[i]);
+    copy->entries = (const char *const *)to;
     copy->counts =
         copy_array(metadata, column->counts, column->entry_count, sizeof *column->counts);
     if (metadata->arena.failed || !et_map_put(&metadata->indices, copy->name, metadata->count))
@@ -466,21 +462,6 @@ static et_value *add_number(et_value *to, const char *key, double number)
     return whole ? et_value_add_int(to, (int64_t)number) : et_value_add_float(to, number);
 }
 
-static void add_entries(et_value *dict, const et_column_metadata *c)
-{
-    et_value *entries = et_value_set_list(dict, "entries");
-    for (int i = 0; i < c->entry_count; i++)
-        et_value_add_string(entries, c->entries[i]);
-    if (c->counts) {
-        et_value *counts = et_value_set_list(dict, "counts");
-        for (int i = 0; i < c->entry_count; i++)
-            et_value_add_int(counts, c->counts[i]);
-    }
-    et_value *again = et_value_set_list(et_value_set_dict(dict, "vocab"), "entries");
-    for (int i = 0; i < c->entry_count; i++)
-        et_value_add_string(again, c->entries[i]);
-}
-
 static et_value *column_value(et_arena *arena, const et_column_metadata *c)
 {
     et_value *dict = et_value_dict(arena);
@@ -498,8 +479,19 @@ static et_value *column_value(et_arena *arena, const et_column_metadata *c)
         for (int i = 0; i < c->quantile_count; i++)
             add_number(list, NULL, c->quantiles[i]);
     }
-    if (c->entry_count)
-        add_entries(dict, c);
+    if (c->entry_count) {
+        et_value *entries = et_value_set_list(dict, "entries");
+        for (int i = 0; i < c->entry_count; i++)
+            et_value_add_string(entries, c->entries[i]);
+        if (c->counts) {
+            et_value *counts = et_value_set_list(dict, "counts");
+            for (int i = 0; i < c->entry_count; i++)
+                et_value_add_int(counts, c->counts[i]);
+        }
+        et_value *again = et_value_set_list(et_value_set_dict(dict, "vocab"), "entries");
+        for (int i = 0; i < c->entry_count; i++)
+            et_value_add_string(again, c->entries[i]);
+    }
     et_text_keys_write(dict, last_keys, c);
     return dict;
 }

@@ -204,16 +204,6 @@ static int32_t merged(const et_subwords *self, const word *of, int at)
     return find(self, of->text + of->starts[at], (size_t)(of->starts[at + 2] - of->starts[at]));
 }
 
-static void merge_at(word *of, int32_t *made, int at)
-{
-    const size_t behind = (size_t)(--of->count - at - 1);
-    of->ids[at] = made[at];
-    memmove(&of->ids[at + 1], &of->ids[at + 2], behind * sizeof *of->ids);
-    memmove(&of->fixed[at + 1], &of->fixed[at + 2], behind * sizeof *of->fixed);
-    memmove(&of->starts[at + 1], &of->starts[at + 2], (behind + 1) * sizeof *of->starts);
-    memmove(&made[at + 1], &made[at + 2], behind * sizeof *made);
-}
-
 static void merge_word(const et_subwords *self, word *of, draws *from)
 {
     int32_t made[ET_SUBWORDS_WORD]; /* [count]: token of symbols i and i + 1 */
@@ -229,7 +219,12 @@ static void merge_word(const et_subwords *self, word *of, draws *from)
         }
         if (best < 0)
             return;
-        merge_at(of, made, best);
+        const size_t behind = (size_t)(--of->count - best - 1);
+        of->ids[best] = made[best];
+        memmove(&of->ids[best + 1], &of->ids[best + 2], behind * sizeof *of->ids);
+        memmove(&of->fixed[best + 1], &of->fixed[best + 2], behind * sizeof *of->fixed);
+        memmove(&of->starts[best + 1], &of->starts[best + 2], (behind + 1) * sizeof *of->starts);
+        memmove(&made[best + 1], &made[best + 2], behind * sizeof *made);
         made[best] = merged(self, of, best);
         if (best > 0)
             made[best - 1] = merged(self, of, best - 1);
