@@ -25,7 +25,7 @@
 #include "base/text/format.h"
 #include "bench.h"
 #include "data/table/analysis/analyze.h"
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 
 #define COLUMNS 10
 #define MB      ((int64_t)1000000)

@@ -1,4 +1,4 @@
-#include "data/batches/cursor.h"
+#include "data/batches/source.h"
 
 #include "data/flows_fixture.h"
 

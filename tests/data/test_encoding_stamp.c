@@ -1,6 +1,6 @@
 /* The note of an earlier check: it is valid until a file is written. Files settle in two seconds,
  * so the cases share some files that are made once. */
-#include "data/text/encoding_stamp.h"
+#include "data/text/corpus.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 #include "skip.h"
 
 /* Written decimally, so that the compiler's own reading is the expected value. */

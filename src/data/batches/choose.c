@@ -10,11 +10,14 @@
 #include <string.h>
 
 #include <etude/data.h>
+#include <etude/flows.h>
+#include <etude/records.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
 #include "base/numbers/philox.h"
+#include "base/options.h"
 #include "data/batches/source.h"
 
 #define CHUNK      256
@@ -186,16 +189,16 @@ int et_subset_open(et_samples **out, et_samples *inner, const uint32_t *which, i
 
 /* ---- mix ---- */
 
-typedef struct part {
+typedef struct mixed {
     et_samples *samples; /* owned */
     int64_t quota;       /* samples of a pass */
     et_random_order order;
     int64_t ordered; /* which of its passes order is of; -1: none */
-} part;
+} mixed;
 
 typedef struct mix {
     et_samples samples;
-    part *parts; /* [count] */
+    mixed *parts; /* [count] */
     int count;
     uint64_t seed;
     uint8_t *part_of;  /* [samples.count]: whose turn it is */
@@ -211,7 +214,7 @@ static et_random_order order_of(const mix *self, int at, int64_t pass)
 /* Which sample of its part number n of a pass is. */
 static uint32_t member(const mix *self, int64_t epoch, uint32_t n)
 {
-    part *p = &self->parts[self->part_of[n]];
+    mixed *p = &self->parts[self->part_of[n]];
     int64_t number = epoch * p->quota + self->turn_of[n], pass = number / p->samples->count;
     if (p->ordered != pass) {
         p->order = order_of(self, self->part_of[n], pass);
@@ -350,7 +353,7 @@ static int fill_mix(mix *self, et_samples *const *parts, const double *weights, 
     }
     uint64_t print = et_checksum(&self->seed, sizeof self->seed);
     for (int i = 0; i < self->count; i++)
-        self->parts[i] = (part){ .samples = parts[i], .ordered = -1 };
+        self->parts[i] = (mixed){ .samples = parts[i], .ordered = -1 };
     make_quotas(self, weights, sum);
     make_turns(self, next);
     et_free(next);
@@ -363,7 +366,7 @@ static int fill_mix(mix *self, et_samples *const *parts, const double *weights, 
     et_samples *s = &self->samples;
     for (int k = 0; k < s->layout.kinds; k++)
         for (int i = 0; i < self->count; i++) {
-            const part *p = &self->parts[i];
+            const mixed *p = &self->parts[i];
             s->total[k] += (int64_t)((double)p->samples->total[k] * (double)p->quota /
                                      (double)p->samples->count);
             if (p->samples->largest[k] > s->largest[k])
@@ -392,4 +395,339 @@ int et_mix_open(et_samples **out, et_samples *const *parts, const double *weight
     }
     *out = &self->samples;
     return ET_OK;
+}
+
+/* ---- filter and split ---- */
+
+/* Filters call the program once for each sample and keep the numbers of the accepted samples: the
+ * result is a subset and has no position. Splits of arrays also work by numbers. */
+
+#define ROWS 64 /* that are made at once */
+
+/* Samples begin .. begin + count - 1 of the first pass. */
+static int fill(et_samples *inner, et_batch *batch, int64_t begin, int64_t count, et_error *error)
+{
+    uint32_t which[ROWS];
+    et_assert(count > 0 && count <= ROWS);
+    for (int64_t i = 0; i < count; i++)
+        batch->sample[i] = which[i] = (uint32_t)(begin + i);
+    memset(batch->filled, 0, sizeof batch->filled);
+    int status = inner->class->fill(inner, (et_pick){ which, count, 0 }, batch, error);
+    if (!status)
+        et_batch_finish(batch);
+    return status;
+}
+
+static int choose(et_samples *inner, et_keep_fn *keep, void *payload, et_batch *batch,
+                  uint32_t *which, int64_t *kept, et_error *error)
+{
+    for (int64_t begin = 0; begin < inner->count; begin += ROWS) {
+        int64_t count = inner->count - begin < ROWS ? inner->count - begin : ROWS;
+        int status = fill(inner, batch, begin, count, error);
+        if (status)
+            return status;
+        for (int64_t i = 0; i < count; i++)
+            if (keep(payload, batch, i))
+                which[(*kept)++] = (uint32_t)(begin + i);
+    }
+    return ET_OK;
+}
+
+int et_filter_open(et_samples **out, et_samples *inner, et_keep_fn *keep, void *payload,
+                   et_error *error)
+{
+    et_assert(inner && keep);
+    et_layout layout = inner->layout;
+    et_batch *batch = NULL;
+    int64_t kept = 0;
+    uint32_t *which = et_alloc((size_t)inner->count, sizeof *which);
+    if (!which)
+        return et_alloc_failed(error, (size_t)inner->count * sizeof *which, "a filter");
+    layout.capacity[0] = ROWS;
+    for (int k = 1; k < layout.kinds; k++)
+        layout.capacity[k] = ROWS * (inner->largest[k] > 0 ? inner->largest[k] : 1);
+    int status = et_batch_new(&batch, &layout, error);
+    if (!status)
+        status = choose(inner, keep, payload, batch, which, &kept, error);
+    if (!status)
+        status = et_subset_open(out, inner, which, kept, error);
+    et_batch_free(batch);
+    et_free(which);
+    return status;
+}
+
+/* ---- split ---- */
+
+int et_split_size(int64_t *size, int64_t count, const et_split_options *options, et_error *error)
+{
+    int status = et_options_need(options, "et_split_options", error);
+    if (status)
+        return status;
+    double portion = options->portion;
+    if (count < 0)
+        return et_fail(error, ET_ECONFIG, "%lld samples to split: the number must not be negative",
+                       (long long)count);
+    if (!(portion >= 0 && portion <= 1))
+        return et_fail(error, ET_ECONFIG,
+                       "the portion %g for the second part: give a portion from 0 to 1", portion);
+    if (!options->size && portion == 0)
+        return et_fail(error, ET_ECONFIG,
+                       "the second part needs a portion or a size; a size of -1 gives none");
+    if (options->size < 0)
+        *size = 0;
+    else if (options->size)
+        *size = options->size < count ? options->size : count;
+    else if (portion < 0.5)
+        *size = count - (int64_t)((double)count * (1 - portion));
+    else
+        *size = (int64_t)((double)count * portion);
+    return ET_OK;
+}
+
+/* The samples which[begin .. end - 1]; none: NULL. */
+static int open_part(et_samples **out, const et_array *arrays, int fields, int64_t count,
+                     const uint32_t *which, int64_t begin, int64_t end, et_error *error)
+{
+    et_samples *all = NULL;
+    *out = NULL;
+    if (begin == end)
+        return ET_OK;
+    int status = et_arrays_open(&all, arrays, fields, count, error);
+    if (!status)
+        status = et_subset_open(out, all, which + begin, end - begin, error);
+    if (status)
+        et_samples_close(all);
+    return status;
+}
+
+int et_split_open(et_samples **first, et_samples **second, const et_array *arrays, int fields,
+                  int64_t count, const et_split_options *options, et_error *error)
+{
+    int64_t size = 0;
+    *first = *second = NULL;
+    if (fields && (count < 1 || count > UINT32_MAX))
+        return et_fail(error, ET_ECONFIG, "%lld samples to split: give 1 to 4,294,967,295",
+                       (long long)count);
+    int status = et_split_size(&size, count, options, error);
+    if (status || !fields)
+        return status;
+    uint32_t *which = et_alloc((size_t)count, sizeof *which);
+    if (!which)
+        return et_alloc_failed(error, (size_t)count * sizeof *which, "a split of arrays");
+    et_random random = { .seed = options->seed, .site = et_random_site("split") };
+    for (int64_t i = 0; i < count; i++)
+        which[i] = (uint32_t)i;
+    if (!options->no_shuffle)
+        et_random_permutation(random, which, (uint32_t)count);
+    status = open_part(first, arrays, fields, count, which, 0, count - size, error);
+    if (!status)
+        status = open_part(second, arrays, fields, count, which, count - size, count, error);
+    if (status) {
+        et_samples_close(*first);
+        *first = NULL;
+    }
+    et_free(which);
+    return status;
+}
+
+/* ---- interleave ---- */
+
+/* Interleaving is a permutation of the samples of all parts, concatenated; it is computed once. The
+ * rule is tf.data's: slots 0 to cycle - 1 are visited in turn. An empty slot takes the next part.
+ * Each slot gives up to `block` samples. The end of a part is noticed when one more sample is asked
+ * for: then its slot is empty until its next turn. */
+
+/* ---- parts, one after another ---- */
+
+typedef struct joined {
+    et_samples samples;
+    et_samples **parts; /* [count], owned */
+    uint32_t *first;    /* [count + 1]: number of each part's first sample */
+    int count;
+} joined;
+
+static int part_of(const joined *self, uint32_t n)
+{
+    int low = 0, high = self->count - 1;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (self->first[middle] <= n)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* The run of picks from `at` on that are of one part, at most CHUNK, in its own numbers. */
+static et_pick run_of(const joined *self, et_pick pick, int64_t at, uint32_t which[CHUNK],
+                      et_samples **part)
+{
+    int p = part_of(self, pick.which[at]);
+    int64_t count = 0;
+    while (count < CHUNK && at + count < pick.count) {
+        uint32_t n = pick.which[at + count];
+        if (n < self->first[p] || n >= self->first[p + 1])
+            break;
+        which[count++] = n - self->first[p];
+    }
+    *part = self->parts[p];
+    return (et_pick){ which, count, pick.epoch };
+}
+
+static void joined_sizes(const et_samples *samples, et_pick pick, int32_t *const *sizes)
+{
+    uint32_t which[CHUNK];
+    int32_t *at[ET_LAYOUT_KINDS] = { NULL };
+    et_samples *part;
+    for (int64_t done = 0; done < pick.count;) {
+        et_pick run = run_of((const joined *)samples, pick, done, which, &part);
+        for (int k = 1; k < samples->layout.kinds; k++)
+            at[k] = sizes[k] + done;
+        part->class->sizes(part, run, at);
+        done += run.count;
+    }
+}
+
+static int joined_fill(et_samples *samples, et_pick pick, et_batch *batch, et_error *error)
+{
+    uint32_t which[CHUNK];
+    et_samples *part;
+    int status = ET_OK;
+    for (int64_t done = 0; !status && done < pick.count;) {
+        et_pick run = run_of((const joined *)samples, pick, done, which, &part);
+        status = part->class->fill(part, run, batch, error);
+        done += run.count;
+    }
+    return status;
+}
+
+static void joined_describe(const et_samples *samples, uint32_t n, int kind, char *text,
+                            size_t size)
+{
+    const joined *self = (const joined *)samples;
+    int p = part_of(self, n);
+    self->parts[p]->class->describe(self->parts[p], n - self->first[p], kind, text, size);
+}
+
+static void joined_free(joined *self)
+{
+    et_free(self->parts);
+    et_free(self->first);
+    et_free(self);
+}
+
+static void joined_close(et_samples *samples)
+{
+    joined *self = (joined *)samples;
+    for (int i = 0; i < self->count; i++)
+        et_samples_close(self->parts[i]);
+    joined_free(self);
+}
+
+static const et_samples_class joined_class = {
+    .name = "parts",
+    .sizes = joined_sizes,
+    .fill = joined_fill,
+    .describe = joined_describe,
+    .close = joined_close,
+};
+
+static int joined_open(joined **out, et_samples *const *parts, int count, int64_t total,
+                       et_error *error)
+{
+    joined *self = et_alloc_zero(1, sizeof *self);
+    if (!self)
+        return et_alloc_failed(error, sizeof *self, "parts");
+    self->parts = et_alloc((size_t)count, sizeof(et_samples *));
+    self->first = et_alloc((size_t)count + 1, sizeof *self->first);
+    if (!self->parts || !self->first) {
+        joined_free(self);
+        return et_alloc_failed(error, (size_t)count * sizeof(et_samples *), "parts");
+    }
+    self->samples =
+        (et_samples){ .class = &joined_class, .layout = parts[0]->layout, .count = total };
+    self->count = count;
+    self->first[0] = 0;
+    for (int i = 0; i < count; i++) {
+        self->parts[i] = parts[i];
+        self->first[i + 1] = self->first[i] + (uint32_t)parts[i]->count;
+    }
+    et_samples *s = &self->samples;
+    uint64_t print = (uint64_t)self->count;
+    for (int i = 0; i < self->count; i++) {
+        const et_samples *part = self->parts[i];
+        for (int k = 0; k < s->layout.kinds; k++) {
+            s->total[k] += part->total[k];
+            if (part->largest[k] > s->largest[k])
+                s->largest[k] = part->largest[k];
+        }
+        uint64_t facts[] = { print, part->fingerprint, (uint64_t)part->count };
+        print = et_checksum(facts, sizeof facts);
+    }
+    s->fingerprint = print;
+    *out = self;
+    return ET_OK;
+}
+
+/* ---- interleave ---- */
+
+typedef struct slot {
+    uint32_t next, end; /* samples of its part */
+    bool open;          /* its part was not yet found to have ended */
+} slot;
+
+static int interleave(et_samples **out, joined *self, int cycle, int64_t block, et_error *error)
+{
+    uint32_t *order = et_alloc((size_t)self->samples.count, sizeof *order);
+    slot *slots = et_alloc_zero((size_t)cycle, sizeof *slots);
+    int status = ET_OK;
+    if (!order || !slots)
+        status = et_alloc_failed(error, (size_t)self->samples.count * sizeof *order, "an order");
+    if (!status) {
+        /* Writes all numbers in their order. */
+        int64_t given = 0;
+        int turn = 0, part = 0;
+        while (given < self->samples.count) {
+            slot *s = &slots[turn];
+            if (!s->open && part < self->count) {
+                *s = (slot){ self->first[part], self->first[part + 1], true };
+                part++;
+            }
+            int64_t count = 0;
+            for (; count < block && s->next < s->end; count++)
+                order[given++] = s->next++;
+            s->open = count == block;
+            turn = (turn + 1) % cycle;
+        }
+        status = et_subset_open(out, &self->samples, order, self->samples.count, error);
+    }
+    et_free(order);
+    et_free(slots);
+    return status;
+}
+
+int et_interleave_open(et_samples **out, et_samples *const *parts, int count, int cycle_length,
+                       int64_t block_length, et_error *error)
+{
+    int64_t total = 0;
+    joined *self = NULL;
+    int status = ET_OK;
+    if (count < 1 || cycle_length < 0 || block_length < 0)
+        status =
+            et_fail(error, ET_ECONFIG,
+                    "interleaving %d parts, %d at a time, in blocks of %lld: give at least one "
+                    "part, and no negative number",
+                    count, cycle_length, (long long)block_length);
+    else
+        status = et_samples_check_parts(parts, count, "to interleave", &total, error);
+    if (!status)
+        status = joined_open(&self, parts, count, total, error);
+    if (status)
+        return status;
+    int cycle = cycle_length && cycle_length < count ? cycle_length : count;
+    status = interleave(out, self, cycle, block_length ? block_length : 1, error);
+    if (status)
+        joined_free(self);
+    return status;
 }

@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/assert.h"
 #include "base/dtype.h"
 #include "base/files/checksum.h"
 #include "base/files/file.h"

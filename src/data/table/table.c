@@ -22,7 +22,7 @@
 #include "base/text/format.h"
 #include "base/vector.h"
 #include "data/table/features/unseen.h"
-#include "data/text/encoding_stamp.h"
+#include "data/text/corpus.h"
 #include "data/text/text.h"
 #include "engine/tensor/layout.h"
 

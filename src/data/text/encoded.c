@@ -28,8 +28,8 @@
 #include "base/files/checksum.h"
 #include "base/files/file.h"
 #include "base/threads/team.h"
+#include "data/text/corpus.h"
 #include "data/text/encoded_private.h"
-#include "data/text/encoding_stamp.h"
 #include "data/text/punctuation.h"
 
 /* ---- building ---- */

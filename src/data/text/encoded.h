@@ -5,7 +5,7 @@
  * The key of the cache covers the contents: bytes of the text files and of the vocabularies, and
  * the filter. A cache with another key is made again; so is a damaged one, with a warning; a cache
  * that cannot be written gives only a warning. Finding the key reads the text, and checking the
- * cache reads the file, unless no file was written since the last check (encoding_stamp.h). Layout:
+ * cache reads the file, unless no file was written since the last check (corpus.h). Layout:
  * encoded_private.h.
  *
  *     et_encoded *encoded;

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/options.h"
-#include "data/batches/cursor.h"
 #include "data/batches/source.h"
 #include "systems/tfsnippet/loop_private.h"
 #include "train/ranks/eval_shard.h"

@@ -16,12 +16,12 @@
 #include "base/arena.h"
 #include "base/text/pattern.h"
 #include "base/text/strbuf.h"
-#include "data/batches/cursor.h"
+#include "data/batches/source.h"
 #include "train/run/run.h"
 
 /* ---- steps.c: the batches of steps ---- */
 
-/* Sources by name, each with a cursor (data/batches/cursor.h). A pass begins at the beginning of
+/* Sources by name, each with a cursor (data/batches/source.h). A pass begins at the beginning of
  * the data, or of the next pass of data that repeat, also after a pass that was left. While a pass
  * is open, no other reader may begin one of the same source; between two passes others may, and the
  * loop goes back to its position.

@@ -12,7 +12,6 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/vector.h"
-#include "data/batches/cursor.h"
 #include "data/batches/source.h"
 #include "engine/comm/together.h"
 #include "engine/tensor/tensor.h"

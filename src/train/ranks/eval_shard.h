@@ -9,7 +9,7 @@
 #include <etude/trainer.h>
 
 #include "base/text/strbuf.h"
-#include "data/batches/cursor.h"
+#include "data/batches/source.h"
 
 /* A sample that a rank has evaluated. */
 typedef struct et_eval_shard_sample {

@@ -21,7 +21,6 @@
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
-#include "data/table/schema/number.h"
 
 /* Of a text; not the mark of a missing value. */
 static uint64_t hash(const char *text, size_t length)

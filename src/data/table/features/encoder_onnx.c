@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "data/table/features/encoder_private.h"
 #include "data/table/features/transforms.h"
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
 /* A field of the schema. */

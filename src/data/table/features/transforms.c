@@ -17,7 +17,7 @@
 #include "base/files/checksum.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 
 /* The largest number of classes that are integers from min to max, without entries. */
 #define RANGE_CLASSES_MAX 65536

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/assert.h"
 
 /* As POSIX's %y. */
 #define CENTURY_FROM 69

@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/text/unicode.h"
 #include "base/values/yaml.h"
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 
 /* Largest file accepted, in bytes: what YAML is read of at most. */
 #define FILE_MAX ((size_t)16 << 20)

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/fields/fields.h"
 #include "base/values/yaml.h"
-#include "data/table/schema/number.h"
+#include "data/table/schema/notation.h"
 #include "data/table/schema/schema.h"
 
 #define KEYS_MAX 16 /* of a table */
