@@ -143,6 +143,14 @@ size_t et_utf8_fitting(const char *text, size_t columns)
     return at;
 }
 
+size_t et_utf8_cut(const char *text, size_t length, size_t most)
+{
+    size_t count = length < most ? length : most;
+    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
+        count--;
+    return count;
+}
+
 /* One pass. *offset: the first invalid byte, so that a message can name it. */
 bool et_utf8_valid(const char *text, size_t length, size_t *offset)
 {

@@ -37,6 +37,9 @@ size_t et_utf8_columns(const char *text, size_t length);
 /* Bytes of the longest beginning of text that has at most this number of columns. */
 size_t et_utf8_fitting(const char *text, size_t columns);
 
+/* Bytes of text [length] that are whole characters, at most so many. */
+size_t et_utf8_cut(const char *text, size_t length, size_t most);
+
 /* Reads the code that text, [length] valid bytes of UTF-8 and at least one, begins with; returns
  * its bytes. An invalid byte is read as U+FFFD. */
 size_t et_utf8_decode(const char *text, size_t length, uint32_t *code);

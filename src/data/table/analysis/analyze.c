@@ -238,33 +238,16 @@ static int head_jsonl(et_table_stats *stats, et_arena *arena, et_error *error)
 
 /* ---- values ---- */
 
-typedef struct adding {
-    const et_value **value; /* [fields]: of the line; NULL: it has none */
-} adding;
-
-/* Adds one value; text NULL: it is missing. */
-static void add_text(et_column_stats *stats, const char *text, int file, int64_t line)
-{
-    static const uint32_t first_line;
-    unsigned char class = ET_CELL_MISSING;
-    double number = 0;
-    const et_text_span span = { 0, (uint32_t)(text ? strlen(text) : 0) };
-    if (text)
-        class = et_column_stats_reads(stats)
-                    ? ET_CELL_UNREAD
-                    : (unsigned char)et_cell_classify(&stats->format, text, span.length, &number);
-    const et_column_part part = { text, &class, &number, &span, &first_line, line, file, 1 };
-    et_column_stats_add(stats, &part);
-}
-
 static int add_value(json_reading *r, int field, const et_value *value, int64_t line,
                      et_error *error)
 {
+    static const uint32_t first_line;
     const et_table_stats *t = r->stats;
+    et_column_stats *stats = &t->field[field];
     const et_schema_field as = { .name = t->head.name[field],
                                  .type =
                                      t->head.numeric[field] ? ET_SCHEMA_REAL : ET_SCHEMA_DISCRETE,
-                                 .notation = t->field[field].format.notation };
+                                 .notation = stats->format.notation };
     const et_json_columns columns = { .missing = t->options->csv.missing };
     et_cell cell = { NULL, 0 };
     int status = value ? et_json_cell(&cell, &columns, &as, value, error) : ET_OK;
@@ -278,38 +261,43 @@ static int add_value(json_reading *r, int field, const et_value *value, int64_t 
         if (index >= 0)
             r->stats->missing_found |= (uint64_t)1 << (index < 63 ? index : 63);
     }
-    add_text(&r->stats->field[field], cell.text, r->file, line);
+    unsigned char class = ET_CELL_MISSING;
+    double number = 0;
+    const et_text_span span = { 0, (uint32_t)(cell.text ? strlen(cell.text) : 0) };
+    if (cell.text)
+        class =
+            et_column_stats_reads(stats)
+                ? ET_CELL_UNREAD
+                : (unsigned char)et_cell_classify(&stats->format, cell.text, span.length, &number);
+    const et_column_part part = {
+        cell.text, &class, &number, &span, &first_line, line, r->file, 1
+    };
+    et_column_stats_add(stats, &part);
     return ET_OK;
-}
-
-/* The values of a field of a schema may be a list. */
-static int add_json_field(json_reading *r, int field, const et_value *value, int64_t line,
-                          et_error *error)
-{
-    const et_schema *schema = r->stats->options->schema;
-    const int64_t length = schema ? et_schema_at(schema, field)->length : 1;
-    int status = ET_OK;
-    if (length == 1 || !value || value->kind != ET_VALUE_LIST)
-        return add_value(r, field, value, line, error);
-    for (const et_value *v = value->first; v && !status; v = v->next)
-        status = add_value(r, field, v, line, error);
-    return status;
 }
 
 static int add_line(void *payload, json_reading *r, const et_value *object, int64_t line,
                     et_error *error)
 {
-    adding *a = payload;
+    const et_value **value = payload; /* [fields]: of the line; NULL: it has none */
     et_table_stats *stats = r->stats;
+    const et_schema *schema = stats->options->schema;
     int status = ET_OK;
-    memset(a->value, 0, (size_t)stats->head.fields * sizeof(const et_value *));
+    memset(value, 0, (size_t)stats->head.fields * sizeof(const et_value *));
     for (const et_value *v = object->first; v; v = v->next) {
         int64_t at;
         if (et_map_get(&r->index, v->key, &at))
-            a->value[at] = v;
+            value[at] = v;
     }
-    for (int i = 0; i < stats->head.fields && !status; i++)
-        status = add_json_field(r, i, a->value[i], line, error);
+    for (int i = 0; i < stats->head.fields && !status; i++) {
+        /* The values of a field of a schema may be a list. */
+        const et_value *v = value[i];
+        if (!v || v->kind != ET_VALUE_LIST || !schema || et_schema_at(schema, i)->length == 1)
+            status = add_value(r, i, v, line, error);
+        else
+            for (v = v->first; v && !status; v = v->next)
+                status = add_value(r, i, v, line, error);
+    }
     stats->rows++;
     return status;
 }
@@ -317,14 +305,14 @@ static int add_line(void *payload, json_reading *r, const et_value *object, int6
 static int read_jsonl(et_table_stats *stats, et_error *error)
 {
     et_map index = ET_MAP_INIT;
-    adding a = { et_alloc_zero((size_t)stats->head.fields, sizeof *a.value) };
-    bool whole = a.value != NULL;
+    const et_value **value = et_alloc_zero((size_t)stats->head.fields, sizeof *value);
+    bool whole = value != NULL;
     for (int i = 0; whole && i < stats->head.fields; i++)
         whole = et_map_put(&index, stats->head.name[i], i);
-    int status = whole ? read_lines(stats, &index, add_line, &a, error)
+    int status = whole ? read_lines(stats, &index, add_line, value, error)
                        : et_alloc_failed(error, (size_t)stats->head.fields, "columns");
     et_map_release(&index);
-    et_free((void *)a.value);
+    et_free((void *)value);
     return status;
 }
 
@@ -500,24 +488,17 @@ static void add_field(const pass *self, int pieces, int field)
 
 /* ---- the pass ---- */
 
-static char *cut(const pass *self, char *begin, char *end, unsigned contents)
-{
-    for (size_t size = PIECE;; size *= 2) {
-        if ((size_t)(end - begin) <= size)
-            return end;
-        char *at = et_csv_split(&self->pieces[0].scanner, begin, begin + size, contents);
-        if (at > begin)
-            return at;
-    }
-}
-
 /* *pieces: how many of the block are made; the rest stays in the block. */
 static int cut_block(pass *self, et_csv_block *block, int *pieces, et_error *error)
 {
     for (*pieces = 0; *pieces < self->most && block->begin < block->end; ++*pieces) {
         piece *p = &self->pieces[*pieces];
-        p->begin = block->begin;
-        p->end = cut(self, block->begin, block->end, block->contents);
+        p->begin = p->end = block->begin;
+        for (size_t size = PIECE; p->end == p->begin; size *= 2)
+            p->end = (size_t)(block->end - p->begin) <= size
+                         ? block->end
+                         : et_csv_split(&self->pieces[0].scanner, p->begin, p->begin + size,
+                                        block->contents);
         p->contents = block->contents;
         /* Rows of at least as many bytes as columns. */
         size_t rows = (size_t)(p->end - p->begin) / (size_t)self->stats->head.columns + 1;
@@ -856,7 +837,7 @@ int et_analyze(et_analysis *out, const et_strings *paths, const et_analyze_optio
     if (!status)
         status = et_table_stats_report(&stats, out, error);
     close_fields(&stats);
-    et_table_head_release(&stats.head);
+    et_same_header_release(&stats.head.same);
     et_arena_release(&arena);
     if (status)
         et_analysis_release(out);

@@ -126,19 +126,6 @@ static bool looks_like_header(const first_rows *first, bool *failed)
     return named && (numeric || !again);
 }
 
-static int check_name(const char *name, int column, const first_rows *first, const char *path,
-                      et_error *error)
-{
-    for (const char *c = name; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return et_fail(error, ET_EDATA,
-                           "%s:%lld: byte %td of the name of column %d is a control character "
-                           "(0x%02X): rename the column",
-                           path, (long long)first->line, c - name + 1, column + 1,
-                           (unsigned)(unsigned char)*c);
-    return ET_OK;
-}
-
 static const char *numbered(int i, et_arena *arena)
 {
     return et_arena_strdup(arena, et_column_numbered(i).text);
@@ -161,8 +148,13 @@ static int name_columns(et_table_head *head, const first_rows *first, const char
                              path, (long long)first->line, (int)before + 1, i + 1, head->name[i]);
         else if (!et_map_put(&seen, head->name[i], i))
             status = et_alloc_failed(error, 32, "a column's name");
-        else
-            status = check_name(head->name[i], i, first, path, error);
+        for (const char *c = head->name[i]; !status && *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                status = et_fail(error, ET_EDATA,
+                                 "%s:%lld: byte %td of the name of column %d is a control "
+                                 "character (0x%02X): rename the column",
+                                 path, (long long)first->line, c - head->name[i] + 1, i + 1,
+                                 (unsigned)(unsigned char)*c);
     }
     et_map_release(&seen);
     return status;
@@ -345,11 +337,6 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
         head->column_count[i] = 1;
     }
     return ET_OK;
-}
-
-void et_table_head_release(et_table_head *head)
-{
-    et_same_header_release(&head->same);
 }
 
 /* ---- other files ---- */

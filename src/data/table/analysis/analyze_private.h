@@ -35,7 +35,6 @@ static inline bool et_first_rows_full(const et_first_rows *rows)
 /* Adds a row; a full object ignores it. text NULL: no value. number: of the text; NULL: it is no
  * number. False: no memory. */
 bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, const double *number);
-void et_first_rows_release(et_first_rows *rows);
 
 /* Of a row with a number. */
 double et_first_rows_number(const et_first_rows *rows, int64_t row);
@@ -216,7 +215,8 @@ typedef struct et_table_head {
 int et_table_head_open(et_csv **csv, const et_csv_known *known, const char *path,
                        const et_analyze_options *options, et_error *error);
 et_csv_known et_table_head_known(const et_table_head *head);
-/* Finds the head in the first file. Memory is in arena, except the parts that release frees. */
+/* Finds the head in the first file. Memory is in arena, except that of
+ * `same`, which the caller releases. */
 int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
                        const et_analyze_options *options, et_arena *arena, et_error *error);
 /* Another file: position [head->columns] has the positions of the first file's columns in its rows;
@@ -224,7 +224,6 @@ int et_table_head_find(et_table_head *head, et_csv *csv, const char *path,
 int et_table_head_match(const et_table_head *head, int *position, bool *header, et_csv *csv,
                         const char *path, const et_analyze_options *options,
                         const et_strings *paths, et_error *error);
-void et_table_head_release(et_table_head *head);
 
 /* The sums of an analysis. */
 typedef struct et_table_stats {

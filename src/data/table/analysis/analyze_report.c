@@ -405,14 +405,7 @@ static void suspect_sizes(et_value *list, const et_table_column *c)
                 isfinite(c->stats->squares) ? "close to each other" : "far apart");
 }
 
-/* Bytes of a text that a sentence shows: 40, whole characters. */
-static int shown(const char *text, size_t length)
-{
-    size_t count = length < 40 ? length : 40;
-    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
-        count--;
-    return (int)count;
-}
+#define SHOWN 40 /* bytes of a text in a sentence */
 
 static void suspect_pair(et_value *list, const et_table_column *c, size_t first, size_t second,
                          size_t more, const char *what)
@@ -421,9 +414,9 @@ static void suspect_pair(et_value *list, const et_table_column *c, size_t first,
     const et_entry *a = &entries->entry[first], *b = &entries->entry[second];
     const char *one = et_entries_text(entries, a), *other = et_entries_text(entries, b);
     suspect(list, c, c->target ? "labels" : "spelling", "\"%.*s\" (%s) and \"%.*s\" (%s) %s%s",
-            shown(one, a->length), one, et_format_many(a->count, "row").text,
-            shown(other, b->length), other, et_format_many(b->count, "row").text, what,
-            more ? "; other values of the column also look alike" : "");
+            (int)et_utf8_cut(one, a->length, SHOWN), one, et_format_many(a->count, "row").text,
+            (int)et_utf8_cut(other, b->length, SHOWN), other, et_format_many(b->count, "row").text,
+            what, more ? "; other values of the column also look alike" : "");
 }
 
 /* Entries with similar spelling: str.lower() and str.strip() of Python make them equal. */
@@ -606,13 +599,6 @@ static int column_suspect(et_value *list, const et_table_column *c, et_error *er
 
 /* ---- types ---- */
 
-static et_schema_type numeric_type(const et_column_stats *s)
-{
-    return s->count[ET_CELL_REAL] || s->count[ET_CELL_LARGE] || s->count[ET_CELL_EXPONENT]
-               ? ET_SCHEMA_REAL
-               : ET_SCHEMA_INTEGER;
-}
-
 static bool are_frequent(const et_table_column *c, et_cell_class class)
 {
     return c->stats->count[class] &&
@@ -638,11 +624,12 @@ static bool are_codes(const et_table_column *c)
 et_schema_type et_table_column_type(const et_table_column *c)
 {
     const et_column_stats *s = c->stats;
-    double values = (double)c->values;
-    if (!c->numbers || are_codes(c))
+    if (!c->numbers || are_codes(c) ||
+        (double)s->count[ET_CELL_TEXT] > ET_TEXT_SHARE * (double)c->values)
         return ET_SCHEMA_DISCRETE;
-    return (double)s->count[ET_CELL_TEXT] > ET_TEXT_SHARE * values ? ET_SCHEMA_DISCRETE
-                                                                   : numeric_type(s);
+    return s->count[ET_CELL_REAL] || s->count[ET_CELL_LARGE] || s->count[ET_CELL_EXPONENT]
+               ? ET_SCHEMA_REAL
+               : ET_SCHEMA_INTEGER;
 }
 
 /* Whole numbers, two or few that count from 0 or 1, and each written in one way: 1 and 1.0 would be

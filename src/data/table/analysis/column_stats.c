@@ -18,24 +18,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/files/checksum.h"
+#include "base/text/unicode.h"
 #include "data/table/features/transforms.h"
 #include "data/table/schema/date_text.h"
 #include "data/table/schema/notation.h"
-
-/* Of a text; not the mark of a missing value. */
-static uint64_t hash(const char *text, size_t length)
-{
-    const uint64_t h = et_checksum(text, length);
-    return h == ET_FIRST_MISSING ? 0 : h;
-}
-
-static uint64_t bits_of(double number)
-{
-    uint64_t bits;
-    const double one = number == 0 ? 0 : number; /* -0 is 0 */
-    memcpy(&bits, &one, sizeof bits);
-    return bits;
-}
 
 double et_first_rows_number(const et_first_rows *rows, int64_t row)
 {
@@ -58,17 +44,17 @@ bool et_first_rows_add(et_first_rows *rows, const char *text, size_t length, con
         rows->value = grown;
         rows->room = room;
     }
-    rows->value[rows->count++] = !text    ? ET_FIRST_MISSING
-                                 : number ? bits_of(*number)
-                                          : hash(text, length);
-    rows->numbers += text && number;
+    uint64_t value = ET_FIRST_MISSING;
+    if (text && number) {
+        const double one = *number == 0 ? 0 : *number; /* -0 is 0 */
+        memcpy(&value, &one, sizeof value);
+        rows->numbers++;
+    } else if (text) {
+        value = et_checksum(text, length);
+        value = value == ET_FIRST_MISSING ? 0 : value;
+    }
+    rows->value[rows->count++] = value;
     return true;
-}
-
-void et_first_rows_release(et_first_rows *rows)
-{
-    et_free(rows->value);
-    *rows = (et_first_rows){ .most = rows->most };
 }
 
 /* Recognizes texts that people read as dates or numbers, but the reader of numbers does not. Pure
@@ -140,15 +126,6 @@ static bool is_span(const char *text, size_t length)
     return !length && (parts == 1 || parts == 2);
 }
 
-static et_look classify_text(const char *text, size_t length)
-{
-    if (is_date(text, length) || is_foreign_date(text, length))
-        return ET_LOOK_DATE;
-    if (is_span(text, length))
-        return ET_LOOK_SPAN;
-    return et_notation_find(text, length).notations ? ET_LOOK_NUMBER : ET_LOOK_NONE;
-}
-
 /* Distinct numbers up to which they are entries. */
 #define NUMBERS_MAX 1024
 
@@ -178,7 +155,8 @@ void et_column_stats_release(et_column_stats *stats)
     et_sketch_release(&stats->sketch);
     et_entries_release(&stats->entries);
     et_distinct_release(&stats->distinct);
-    et_first_rows_release(&stats->first_rows);
+    et_free(stats->first_rows.value);
+    stats->first_rows = (et_first_rows){ .most = stats->first_rows.most };
 }
 
 /* ---- numbers ---- */
@@ -275,22 +253,12 @@ static void add_numbers(et_column_stats *stats, const double *x, int count)
 
 /* ---- what texts look like ---- */
 
-static void sample(et_column_stats *stats, const char *text, size_t length)
-{
-    if (stats->sampled >= ET_STATS_SAMPLE)
-        return;
-    stats->sampled++;
-    stats->looks[classify_text(text, length)]++;
-}
-
 static void note(et_seen_at *seen, const et_column_part *part, int i, const char *text,
                  size_t length)
 {
     if (seen->line)
         return;
-    size_t count = length < sizeof seen->text ? length : sizeof seen->text - 1;
-    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
-        count--;
+    const size_t count = et_utf8_cut(text, length, sizeof seen->text - 1);
     seen->file = part->file;
     seen->line = part->base_line + part->line[i];
     memcpy(seen->text, text, count);
@@ -387,7 +355,14 @@ static void look_at(et_column_stats *stats, const et_column_part *part, int i, c
     note(&stats->first[class - ET_CELL_TEXT], part, i, text, length);
     if (class != ET_CELL_TEXT)
         return;
-    sample(stats, text, length);
+    if (stats->sampled < ET_STATS_SAMPLE) {
+        const et_look look = is_date(text, length) || is_foreign_date(text, length) ? ET_LOOK_DATE
+                             : is_span(text, length)                                ? ET_LOOK_SPAN
+                             : et_notation_find(text, length).notations             ? ET_LOOK_NUMBER
+                                                                                    : ET_LOOK_NONE;
+        stats->sampled++;
+        stats->looks[look]++;
+    }
     const et_noted noted = find_notation(stats, text, length);
     if (noted.notations && !has_unit(&stats->noted, &noted, text))
         note(&stats->noted.first_other, part, i, text, length);
@@ -441,9 +416,17 @@ static void add_noted(et_column_stats *stats, const char *text, size_t length, i
     stats->noted.count[noted.unit_length > 0][only] += count;
 }
 
-static void add_words(et_column_stats *stats, const char *text, size_t length, int64_t count)
+/* Counts a value of a class. */
+static void add_facts(et_column_stats *stats, unsigned char class, const char *text, size_t length,
+                      unsigned orders, int64_t count)
 {
+    stats->count[class] += count;
+    stats->blanks += has_blanks(text, length) ? count : 0;
+    add_dates(stats, text, length, orders, count);
+    if (class != ET_CELL_TEXT)
+        return;
     const int64_t taken = et_words_taken(text, length);
+    add_noted(stats, text, length, count);
     stats->words += count * et_words_count(text, length);
     stats->most_words = taken > stats->most_words ? taken : stats->most_words;
 }
@@ -456,13 +439,8 @@ static void count_classes(et_column_stats *stats)
     for (size_t i = 0; i < stats->entries.count; i++) {
         const et_entry *entry = &stats->entries.entry[i];
         const char *text = et_entries_text(&stats->entries, entry);
-        stats->count[entry->class] += entry->count;
-        stats->blanks += has_blanks(text, entry->length) ? entry->count : 0;
-        add_dates(stats, text, entry->length, et_date_orders(text, entry->length), entry->count);
-        if (entry->class == ET_CELL_TEXT) {
-            add_noted(stats, text, entry->length, entry->count);
-            add_words(stats, text, entry->length, entry->count);
-        }
+        add_facts(stats, entry->class, text, entry->length, et_date_orders(text, entry->length),
+                  entry->count);
     }
 }
 
@@ -529,15 +507,9 @@ static void add_read(et_column_stats *stats, const et_column_part *part, int i, 
                      size_t length, unsigned char class, const double *number)
 {
     const unsigned orders = et_date_orders(text, length);
-    stats->count[class]++;
     if (is_both(class))
         add_numbers(stats, number, 1);
-    stats->blanks += has_blanks(text, length);
-    add_dates(stats, text, length, orders, 1);
-    if (class == ET_CELL_TEXT) {
-        add_noted(stats, text, length, 1);
-        add_words(stats, text, length, 1);
-    }
+    add_facts(stats, class, text, length, orders, 1);
     look_at(stats, part, i, text, length, class, orders);
     et_distinct_add(&stats->distinct, et_entries_hash(text, length));
     if (stats->stage != ET_STATS_KEY)
@@ -560,13 +532,6 @@ static void add_unread(et_column_stats *stats, const et_column_part *part, int i
         add_entry(stats, text, length);
 }
 
-/* In tables with so many columns that each has room for few entries, they are fewer. */
-static size_t numbers_limit(const et_column_stats *stats)
-{
-    size_t half = stats->entries.limit / 2;
-    return half < NUMBERS_MAX ? half : NUMBERS_MAX;
-}
-
 static void add_exact(et_column_stats *stats, const et_column_part *part, int i, const char *text,
                       size_t length)
 {
@@ -586,12 +551,13 @@ static void add_exact(et_column_stats *stats, const et_column_part *part, int i,
         stats->failed = true;
         return;
     }
+    /* In tables with so many columns that each has room for few entries, they are fewer. */
+    const size_t half = stats->entries.limit / 2, limit = half < NUMBERS_MAX ? half : NUMBERS_MAX;
     double number;
     entry->class = (unsigned char)et_cell_classify(&stats->format, text, length, &number);
     if (!is_number(entry->class))
         look_at(stats, part, i, text, length, entry->class, et_date_orders(text, length));
-    else if (++stats->number_entries > numbers_limit(stats) &&
-             stats->number_entries == stats->entries.count)
+    else if (++stats->number_entries > limit && stats->number_entries == stats->entries.count)
         end_exact(stats, ET_STATS_NUMBERS);
 }
 

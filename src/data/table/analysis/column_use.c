@@ -512,7 +512,7 @@ static void print_transform(et_strbuf *out, const et_column_use *use, et_transfo
 }
 
 /* m NULL: leaves out facts that differ between columns with the same use. */
-static void print_use(et_strbuf *out, const et_column_use *use, const et_column_metadata *m)
+void et_column_use_print(et_strbuf *out, const et_column_use *use, const et_column_metadata *m)
 {
     const char *between = "";
     if (use->ignored == ET_COLUMN_KEY && m) {
@@ -534,12 +534,6 @@ static void print_use(et_strbuf *out, const et_column_use *use, const et_column_
                          et_format_count(m->count + m->missing).text);
     if (use->format.notation && use->transforms)
         et_strbuf_printf(out, " (written like %s%s%s)", ET_NOTATION_EXAMPLE(use->format));
-}
-
-void et_column_use_print(et_strbuf *out, const et_column_use *use,
-                         const et_column_metadata *metadata)
-{
-    print_use(out, use, metadata);
 }
 
 /* ---- all columns ---- */
@@ -586,7 +580,7 @@ static void print_group(et_strbuf *out, const group *g, const et_column_use *use
     et_strbuf_printf(out, "%s %s column%s: ", et_format_count(g->count).text,
                      et_schema_type_name(et_schema_at(schema, g->first)->type),
                      g->count == 1 ? "" : "s");
-    print_use(out, &uses[g->first], NULL);
+    et_column_use_print(out, &uses[g->first], NULL);
     et_strbuf_append(out, " (");
     for (int i = 0; i < g->count && i < NAMES_SHOWN; i++) {
         et_strbuf_append(out, i ? ", " : "");
@@ -627,7 +621,7 @@ int et_column_uses_print(et_strbuf *out, const et_column_use *uses, const et_sch
         const et_column_use *use = &uses[i];
         const et_column_metadata *m = et_metadata_find(metadata, field->name);
         et_strbuf text = ET_STRBUF_INIT;
-        print_use(&text, use, m);
+        et_column_use_print(&text, use, m);
         et_grid_addf(&grid, "%.*s", name_bytes(field->name), field->name);
         et_grid_add(&grid, et_schema_type_name(field->type));
         et_grid_add(&grid, et_strbuf_text(&text));

@@ -218,18 +218,6 @@ static bool may_be_marked(const et_csv *csv)
     return false;
 }
 
-static int read_mark(et_csv *csv, et_error *error)
-{
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        if (csv->end < marks[i].length || memcmp(csv->buffer, marks[i].bytes, marks[i].length) != 0)
-            continue;
-        if (marks[i].fault)
-            return et_fail(error, ET_EFORMAT, "%s %s", csv->name, marks[i].fault);
-        csv->begin = marks[i].length;
-    }
-    return ET_OK;
-}
-
 bool et_csv_may_delimit(char c)
 {
     return c == '\t' || (c >= ' ' && c <= '~' && c != '"');
@@ -262,8 +250,14 @@ static int start(et_csv *csv, et_error *error)
     csv->started = true;
     while (!status && !csv->drained && (csv->bytes ? csv->end < GUESS_BYTES : may_be_marked(csv)))
         status = refill(csv, error);
-    if (!status)
-        status = read_mark(csv, error);
+    for (size_t i = 0; !status && i < sizeof marks / sizeof *marks; i++) {
+        if (csv->end < marks[i].length || memcmp(csv->buffer, marks[i].bytes, marks[i].length) != 0)
+            continue;
+        if (marks[i].fault)
+            status = et_fail(error, ET_EFORMAT, "%s %s", csv->name, marks[i].fault);
+        else
+            csv->begin = marks[i].length;
+    }
     if (!status)
         read_separator(csv);
     while (!status && csv->guess) {
@@ -441,20 +435,15 @@ int et_csv_again(et_csv *csv, const et_csv_options *options, et_error *error)
 
 /* ---- rows ---- */
 
-/* A file without any line end but CRs is one row. */
-static bool is_one_line(const et_csv *csv, const char *end)
-{
-    return csv->row_line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
-}
-
-/* The message about the row at line's position; a file whose lines end in CR has one for the whole
- * file. */
+/* The message about the row at line's position; a file whose lines end in CR is one row, and has
+ * one for the whole file. */
 static int fail_row(et_csv *csv, const char *begin, const char *end, et_error *error)
 {
     et_csv_scanner *scanner = &csv->scanner;
     const char *nul = NULL;
-    if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) &&
-        is_one_line(csv, end)) {
+    const bool one_line =
+        csv->row_line == 1 && (csv->ended ? end == csv->buffer + csv->end : !csv->drained);
+    if ((scanner->fault == ET_CSV_FAULT_CR || scanner->fault == ET_CSV_FAULT_LONG) && one_line) {
         /* A file that is no text at all has CRs, too. */
         if ((nul = memchr(begin, 0, (size_t)(end - begin)))) {
             scanner->fault = ET_CSV_FAULT_NUL;
@@ -546,21 +535,14 @@ int et_csv_next(et_csv *csv, et_csv_row *row, et_error *error)
 
 /* ---- rows in bulk ---- */
 
-/* More bytes until there are `wanted`, or no more. */
-static int fill(et_csv *csv, size_t wanted, et_error *error)
-{
-    int status = ET_OK;
-    while (!status && !csv->drained && csv->end - csv->begin < wanted)
-        status = refill(csv, error);
-    return status;
-}
-
 int et_csv_next_block(et_csv *csv, size_t wanted, et_csv_block *block, et_error *error)
 {
     int status = csv->started ? ET_OK : start(csv, error);
     *block = (et_csv_block){ 0 };
     for (; !status; wanted *= 2) {
-        if ((status = fill(csv, wanted, error)))
+        while (!status && !csv->drained && csv->end - csv->begin < wanted)
+            status = refill(csv, error);
+        if (status)
             break;
         char *begin = csv->buffer + csv->begin;
         size_t length = csv->end - csv->begin;

@@ -801,10 +801,7 @@ typedef struct quotation {
 static quotation quote(const char *text, size_t length)
 {
     quotation q = { "\"" };
-    const size_t most = sizeof q.text - sizeof "\"...\"";
-    size_t count = length < most ? length : most;
-    while (count < length && count && ((unsigned char)text[count] & 0xc0) == 0x80)
-        count--;
+    const size_t count = et_utf8_cut(text, length, sizeof q.text - sizeof "\"...\"");
     for (size_t i = 0; i < count; i++)
         q.text[1 + i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '.' : text[i];
     strcpy(q.text + 1 + count, count < length ? "...\"" : "\"");

@@ -54,14 +54,15 @@ static bool is_alike(const et_schema *schema, const char *name, bool indexed)
     return false;
 }
 
-/* Whether a cell is the name of a field, or of a value of one. */
-static bool is_name(const et_schema *schema, const et_cell *cell)
+/* Whether a cell [length] is the name of a field of the schema, or of a value of one. */
+static bool is_name(const void *payload, const char *cell, size_t length)
 {
+    const et_schema *schema = payload;
     char text[NAME_MAX_BYTES];
-    if (!cell->text || cell->length >= sizeof text)
+    if (!cell || length >= sizeof text)
         return false;
-    memcpy(text, cell->text, cell->length);
-    text[cell->length] = 0;
+    memcpy(text, cell, length);
+    text[length] = 0;
     if (et_schema_position(schema, text) >= 0)
         return true;
     char *bracket = strrchr(text, '[');
@@ -77,7 +78,7 @@ bool et_columns_look_named(const et_schema *schema, const et_cell *cells, int co
     for (int i = 0; i < count; i++) {
         double number;
         const et_cell *cell = &cells[i];
-        names += is_name(schema, cell);
+        names += is_name(schema, cell->text, cell->length);
         numbers +=
             cell->text && et_number_parse(&number, cell->text, cell->length) != ET_NUMBER_NONE;
     }
@@ -269,16 +270,11 @@ static int find_by_position(et_columns *self, const et_row_layout *layout, const
     return ET_OK;
 }
 
-static bool is_known(const void *schema, const char *text, size_t length)
-{
-    return is_name(schema, &(et_cell){ text, length });
-}
-
 et_csv_known et_columns_known(const et_row_layout *layout, char delimiter)
 {
     const int cells = layout->count, inputs = count_inputs(layout);
     const int least = inputs == cells ? cells - 1 : inputs; /* as find_by_position takes them */
-    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_known, layout->schema };
+    return (et_csv_known){ delimiter, least > 1 ? least : 1, cells, is_name, layout->schema };
 }
 
 /* ---- the object ---- */
@@ -388,20 +384,6 @@ static void csv_close(et_rows *rows)
     et_free(self);
 }
 
-/* The first file's header says which columns all files have. */
-static int keep_header(csv_rows *self, const et_csv_row *header, et_error *error)
-{
-    int status =
-        et_same_header_begin(&self->same, self->rows.paths.items[self->file], header, error);
-    if (!status)
-        status = columns_copy(&self->first, &self->columns, error);
-    if (status)
-        return status;
-    self->known = et_same_header_known(&self->same, et_csv_delimiter(self->csv));
-    self->options.csv.known = &self->known;
-    return ET_OK;
-}
-
 /* Without a header columns are the schema's, which must not be another order than the first file's.
  */
 static int find_columns(csv_rows *self, const et_csv_row *row, et_error *error)
@@ -474,20 +456,6 @@ static int find_in_header(const csv_rows *self, const et_csv_row *header, const 
     return ET_OK;
 }
 
-/* Without a header the schema has the names. */
-static int find_in_schema(const csv_rows *self, const char *name, int *column, et_error *error)
-{
-    const et_row_layout *layout = self->rows.layout;
-    const int field = et_schema_position(layout->schema, name);
-    *column = field < 0 ? -1 : self->columns.column[layout->begin[field]];
-    if (*column >= 0)
-        return ET_OK;
-    return et_fail(error, ET_EDATA,
-                   "%s: the rows have no header, and the model knows no column %.64s of theirs: "
-                   "add a first line with the names of all columns",
-                   self->rows.paths.items[self->file], name);
-}
-
 /* first: the header, if there is one. */
 static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
 {
@@ -499,10 +467,22 @@ static int find_kept(csv_rows *self, const et_csv_row *first, et_error *error)
         if (!self->keep || !self->kept)
             return et_alloc_failed(error, keep->count * sizeof *self->kept, "kept columns");
     }
-    for (size_t i = 0; i < keep->count && !status; i++)
-        status = self->columns.header
-                     ? find_in_header(self, first, keep->items[i], &self->keep[i], error)
-                     : find_in_schema(self, keep->items[i], &self->keep[i], error);
+    for (size_t i = 0; i < keep->count && !status; i++) {
+        const char *name = keep->items[i];
+        if (self->columns.header) {
+            status = find_in_header(self, first, name, &self->keep[i], error);
+            continue;
+        }
+        /* Without a header the schema has the names. */
+        const et_row_layout *layout = self->rows.layout;
+        const int field = et_schema_position(layout->schema, name);
+        self->keep[i] = field < 0 ? -1 : self->columns.column[layout->begin[field]];
+        if (self->keep[i] < 0)
+            status = et_fail(error, ET_EDATA,
+                             "%s: the rows have no header, and the model knows no column %.64s of "
+                             "theirs: add a first line with the names of all columns",
+                             self->rows.paths.items[self->file], name);
+    }
     return status;
 }
 
@@ -531,8 +511,16 @@ static int read_first(csv_rows *self, et_csv_row *row, et_error *error)
         return et_fail(error, ET_EDATA, "%s:%lld: this looks like JSON lines; %s", path,
                        (long long)row->line, self->options.jsonl);
     int status = find_columns(self, row, error);
-    if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1)
-        status = keep_header(self, row, error);
+    if (!status && self->columns.header && self->begun == 1 && self->rows.paths.count > 1) {
+        /* The first file's header says which columns all files have. */
+        status = et_same_header_begin(&self->same, path, row, error);
+        if (!status)
+            status = columns_copy(&self->first, &self->columns, error);
+        if (!status) {
+            self->known = et_same_header_known(&self->same, et_csv_delimiter(self->csv));
+            self->options.csv.known = &self->known;
+        }
+    }
     if (!status)
         status = find_kept(self, row, error);
     if (status)

@@ -31,18 +31,6 @@ static int wrong_kind(const et_schema_field *field, const et_feature *f, et_erro
                    et_feature_kind_name(f->kind), et_schema_type_name(field->type));
 }
 
-static int read_text(const et_schema_field *field, const et_bytes *text, et_reading *value,
-                     et_error *error)
-{
-    size_t offset;
-    if (!et_utf8_valid(text->data, text->length, &offset))
-        return et_fail(error, ET_EDATA, "feature %.60s: byte %zu of its text is not UTF-8",
-                       field->name, offset + 1);
-    *value =
-        (et_reading){ .text = text->data, .length = text->length, .missing = text->length == 0 };
-    return ET_OK;
-}
-
 static int read_numbers(const et_schema_field *field, const et_feature *f, et_reading *values,
                         et_error *error)
 {
@@ -71,14 +59,21 @@ static int read_fixed(const et_schema_field *field, const et_feature *f, et_read
 {
     if (et_schema_numeric(field))
         return read_numbers(field, f, values, error);
-    int status = ET_OK;
     if (f->kind != ET_FEATURE_BYTES)
         return wrong_kind(field, f, error);
     if (f->count != (size_t)field->length)
         return wrong_count(field, f, error);
-    for (size_t i = 0; !status && i < f->count; i++)
-        status = read_text(field, &f->bytes[i], &values[i], error);
-    return status;
+    for (size_t i = 0; i < f->count; i++) {
+        const et_bytes *text = &f->bytes[i];
+        size_t offset;
+        if (!et_utf8_valid(text->data, text->length, &offset))
+            return et_fail(error, ET_EDATA, "feature %.60s: byte %zu of its text is not UTF-8",
+                           field->name, offset + 1);
+        values[i] = (et_reading){ .text = text->data,
+                                  .length = text->length,
+                                  .missing = text->length == 0 };
+    }
+    return ET_OK;
 }
 
 /* Reads all values of the list except missing ones. */

@@ -192,16 +192,6 @@ int et_rows_open_jsonl(et_rows **out, const et_row_layout *layout, const et_stri
 
 /* ---- objects ---- */
 
-/* In a column of texts the usual ones are values: JSON has quotes around all texts, and where CSV
- * has some it takes them as such too. */
-static bool is_missing(const char *text, const char *const *missing, et_schema_type type)
-{
-    if (!*text)
-        return true;
-    return et_csv_missing_index(missing, text, strlen(text)) >= 0 &&
-           (type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing));
-}
-
 /* Writes a truth value as the column spells it, because programs that write CSV do not use JSON's
  * words.
  */
@@ -216,24 +206,10 @@ static const char *truth_text(const et_metadata *metadata, const char *column, b
     return spellings[truth][0];
 }
 
-/* A number of JSON as a text of a field, whose notation may have a decimal comma. NULL: no memory.
- */
-static const char *number_text(const et_schema_field *field, const et_value *value)
-{
-    const char *point = strchr(value->text, '.');
-    char *text;
-    if (field->notation != ET_NOTATION_COMMA || !point)
-        return value->text;
-    text = et_arena_strdup(value->arena, value->text);
-    if (text)
-        text[point - value->text] = ',';
-    return text;
-}
-
 int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_field *field,
                  const et_value *value, et_error *error)
 {
-    const char *text = NULL;
+    const char *text = NULL, *point;
     switch (value->kind) {
     case ET_VALUE_NULL:
         *cell = (et_cell){ NULL, 0 };
@@ -246,7 +222,14 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
         break;
     case ET_VALUE_INT:
     case ET_VALUE_FLOAT:
-        text = number_text(field, value);
+        text = value->text;
+        point = field->notation == ET_NOTATION_COMMA ? strchr(text, '.') : NULL;
+        if (point) {
+            char *copy = et_arena_strdup(value->arena, text);
+            if (copy)
+                copy[point - text] = ',';
+            text = copy;
+        }
         break;
     default:
         return et_fail(error, ET_EDATA, "column %s is %s: give one value", field->name,
@@ -254,8 +237,14 @@ int et_json_cell(et_cell *cell, const et_json_columns *columns, const et_schema_
     }
     if (!text)
         return et_alloc_failed(error, strlen(value->text), "a number");
-    *cell = is_missing(text, columns->missing, field->type) ? (et_cell){ NULL, 0 }
-                                                            : (et_cell){ text, strlen(text) };
+    /* In a column of texts the usual ones are values: JSON has quotes around all texts, and where
+     * CSV has some it takes them as such too. */
+    const size_t length = strlen(text);
+    const bool missing =
+        !length ||
+        (et_csv_missing_index(columns->missing, text, length) >= 0 &&
+         (field->type != ET_SCHEMA_DISCRETE || !et_is_one_of(text, et_csv_usual_missing)));
+    *cell = missing ? (et_cell){ NULL, 0 } : (et_cell){ text, length };
     return ET_OK;
 }
 
@@ -380,19 +369,6 @@ static void object_close(et_rows *rows)
     et_free(self);
 }
 
-static int parse(object_rows *self, et_row *row, et_error *error)
-{
-    et_arena_release(&self->arena);
-    row->file = self->file;
-    const int status =
-        et_row_parse(self->cells, &self->columns, &row->json, &self->arena, NULL, error);
-    row->json = (et_bytes){ NULL, 0 };
-    row->cells = self->cells;
-    return status ? et_fail_while(error, status, "%s:%lld", self->rows.paths.items[self->file],
-                                  (long long)row->number)
-                  : ET_OK;
-}
-
 static int object_next(et_rows *rows, et_row *row, et_error *error)
 {
     object_rows *self = (object_rows *)rows;
@@ -412,7 +388,16 @@ static int object_next(et_rows *rows, et_row *row, et_error *error)
             self->lines = NULL;
         }
     }
-    return status ? status : parse(self, row, error);
+    if (status)
+        return status;
+    et_arena_release(&self->arena);
+    row->file = self->file;
+    status = et_row_parse(self->cells, &self->columns, &row->json, &self->arena, NULL, error);
+    row->json = (et_bytes){ NULL, 0 };
+    row->cells = self->cells;
+    return status ? et_fail_while(error, status, "%s:%lld", rows->paths.items[self->file],
+                                  (long long)row->number)
+                  : ET_OK;
 }
 
 static const et_rows_class object_rows_class = { "objects", object_next, NULL, object_close };
