@@ -275,6 +275,7 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     struct stat info;
     writer->fd = -1;
     writer->length = 0;
+    writer->failure.status = ET_OK;
     int status = et_path_check(path, error);
     if (status)
         return status;
@@ -295,14 +296,25 @@ int et_file_writer_open(et_file_writer *writer, const char *path, et_error *erro
     return ET_OK;
 }
 
-/* After a failure, abandon the writer; length counts the bytes of complete writes. */
-int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
+static int report(const et_file_writer *writer, et_error *error)
+{
+    const et_error *failure = &writer->failure;
+    return failure->status ? et_fail(error, failure->status, "%s", failure->text) : ET_OK;
+}
+
+/* length counts the bytes of complete writes. */
+void et_file_writer_put(et_file_writer *writer, const void *bytes, size_t length)
 {
     et_assert(writer->fd >= 0);
-    int status = et_fd_write(writer->fd, bytes, length, writer->path.text, error);
-    if (!status)
+    if (!writer->failure.status &&
+        !et_fd_write(writer->fd, bytes, length, writer->path.text, &writer->failure))
         writer->length += length;
-    return status;
+}
+
+int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error)
+{
+    et_file_writer_put(writer, bytes, length);
+    return report(writer, error);
 }
 
 /* An abandoned writer is closed, so abandoning twice is harmless. unlink after close: some network
@@ -328,8 +340,8 @@ int et_file_writer_commit(et_file_writer *writer, et_error *error)
 {
     /* After a failed fsync the kernel may have dropped the pages and a second one would
      * succeed over lost data, so there is no second one. */
-    int status = et_file_writer_sync(writer, error);
-    if (status) {
+    int status = report(writer, error);
+    if (status || (status = et_file_writer_sync(writer, error))) {
         et_file_writer_abandon(writer);
         return status;
     }
@@ -364,8 +376,8 @@ int et_file_write(const char *path, const void *bytes, size_t length, et_error *
     int status = et_file_writer_open(&writer, path, error);
     if (status)
         return status;
-    status = et_file_writer_write(&writer, bytes, length, error);
-    return et_file_writer_end(&writer, status, error);
+    et_file_writer_put(&writer, bytes, length);
+    return et_file_writer_commit(&writer, error);
 }
 
 /* mkdir first and a look after it: another process may make the same one in between. *made: it was

@@ -62,14 +62,22 @@ bool et_path_is_below(const char *path, const char *root);
 /* Writes bytes as the whole of path, atomically and durably. */
 int et_file_write(const char *path, const void *bytes, size_t length, et_error *error);
 
-/* The same in pieces. After open, exactly one of commit, abandon and end. */
+/* The same in pieces. After open, exactly one of commit, abandon and end. The writer keeps its
+ * first failure: later bytes are ignored, and commit and end report it.
+ *
+ *     et_file_writer_put(&writer, head, sizeof head);
+ *     et_file_writer_put(&writer, rows, count * sizeof *rows);
+ *     return et_file_writer_end(&writer, ET_OK, error); */
 typedef struct et_file_writer {
     int fd;                  /* -1: closed */
     et_path path, temporary; /* temporary: path.tmp.PID */
     uint64_t length;         /* bytes written so far */
+    et_error failure;        /* the first; status 0: none */
 } et_file_writer;
 
 int et_file_writer_open(et_file_writer *writer, const char *path, et_error *error);
+void et_file_writer_put(et_file_writer *writer, const void *bytes, size_t length);
+/* The same, with the writer's failure, for a caller that would compute the next bytes in vain. */
 int et_file_writer_write(et_file_writer *writer, const void *bytes, size_t length, et_error *error);
 /* Makes the written bytes durable, the slow part of a commit; after a failure, abandon the
  * writer. */

@@ -26,17 +26,17 @@ typedef struct printer {
     bool more;             /* an event comes before */
 } printer;
 
-/* Writes the text if it has more than `least` bytes. Failures of its memory are checked only here.
- */
-static int flush(printer *p, size_t least, et_error *error)
+/* Writes the text if it has more than `least` bytes. The writer keeps the first failure, also that
+ * of the text's memory. */
+static void flush(printer *p, size_t least)
 {
-    if (p->text.failed)
-        return et_fail(error, ET_ENOMEM, "out of memory for the text of a trace");
-    if (p->text.length <= least)
-        return ET_OK;
-    int status = et_file_writer_write(&p->writer, et_strbuf_text(&p->text), p->text.length, error);
+    et_error *failure = &p->writer.failure;
+    if (p->text.failed && !failure->status)
+        et_fail(failure, ET_ENOMEM, "out of memory for the text of a trace");
+    if (p->text.length <= least && !p->text.failed)
+        return;
+    et_file_writer_put(&p->writer, et_strbuf_text(&p->text), p->text.length);
     et_strbuf_reset(&p->text);
-    return status;
 }
 
 /* JSON has commas between items, not after them. */
@@ -124,10 +124,10 @@ static void print_span(printer *p, int thread, const et_span *span)
 }
 
 /* Flushed as it goes, so a trace of any length needs one piece of memory. */
-static int print_track(printer *p, const et_trace *trace, int track, et_error *error)
+static void print_track(printer *p, const et_trace *trace, int track)
 {
     size_t spans;
-    int status = ET_OK, thread = track + 1;
+    const int thread = track + 1;
     print_name(p, "thread_name", thread, et_trace_track(trace, track, &spans));
     /* Otherwise each viewer sorts tracks differently, by name or by thread number. */
     begin_event(p);
@@ -135,12 +135,11 @@ static int print_track(printer *p, const et_trace *trace, int track, et_error *e
                      "{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_sort_index\","
                      "\"args\":{\"sort_index\":%d}}",
                      thread, thread);
-    for (size_t i = 0; i < spans && !status; i++) {
+    for (size_t i = 0; i < spans && !p->writer.failure.status; i++) {
         et_span span = et_trace_span(trace, track, i);
         print_span(p, thread, &span);
-        status = flush(p, PIECE, error);
+        flush(p, PIECE);
     }
-    return status;
 }
 
 /* A failure leaves no file and does not touch an old one. */
@@ -157,16 +156,12 @@ int et_trace_file_write(const et_trace *trace, const char *process, const char *
      * process is named once, on its first track. */
     et_strbuf_append(&p.text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     print_name(&p, "process_name", 1, process);
-    for (int i = 0; i < facts.tracks && !status; i++)
-        status = print_track(&p, trace, i, error);
+    for (int i = 0; i < facts.tracks; i++)
+        print_track(&p, trace, i);
     et_strbuf_printf(&p.text,
                      "\n],\"otherData\":{\"units\":%" PRId64 ",\"dropped\":%" PRId64 "}}\n",
                      facts.units, facts.dropped);
-    if (!status)
-        status = flush(&p, 0, error);
+    flush(&p, 0);
     et_strbuf_release(&p.text);
-    if (!status)
-        return et_file_writer_commit(&p.writer, error);
-    et_file_writer_abandon(&p.writer);
-    return status;
+    return et_file_writer_commit(&p.writer, error);
 }

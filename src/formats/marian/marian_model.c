@@ -333,35 +333,33 @@ static uint64_t data_of(const et_marian_written *item)
     return bytes_of(item->shape, types[row].width, types[row].after);
 }
 
-static int write_numbers(output *o, const uint64_t *numbers, size_t count, et_error *error)
+static void put_numbers(output *o, const uint64_t *numbers, size_t count)
 {
-    return et_file_writer_write(&o->writer, numbers, count * sizeof *numbers, error);
+    et_file_writer_put(&o->writer, numbers, count * sizeof *numbers);
 }
 
 /* All but the data. */
-static int write_head(output *o, et_error *error)
+static void put_head(output *o)
 {
     static const char zeros[ALIGNMENT];
     const uint64_t begin[] = { VERSION, o->count };
-    int status = write_numbers(o, begin, 2, error);
-    for (size_t i = 0; i < o->count && !status; i++) {
+    put_numbers(o, begin, 2);
+    for (size_t i = 0; i < o->count; i++) {
         const et_marian_written *item = &o->items[i];
         const uint64_t numbers[] = { strlen(item->name) + 1, types[row_of(item->type)].number,
                                      (uint64_t)item->shape.rank, align(data_of(item)) };
-        status = write_numbers(o, numbers, 4, error);
+        put_numbers(o, numbers, 4);
     }
-    for (size_t i = 0; i < o->count && !status; i++)
-        status =
-            et_file_writer_write(&o->writer, o->items[i].name, strlen(o->items[i].name) + 1, error);
-    for (size_t i = 0; i < o->count && !status; i++)
-        for (int k = 0; k < o->items[i].shape.rank && !status; k++) {
+    for (size_t i = 0; i < o->count; i++)
+        et_file_writer_put(&o->writer, o->items[i].name, strlen(o->items[i].name) + 1);
+    for (size_t i = 0; i < o->count; i++)
+        for (int k = 0; k < o->items[i].shape.rank; k++) {
             const int32_t size = (int32_t)o->items[i].shape.size[k];
-            status = et_file_writer_write(&o->writer, &size, sizeof size, error);
+            et_file_writer_put(&o->writer, &size, sizeof size);
         }
     const uint64_t at = o->writer.length + sizeof(uint64_t), padding = align(at) - at;
-    if (!status)
-        status = write_numbers(o, &padding, 1, error);
-    return status ? status : et_file_writer_write(&o->writer, zeros, (size_t)padding, error);
+    put_numbers(o, &padding, 1);
+    et_file_writer_put(&o->writer, zeros, (size_t)padding);
 }
 
 static void round_item(const et_marian_written *item, const float *values, char *bytes)
@@ -393,25 +391,21 @@ int et_marian_model_write(const char *path, const et_marian_written *items, size
         et_free(o.room);
         return status;
     }
-    status = write_head(&o, error);
+    put_head(&o);
     for (size_t i = 0; i < count && !status; i++) {
+        const et_marian_written *item = &items[i];
+        const size_t length = (size_t)data_of(item), whole = (size_t)align(length);
         const void *data;
         status = source(self, i, &data, error);
-        if (!status) {
-            const et_marian_written *item = &items[i];
-            const size_t length = (size_t)data_of(item), whole = (size_t)align(length);
-            memset(o.room, 0, whole);
-            if (item->type == ET_MARIAN_TYPE_INTGEMM8)
-                round_item(item, data, o.room);
-            else
-                memcpy(o.room, data, length);
-            status = et_file_writer_write(&o.writer, o.room, whole, error);
-        }
+        if (status)
+            break;
+        memset(o.room, 0, whole);
+        if (item->type == ET_MARIAN_TYPE_INTGEMM8)
+            round_item(item, data, o.room);
+        else
+            memcpy(o.room, data, length);
+        status = et_file_writer_write(&o.writer, o.room, whole, error);
     }
-    if (status)
-        et_file_writer_abandon(&o.writer);
-    else
-        status = et_file_writer_commit(&o.writer, error);
     et_free(o.room);
-    return status;
+    return et_file_writer_end(&o.writer, status, error);
 }

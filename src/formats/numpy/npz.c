@@ -386,10 +386,12 @@ static int too_large(const writing *w, et_error *error)
                    w->path);
 }
 
-static int put_head(writing *w, et_error *error)
+/* A text for the file: out of memory or disk, the writer keeps the first failure. */
+static void put_text(writing *w, const et_strbuf *text)
 {
-    return w->head.failed ? et_alloc_failed(error, w->head.length, "an archive")
-                          : et_file_writer_write(&w->writer, w->head.data, w->head.length, error);
+    if (text->failed && !w->writer.failure.status)
+        et_alloc_failed(&w->writer.failure, text->length, "an archive");
+    et_file_writer_put(&w->writer, text->data, text->length);
 }
 
 /* Local header, head, data. */
@@ -414,12 +416,10 @@ static int write_member(writing *w, size_t i, et_error *error)
     et_strbuf_append(&local, "PK\3\4");
     put_facts(&local, m, item->name);
     put_name(&local, item->name);
-    status = local.failed ? et_alloc_failed(error, local.length, "an archive")
-                          : et_file_writer_write(&w->writer, local.data, local.length, error);
+    put_text(w, &local);
+    put_text(w, &w->head);
     et_strbuf_release(&local);
-    if (!status)
-        status = put_head(w, error);
-    return status || !bytes ? status : et_file_writer_write(&w->writer, data, bytes, error);
+    return et_file_writer_write(&w->writer, data, bytes, error);
 }
 
 static int write_directory(writing *w, et_error *error)
@@ -446,22 +446,8 @@ static int write_directory(writing *w, et_error *error)
     put_number(out, (uint32_t)length, 4);
     put_number(out, (uint32_t)begin, 4);
     put_number(out, 0, 2);
-    return put_head(w, error);
-}
-
-static int write_all(writing *w, et_error *error)
-{
-    int status = et_file_writer_open(&w->writer, w->path, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < w->count && !status; i++)
-        status = write_member(w, i, error);
-    if (!status)
-        status = write_directory(w, error);
-    if (!status)
-        return et_file_writer_commit(&w->writer, error);
-    et_file_writer_abandon(&w->writer);
-    return status;
+    put_text(w, out);
+    return ET_OK;
 }
 
 int et_npz_write(const char *path, const et_npz_item *items, size_t count, et_npz_read_fn *read,
@@ -479,8 +465,13 @@ int et_npz_write(const char *path, const et_npz_item *items, size_t count, et_np
         bytes += data_bytes(&items[i]);
     int status = w.members ? et_disk_check(path, bytes, error)
                            : et_alloc_failed(error, count * sizeof *w.members, "an archive");
-    if (!status)
-        status = write_all(&w, error);
+    if (!status && !(status = et_file_writer_open(&w.writer, path, error))) {
+        for (size_t i = 0; i < count && !status; i++)
+            status = write_member(&w, i, error);
+        if (!status)
+            status = write_directory(&w, error);
+        status = et_file_writer_end(&w.writer, status, error);
+    }
     et_strbuf_release(&w.head);
     et_free(w.members);
     return status;

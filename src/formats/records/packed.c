@@ -301,10 +301,7 @@ int et_packed_write(et_packed_writer *writer, const void *bytes, size_t length, 
 int et_packed_writer_commit(et_packed_writer *writer, et_error *error)
 {
     int status = writer->gzip ? deflate_all(writer, NULL, 0, Z_FINISH, error) : ET_OK;
-    if (status)
-        et_file_writer_abandon(&writer->file);
-    else
-        status = et_file_writer_commit(&writer->file, error);
+    status = et_file_writer_end(&writer->file, status, error);
     free_writer(writer);
     return status;
 }

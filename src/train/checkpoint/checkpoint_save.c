@@ -410,14 +410,6 @@ static int write_info(et_checkpoints *self, const char *weights, et_error *error
     return status;
 }
 
-/* Whether the present best was written before the run began. */
-static bool is_best_earlier(const et_checkpoints *self)
-{
-    return self->began ||
-           et_file_written(et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO).text) <
-               self->begun;
-}
-
 /* Whether a failed best checkpoint is tried once more, with a message. */
 static bool tries_again(int64_t step, int status, et_error *reason)
 {
@@ -441,7 +433,9 @@ static int write_best(et_checkpoints *self, et_error *error)
     /* Whether best/ may be written over. */
     const int64_t step = best_step(self);
     const bool of_line = self->line < 0 ? self->begun > 0 : step >= 0 && step <= self->line;
-    const bool own = self->best_own || (!is_best_earlier(self) && (self->resumed || of_line));
+    const et_path info = et_path_of(self->best_directory.text, ET_CHECKPOINT_INFO);
+    const bool earlier = self->began || et_file_written(info.text) < self->begun;
+    const bool own = self->best_own || (!earlier && (self->resumed || of_line));
     int status;
     if ((!own && (status = set_best_aside(self->best_directory.text, error))) ||
         (status = write_file(self, error)) ||

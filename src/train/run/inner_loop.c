@@ -390,20 +390,6 @@ static int save_and_stop(et_inner_loop *loop, et_error *error)
                 : et_fail(error, ET_EINTERRUPTED, "%s", ET_RUN_NOT_BEGUN);
 }
 
-/* The open actions of the checkpoint act next, as in a resumed run. The target stays, because
- * schedules follow it; the checkpoint's may be older. */
-static int go_back(et_inner_loop *loop, et_error *error)
-{
-    const int64_t planned = loop->planned, target = loop->target;
-    int status = et_recovery_go_back(&loop->recovery, loop->run, loop->trainer, error);
-    loop->planned = planned;
-    loop->target = target;
-    et_meter_start_window(&loop->meter);
-    if (!status && error)
-        *error = (et_error)ET_ERROR_INIT; /* the error of the step, which has not failed the run */
-    return status;
-}
-
 /* If the program has set another step since the last call, a loop begins there without open
  * actions. */
 static int take_step(et_inner_loop *loop, et_error *error)
@@ -442,7 +428,15 @@ static int run_loops(et_inner_loop *loop, et_error *error)
         if (!status)
             status = run_steps(loop, until, error);
         if (status == ET_EDIVERGED) {
-            status = go_back(loop, error);
+            /* The open actions of the checkpoint act next, as in a resumed run. The target stays,
+             * because schedules follow it; the checkpoint's may be older. */
+            const int64_t planned = loop->planned, target = loop->target;
+            status = et_recovery_go_back(&loop->recovery, loop->run, loop->trainer, error);
+            loop->planned = planned;
+            loop->target = target;
+            et_meter_start_window(&loop->meter);
+            if (!status && error) /* the step's, which has not failed the run */
+                *error = (et_error)ET_ERROR_INIT;
         } else if (!status) {
             et_assert(loop->position.at_boundary && loop->position.next == loop->count);
             loop->position.next = 0;

@@ -101,14 +101,6 @@ static void take(void *payload, et_log_level level, const char *text)
     pthread_mutex_unlock(&w->mutex);
 }
 
-static void open_warnings(et_run_warnings *warnings)
-{
-    *warnings =
-        (et_run_warnings){ .tap = { .take = take, .payload = warnings }, .texts = ET_STRBUF_INIT };
-    pthread_mutex_init(&warnings->mutex, NULL);
-    et_log_tap_add(&warnings->tap);
-}
-
 /* ---- the run's parts of the state ---- */
 
 static et_run_best no_best(const et_run *run)
@@ -239,18 +231,6 @@ static bool copy_text(const char **text)
     return !given || (*text = et_strdup(given)) != NULL;
 }
 
-/* Only rank 0 has files. The other ranks run without a directory. */
-static int copy_options(et_run *run, const et_run_options *options, et_error *error)
-{
-    run->options = *options;
-    if (et_comm_rank(options->comm))
-        run->options.model_dir = run->options.summary_dir = NULL;
-    bool copied = copy_text(&run->options.model_dir);
-    copied = copy_text(&run->options.summary_dir) && copied;
-    copied = copy_text(&run->options.best_link) && copied;
-    return copied ? ET_OK : et_alloc_failed(error, 0, "a run");
-}
-
 int et_run_open(et_run **out, const et_run_options *options, et_error *error)
 {
     *out = NULL;
@@ -268,8 +248,19 @@ int et_run_open(et_run **out, const et_run_options *options, et_error *error)
                                           .partial = options->partial,
                                           .internals = &internals,
                                           .keep_every_n_hours = options->keep_every_n_hours };
-    open_warnings(&run->warnings);
-    status = copy_options(run, options, error);
+    et_run_warnings *warnings = &run->warnings;
+    *warnings =
+        (et_run_warnings){ .tap = { .take = take, .payload = warnings }, .texts = ET_STRBUF_INIT };
+    pthread_mutex_init(&warnings->mutex, NULL);
+    et_log_tap_add(&warnings->tap);
+    /* Only rank 0 has files. The other ranks run without a directory. */
+    run->options = *options;
+    if (et_comm_rank(options->comm))
+        run->options.model_dir = run->options.summary_dir = NULL;
+    bool copied = copy_text(&run->options.model_dir);
+    copied = copy_text(&run->options.summary_dir) && copied;
+    copied = copy_text(&run->options.best_link) && copied;
+    status = copied ? ET_OK : et_alloc_failed(error, 0, "a run");
     run->best = no_best(run);
     run->saves.best_saved = -1;
     run->alone = et_comm_size(options->comm) == 1;

@@ -290,10 +290,13 @@ static int clear_path(const et_exports *self, const char *temporary, et_error *e
                : ET_OK;
 }
 
-/* What killed processes began, an hour ago and more: a process of another machine has a number that
- * says nothing here. Not a failure if it stays. */
-static void sweep(const et_exports *self)
+/* Makes self->name, a directory with this content, which gets the name when all of it is there. One
+ * of that name that this process has made, or that has the same weights, is replaced; another one
+ * is moved aside. */
+static int publish(et_exports *self, const export_content *content, et_error *error)
 {
+    /* What killed processes began, an hour ago and more: a process of another machine has a number
+     * that says nothing here. Not a failure if it stays. */
     DIR *directory = opendir(self->directory.text);
     const size_t length = strlen(self->base);
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
@@ -308,14 +311,6 @@ static void sweep(const et_exports *self)
     }
     if (directory)
         closedir(directory);
-}
-
-/* Makes self->name, a directory with this content, which gets the name when all of it is there. One
- * of that name that this process has made, or that has the same weights, is replaced; another one
- * is moved aside. */
-static int publish(et_exports *self, const export_content *content, et_error *error)
-{
-    sweep(self);
     const char *name = self->name.text;
     const et_path draft = et_path_print("%.*s.%s.tmp.%ld", (int)(self->base - self->path.text),
                                         self->path.text, self->base, (long)getpid());
