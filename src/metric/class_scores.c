@@ -29,17 +29,26 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
+/* The weight of the rows of class c that are predicted right, of all of them, and of those that are
+ * predicted to be of it. */
+static void count_class(const double *confusion, int64_t classes, int64_t c, double *hit,
+                        double *targets, double *guesses)
+{
+    *hit = confusion[c * classes + c];
+    *targets = *guesses = 0;
+    for (int64_t i = 0; i < classes; i++) {
+        *targets += confusion[c * classes + i];
+        *guesses += confusion[i * classes + c];
+    }
+}
+
 void et_class_lines(et_class_line *lines, const double *confusion, int64_t classes)
 {
     for (int64_t c = 0; c < classes; c++) {
-        const double hit = confusion[c * classes + c];
-        double targets = 0, predicted = 0;
-        for (int64_t i = 0; i < classes; i++) {
-            targets += confusion[c * classes + i];
-            predicted += confusion[i * classes + c];
-        }
-        lines[c] = (et_class_line){ share(hit, predicted), share(hit, targets),
-                                    share(2 * hit, targets + predicted), targets };
+        double hit, targets, guesses;
+        count_class(confusion, classes, c, &hit, &targets, &guesses);
+        lines[c] = (et_class_line){ share(hit, guesses), share(hit, targets),
+                                    share(2 * hit, targets + guesses), targets };
     }
 }
 
@@ -270,38 +279,25 @@ static int check(const et_class_predictions *p, et_error *error)
 
 /* ---- scores from the confusion matrix ---- */
 
-typedef struct outcome {
-    double hit, targets, predicted;
-} outcome;
-
-static outcome outcome_of(const rows *r, int64_t class)
-{
-    outcome o = { r->confusion[class * r->classes + class], 0, 0 };
-    for (int64_t i = 0; i < r->classes; i++) {
-        o.targets += r->confusion[class * r->classes + i];
-        o.predicted += r->confusion[i * r->classes + class];
-    }
-    return o;
-}
-
 static void score_confusion(const rows *r, et_class_scores *s)
 {
     double hits = 0, seen = 0, targeted = 0, recalls = 0;
     double precision = 0, recall = 0, f1 = 0;
     for (int64_t c = 0; c < r->classes; c++) {
-        outcome o = outcome_of(r, c);
-        hits += o.hit;
-        if (o.targets > 0) {
+        double hit, targets, guesses;
+        count_class(r->confusion, r->classes, c, &hit, &targets, &guesses);
+        hits += hit;
+        if (targets > 0) {
             targeted++;
-            recalls += o.hit / o.targets;
+            recalls += hit / targets;
         }
         if ((r->classes == 2 && c != !r->given->first) ||
-            (r->classes > 2 && o.targets + o.predicted <= 0))
+            (r->classes > 2 && targets + guesses <= 0))
             continue;
         seen++;
-        precision += share(o.hit, o.predicted);
-        recall += share(o.hit, o.targets);
-        f1 += share(2 * o.hit, o.targets + o.predicted);
+        precision += share(hit, guesses);
+        recall += share(hit, targets);
+        f1 += share(2 * hit, targets + guesses);
     }
     et_assert(targeted >= 1 && seen >= 1);
     s->accuracy = hits / r->weight;

@@ -245,12 +245,6 @@ static int fill(et_job_config *config, const et_value *task, const et_value *clu
     return describe(config, error);
 }
 
-static int begin(et_job_config **out, et_error *error)
-{
-    *out = et_alloc_zero(1, sizeof **out);
-    return *out ? ET_OK : et_alloc_failed(error, sizeof **out, "a configuration");
-}
-
 static int end(et_job_config **out, int status)
 {
     if (status) {
@@ -273,24 +267,26 @@ static int copy(et_arena *arena, const et_value **to, const et_value *from, et_e
 int et_job_config_new(et_job_config **out, const et_value *task, const et_value *cluster,
                       const et_value *job, const et_value *env, et_error *error)
 {
-    int status = begin(out, error);
-    if (!status && !(status = copy(&(*out)->arena, &job, job, error)) &&
-        !(status = copy(&(*out)->arena, &env, env, error)))
+    *out = et_alloc_zero(1, sizeof **out);
+    if (!*out)
+        return et_alloc_failed(error, sizeof **out, "a configuration");
+    int status = copy(&(*out)->arena, &job, job, error);
+    if (!status && !(status = copy(&(*out)->arena, &env, env, error)))
         status = fill(*out, task, cluster, job, env, "configuration", error);
-    return *out ? end(out, status) : status;
+    return end(out, status);
 }
 
 int et_job_config_parse(et_job_config **out, const char *text, size_t length, const char *name,
                         et_error *error)
 {
     et_value *root = NULL;
-    int status = begin(out, error);
-    if (status)
-        return status;
-    if (length > ET_JOB_CONFIG_MAX)
-        status = et_fail(error, ET_EFORMAT, "%s: longer than %zu bytes", name, ET_JOB_CONFIG_MAX);
-    if (!status)
-        status = et_json_parse(&root, &(*out)->arena, text, length, name, error);
+    *out = et_alloc_zero(1, sizeof **out);
+    if (!*out)
+        return et_alloc_failed(error, sizeof **out, "a configuration");
+    int status =
+        length > ET_JOB_CONFIG_MAX
+            ? et_fail(error, ET_EFORMAT, "%s: longer than %zu bytes", name, ET_JOB_CONFIG_MAX)
+            : et_json_parse(&root, &(*out)->arena, text, length, name, error);
     if (!status && root->kind != ET_VALUE_DICT)
         status = et_fail(error, ET_EFORMAT, "%s: must be an object, {...}, not %s", name,
                          et_value_kind_name(root->kind));

@@ -13,6 +13,7 @@
  * Invariants: yaml.c reads the printed text back as the same tree (of texts that are UTF-8); a
  * string is quoted whenever et_yaml_resolve, or a reader of YAML 1.1, would not read it as this
  * string. */
+#include "base/values/json.h"
 #include "base/values/yaml.h"
 
 #include <inttypes.h>
@@ -146,17 +147,13 @@ static void print_inline(et_strbuf *out, const et_value *value)
 {
     switch (value->kind) {
     case ET_VALUE_NULL:
-        et_strbuf_append(out, "null");
-        break;
     case ET_VALUE_BOOL:
-        et_strbuf_append(out, value->boolean ? "true" : "false");
-        break;
     case ET_VALUE_INT:
-        et_strbuf_printf(out, "%" PRId64, value->integer);
+        et_json_print(out, value, 0);
         break;
     case ET_VALUE_FLOAT:
         if (isfinite(value->real))
-            et_strbuf_append_double(out, value->real);
+            et_json_print(out, value, 0);
         else /* JSON has no words for these */
             et_strbuf_append(out, isnan(value->real) ? ".nan" : value->real < 0 ? "-.inf" : ".inf");
         break;

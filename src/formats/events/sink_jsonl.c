@@ -60,17 +60,13 @@ typedef struct jsonl {
 static const et_sink_class jsonl_class;
 
 /* Makes the printed log: step first, time last, with the wall clock in it. values is copied, so the
- * caller's dict does not get the clock. */
-static int make_line(et_value **out, et_arena *arena, int64_t step, const et_value *values,
-                     et_error *error)
+ * caller's dict does not get the clock. NULL: no memory. */
+static et_value *make_line(et_arena *arena, int64_t step, const et_value *values)
 {
     et_assert(step >= 0);
     et_value *line = et_value_dict(arena);
-    if (et_value_set_int(line, "step", step) == NULL)
-        return et_alloc_failed(error, 0, "a log");
-    const int status = et_value_merge(line, values, error);
-    if (status)
-        return status;
+    if (!et_value_set_int(line, "step", step) || et_value_merge(line, values, NULL))
+        return NULL;
     et_value_set_int(line, "step", step); /* the log's own, whatever it has under that name */
     /* Uses the caller's "time" dict, or a new one at the end. A value called "time" that is no dict
      * goes into the new one. */
@@ -80,10 +76,8 @@ static int make_line(et_value **out, et_arena *arena, int64_t step, const et_val
         clock = et_value_set_dict(line, ET_SINK_TIME);
     if (own.kind != ET_VALUE_DICT)
         et_value_append_copy(clock, ET_SINK_TIME, &own);
-    if (et_value_set_float(clock, "wall", et_clock_wall()) == NULL)
-        return et_alloc_failed(error, 0, "a log");
-    *out = line;
-    return ET_OK;
+    et_value_set_float(clock, "wall", et_clock_wall());
+    return et_value_failed(line) ? NULL : line;
 }
 
 /* Bytes up to and with the last line end of the first *lines; *lines becomes what there is. A
@@ -112,39 +106,31 @@ static int measure_lines(uint64_t *out, int64_t *lines, const char *path, et_err
     return ET_OK;
 }
 
-/* If another program has replaced the file, its lines are counted again. */
-static int follow(jsonl *sink, et_error *error)
-{
-    bool moved;
-    uint64_t offset;
-    int64_t lines = INT64_MAX;
-    int status = et_append_follow(&sink->file, &moved, error);
-    if (status || !moved)
-        return status;
-    status = measure_lines(&offset, &lines, sink->file.path, error);
-    sink->lines = lines;
-    return status;
-}
-
 /* The line is made whole before it is written, in one write. */
 static int jsonl_write(et_sink *self, int64_t step, const et_value *values, et_error *error)
 {
     jsonl *sink = (jsonl *)self;
     et_arena arena = ET_ARENA_INIT;
-    et_value *line = NULL;
-    int status = follow(sink, error);
-    if (!status)
-        status = make_line(&line, &arena, step, values, error);
-    if (!status) {
-        et_strbuf_reset(&sink->line);
-        et_json_print(&sink->line, line, 0);
-        et_strbuf_append_char(&sink->line, '\n');
-        status = sink->line.failed
-                     ? et_alloc_failed(error, sink->line.length, "a log")
-                     : et_append_write(&sink->file, sink->line.data, sink->line.length, error);
-        /* A line that was not written whole has been cut off again (append.c). */
-        sink->lines += !status;
+    et_strbuf *text = &sink->line;
+    bool moved;
+    int status = et_append_follow(&sink->file, &moved, error);
+    /* If another program has replaced the file, its lines are counted again. */
+    if (!status && moved) {
+        uint64_t offset;
+        sink->lines = INT64_MAX;
+        status = measure_lines(&offset, &sink->lines, sink->file.path, error);
     }
+    if (status)
+        return status;
+    const et_value *line = make_line(&arena, step, values);
+    et_strbuf_reset(text);
+    if (line)
+        et_json_print(text, line, 0);
+    et_strbuf_append_char(text, '\n');
+    status = !line || text->failed ? et_alloc_failed(error, text->length, "a log")
+                                   : et_append_write(&sink->file, text->data, text->length, error);
+    /* A line that was not written whole has been cut off again (append.c). */
+    sink->lines += !status;
     et_arena_release(&arena);
     return status;
 }

@@ -299,12 +299,11 @@ int et_record_write_example(et_record_writer *writer, et_example_builder *exampl
 
 int et_record_writer_close(et_record_writer *writer, et_error *error)
 {
-    int status = ET_OK;
     if (writer->failed) {
         et_record_writer_abandon(writer);
         return et_fail(error, ET_EIO, "cannot write a record: no file is open");
     }
-    status = et_packed_writer_commit(writer->file, error);
+    int status = et_packed_writer_commit(writer->file, error);
     et_free(writer);
     return status;
 }

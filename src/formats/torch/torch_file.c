@@ -253,7 +253,7 @@ static int read_member(const et_torch_file *file, const et_pickle_tensor *tensor
     if ((status = find_member(file, "/data/", storage->key, &index, error)) ||
         (index < 0 && (status = damaged(file, "a storage is not in the archive", error))) ||
         (status = et_zip_length(file->zip, index, &has, error)) ||
-        (((__builtin_mul_overflow(storage->count, storage->width, &wanted) || has != wanted)) &&
+        ((__builtin_mul_overflow(storage->count, storage->width, &wanted) || has != wanted) &&
          (status = damaged(file, "a storage of the archive has another length", error))))
         return status;
     return et_zip_read(file->zip, index, tensor->offset * storage->width, bytes, length, error);

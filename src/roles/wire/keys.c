@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 #include "base/files/file.h"
 #include "roles/wire/wire.h"
 
-#define FILE_MAX   4096
-#define PATH_SPACE 4096
+#define FILE_MAX 4096
+#define PUBLIC   "cluster.pub"
 
 int et_keys_make(et_keys *keys, et_error *error)
 {
@@ -28,10 +29,10 @@ int et_keys_make(et_keys *keys, et_error *error)
     return status;
 }
 
-static int path_of(char *path, const char *directory, const char *name, et_error *error)
+/* The longest name in the folder is that of the public keys. */
+static int check_length(const char *directory, et_error *error)
 {
-    int length = snprintf(path, PATH_SPACE, "%s/%s", directory, name);
-    return length > 0 && length < PATH_SPACE
+    return strlen(et_path_of(directory, PUBLIC).text) < PATH_MAX
                ? ET_OK
                : et_fail(
                      error, ET_EUSAGE,
@@ -54,11 +55,9 @@ static int write_new(const char *path, mode_t mode, const char *text, et_error *
     return status;
 }
 
-static int secret_path(char *path, const char *directory, int role, et_error *error)
+static et_path secret_path(const char *directory, int role)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s.key", et_job_role_names[role]);
-    return path_of(path, directory, name, error);
+    return et_path_of(directory, et_path_print("%s.key", et_job_role_names[role]).text);
 }
 
 /* Removes the secrets of the first roles, which this call has made: they are useless without the
@@ -66,24 +65,13 @@ static int secret_path(char *path, const char *directory, int role, et_error *er
  */
 static void take_back(const char *directory, int roles)
 {
-    char path[PATH_SPACE];
     for (int role = 0; role < roles; role++)
-        if (!secret_path(path, directory, role, NULL))
-            unlink(path);
-}
-
-static int write_secret(const et_keys *keys, const char *directory, int role, et_error *error)
-{
-    char path[PATH_SPACE], text[256];
-    snprintf(text, sizeof text, "# the secret key of a cluster's %s: only for its hosts\n%s %s\n",
-             et_job_role_names[role], et_job_role_names[role], keys->secret);
-    int status = secret_path(path, directory, role, error);
-    return status ? status : write_new(path, 0600, text, error);
+        unlink(secret_path(directory, role).text);
 }
 
 int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
 {
-    char path[PATH_SPACE], text[512];
+    char text[512], secret[256];
     int length = snprintf(text, sizeof text, "# the public keys of a cluster: for all its hosts\n");
     for (int role = 0; role < ET_JOB_ROLES; role++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%s %s\n",
@@ -91,19 +79,23 @@ int et_keys_write(const et_keys *keys, const char *directory, et_error *error)
     const bool anew = !mkdir(directory, 0700);
     if (!anew && errno != EEXIST)
         return et_fail_errno(error, "cannot make %s", directory);
-    int status = path_of(path, directory, "cluster.pub", error);
-    if (!status && et_file_exists(path))
+    const et_path public = et_path_of(directory, PUBLIC);
+    int made = 0, status = check_length(directory, error);
+    if (!status && et_file_exists(public.text))
         return et_fail(error, ET_EUSAGE,
                        "%s exists, and tasks that use it would lose access: choose another folder, "
                        "or remove it",
-                       path);
-    int made = 0;
+                       public.text);
     while (!status && made < ET_JOB_ROLES) {
-        status = write_secret(&keys[made], directory, made, error);
+        const char *role = et_job_role_names[made];
+        snprintf(secret, sizeof secret,
+                 "# the secret key of a cluster's %s: only for its hosts\n%s %s\n", role, role,
+                 keys[made].secret);
+        status = write_new(secret_path(directory, made).text, 0600, secret, error);
         made += !status;
     }
     if (!status)
-        status = write_new(path, 0644, text, error);
+        status = write_new(public.text, 0644, text, error);
     if (status)
         take_back(directory, made);
     if (status && anew)
@@ -134,25 +126,23 @@ static int find_key(char *key, const char *text, int role, const char *path, et_
 
 int et_keys_read(et_keys *keys, const char *directory, et_job_role role, et_error *error)
 {
-    char path[PATH_SPACE];
+    const et_path secret = secret_path(directory, role), public = et_path_of(directory, PUBLIC);
     char *text = NULL;
     size_t length;
     *keys = (et_keys){ 0 };
-    int status = secret_path(path, directory, role, error);
+    int status = check_length(directory, error);
     if (!status)
-        status = et_file_read_secret(&text, &length, path, FILE_MAX, error);
+        status = et_file_read_secret(&text, &length, secret.text, FILE_MAX, error);
     if (status == ET_ENOTFOUND)
-        status = et_fail(error, status, "%s is missing; make keys with `etude keys DIR`", path);
+        return et_fail(error, status, "%s is missing; make keys with `etude keys DIR`",
+                       secret.text);
     if (!status)
-        status = find_key(keys->secret, text, role, path, error);
+        status = find_key(keys->secret, text, role, secret.text, error);
     et_free(text);
-    text = NULL;
-    if (!status)
-        status = path_of(path, directory, "cluster.pub", error);
-    if (!status)
-        status = et_file_read(&text, &length, path, FILE_MAX, error);
+    if (status || (status = et_file_read(&text, &length, public.text, FILE_MAX, error)))
+        return status;
     for (int i = 0; !status && i < ET_JOB_ROLES; i++)
-        status = find_key(keys->public[i], text, i, path, error);
+        status = find_key(keys->public[i], text, i, public.text, error);
     et_free(text);
     return status;
 }
@@ -192,12 +182,12 @@ bool et_cluster_is_local(const et_job_cluster *cluster)
     return true;
 }
 
-static int folder_of(char *path, const char *ending, et_error *error)
+static int folder_of(et_path *path, const char *ending, et_error *error)
 {
     const char *parent = getenv("TMPDIR");
-    int length = snprintf(path, PATH_SPACE, "%s/etude-keys-%lu%s",
-                          parent && *parent ? parent : "/tmp", (unsigned long)geteuid(), ending);
-    return length > 0 && length < PATH_SPACE
+    *path = et_path_print("%s/etude-keys-%lu%s", parent && *parent ? parent : "/tmp",
+                          (unsigned long)geteuid(), ending);
+    return strlen(path->text) < PATH_MAX
                ? ET_OK
                : et_fail(error, ET_EUSAGE,
                          "TMPDIR: %.60s...: the name is too long; choose a shorter one", parent);
@@ -205,26 +195,25 @@ static int folder_of(char *path, const char *ending, et_error *error)
 
 static int make_folder(const char *folder, et_error *error)
 {
-    char made[PATH_SPACE];
+    et_path made;
     et_keys keys[ET_JOB_ROLES];
-    int status = folder_of(made, ".XXXXXX", error);
-    if (!status && !mkdtemp(made))
-        return et_fail_errno(error, "cannot make %s", made);
+    int status = folder_of(&made, ".XXXXXX", error);
+    if (status)
+        return status;
+    if (!mkdtemp(made.text))
+        return et_fail_errno(error, "cannot make %s", made.text);
+    status = et_keys_make(keys, error);
     if (!status)
-        status = et_keys_make(keys, error);
-    if (!status)
-        status = et_keys_write(keys, made, error);
-    if (!status && !rename(made, folder))
+        status = et_keys_write(keys, made.text, error);
+    if (!status && !rename(made.text, folder))
         return ET_OK;
     const bool lost = !status && (errno == EEXIST || errno == ENOTEMPTY);
     if (!status && !lost)
         status = et_fail_errno(error, "cannot make %s", folder);
     /* The folder, if it is empty then, and the files that et_keys_write makes. */
-    char path[PATH_SPACE];
-    take_back(made, ET_JOB_ROLES);
-    if (!path_of(path, made, "cluster.pub", NULL))
-        unlink(path);
-    rmdir(made);
+    take_back(made.text, ET_JOB_ROLES);
+    unlink(et_path_of(made.text, PUBLIC).text);
+    rmdir(made.text);
     return status;
 }
 
@@ -245,10 +234,11 @@ static int check_folder(const char *folder, et_error *error)
 
 int et_user_keys_read(et_keys *keys, et_job_role role, et_error *error)
 {
-    char folder[PATH_SPACE];
+    et_path path;
+    const char *folder = path.text;
     struct stat facts;
     int status;
-    if ((status = folder_of(folder, "", error)) ||
+    if ((status = folder_of(&path, "", error)) ||
         (lstat(folder, &facts) && (status = make_folder(folder, error))) ||
         (status = check_folder(folder, error)))
         return status;

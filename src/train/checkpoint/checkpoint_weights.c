@@ -139,11 +139,8 @@ int et_stored_weight_round(float *w, const char *name, et_shape shape, et_error 
 static const et_safetensors_tensor *find_named(const et_safetensors *file, const char *name,
                                                bool prefer_average, et_arena *arena)
 {
-    const et_safetensors_tensor *average = NULL;
-    if (prefer_average) {
-        const char *key = et_arena_printf(arena, ET_STATE_AVERAGE "%s", name);
-        average = key ? et_safetensors_find(file, key) : NULL;
-    }
+    const char *key = prefer_average ? et_arena_printf(arena, ET_STATE_AVERAGE "%s", name) : NULL;
+    const et_safetensors_tensor *average = key ? et_safetensors_find(file, key) : NULL;
     return average ? average : et_safetensors_find(file, name);
 }
 

@@ -44,11 +44,6 @@ void et_eval_shard_close(et_eval_shard *shard)
     et_free(shard);
 }
 
-static bool has_sink(const et_eval_shard *shard)
-{
-    return shard->row || shard->options.output;
-}
-
 static void sane(const et_eval_shard *shard)
 {
     const et_eval_shard_options *o = &shard->options;
@@ -57,7 +52,7 @@ static void sane(const et_eval_shard *shard)
     et_assert(o->sets >= 0 && (!o->sets || o->metrics));
     et_assert(!shard->count || o->kept);
     et_assert(!shard->row || !o->output);
-    et_assert(!shard->outputs.length || (has_sink(shard) && et_comm_size(o->comm) > 1));
+    et_assert(!shard->outputs.length || ((shard->row || o->output) && et_comm_size(o->comm) > 1));
 }
 
 static bool kept_rows(const et_eval_shard *shard, int number, et_kept_rows *rows)
@@ -84,21 +79,16 @@ void et_eval_shard_release(et_eval_shard *shard)
     *shard = (et_eval_shard){ .batches = 0 };
 }
 
-static et_comm *ranks_of(const et_eval_shard *shard)
-{
-    return shard->options.comm;
-}
-
 static bool is_alone(const et_eval_shard *shard)
 {
-    return et_comm_size(ranks_of(shard)) == 1;
+    return et_comm_size(shard->options.comm) == 1;
 }
 
 int et_eval_shard_next(et_eval_shard *shard, const et_batch *batch, bool *mine, et_error *error)
 {
     sane(shard);
-    int rank = (int)(shard->batches++ % et_comm_size(ranks_of(shard)));
-    *mine = rank == et_comm_rank(ranks_of(shard));
+    int rank = (int)(shard->batches++ % et_comm_size(shard->options.comm));
+    *mine = rank == et_comm_rank(shard->options.comm);
     if (!shard->options.kept || is_alone(shard))
         return ET_OK;
     size_t count = (size_t)batch->filled[0];
@@ -176,17 +166,6 @@ static void merge_others(et_metrics *metrics, const et_comm *comm, const void *a
             et_metrics_merge_bytes(metrics, (const unsigned char *)all + (size_t)r * size);
 }
 
-/* The same in room for all ranks' et_metrics_bytes, once all have agreed. */
-static int join_metrics(et_metrics *metrics, et_comm *comm, void *room, et_error *error)
-{
-    void *bytes;
-    const size_t size = et_metrics_bytes(metrics, &bytes);
-    int status = size ? et_comm_gather(comm, bytes, size, room, error) : ET_OK;
-    if (!status)
-        merge_others(metrics, comm, room, size);
-    return status;
-}
-
 int et_metrics_sum_ranks(et_metrics *metrics, et_comm *comm, et_error *error)
 {
     void *bytes, *all;
@@ -210,17 +189,6 @@ typedef struct given {
     void *states; /* room for one set of metrics of each */
 } given;
 
-static size_t largest_set(const et_eval_shard_options *o)
-{
-    size_t most = 1;
-    for (int i = 0; i < o->sets; i++) {
-        void *bytes;
-        size_t size = et_metrics_bytes(o->metrics[i], &bytes);
-        most = size > most ? size : most;
-    }
-    return most;
-}
-
 static int fail_apart(et_error *error)
 {
     return et_fail(error, ET_EFAIL, "ranks evaluated different batches");
@@ -236,10 +204,11 @@ static int join_array(const et_eval_shard *shard, et_kept_rows rows, given *g, e
 {
     et_strbuf mine = ET_STRBUF_INIT;
     for (size_t i = 0; i < shard->count; i++)
-        if (shard->samples[i].rank == et_comm_rank(ranks_of(shard)))
+        if (shard->samples[i].rank == et_comm_rank(shard->options.comm))
             et_strbuf_append_bytes(&mine, row_of(rows, shard->samples[i].sample), rows.size);
     int status = mine.failed ? et_alloc_failed(error, shard->count * rows.size, "rows") : ET_OK;
-    status = et_collected_take(&g->rest, ranks_of(shard), status, mine.data, mine.length, error);
+    status =
+        et_collected_take(&g->rest, shard->options.comm, status, mine.data, mine.length, error);
     et_strbuf_release(&mine);
     for (size_t i = 0; !status && i < shard->count; i++) {
         const char *row = et_collected_next(&g->rest, shard->samples[i].rank, rows.size);
@@ -272,35 +241,37 @@ static int give_row(const et_eval_shard *shard, given *g, int rank, et_error *er
     return status;
 }
 
-static int join_outputs(const et_eval_shard *shard, given *g, et_error *error)
-{
-    et_comm *comm = ranks_of(shard);
-    const et_strbuf *mine = &shard->outputs;
-    int status = ET_OK;
-    if (!has_sink(shard))
-        return ET_OK;
-    status = et_collected_take(&g->rest, comm, ET_OK, mine->data, mine->length, error);
-    for (int64_t i = 0; !status && i < shard->batches; i++)
-        status = give_row(shard, g, (int)(i % et_comm_size(comm)), error);
-    return status;
-}
-
 static int join(et_eval_shard *shard, int status, given *g, et_error *error)
 {
     const et_eval_shard_options *o = &shard->options;
+    const et_strbuf *outputs = &shard->outputs;
+    void *bytes;
     if (!status) {
-        const size_t most = largest_set(o), ranks = (size_t)et_comm_size(o->comm);
+        size_t most = 1, ranks = (size_t)et_comm_size(o->comm);
+        for (int i = 0; i < o->sets; i++) {
+            const size_t size = et_metrics_bytes(o->metrics[i], &bytes);
+            most = size > most ? size : most;
+        }
         g->states = et_alloc(ranks, most);
         status = g->states ? et_collected_open(&g->rest, o->comm, error)
                            : et_alloc_failed(error, ranks * most, "an evaluation");
     }
     status = et_comm_agree(o->comm, status, &shard->flags, error);
-    for (int i = 0; !status && i < o->sets; i++)
-        status = join_metrics(o->metrics[i], o->comm, g->states, error);
+    for (int i = 0; !status && i < o->sets; i++) {
+        const size_t size = et_metrics_bytes(o->metrics[i], &bytes);
+        status = size ? et_comm_gather(o->comm, bytes, size, g->states, error) : ET_OK;
+        if (!status)
+            merge_others(o->metrics[i], o->comm, g->states, size);
+    }
     et_kept_rows rows;
     for (int i = 0; !status && kept_rows(shard, i, &rows); i++)
         status = join_array(shard, rows, g, error);
-    return status ? status : join_outputs(shard, g, error);
+    if (status || !(shard->row || o->output))
+        return status;
+    status = et_collected_take(&g->rest, o->comm, ET_OK, outputs->data, outputs->length, error);
+    for (int64_t i = 0; !status && i < shard->batches; i++)
+        status = give_row(shard, g, (int)(i % et_comm_size(o->comm)), error);
+    return status;
 }
 
 /* What the last of it needs may fail on one rank alone. */
@@ -312,7 +283,7 @@ int et_eval_shard_join(et_eval_shard *shard, int status, et_error *error)
     status = join(shard, status, &g, error);
     et_collected_release(&g.rest);
     et_free(g.states);
-    return et_comm_agree(ranks_of(shard), status, NULL, error);
+    return et_comm_agree(shard->options.comm, status, NULL, error);
 }
 
 /* ---- by whom ---- */

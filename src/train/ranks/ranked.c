@@ -328,17 +328,6 @@ int et_exchange_wait(et_exchange *self, bool *bad, et_error *error)
 
 /* ---- opening ---- */
 
-/* Elements that ever go at once. */
-static int64_t longest_of(const et_exchange *self)
-{
-    const et_buckets *buckets = self->parts.buckets;
-    int64_t all = buckets->end[buckets->count - 1];
-    int64_t longest = self->halves ? 0 : all < JOINED_MOST ? all : JOINED_MOST;
-    for (int i = 0; i < buckets->count; i++)
-        longest = count_of(self, i) > longest ? count_of(self, i) : longest;
-    return longest;
-}
-
 int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error *error)
 {
     et_exchange *self = et_alloc_zero(1, sizeof *self);
@@ -347,16 +336,22 @@ int et_exchange_open(et_exchange **out, const et_exchange_parts *parts, et_error
         et_free(parts->order);
         return et_alloc_failed(error, sizeof *self, "ranks");
     }
-    int rank = et_comm_rank(parts->sums.comm);
+    const int rank = et_comm_rank(parts->sums.comm);
+    const et_buckets *buckets = parts->buckets;
     self->parts = *parts;
     self->own = parts->sums.begin[rank + 1] - parts->sums.begin[rank];
     self->halves = parts->sums.comm->bfloat16_gradients;
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
     self->mine = et_alloc_zero(2 * (size_t)self->own, sizeof *self->mine);
-    self->ready = et_alloc_zero((size_t)parts->buckets->count, sizeof *self->ready);
+    self->ready = et_alloc_zero((size_t)buckets->count, sizeof *self->ready);
+    /* Elements that ever go at once. */
+    const int64_t all = buckets->end[buckets->count - 1];
+    int64_t longest = self->halves ? 0 : all < JOINED_MOST ? all : JOINED_MOST;
+    for (int i = 0; i < buckets->count; i++)
+        longest = count_of(self, i) > longest ? count_of(self, i) : longest;
     int status = self->mine && self->ready
-                     ? et_bucket_sum_open(&self->sum, &self->parts.sums, longest_of(self), error)
+                     ? et_bucket_sum_open(&self->sum, &self->parts.sums, longest, error)
                      : et_alloc_failed(error, 0, "ranks");
     if (!status && parts->sums.comm->class->any_thread) {
         status = et_thread_start(&self->thread, speak, self, error);
@@ -687,16 +682,6 @@ static int list_nodes(ranked *self, int shards, et_error *error)
     return ET_OK;
 }
 
-/* The buckets as the prepared plan makes them ready, moving means last. */
-static int *order_of(const ranked *self)
-{
-    const et_plan *plan = et_pass_plan(self->pass);
-    int *order = et_alloc((size_t)self->buckets.count, sizeof *order);
-    for (int i = 0; order && i < self->buckets.count; i++)
-        order[i] = i < self->buckets.trained ? et_plan_heard(plan, i) : i;
-    return order;
-}
-
 static int open_exchange(ranked *self, et_error *error)
 {
     int status = et_buckets_divide(&self->buckets, self->tree->params, self->tree->means, error);
@@ -709,10 +694,16 @@ static int open_exchange(ranked *self, et_error *error)
     status = et_pass_listen(self->pass, &self->listener, error);
     if (status)
         return status;
+    /* The buckets as the prepared plan makes them ready, moving means last. */
+    const et_plan *plan = et_pass_plan(self->pass);
+    const et_buckets *buckets = &self->buckets;
+    int *order = et_alloc((size_t)buckets->count, sizeof *order);
+    for (int i = 0; order && i < buckets->count; i++)
+        order[i] = i < buckets->trained ? et_plan_heard(plan, i) : i;
     et_exchange_parts parts = { .sums = { self->comm, self->tree->kernels, self->nodes, self->begin,
                                           self->reducer.shards },
-                                .buckets = &self->buckets,
-                                .order = order_of(self) };
+                                .buckets = buckets,
+                                .order = order };
     status = parts.order ? et_exchange_open(&self->exchange, &parts, error)
                          : et_alloc_failed(error, sizeof *parts.order, "ranks");
     if (status)

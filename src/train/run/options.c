@@ -250,18 +250,6 @@ int et_trainer_target(const et_trainer_options *options, double *target, bool *g
                    text);
 }
 
-/* Checks the optimizer's settings for a run of this length. */
-static int check_optimization(const et_trainer_options *options, et_error *error)
-{
-    et_optimization_options o = options->optimizer_config;
-    et_arena arena = ET_ARENA_INIT;
-    int status = et_optimization_end_with_run(&o, options->train_steps, &arena, error);
-    if (!status)
-        status = et_optimization_check(&o, error);
-    et_arena_release(&arena);
-    return status;
-}
-
 /* train_steps has no sensible default, and a run of 0 steps would end at once without a message. */
 int et_trainer_check(const et_trainer_options *options, et_error *error)
 {
@@ -293,8 +281,16 @@ int et_trainer_check(const et_trainer_options *options, et_error *error)
                        "trainer.best_checkpoint_metric_comp: lower needs a metric; set "
                        "trainer.best_checkpoint_eval_metric, such as " ET_LOGGED_VALIDATION_LOSS);
     const char *link = et_trainer_best_link(options);
-    status = link ? et_checkpoint_check_link(link, error) : ET_OK;
-    return status ? status : check_optimization(options, error);
+    if (link && (status = et_checkpoint_check_link(link, error)))
+        return status;
+    /* The optimizer's settings for a run of this length. */
+    et_optimization_options o = options->optimizer_config;
+    et_arena arena = ET_ARENA_INIT;
+    status = et_optimization_end_with_run(&o, options->train_steps, &arena, error);
+    if (!status)
+        status = et_optimization_check(&o, error);
+    et_arena_release(&arena);
+    return status;
 }
 
 int et_runtime_loss_scale(const et_runtime_options *options, double *scale, et_error *error)

@@ -47,24 +47,6 @@ static int take(et_persisted_value *self, const char *text, size_t length, et_er
     return ET_OK;
 }
 
-/* On failure the old value stays. */
-static int write_text(et_persisted_value *self, const char *text, size_t length, et_error *error)
-{
-    et_persisted_value next = { .filename = self->filename };
-    int status = take(&next, text, length, error);
-    if (!status && self->filename && !self->read_only) {
-        status = et_parent_make(self->filename, error);
-        if (!status)
-            status = et_file_write(self->filename, text, length, error);
-    }
-    et_arena_free(status ? next.arena : self->arena);
-    if (status)
-        return status;
-    self->arena = next.arena;
-    self->value = next.value;
-    return ET_OK;
-}
-
 int et_persisted_value_write(et_persisted_value *self, const et_value *value, et_error *error)
 {
     et_strbuf text = ET_STRBUF_INIT;
@@ -74,11 +56,21 @@ int et_persisted_value_write(et_persisted_value *self, const et_value *value, et
         return et_fail(error, ET_EDATA,
                        "%s: NaN and infinity cannot be written as JSON; write a text, or null",
                        self->filename ? self->filename : "a persisted value");
+    et_persisted_value next = { .filename = self->filename };
     et_json_print(&text, value, 0);
     int status = text.failed ? et_alloc_failed(error, 0, "a persisted value")
-                             : write_text(self, et_strbuf_text(&text), text.length, error);
+                             : take(&next, text.data, text.length, error);
+    if (!status && self->filename && !self->read_only &&
+        !(status = et_parent_make(self->filename, error)))
+        status = et_file_write(self->filename, text.data, text.length, error);
     et_strbuf_release(&text);
-    return status;
+    /* On failure the old value stays. */
+    et_arena_free(status ? next.arena : self->arena);
+    if (status)
+        return status;
+    self->arena = next.arena;
+    self->value = next.value;
+    return ET_OK;
 }
 
 /* The value stays NULL if there is no file or the file is empty. */

@@ -106,14 +106,6 @@ static bool asks_for_begin(const et_inner_loop *loop)
     return asks;
 }
 
-/* A loop that has nothing left to do is over. */
-static bool is_within_loop(const et_inner_loop *loop)
-{
-    const et_loop_position *position = &loop->position;
-    return position->began < loop->trainer->step &&
-           !(position->at_boundary && position->next >= loop->count);
-}
-
 /* {"step": 2000, "next": "", "stopped_by": "", "recent_loss": ..., "recent_weight": ...}; within a
  * loop "loop": 1900 as well, and "stopped_target": 5000 if an action has stopped a call;
  * "planned": 5000, "length": 4200 if the driver changed the target; values that actions have not
@@ -127,7 +119,9 @@ static int save_progress(const void *self, et_value *dict, et_error *error)
     et_value_set_int(dict, "step", loop->trainer->step);
     et_value_set_string(dict, "next", et_inner_loop_name(loop, position->next));
     et_value_set_string(dict, "stopped_by", et_inner_loop_name(loop, position->stopper));
-    if (asks_for_begin(loop) && is_within_loop(loop))
+    /* A loop that has nothing left to do is over. */
+    if (asks_for_begin(loop) && position->began < loop->trainer->step &&
+        !(position->at_boundary && !pending))
         et_value_set_int(dict, "loop", position->began);
     if (position->stopper < loop->count && position->stopped_target >= 0)
         et_value_set_int(dict, "stopped_target", position->stopped_target);

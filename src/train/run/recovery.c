@@ -136,16 +136,6 @@ int et_recovery_open(et_recovery *r, et_run *run, et_trainer *trainer, int64_t s
     return status;
 }
 
-static int remember(et_recovery *r, et_trainer *trainer, et_error *error)
-{
-    const et_trainer_class *class = trainer->class;
-    et_arena_release(&r->arena);
-    et_value *memory = et_value_dict(&r->arena);
-    int status = class->diverged ? class->diverged(trainer, memory, error) : ET_OK;
-    r->memory = memory;
-    return status || !et_value_failed(memory) ? status : et_alloc_failed(error, 0, "the state");
-}
-
 /* The next trial, if there is one left. */
 static int count_trial(et_recovery *r, const et_run *run, int64_t failed, et_error *error)
 {
@@ -179,10 +169,15 @@ static int decide(et_recovery *r, et_run *run, et_trainer *trainer, et_error *er
         status = et_checkpoints_drop_newer(run->checkpoints, trainer->step, &failure);
     if (status)
         return et_fail(error, status, "%s", failure.text);
-    if ((status = count_trial(r, run, trainer->step + 1, error)) ||
-        (status = remember(r, trainer, error)))
+    if ((status = count_trial(r, run, trainer->step + 1, error)))
         return status;
-    return write_trials(r, run, error);
+    et_arena_release(&r->arena);
+    et_value *memory = et_value_dict(&r->arena);
+    status = trainer->class->diverged ? trainer->class->diverged(trainer, memory, error) : ET_OK;
+    r->memory = memory;
+    if (!status && et_value_failed(memory))
+        status = et_alloc_failed(error, 0, "the state");
+    return status ? status : write_trials(r, run, error);
 }
 
 int et_recovery_go_back(et_recovery *r, et_run *run, et_trainer *trainer, et_error *error)

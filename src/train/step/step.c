@@ -111,20 +111,6 @@ et_overflow_scale et_overflow_scaled(double scale, int64_t every)
 
 /* ---- parameters that get no gradient ---- */
 
-static int open_unreached(et_unreached *unreached, const et_pass *pass,
-                          const et_optimizer *optimizer, et_error *error)
-{
-    const size_t all = (size_t)et_params_count(et_pass_params(pass));
-    *unreached = (et_unreached){ .param = et_alloc(all + 1, sizeof *unreached->param) };
-    if (!unreached->param)
-        return et_alloc_failed(error, all * sizeof *unreached->param, "a step");
-    for (int i = 0, param; (param = et_optimizer_param(optimizer, i)) >= 0; i++)
-        if (et_pass_reaches(pass, param))
-            unreached->param[unreached->count++] = param;
-    unreached->trained = unreached->count;
-    return ET_OK;
-}
-
 static bool is_zero(const float *gradient, int64_t count)
 {
     int64_t i = 0;
@@ -225,14 +211,23 @@ int et_step_open(et_step *step, const et_step_parts *parts, et_error *error)
                        .reducer = parts->reducer,
                        .update_cost = et_optimizer_cost(parts->optimizer),
                        .loss = NAN };
+    const size_t all = (size_t)et_params_count(et_pass_params(parts->pass));
+    et_unreached *u = &step->unreached;
     step->track = et_device_track(et_pass_device(parts->pass));
     int status;
     if ((status = et_batch_new(&step->batch, &step->parts.source->layout, error)) ||
-        (status = et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant,
-                                  error)) ||
-        (step->reducer->first == 0 &&
-         (status = open_unreached(&step->unreached, parts->pass, parts->optimizer, error))))
+        (status =
+             et_pass_variant(step->parts.pass, &step->parts.source->layout, &step->variant, error)))
         return status;
+    if (step->reducer->first == 0) {
+        u->param = et_alloc(all + 1, sizeof *u->param);
+        if (!u->param)
+            return et_alloc_failed(error, all * sizeof *u->param, "a step");
+        for (int i = 0, param; (param = et_optimizer_param(parts->optimizer, i)) >= 0; i++)
+            if (et_pass_reaches(parts->pass, param))
+                u->param[u->count++] = param;
+        u->trained = u->count;
+    }
     return define_metrics(step, parts, error);
 }
 

@@ -42,8 +42,6 @@ int et_artifact_check_precision(const char *precision, et_error *error)
                          precision);
 }
 
-/* ---- weights ---- */
-
 static int no_memory(et_error *error)
 {
     return et_alloc_failed(error, 0, "an export");
@@ -54,7 +52,10 @@ static void add(draft *d, const char *name, void *data, et_dtype dtype, et_shape
     d->items[d->count++] = (et_safetensors_item){ name, { data, dtype, shape } };
 }
 
-static int add_weight(draft *d, int i, et_error *error)
+/* ---- weights ---- */
+
+/* The arena keeps a lack of memory. */
+static void add_weight(draft *d, int i)
 {
     et_params *params = d->content->params;
     const char *name = et_params_name(params, i);
@@ -64,9 +65,7 @@ static int add_weight(draft *d, int i, et_error *error)
     if (precision == BFLOAT16) {
         const size_t count = (size_t)et_shape_count(shape);
         et_bf16 *half = et_arena_array(&d->arena, count, sizeof *half);
-        if (!half)
-            return no_memory(error);
-        for (size_t k = 0; k < count; k++)
+        for (size_t k = 0; half && k < count; k++)
             half[k] = et_bf16_from_float(values[k]);
         add(d, name, half, ET_BF16, shape);
     } else if (precision == INT8) {
@@ -75,50 +74,29 @@ static int add_weight(draft *d, int i, et_error *error)
         int8_t *q = et_arena_alloc(&d->arena, (size_t)et_shape_count(shape));
         float *scale = et_arena_array(&d->arena, (size_t)(by_rows ? rows : columns), sizeof *scale);
         const char *key = et_arena_printf(&d->arena, ET_STORED_SCALE "%s", name);
-        if (!q || !scale || !key)
-            return no_memory(error);
-        et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
+        if (q && scale)
+            et_row_weight_to_bytes(q, scale, values, rows, columns, by_rows);
         add(d, name, q, ET_I8, shape);
         add(d, key, scale, ET_F32, by_rows ? et_shape_2(rows, 1) : et_shape_2(1, columns));
     } else {
         add(d, name, values, ET_F32, shape);
     }
-    return ET_OK;
 }
 
 /* ---- the file ---- */
 
-/* {"export":{},"identity":{...}}: no tree of a run, so a restore from it is refused. */
-static int print_state(const et_artifact_content *content, et_strbuf *out, et_arena *arena,
-                       et_error *error)
-{
-    et_value *tree = et_value_dict(arena);
-    et_value_set_dict(tree, "export");
-    et_value *identity = content->identity ? et_value_set_dict(tree, ET_IDENTITY) : NULL;
-    int status = identity ? et_value_merge(identity, content->identity, error) : ET_OK;
-    if (!status && tree && !et_value_failed(tree))
-        et_json_print(out, tree, 0);
-    return status || (tree && !et_value_failed(tree) && !out->failed) ? status : no_memory(error);
-}
-
-static int make_items(draft *d, bool whole, et_error *error)
+static void make_items(draft *d, bool whole)
 {
     const int weights = et_params_count(d->content->params);
     const size_t most = 2 * (size_t)weights + (size_t)d->content->count;
-    int status = ET_OK;
     d->items = et_arena_array(&d->arena, most, sizeof *d->items);
-    if (!d->items)
-        return no_memory(error);
-    for (int i = 0; i < weights && !status; i++)
-        status = add_weight(d, i, error);
-    for (int i = 0; i < d->content->count && whole && !status; i++) {
+    for (int i = 0; i < weights && !d->arena.failed; i++)
+        add_weight(d, i);
+    for (int i = 0; i < d->content->count && whole && !d->arena.failed; i++) {
         const et_artifact_text *text = &d->content->texts[i];
         const char *key = et_arena_printf(&d->arena, ET_ARTIFACT_TEXT "%s", text->name);
-        if (!key)
-            return no_memory(error);
         add(d, key, (void *)text->bytes, ET_U8, et_shape_1((int64_t)text->length));
     }
-    return status;
 }
 
 /* whole: with the texts and the mark of a model alone. */
@@ -127,16 +105,22 @@ static int write_file(draft *d, const char *path, bool whole, et_error *error)
     et_strbuf state = ET_STRBUF_INIT;
     et_safetensors_written written;
     et_value *metadata = NULL;
-    int status = make_items(d, whole, error);
-    if (!status)
-        status = print_state(d->content, &state, &d->arena, error);
+    /* {"export":{},"identity":{...}}: no tree of a run, so a restore from it is refused. */
+    et_value *tree = et_value_dict(&d->arena), *from = NULL;
+    et_value_set_dict(tree, "export");
+    if (d->content->identity)
+        from = et_value_set_dict(tree, ET_IDENTITY);
+    int status = from ? et_value_merge(from, d->content->identity, error) : ET_OK;
+    make_items(d, whole);
+    if (tree && !d->arena.failed)
+        et_json_print(&state, tree, 0);
     if (!status)
         metadata = et_checkpoint_file_metadata(d->content->step, et_strbuf_text(&state), &d->arena);
     if (metadata && whole) {
         et_value_set_string(metadata, ET_ARTIFACT_KEY_EXPORT, ET_ARTIFACT_VERSION);
         et_value_set_string(metadata, ET_ARTIFACT_KEY_PRECISION, precisions[d->precision]);
     }
-    if (!status && (!metadata || et_value_failed(metadata)))
+    if (!status && (!metadata || d->arena.failed || state.failed))
         status = no_memory(error);
     if (!status)
         status = et_safetensors_write(&written, path, d->items, d->count, metadata, error);
