@@ -97,20 +97,14 @@ int et_append_write(et_append *file, const void *bytes, size_t length, et_error 
     return ET_OK;
 }
 
-/* Whether the name still belongs to the file, and the file still has all written bytes. */
-static bool is_there(const et_append *file)
-{
-    struct stat ours, there;
-    return fstat(file->fd, &ours) == 0 && stat(file->path, &there) == 0 &&
-           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino &&
-           (uint64_t)ours.st_size >= file->offset;
-}
-
 /* The old file is let go only when there is another; its folder may have gone with it. */
 int et_append_follow(et_append *file, bool *moved, et_error *error)
 {
     et_assert(file->fd >= 0);
-    *moved = !is_there(file);
+    /* The name no longer belongs to the file, or the file has lost written bytes. */
+    struct stat ours, there;
+    *moved = fstat(file->fd, &ours) || stat(file->path, &there) || ours.st_dev != there.st_dev ||
+             ours.st_ino != there.st_ino || (uint64_t)ours.st_size < file->offset;
     if (!*moved)
         return ET_OK;
     et_append anew;

@@ -206,11 +206,6 @@ int64_t et_class_choose(const et_class_predictions *given, const float *p)
     return et_class_most_likely(p, given->classes);
 }
 
-static int64_t predicted(const rows *r, int64_t row)
-{
-    return et_class_choose(r->given, probability_of(r, row));
-}
-
 int et_scores_check_weight(const double *weight, int64_t row, et_error *error)
 {
     if (!weight || (weight[row] >= 0 && isfinite(weight[row])))
@@ -404,7 +399,8 @@ static int score(rows *r, et_class_scores *scores, et_error *error)
         double weight = weight_of(r->given, i);
         if (weight <= 0)
             continue;
-        r->confusion[r->given->target[i] * r->classes + predicted(r, i)] += weight;
+        r->confusion[r->given->target[i] * r->classes +
+                     et_class_choose(r->given, probability_of(r, i))] += weight;
         r->weight += weight;
     }
     if (r->weight <= 0)

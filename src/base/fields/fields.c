@@ -534,25 +534,6 @@ static const et_field *presence(const et_fields *table)
     return row->kind == ET_FIELD_KIND_END ? NULL : row;
 }
 
-/* An empty "trainer:" is a group without settings; a written null may have been meant to remove
- * it. */
-static int read_null(const reader *reading, const et_field *field, void *member,
-                     const et_value *value, const char *path)
-{
-    if (field->nullable) {
-        et_fields_defaults(field->nested, member);
-        return ET_OK;
-    }
-    const char *where = et_fields_locate(&reading->from, path, value->line);
-    if (!where)
-        return no_memory(reading);
-    if (value->text && *value->text)
-        et_log(ET_LOG_WARNING,
-               "%s: %s changes nothing in a group of settings; name the settings to change", where,
-               value->text);
-    return ET_OK;
-}
-
 /* A number or a text in place of a group: the row of its table that represents the group. */
 static int read_scalar(const reader *reading, const et_field *group, const char *name,
                        void *options, const et_value *value, const char *path)
@@ -582,8 +563,23 @@ static int read_member(const reader *reading, const et_field *field, void *optio
         return read_scalar(reading, field, field->word, et_field_member(field, options), value,
                            path);
     if (field->kind == ET_FIELD_KIND_STRUCT && value->kind == ET_VALUE_NULL &&
-        !presence(field->nested))
-        return read_null(reading, field, et_field_member(field, options), value, path);
+        !presence(field->nested)) {
+        /* An empty "trainer:" is a group without settings; a written null may have been meant to
+         * remove it. */
+        void *member = et_field_member(field, options);
+        if (field->nullable) {
+            et_fields_defaults(field->nested, member);
+            return ET_OK;
+        }
+        const char *where = et_fields_locate(&reading->from, path, value->line);
+        if (!where)
+            return no_memory(reading);
+        if (value->text && *value->text)
+            et_log(ET_LOG_WARNING,
+                   "%s: %s changes nothing in a group of settings; name the settings to change",
+                   where, value->text);
+        return ET_OK;
+    }
     if (field->kind == ET_FIELD_KIND_STRUCT)
         return read_dict(reading, field->nested, et_field_member(field, options), value, path);
     if (field->kind == ET_FIELD_KIND_STRUCTS)

@@ -127,17 +127,6 @@ static et_path draft_name(const char *folder, const char *prefix)
     return et_path_of(folder, et_path_print("%s%ld", prefix, (long)getpid()).text);
 }
 
-static int make_draft(publication *p, et_error *error)
-{
-    const et_path draft =
-        p->inside ? draft_name(p->directory, DRAFT) : draft_name(p->above.text, p->beside.text);
-    if (mkdir(draft.text, 0777))
-        return et_fail_errno(error, "cannot make the directory %s", draft.text);
-    p->draft = draft;
-    p->lock = lock_draft(draft.text);
-    return ET_OK;
-}
-
 static bool is_empty(const char *path)
 {
     int entries = 0;
@@ -197,7 +186,13 @@ static int begin(publication *p, et_error *error)
                            "%s/%s exists: choose another directory, or remove it", p->directory,
                            p->names[i]);
     p->inside = there && !(named && is_replaceable(p));
-    return make_draft(p, error);
+    const et_path draft =
+        p->inside ? draft_name(p->directory, DRAFT) : draft_name(p->above.text, p->beside.text);
+    if (mkdir(draft.text, 0777))
+        return et_fail_errno(error, "cannot make the directory %s", draft.text);
+    p->draft = draft;
+    p->lock = lock_draft(draft.text);
+    return ET_OK;
 }
 
 /* ---- its place ---- */
