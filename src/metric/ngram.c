@@ -24,7 +24,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "metric/tokenize.h"
 
 /* One n-gram of the reference. */
 struct et_ngram_slot {

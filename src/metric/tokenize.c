@@ -12,7 +12,7 @@
  * search continues after the last match. All passes are linear.
  *
  * To add one: a function and a row in `tokenizers`, and its name in <etude/score.h>. */
-#include "metric/tokenize.h"
+#include "metric/score.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Tasks of a cluster, for their own files: cluster.c (slices and sizes, reports of gradients),
- * cluster_worker.c, cluster_server.c, cluster_trainer.c (the master). */
+ * worker.c, param_server.c, cluster_trainer.c (the master). */
 #ifndef ETUDE_ROLES_CLUSTER_PRIVATE_H
 #define ETUDE_ROLES_CLUSTER_PRIVATE_H
 

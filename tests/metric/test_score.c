@@ -15,7 +15,6 @@
 #include "base/scarce.h"
 #include "metric/score.h"
 #include "metric/score_lines.h"
-#include "metric/tokenize.h"
 
 #define DATA ET_TEST_SOURCE "/tests/metric/data/"
 

@@ -123,7 +123,7 @@ uint32_t et_crc32c_mask(uint32_t crc)
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-/* ---- */
+/* ---- records ---- */
 
 /* Of a reader's memory at first; it doubles as bytes come. */
 #define BUFFER_FIRST ((size_t)64 << 10)

@@ -159,7 +159,7 @@ int et_value_read_bytes(et_value **out, et_arena *arena, const void *bytes, size
                : et_alloc_failed(error, size, "values of another process");
 }
 
-/* ---- */
+/* ---- broadcasts ---- */
 
 int et_values_broadcast(const et_value *values, const et_value **out, et_arena *arena,
                         et_comm *comm, int status, et_error *error)

@@ -387,7 +387,7 @@ void et_exchange_close(et_exchange *self)
     et_free(self);
 }
 
-/* ---- */
+/* ---- the reducer ---- */
 
 typedef struct ranked {
     et_reducer reducer;

@@ -104,7 +104,7 @@ et_overflow_scale et_overflow_scaled(double scale, int64_t every)
     return (et_overflow_scale){ { &scale_class, scale }, every, 0 };
 }
 
-/* ---- */
+/* ---- steps ---- */
 
 #define UPDATES   10
 #define NAMED_MAX 4
