@@ -21,7 +21,6 @@
 #include <string.h>
 #include <strings.h>
 
-
 /* As POSIX's %y. */
 #define CENTURY_FROM 69
 /* Years of dates without a day: 4711-08 is rather a code. */
