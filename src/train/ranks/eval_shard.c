@@ -15,10 +15,10 @@
 #include "base/assert.h"
 #include "base/values/value.h"
 #include "base/vector.h"
-#include "engine/comm/collected.h"
 #include "engine/comm/together.h"
 #include "metric/metric.h"
 #include "train/ranks/broadcast.h"
+#include "train/ranks/collected.h"
 
 int et_eval_shard_open(et_eval_shard **out, const et_eval_shard_options *options, et_error *error)
 {

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "engine/comm/collected.h"
 #include "engine/comm/ranks.h"
+#include "train/ranks/collected.h"
 
 enum { MOST = 7, LARGE = 3 << 20 };
 

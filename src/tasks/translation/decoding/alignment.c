@@ -8,10 +8,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/text/strbuf.h"
-#include "engine/comm/collected.h"
 #include "engine/exec/plan.h"
 #include "engine/graph/graph.h"
 #include "engine/nn/pair_names.h"
+#include "train/ranks/collected.h"
 
 #define SPACE "\xe2\x96\x81" /* U+2581 */
 

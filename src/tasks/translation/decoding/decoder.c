@@ -27,8 +27,8 @@
 #include "base/assert.h"
 #include "base/text/strbuf.h"
 #include "base/threads/team.h"
-#include "engine/comm/collected.h"
 #include "tasks/translation/decoding/search.h"
+#include "train/ranks/collected.h"
 
 /* Sizes are rounded up to these, so that searches are seldom made again. Lengths are of one
  * sentence, tokens of all places together, in tokens. */

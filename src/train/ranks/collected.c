@@ -1,4 +1,4 @@
-#include "engine/comm/collected.h"
+#include "train/ranks/collected.h"
 
 #include <string.h>
 

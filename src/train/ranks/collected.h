@@ -1,8 +1,8 @@
 /* Collected results of all ranks (et_comm_collect), read in pieces, in any order of ranks. The
  * calls are open (which may fail on one rank alone), take (by all ranks), next or copy, release.
  * For a list whose items ranks make in turn there is one call, et_collected_items. */
-#ifndef ETUDE_ENGINE_COMM_COLLECTED_H
-#define ETUDE_ENGINE_COMM_COLLECTED_H
+#ifndef ETUDE_TRAIN_RANKS_COLLECTED_H
+#define ETUDE_TRAIN_RANKS_COLLECTED_H
 
 #include "base/arena.h"
 #include "base/text/strbuf.h"
@@ -36,7 +36,7 @@ typedef bool et_collected_read_fn(void *payload, int64_t item, et_collected *fro
 
 /* For a list of count items: each rank has made the items with its own number modulo the ranks, and
  * has written them to mine, one after another; read gets all others, in their order. All ranks call
- * it, with the status of its own work. what: "translations". */
+ * it, with the status of its own work. what: "scores". */
 int et_collected_items(et_comm *comm, const char *what, int64_t count, int status,
                        const et_strbuf *mine, et_collected_read_fn *read, void *payload,
                        et_error *error);
